@@ -1,0 +1,87 @@
+// Package document holds the object under review as the bytes that were sent.
+//
+// A step reads parts of the object through handles (Value) and records edits on the same handles. The patch is the list
+// of those edits, never a diff of two encodings: it touches only what a step changed, applies to the document that was
+// sent, and cannot move or remove a field that our Go types do not know.
+package document
+
+import (
+	"fmt"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
+type Document struct {
+	root   *Value
+	err    error
+	edits  int
+	trying bool
+	undo   []func()
+}
+
+// Parse checks raw to be one valid JSON value and wraps it. It refuses what a reader and the API server could
+// understand differently: duplicate keys, invalid UTF-8, anything after the value. The document keeps raw: the caller
+// must not change it while the document is in use.
+func Parse(raw []byte) (*Document, error) {
+	value, err := check(raw)
+	if err != nil {
+		return nil, err
+	}
+	return wrap(value), nil
+}
+
+// wrap makes a document of a value that is known to be valid JSON.
+func wrap(raw []byte) *Document {
+	d := &Document{}
+	d.root = &Value{doc: d, sent: raw, base: raw}
+	return d
+}
+
+// Root is the handle on the whole document.
+func (d *Document) Root() *Value { return d.root }
+
+// Err is the first read or write that met a value of the wrong JSON type, as a *field.Error of type
+// ErrorTypeTypeInvalid; nil if there was none. After it reads give zero values and writes do nothing, so that a step
+// need not check every read: whoever runs the step asks once.
+func (d *Document) Err() error { return d.err }
+
+// Edits counts the edits recorded so far, without those that changed nothing: compare before and after a step to know
+// whether the step changed the document.
+func (d *Document) Edits() int { return d.edits }
+
+// Bytes is the document as it now reads, with all edits.
+func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
+
+// Patch is the list of edits as RFC 6902 operations, in an order in which they apply one after the other to the
+// document that was sent. No edits, or only edits that cancel out: nil.
+func (d *Document) Patch() []jsonpatch.Operation {
+	return d.root.appendPatch(nil, "")
+}
+
+// Try runs f and keeps all edits it records or, when it returns an error, none of them. A Try inside a Try belongs to
+// the outer one.
+func (d *Document) Try(f func() error) error {
+	if d.trying {
+		return f()
+	}
+	d.trying, d.undo = true, d.undo[:0]
+	defer func() { d.trying = false }()
+	edits := d.edits
+	err := f()
+	if err != nil {
+		for i := len(d.undo) - 1; i >= 0; i-- {
+			d.undo[i]()
+		}
+		d.edits = edits
+	}
+	return err
+}
+
+// fail remembers the first value of the wrong type.
+func (d *Document) fail(v *Value, detail string, args ...any) {
+	if d.err == nil {
+		d.err = field.TypeInvalid(v.Path(), field.OmitValueType{}, fmt.Sprintf(detail, args...))
+	}
+}

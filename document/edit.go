@@ -1,0 +1,123 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Set puts a Go value here, as JSON, in place of whatever stands here. Missing or null parents are made. Setting what is
+// there already is no edit.
+func (v *Value) Set(value any) {
+	raw := encode(value)
+	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.ready() {
+		return
+	}
+	v.remember()
+	v.base, v.set, v.made, v.open, v.kids = raw, true, 0, false, nil
+	v.touch()
+}
+
+// Remove takes away what stands here; nothing there is no edit.
+func (v *Value) Remove() {
+	if v.doc.err != nil || !v.exists() {
+		return
+	}
+	v.remember()
+	v.base, v.set, v.made, v.open, v.kids = nil, false, 0, false, nil
+	v.touch()
+}
+
+// Append puts a Go value at the end of the array here, which is made if it is absent or null.
+func (v *Value) Append(value any) *Value { return v.insert(func() int { return len(v.kids) }, value) }
+
+// InsertBefore puts a Go value into the array here before one of its elements.
+func (v *Value) InsertBefore(element *Value, value any) *Value {
+	return v.insert(func() int { return max(0, slices.Index(v.kids, element)) }, value)
+}
+
+func (v *Value) insert(at func() int, value any) *Value {
+	kid := &Value{doc: v.doc, parent: v}
+	raw := encode(value)
+	if v.doc.err != nil || !v.become('[') {
+		return kid
+	}
+	v.remember()
+	v.kids = slices.Insert(slices.Clone(v.kids), at(), kid) // a clone: undo restores the old slice
+	kid.base, kid.set = raw, true
+	kid.touch()
+	return kid
+}
+
+// ready makes v's parent able to hold it.
+func (v *Value) ready() bool {
+	switch p := v.parent; {
+	case p == nil:
+		return true
+	case p.kind() == '[':
+		return true
+	default:
+		return p.become('{')
+	}
+}
+
+// become makes v the container that the write beneath it needs.
+func (v *Value) become(kind byte) bool {
+	v.openAs(kind)
+	if v.doc.err != nil {
+		return false
+	}
+	if is := v.kind(); is == kind {
+		return true
+	}
+	if !v.ready() {
+		return false
+	}
+	v.remember()
+	v.made = kind
+	return true
+}
+
+// remember notes how v was, for Try.
+func (v *Value) remember() {
+	if v.doc.trying {
+		old := *v
+		v.doc.undo = append(v.doc.undo, func() {
+			*v = old
+			v.dirty = true
+		})
+	}
+}
+
+// touch marks v and its parents as edited and counts the edit.
+func (v *Value) touch() {
+	v.doc.edits++
+	for at := v; at != nil; at = at.parent {
+		at.dirty = true
+	}
+}
+
+// encode gives the JSON of a Go value that a step sets. Such values are Kubernetes types and plain data: one that does
+// not encode is a mistake in the step.
+func encode(value any) []byte {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("document: a step set a value that has no JSON: %v", err))
+	}
+	return raw
+}
+
+// sameJSON tells whether two JSON values mean the same, whatever their white space, escapes and order of keys.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var left, right any
+	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(b, &right) == nil &&
+		reflect.DeepEqual(left, right)
+}

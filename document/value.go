@@ -1,0 +1,205 @@
+package document
+
+import (
+	"encoding/json"
+	"errors"
+	"iter"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// Value is a handle on one place of a document: on what stands there, or on what could stand there. It stays good while
+// other places change; it is dead once the place or one of its parents was removed or set as a whole.
+type Value struct {
+	doc    *Document
+	parent *Value
+	name   string // its key, when the parent is an object
+
+	sent []byte // its JSON in the document that was sent; nil: it was not there
+	base []byte // its JSON now, without the edits beneath it; nil: nothing, or only what was put beneath it
+	set  bool   // base was set by a step
+	made byte   // '{' or '[': an absent or null place that became a container because something was put beneath it
+
+	open  bool     // kids are filled in
+	kids  []*Value // members or elements in order, with places that are empty now
+	dirty bool     // something here or beneath was edited, perhaps undone since
+}
+
+// Get is the handle on an object's member, whether it is there or not. A null or absent object has no members; asking
+// a member of anything else is the document's error.
+func (v *Value) Get(name string) *Value {
+	v.openAs('{')
+	for _, kid := range v.kids {
+		if kid.name == name {
+			return kid
+		}
+	}
+	kid := &Value{doc: v.doc, parent: v, name: name}
+	v.kids = append(v.kids, kid)
+	return kid
+}
+
+// At is Get for each name in turn.
+func (v *Value) At(names ...string) *Value {
+	for _, name := range names {
+		v = v.Get(name)
+	}
+	return v
+}
+
+// Elements are the elements of an array in order; none if it is absent or null. Elements may be edited, added and removed
+// meanwhile: the iteration goes over those that were there at its start.
+func (v *Value) Elements() iter.Seq[*Value] {
+	v.openAs('[')
+	return existing(slices.Clone(v.kids))
+}
+
+// Members are the members of an object in order, by name; none if it is absent or null.
+func (v *Value) Members() iter.Seq2[string, *Value] {
+	v.openAs('{')
+	kids := existing(slices.Clone(v.kids))
+	return func(yield func(string, *Value) bool) {
+		for kid := range kids {
+			if !yield(kid.name, kid) {
+				return
+			}
+		}
+	}
+}
+
+func existing(kids []*Value) iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for _, kid := range kids {
+			if kid.exists() && !yield(kid) {
+				return
+			}
+		}
+	}
+}
+
+// Exists tells whether something other than null stands here.
+func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
+
+// Bytes is what stands here now as JSON; nil if nothing does.
+func (v *Value) Bytes() []byte { return v.appendTo(nil) }
+
+// Text is the string that stands here, "" if nothing does. Any other type is the document's error.
+func (v *Value) Text() string {
+	switch v.kind() {
+	case 0, 'n':
+		return ""
+	case '"':
+		return unquote(v.base)
+	}
+	v.doc.fail(v, "must be a string, not %s", kindNames[v.kind()])
+	return ""
+}
+
+// As decodes what stands at v by the rules of the API server (case-sensitive names, unknown fields ignored); the zero
+// value if nothing does. What does not fit into T is the document's error.
+func As[T any](v *Value) T {
+	var into T
+	raw := v.Bytes()
+	if raw == nil {
+		return into
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &into); err != nil {
+		v.doc.fail(v, "%s", decodeProblem(err))
+		var zero T
+		return zero
+	}
+	return into
+}
+
+// decodeProblem words a decoder's error without the names of Go types.
+func decodeProblem(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return "does not decode: " + err.Error()
+	}
+	at := ""
+	if wrong.Field != "" {
+		at = " at " + wrong.Field
+	}
+	return "has a " + wrong.Value + at + " where the type has something else"
+}
+
+// Sub is a document of its own over what stands here as it was sent; nil if nothing does. Edits on the one are not seen
+// in the other.
+func (v *Value) Sub() *Document {
+	if v.sent == nil || v.kind() == 'n' {
+		return nil
+	}
+	return wrap(v.sent)
+}
+
+// identifier tells a field's name from a map's key, which a path shows in brackets.
+var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
+
+// Path is where v is, as Kubernetes writes field paths, with indices as they are now.
+func (v *Value) Path() *field.Path {
+	switch p := v.parent; {
+	case p == nil:
+		return nil
+	case p.kind() == '[':
+		return p.Path().Index(p.indexOf(v))
+	case identifier.MatchString(v.name):
+		return p.Path().Child(v.name)
+	default:
+		return p.Path().Key(v.name)
+	}
+}
+
+func (v *Value) indexOf(element *Value) int {
+	i := 0
+	for _, kid := range v.kids {
+		if kid == element {
+			break
+		}
+		if kid.exists() {
+			i++
+		}
+	}
+	return i
+}
+
+var kindNames = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean", '0': "a number"}
+
+// kind is the first byte of what stands here: one of { [ " n t f, or '0' for any number; the zero byte if nothing does.
+func (v *Value) kind() byte {
+	switch {
+	case v.made != 0 && v.hasKids():
+		return v.made
+	case v.base == nil:
+		return 0
+	case v.base[0] == '-' || v.base[0] >= '0' && v.base[0] <= '9':
+		return '0'
+	}
+	return v.base[0]
+}
+
+func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasKids() }
+
+func (v *Value) hasKids() bool { return slices.ContainsFunc(v.kids, (*Value).exists) }
+
+// openAs fills in the kids of an object ('{') or array ('['). An absent or null place has none.
+func (v *Value) openAs(kind byte) {
+	is := v.kind()
+	if is != kind && is != 0 && is != 'n' {
+		v.doc.fail(v, "must be %s, not %s", kindNames[kind], kindNames[is])
+		return
+	}
+	if v.open {
+		return
+	}
+	v.open = true
+	switch is {
+	case '{':
+		v.kids = openObject(v, v.base)
+	case '[':
+		v.kids = openArray(v, v.base)
+	}
+}
