@@ -1,0 +1,117 @@
+// Package api holds keys, types and derivations that steps, policy and cluster state share.
+package api
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+
+	"gopkg.in/inf.v0"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// safeQuantity bounds what ParseQuantity hands on: resource.ParseQuantity spends seconds and gigabytes on an exponent such as
+// 1e-5000000, and anybody who reaches the Service can send one.
+var safeQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
+
+// ParseQuantity reads a Kubernetes quantity of at most 40 digits and an exponent of at most two.
+func ParseQuantity(text string) (resource.Quantity, error) {
+	if !safeQuantity.MatchString(text) {
+		return resource.Quantity{}, errors.New("not a quantity such as 15900m or 16Gi")
+	}
+	return resource.ParseQuantity(text)
+}
+
+// Unit is the smallest amount of a resource that is counted: a milli-core of cpu, else one (a byte of memory).
+func Unit(name corev1.ResourceName) resource.Scale {
+	if name == corev1.ResourceCPU {
+		return resource.Milli
+	}
+	return 0
+}
+
+// InUnits gives a quantity exactly, in units of the resource (milli-cores, bytes), as a fraction.
+func InUnits(q resource.Quantity, name corev1.ResourceName) *big.Rat {
+	dec := q.AsDec()
+	amount := new(big.Rat).SetInt(dec.UnscaledBig())
+	return amount.Mul(amount, powerOf10(-int64(dec.Scale())-int64(Unit(name))))
+}
+
+func powerOf10(exponent int64) *big.Rat {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(exponent, -exponent)), nil)
+	if exponent < 0 {
+		return new(big.Rat).SetFrac(big.NewInt(1), power)
+	}
+	return new(big.Rat).SetInt(power)
+}
+
+// maxUnits is the largest quantity usher writes, in units: it fits an int64, as the API server's arithmetic wants it.
+var maxUnits = new(big.Int).SetInt64(1<<63 - 1)
+
+// OfUnits makes a quantity from units, rounded down, in the given format. An amount above the int64 range is cut to it, and
+// saturated is true.
+func OfUnits(amount *big.Rat, name corev1.ResourceName, format resource.Format) (q resource.Quantity, saturated bool) {
+	whole := new(big.Int).Div(amount.Num(), amount.Denom())
+	if saturated = whole.Cmp(maxUnits) > 0; saturated {
+		whole = maxUnits
+	}
+	q = *resource.NewDecimalQuantity(*inf.NewDecBig(whole, inf.Scale(-Unit(name))), format)
+	return resource.MustParse(q.String()), saturated
+}
+
+// Ratio is an exact decimal factor of at least 1 by which a resource is amplified, written as in the policy: "2", "1.25".
+type Ratio struct {
+	text  string
+	value *big.Rat
+}
+
+var ratioText = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,6})?$`)
+
+// ParseRatio reads a ratio: a plain decimal number from 1 to 9999 with at most six decimals.
+func ParseRatio(text string) (Ratio, error) {
+	if !ratioText.MatchString(text) {
+		return Ratio{}, fmt.Errorf("%.20q is not a decimal number such as 1.5 (at most 4 digits before the point and 6 after it)", text)
+	}
+	value, _ := new(big.Rat).SetString(text)
+	if value.Cmp(big.NewRat(1, 1)) < 0 {
+		return Ratio{}, fmt.Errorf("%s is below 1, which would shrink the node", text)
+	}
+	return Ratio{text, value}, nil
+}
+
+// String is the ratio as it was written; "1" for the zero Ratio.
+func (r Ratio) String() string {
+	if r.value == nil {
+		return "1"
+	}
+	return r.text
+}
+
+// Amplifies tells whether the ratio changes anything: it is above 1.
+func (r Ratio) Amplifies() bool { return r.value != nil && r.value.Cmp(big.NewRat(1, 1)) > 0 }
+
+// Above tells whether r is greater than other.
+func (r Ratio) Above(other Ratio) bool {
+	return r.value != nil && (other.value == nil && r.Amplifies() || other.value != nil && r.value.Cmp(other.value) > 0)
+}
+
+// Amplify multiplies a quantity exactly and rounds down to the resource's unit. The quantity's format is kept. saturated tells
+// that the product was cut to the int64 range.
+func (r Ratio) Amplify(q resource.Quantity, name corev1.ResourceName) (product resource.Quantity, saturated bool) {
+	amount := InUnits(q, name)
+	if r.value != nil {
+		amount.Mul(amount, r.value)
+	}
+	return OfUnits(amount, name, q.Format)
+}
+
+// MarshalText writes the ratio as a decimal string.
+func (r Ratio) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what ParseRatio reads.
+func (r *Ratio) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseRatio(string(text))
+	return err
+}
