@@ -1,0 +1,106 @@
+// Package admit is the vocabulary of usher: what a request is, what a step is, how a list of steps becomes a verdict, and
+// typed views of the object under review. It knows neither HTTP nor the AdmissionReview around a request.
+package admit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// Request is one admission request, and the voice of a step: what a step has to say beside its edits and its verdict goes
+// through Warnf and Audit.
+type Request struct {
+	UID         types.UID
+	Kind        metav1.GroupVersionKind
+	Resource    metav1.GroupVersionResource
+	SubResource string
+	Operation   admissionv1.Operation
+	// Name is empty on CREATE with generateName; Namespace is empty for cluster-scoped objects.
+	Name, Namespace string
+	UserInfo        authenticationv1.UserInfo
+	DryRun          bool
+
+	// Object is the object under review, nil on DELETE. OldObject is the stored one, nil on CREATE; steps only read it.
+	Object, OldObject *document.Document
+
+	warnings []string
+	audit    map[string]string
+	troubles []string
+}
+
+// Mutator is a step that may change objects seen through the view T.
+type Mutator[T any] struct {
+	// Name is the step's one word in kebab-case: the name of its file, sample, log, metric and mode.
+	Name string
+	// Doc is one line: what the step does, and what wins.
+	Doc string
+	// Gate is the feature gate that switches the step; empty: always on.
+	Gate string
+	// Run records its edits on the object. A *field.Error refuses the request (the user's fault); any other error is ours
+	// and becomes an HTTP 500. What a failing step recorded is dropped.
+	Run func(ctx context.Context, req *Request, object *T) error
+}
+
+// Validator is a check of objects seen through the view T. All checks run, and all problems are reported together.
+type Validator[T any] struct {
+	Name, Doc, Gate string // as in Mutator
+	// Run gives the user's problems, each with its field path, and separately our own failure. It records no edits.
+	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
+}
+
+// warningLength is what the Kubernetes documentation asks for: longer warnings may be cut by the API server.
+const warningLength = 120
+
+// Warnf tells the user something about a request that is allowed all the same. Text above 120 characters is cut;
+// repetitions are dropped.
+func (r *Request) Warnf(format string, args ...any) {
+	text := shorten(fmt.Sprintf(format, args...), warningLength)
+	if !slices.Contains(r.warnings, text) {
+		r.warnings = append(r.warnings, text)
+	}
+}
+
+// Warnings are the warnings so far.
+func (r *Request) Warnings() []string { return r.warnings }
+
+// Audit writes a line into the cluster's audit log. key is a name of at most 63 letters, digits, '-', '_' and '.'; the API
+// server puts the webhook's name before it.
+func (r *Request) Audit(key, value string) {
+	if r.audit == nil {
+		r.audit = map[string]string{}
+	}
+	r.audit[key] = value
+}
+
+// AuditAnnotations are the audit annotations so far.
+func (r *Request) AuditAnnotations() map[string]string { return r.audit }
+
+// Trouble tells of bad input that must not stop the request, a node's heartbeat above all: the user by a warning, the audit
+// log by an annotation, the operator by a counter. reason is one of a small closed set, in kebab-case.
+func (r *Request) Trouble(reason, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.Warnf("%s", text)
+	r.Audit("trouble."+reason, text)
+	r.troubles = append(r.troubles, reason)
+}
+
+// Troubles are the reasons of the troubles so far.
+func (r *Request) Troubles() []string { return r.troubles }
+
+// shorten cuts text to at most n characters.
+func shorten(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-1]) + "…"
+}

@@ -1,0 +1,202 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// Step is what is known about a step without running it.
+type Step struct {
+	Name, Doc, Gate string
+	Mode            Mode
+}
+
+// Chain is an ordered list of steps on one kind of object.
+type Chain struct {
+	steps []step
+}
+
+type step struct {
+	Step
+	mutates bool
+	run     func(context.Context, *Request) (field.ErrorList, error)
+}
+
+// Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
+// fails ends the chain. as makes the view that the steps work on.
+func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutator[T]) Chain {
+	var c Chain
+	for _, m := range mutators {
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name)}, true,
+			func(ctx context.Context, req *Request) (field.ErrorList, error) {
+				return blame(m.Run(ctx, req, as(req.Object)))
+			}})
+	}
+	return c
+}
+
+// Validate makes a chain of validators. All of them run.
+func Validate[T any](as func(*document.Document) *T, modes Modes, validators []Validator[T]) Chain {
+	var c Chain
+	for _, v := range validators {
+		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)}, false,
+			func(ctx context.Context, req *Request) (field.ErrorList, error) {
+				return v.Run(ctx, req, as(req.Object))
+			}})
+	}
+	return c
+}
+
+// Mutates tells whether the chain may give a patch.
+func (c Chain) Mutates() bool { return len(c.steps) > 0 && c.steps[0].mutates }
+
+// Steps are the steps in order.
+func (c Chain) Steps() []Step {
+	steps := make([]Step, len(c.steps))
+	for i, s := range c.steps {
+		steps[i] = s.Step
+	}
+	return steps
+}
+
+// Result is what a chain came to. No problems: the request is allowed.
+type Result struct {
+	Problems []Problem
+	Steps    []StepResult
+}
+
+// Problem is one reason to refuse a request.
+type Problem struct {
+	Step string
+	*field.Error
+}
+
+// StepResult is what one step did.
+type StepResult struct {
+	Name    string
+	Mode    Mode
+	Changed bool
+	// Refused is why the step refuses, or would refuse if its mode let it.
+	Refused  field.ErrorList
+	Duration time.Duration
+}
+
+// Changed names the steps that changed the object, in order.
+func (r Result) Changed() []string {
+	var names []string
+	for _, s := range r.Steps {
+		if s.Changed {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after is called
+// when a step is done, if it is not nil; that is how `usher review` shows the object step by step.
+func (c Chain) Run(ctx context.Context, req *Request, after func(StepResult)) (Result, error) {
+	var result Result
+	for _, s := range c.steps {
+		if s.Mode == Off {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return result, fmt.Errorf("%s: not begun: %w", s.Name, err)
+		}
+		done, err := s.attempt(ctx, req)
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		result.Steps = append(result.Steps, done)
+		if after != nil {
+			after(done)
+		}
+		if len(done.Refused) > 0 && s.Mode == Enforce {
+			result.Problems = append(result.Problems, problems(done)...)
+			if s.mutates {
+				break
+			}
+		}
+	}
+	if changed := result.Changed(); len(changed) > 0 && len(result.Problems) == 0 {
+		req.Audit("changed", strings.Join(changed, ","))
+	}
+	return result, nil
+}
+
+func problems(s StepResult) []Problem {
+	list := make([]Problem, len(s.Refused))
+	for i, err := range s.Refused {
+		list[i] = Problem{s.Name, err}
+	}
+	return list
+}
+
+// errDropped makes Try drop the edits of a step that refused or only rehearses.
+var errDropped = errors.New("dropped")
+
+// attempt runs one step, keeps its edits if it succeeds, and says aloud what its mode keeps it from doing.
+func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
+	start := time.Now()
+	done := StepResult{Name: s.Name, Mode: s.Mode}
+	var failure error
+	before := req.Object.Edits()
+	rehearsed := false
+	_ = req.Object.Try(func() error {
+		done.Refused, failure = s.run(ctx, req)
+		if err := unreadable(req); err != nil {
+			done.Refused, failure = field.ErrorList{err}, nil
+		}
+		done.Changed = req.Object.Edits() != before
+		rehearsed = s.Mode == DryRun && done.Changed
+		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
+			done.Changed = false
+			return errDropped
+		}
+		return nil
+	})
+	s.rehearse(req, done, rehearsed)
+	done.Duration = time.Since(start)
+	return done, failure
+}
+
+// rehearse reports what a step would have done in mode enforce.
+func (s step) rehearse(req *Request, done StepResult, changes bool) {
+	switch {
+	case len(done.Refused) > 0 && s.Mode == Warn:
+		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
+		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
+	case len(done.Refused) > 0 && s.Mode == DryRun:
+		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
+	case changes:
+		req.Audit("would-change."+s.Name, "true")
+	}
+}
+
+// blame sorts a mutator's error: a *field.Error is the user's, anything else ours.
+func blame(err error) (field.ErrorList, error) {
+	if user, ok := errors.AsType[*field.Error](err); ok {
+		return field.ErrorList{user}, nil
+	}
+	return nil, err
+}
+
+// unreadable is the first part of the request's objects that has the wrong JSON type.
+func unreadable(req *Request) *field.Error {
+	for _, d := range []*document.Document{req.Object, req.OldObject} {
+		if d == nil {
+			continue
+		}
+		if wrong, ok := errors.AsType[*field.Error](d.Err()); ok {
+			return wrong
+		}
+	}
+	return nil
+}

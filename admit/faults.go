@@ -1,0 +1,60 @@
+package admit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Whose fault is it?
+//
+//	the caller's  not a review, too big, wrong media type   HTTP 400, 413, 415     found by package handlers
+//	the user's    *field.Error, from a step or a read       200, allowed: false    Result.Problems, Denial
+//	ours          any other error, and panics               HTTP 500, or 503 when a retry helps (ErrNotReady)
+
+// ErrNotReady is the cause of a step's error when what it needs has not arrived yet, so that the same request may succeed a
+// second later: wrap it.
+var ErrNotReady = errors.New("not ready yet")
+
+// Denial is the status that refuses a request for the given problems: at least one. The code and the reason follow from
+// them: what cannot be read is 400 BadRequest, what only a policy forbids 403 Forbidden, all else 422 Invalid. Every
+// problem is a cause, and named in the message together with its step.
+func Denial(req *Request, problems []Problem) *metav1.Status {
+	status := &metav1.Status{
+		Status: metav1.StatusFailure,
+		Details: &metav1.StatusDetails{
+			Name: req.Name, Group: req.Kind.Group, Kind: req.Kind.Kind, UID: "",
+		},
+	}
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, fmt.Sprintf("%s: %s", p.Step, p.Error))
+		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(p.Type), Message: p.ErrorBody(), Field: p.Field,
+		})
+	}
+	status.Message = strings.Join(texts, "; ")
+	status.Code, status.Reason = codeOf(problems)
+	return status
+}
+
+func codeOf(problems []Problem) (int32, metav1.StatusReason) {
+	forbidden := true
+	for _, p := range problems {
+		switch p.Type {
+		case field.ErrorTypeTypeInvalid:
+			return http.StatusBadRequest, metav1.StatusReasonBadRequest
+		case field.ErrorTypeForbidden:
+		default:
+			forbidden = false
+		}
+	}
+	if forbidden {
+		return http.StatusForbidden, metav1.StatusReasonForbidden
+	}
+	return http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+}

@@ -1,0 +1,60 @@
+package admit
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// Meta is the view of an object's metadata; every other view has it inside.
+type Meta struct {
+	root *document.Value
+}
+
+// Name is metadata.name; empty on CREATE with generateName.
+func (m Meta) Name() string { return m.root.At("metadata", "name").Text() }
+
+// GenerateName is metadata.generateName.
+func (m Meta) GenerateName() string { return m.root.At("metadata", "generateName").Text() }
+
+// Labels are all labels.
+func (m Meta) Labels() map[string]string {
+	return document.As[map[string]string](m.root.At("metadata", "labels"))
+}
+
+// Label is the value of one label; empty if it is missing.
+func (m Meta) Label(key string) string { return m.label(key).Text() }
+
+// SetLabel sets one label.
+func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }
+
+// RemoveLabel removes one label.
+func (m Meta) RemoveLabel(key string) { m.label(key).Remove() }
+
+// Annotation is the value of one annotation, and whether it is there.
+func (m Meta) Annotation(key string) (string, bool) {
+	v := m.annotation(key)
+	return v.Text(), v.Exists()
+}
+
+// SetAnnotation sets one annotation.
+func (m Meta) SetAnnotation(key, value string) { m.annotation(key).Set(value) }
+
+// RemoveAnnotation removes one annotation.
+func (m Meta) RemoveAnnotation(key string) { m.annotation(key).Remove() }
+
+func (m Meta) label(key string) *document.Value { return m.root.At("metadata", "labels", key) }
+
+func (m Meta) annotation(key string) *document.Value {
+	return m.root.At("metadata", "annotations", key)
+}
+
+// The field paths of metadata, for a step's errors.
+var (
+	metadataPath     = field.NewPath("metadata")
+	NamePath         = metadataPath.Child("name")
+	GenerateNamePath = metadataPath.Child("generateName")
+)
+
+// LabelPath is the field path of one label.
+func LabelPath(key string) *field.Path { return metadataPath.Child("labels").Key(key) }
