@@ -1,0 +1,276 @@
+// Package certs makes, keeps and serves the certificates of the webhook: a private CA that the API server is told to
+// trust (caBundle), and a serving certificate signed by it for the names of the Service.
+//
+//	authority.go  make a CA, issue a serving certificate
+//	files.go      write them to a directory; keep a set on a laptop
+//	secret.go     the serving certificate as a Secret manifest
+//	source.go     serve what a directory holds, and take up a renewal without a restart
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// skew is how far a certificate is dated back, for clients whose clock is behind.
+	skew = 5 * time.Minute
+	// maxCommonName is the longest CN, in characters: ub-common-name of RFC 5280, appendix A.1.
+	maxCommonName = 64
+)
+
+// Pair is a certificate and its private key, both PEM. Cert may hold a chain, with the certificate of Key first.
+type Pair struct {
+	Cert, Key []byte
+}
+
+// Leaf returns the first certificate of the pair: the one that Key belongs to. It fails if Cert is not PEM or any
+// certificate in it is damaged. It does not look at Key, nor at the dates.
+func (p Pair) Leaf() (*x509.Certificate, error) {
+	chain, err := parseChain(p.Cert)
+	if err != nil {
+		return nil, err
+	}
+	return chain[0], nil
+}
+
+// load parses the pair and checks that its halves belong together. The names are what an error calls them.
+func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
+	leaf, err := p.Leaf()
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s: %w", certName, err)
+	}
+	cert, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s: %w: it has to hold the private key of %s, as PEM without a password",
+			keyName, err, certName)
+	}
+	cert.Leaf = leaf // X509KeyPair leaves it out under GODEBUG=x509keypairleaf=0
+	return cert, nil
+}
+
+// NewAuthority makes a CA that is valid from now (less a few minutes) for one year: ECDSA P-256, self-signed, for
+// signing serving certificates only, not other CAs. Its subject differs from that of every certificate it issues: with
+// equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifier,
+// so that an old and a new one can stand in one bundle.
+func NewAuthority(now time.Time) (Pair, error) {
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	cert, err := selfSign(key, now)
+	if err != nil {
+		return Pair{}, err
+	}
+	return withKey(cert, key)
+}
+
+// Issue signs a serving certificate for names, which are DNS names and IP addresses, with the CA: ECDSA P-256, valid
+// from now (less a few minutes) for one year but never longer than the CA. All names are subject alternative names,
+// the only place where Go and RFC 6125 look; the first is also the common name, for people. It fails if ca is not a
+// CA that is valid now, or if a name is neither a DNS name nor an IP address.
+func Issue(ca Pair, names []string, now time.Time) (Pair, error) {
+	signer, err := ca.load("the CA certificate", "the CA key")
+	if err != nil {
+		return Pair{}, err
+	}
+	if err := checkAuthority(signer.Leaf, now); err != nil {
+		return Pair{}, err
+	}
+	template, err := servingTemplate(names)
+	if err != nil {
+		return Pair{}, err
+	}
+	template.NotBefore = now.Add(-skew)
+	template.NotAfter = now.AddDate(1, 0, 0)
+	if template.NotAfter.After(signer.Leaf.NotAfter) {
+		template.NotAfter = signer.Leaf.NotAfter
+	}
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	cert, err := sign(template, signer.Leaf, key.Public(), signer.PrivateKey)
+	if err != nil {
+		return Pair{}, err
+	}
+	return withKey(cert, key)
+}
+
+// ServiceNames lists what a serving certificate has to cover: this machine (localhost, 127.0.0.1, ::1), and, for a
+// service given as "namespace/name", the names it has inside the cluster. The first is then name.namespace.svc, which
+// is the one the API server verifies. An empty service means this machine only.
+func ServiceNames(service string) ([]string, error) {
+	local := []string{"localhost", "127.0.0.1", "::1"}
+	if service == "" {
+		return local, nil
+	}
+	namespace, name, err := splitService(service)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{name + "." + namespace + ".svc", name + "." + namespace, name}, local...), nil
+}
+
+func splitService(service string) (namespace, name string, err error) {
+	namespace, name, _ = strings.Cut(service, "/")
+	if !isLabel(namespace) || !isLabel(name) {
+		return "", "", fmt.Errorf("service %q: expected `namespace/name`, each of at most 63 lower-case letters, digits "+
+			"and inner hyphens, for example usher/usher", service)
+	}
+	return namespace, name, nil
+}
+
+// isLabel tells if s is a DNS label as Kubernetes writes it (RFC 1123, lower case).
+func isLabel(s string) bool {
+	return 0 < len(s) && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// isDomain tells if s is labels joined by dots, 253 characters in all at most (RFC 1123).
+func isDomain(s string) bool {
+	for label := range strings.SplitSeq(s, ".") {
+		if !isLabel(label) {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+func servingTemplate(names []string) (*x509.Certificate, error) {
+	dns, ips, err := splitNames(names)
+	if err != nil {
+		return nil, err
+	}
+	// The organization keeps the subject from being empty when the first name is too long for a common name.
+	subject := pkix.Name{Organization: []string{"usher"}}
+	if len(names[0]) <= maxCommonName {
+		subject.CommonName = names[0]
+	}
+	return &x509.Certificate{
+		Subject:               subject,
+		DNSNames:              dns,
+		IPAddresses:           ips,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}, nil
+}
+
+// splitNames sorts names into the two kinds of subject alternative name.
+func splitNames(names []string) (dns []string, ips []net.IP, err error) {
+	if len(names) == 0 {
+		return nil, nil, errors.New("a serving certificate needs at least one name")
+	}
+	for _, name := range names {
+		host := strings.ToLower(strings.TrimPrefix(name, "*."))
+		if ip := net.ParseIP(name); ip != nil {
+			ips = append(ips, ip)
+		} else if isDomain(host) {
+			dns = append(dns, name)
+		} else {
+			return nil, nil, fmt.Errorf("%q is neither a DNS name nor an IP address", name)
+		}
+	}
+	return dns, ips, nil
+}
+
+func newKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, nil
+}
+
+// selfSign makes a CA certificate for key. Certificates for the same key are exchangeable: what was issued under one
+// verifies under the other.
+func selfSign(key *ecdsa.PrivateKey, now time.Time) ([]byte, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "usher CA", Organization: []string{"usher"}},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.AddDate(1, 0, 0),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	return sign(template, template, key.Public(), key)
+}
+
+// sign returns the certificate as PEM. CreateCertificate draws the random serial number (159 bits, RFC 5280, 4.1.2.2).
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate for %s: %w", template.Subject, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+func withKey(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("encode a key: %w", err)
+	}
+	return Pair{Cert: cert, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
+}
+
+// parseChain parses every certificate in text. It also refuses a block that was cut off, which the PEM decoder
+// skips in silence: a chain without its intermediate would load, and then verify nowhere.
+func parseChain(text []byte) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	blocks := 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		blocks++
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("damaged certificate: %w", err)
+		}
+		chain = append(chain, cert)
+	}
+	if begun := strings.Count(string(text), "-----BEGIN "); begun > blocks {
+		return nil, fmt.Errorf("%d of %d PEM blocks are cut off or damaged, as in a half-written file", begun-blocks, begun)
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("holds no certificate: expected PEM with a block `-----BEGIN CERTIFICATE-----`")
+	}
+	return chain, nil
+}
+
+// checkDates tells why cert cannot be used now. The text does not hold the present time, so that it stays the same
+// from poll to poll.
+func checkDates(cert *x509.Certificate, now time.Time) error {
+	if now.After(cert.NotAfter) {
+		return fmt.Errorf("expired on %s: renew it", cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if now.Before(cert.NotBefore) {
+		return fmt.Errorf("is not valid before %s: check the clock of this machine, or wait",
+			cert.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func checkAuthority(cert *x509.Certificate, now time.Time) error {
+	maySign := cert.KeyUsage == 0 || cert.KeyUsage&x509.KeyUsageCertSign != 0 // none given means any
+	if !cert.IsCA || !maySign {
+		return fmt.Errorf("the certificate of %s is not a CA: it may not sign others", cert.Subject)
+	}
+	if err := checkDates(cert, now); err != nil {
+		return fmt.Errorf("the CA certificate %w", err)
+	}
+	return nil
+}

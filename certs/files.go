@@ -1,0 +1,235 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so that a mounted
+// Secret, cert-manager's included, is such a directory too.
+const (
+	CACertFile = "ca.crt"
+	CAKeyFile  = "ca.key" // never in a Secret
+	CertFile   = "tls.crt"
+	KeyFile    = "tls.key"
+)
+
+const (
+	// authorityReserve and leafReserve are the life that EnsureLocal wants a certificate to have left: a service that
+	// is started now should be able to run for a while.
+	authorityReserve = 30 * 24 * time.Hour
+	leafReserve      = 7 * 24 * time.Hour
+)
+
+// WriteFiles writes a CA and a serving certificate issued by it to dir as ca.crt, ca.key, tls.crt and tls.key, and
+// makes dir (0700) if it is missing. Keys are readable by their owner only. Each file is replaced in one step. If dir
+// has a ca.key already it fails with fs.ErrExist unless overwrite is set: a new CA ends the trust of every caBundle
+// made from the old one.
+func WriteFiles(dir string, ca, leaf Pair, overwrite bool) error {
+	caKey := filepath.Join(dir, CAKeyFile)
+	if _, err := os.Lstat(caKey); err == nil && !overwrite {
+		return fmt.Errorf("%s: %w: choose another directory, or ask to overwrite; clients that trust the old CA then have "+
+			"to be given the new %s", caKey, fs.ErrExist, CACertFile)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the certificate directory: %w", err)
+	}
+	if err := writePair(dir, CACertFile, CAKeyFile, ca); err != nil {
+		return err
+	}
+	return writePair(dir, CertFile, KeyFile, leaf)
+}
+
+// EnsureLocal sees to it that dir holds a CA and a serving certificate for exactly names, and returns the CA as PEM:
+// what a laptop needs, where `curl --cacert dir/ca.crt` should go on working over restarts.
+//
+// What is there is kept while it is good: the CA for as long as it has 30 days left, the serving certificate while it
+// is signed by this CA, covers exactly names and has 7 days left. Otherwise it is made again, never complained about,
+// as there is nothing in the directory that cannot be made again:
+//
+//   - ca.crt missing, damaged or near its end: renewed with the key that is there, so that copies of the older ca.crt
+//     (a browser's, a container's) still trust what is served, until they expire themselves;
+//   - ca.key missing or damaged: a new CA in the same place. Only copies of ca.crt have to be replaced, and say tells;
+//   - tls.crt or tls.key: issued again.
+//
+// say is called with one sentence for each thing made. It fails only for invalid names, or if a file cannot be read
+// (other than for being missing) or written: a file of another user is not damaged. Starts at the same time wait for
+// each other, where the system has flock, and end up with the same files; a start that is killed half-way leaves a
+// mismatch that the next one mends.
+func EnsureLocal(dir string, names []string, now time.Time, say func(string)) ([]byte, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the certificate directory: %w", err)
+	}
+	defer lock(dir)()
+	ca, err := ensureAuthority(dir, now, say)
+	if err != nil {
+		return nil, err
+	}
+	if err := ensureLeaf(dir, ca, names, now, say); err != nil {
+		return nil, err
+	}
+	return ca.Cert, nil
+}
+
+func ensureAuthority(dir string, now time.Time, say func(string)) (Pair, error) {
+	certFile := filepath.Join(dir, CACertFile)
+	ca, err := readIfThere(dir, CACertFile, CAKeyFile)
+	if err != nil {
+		return Pair{}, err
+	}
+	fault := authorityFault(dir, ca, now)
+	if fault == nil {
+		return ca, nil
+	}
+	if key, err := parseKey(ca.Key); err == nil {
+		say(fmt.Sprintf("%v; renewed %s with the key that is there", fault, certFile))
+		if ca.Cert, err = selfSign(key, now); err != nil {
+			return Pair{}, err
+		}
+		return ca, writeFile(certFile, ca.Cert, 0o644)
+	}
+	if len(ca.Cert) == 0 && len(ca.Key) == 0 {
+		say(fmt.Sprintf("made a CA: clients that trust %s trust this service", certFile))
+	} else {
+		say(fmt.Sprintf("%s: missing or damaged; made a new CA, replace copies of %s", filepath.Join(dir, CAKeyFile), certFile))
+	}
+	if ca, err = NewAuthority(now); err != nil {
+		return Pair{}, err
+	}
+	return ca, writePair(dir, CACertFile, CAKeyFile, ca)
+}
+
+// authorityFault tells why a CA should not be used any longer.
+func authorityFault(dir string, ca Pair, now time.Time) error {
+	certFile := filepath.Join(dir, CACertFile)
+	cert, err := ca.load(certFile, filepath.Join(dir, CAKeyFile))
+	if err != nil {
+		return err
+	}
+	if err := checkAuthority(cert.Leaf, now); err != nil {
+		return fmt.Errorf("%s: %w", certFile, err)
+	}
+	if cert.Leaf.NotAfter.Sub(now) <= authorityReserve {
+		return fmt.Errorf("%s: ends on %s", certFile, cert.Leaf.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return nil
+}
+
+func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(string)) error {
+	leaf, err := readIfThere(dir, CertFile, KeyFile)
+	if err != nil {
+		return err
+	}
+	if leafGood(leaf, ca, names, now) {
+		return nil
+	}
+	if leaf, err = Issue(ca, names, now); err != nil {
+		return err
+	}
+	say(fmt.Sprintf("%s: issued for %v", filepath.Join(dir, CertFile), names))
+	return writePair(dir, CertFile, KeyFile, leaf)
+}
+
+// leafGood tells if a serving certificate covers exactly names and will verify under ca for a while.
+func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
+	cert, err := leaf.load(CertFile, KeyFile)
+	if err != nil || !coversExactly(cert.Leaf, names) {
+		return false
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	for _, at := range []time.Time{now, now.Add(leafReserve)} {
+		if _, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at}); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func coversExactly(cert *x509.Certificate, names []string) bool {
+	dns, ips, err := splitNames(names)
+	return err == nil && slices.Equal(nameSet(dns, ips), nameSet(cert.DNSNames, cert.IPAddresses))
+}
+
+func nameSet(dns []string, ips []net.IP) []string {
+	set := slices.Clone(dns)
+	for _, ip := range ips {
+		set = append(set, ip.String())
+	}
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// parseKey reads a key as withKey writes it.
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("not an ECDSA key")
+	}
+	return key, nil
+}
+
+func readPair(dir, certName, keyName string) (p Pair, err error) {
+	if p.Cert, err = os.ReadFile(filepath.Join(dir, certName)); err != nil {
+		return Pair{}, err
+	}
+	if p.Key, err = os.ReadFile(filepath.Join(dir, keyName)); err != nil {
+		return Pair{}, err
+	}
+	return p, nil
+}
+
+// readIfThere reads a pair in which a missing file counts as empty.
+func readIfThere(dir, certName, keyName string) (p Pair, err error) {
+	if p.Cert, err = os.ReadFile(filepath.Join(dir, certName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Pair{}, err
+	}
+	if p.Key, err = os.ReadFile(filepath.Join(dir, keyName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Pair{}, err
+	}
+	return p, nil
+}
+
+// writePair writes the key first: a reader that sees the new certificate then finds its key.
+func writePair(dir, certName, keyName string, p Pair) error {
+	if err := writeFile(filepath.Join(dir, keyName), p.Key, 0o600); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, certName), p.Cert, 0o644)
+}
+
+// writeFile replaces a file in one step, so that no reader sees half of it. The mode does not depend on the umask.
+func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

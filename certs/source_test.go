@@ -1,0 +1,281 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func newPair(t *testing.T, at time.Time) Pair {
+	t.Helper()
+	return issue(t, newAuthority(t, at), at, local...)
+}
+
+func put(t *testing.T, dir string, p Pair) {
+	t.Helper()
+	write(t, dir, CertFile, string(p.Cert))
+	write(t, dir, KeyFile, string(p.Key))
+}
+
+// swap does to dir what the kubelet does to a Secret volume: new content in a directory of its own, then one rename
+// of the link ..data. The files are links through it, made once.
+func swap(t *testing.T, dir, version string, p Pair) {
+	t.Helper()
+	content, link := filepath.Join(dir, version), filepath.Join(dir, "..data_tmp")
+	err := errors.Join(os.Mkdir(content, 0o755), os.Symlink(version, link))
+	put(t, content, p)
+	err = errors.Join(err, os.Rename(link, filepath.Join(dir, "..data")))
+	if _, missing := os.Lstat(filepath.Join(dir, CertFile)); missing != nil {
+		err = errors.Join(err, os.Symlink("..data/tls.crt", filepath.Join(dir, CertFile)),
+			os.Symlink("..data/tls.key", filepath.Join(dir, KeyFile)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantServed(t *testing.T, s *Source, want Pair) {
+	t.Helper()
+	got, err := s.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf := parsed(t, want); !got.Leaf.Equal(leaf) || !s.NotAfter().Equal(leaf.NotAfter) {
+		t.Errorf("serves number %x, want %x", got.Leaf.SerialNumber, leaf.SerialNumber)
+	}
+}
+
+func TestSymlinkSwapIsServedEachTime(t *testing.T) {
+	dir := t.TempDir()
+	first := newPair(t, time.Now())
+	swap(t, dir, "..ts0", first)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantServed(t, s, first)
+	for i := 1; i <= 3; i++ {
+		next := newPair(t, time.Now())
+		swap(t, dir, fmt.Sprintf("..ts%d", i), next)
+		if changed, err := s.Reload(); !changed || err != nil {
+			t.Errorf("swap %d: changed %v, error %v", i, changed, err)
+		}
+		wantServed(t, s, next)
+		if changed, err := s.Reload(); changed || err != nil {
+			t.Errorf("after swap %d: changed %v, error %v, want nothing", i, changed, err)
+		}
+	}
+}
+
+// TestBadPair: such files fail Open, and after a good pair they leave it in service.
+func TestBadPair(t *testing.T) {
+	at := time.Now()
+	good, other := newPair(t, at), newPair(t, at)
+	ca := newAuthority(t, at)
+	chained := issue(t, ca, at, local...)
+	chained.Cert = slices.Concat(chained.Cert, ca.Cert)
+	for _, test := range []struct {
+		name string
+		bad  Pair
+		file string // that the error names
+		want string
+	}{
+		{"half a certificate", Pair{other.Cert[:len(other.Cert)/2], other.Key}, CertFile, "cut off"},
+		{"half a chain", Pair{chained.Cert[:len(chained.Cert)-50], chained.Key}, CertFile, "cut off"},
+		{"half a key", Pair{other.Cert, other.Key[:len(other.Key)/2]}, KeyFile, "failed to find any PEM"},
+		{"empty", Pair{}, CertFile, "holds no certificate"},
+		{"garbage", Pair{[]byte("\x00\xff"), []byte("key")}, CertFile, "holds no certificate"},
+		{"garbage in PEM", Pair{[]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), other.Key}, CertFile, "damaged"},
+		{"switched", Pair{other.Key, other.Cert}, CertFile, "holds no certificate"},
+		{"new certificate, old key", Pair{other.Cert, good.Key}, KeyFile, "does not match"},
+		{"old certificate, new key", Pair{good.Cert, other.Key}, KeyFile, "does not match"},
+		{"expired", newPair(t, at.AddDate(-1, 0, -1)), CertFile, "expired on"},
+		{"not yet valid", newPair(t, at.AddDate(0, 0, 1)), CertFile, "not valid before"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			wantError := func(err error) {
+				t.Helper()
+				if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, test.file)) || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %v, want one with %s and %q", err, test.file, test.want)
+				}
+			}
+			put(t, dir, test.bad)
+			_, err := Open(dir)
+			wantError(err)
+
+			put(t, dir, good)
+			s, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, dir, test.bad)
+			changed, err := s.Reload()
+			wantError(err)
+			if changed || s.Valid(at) != nil {
+				t.Errorf("changed %v, valid %v: want the old pair to go on", changed, s.Valid(at))
+			}
+			wantServed(t, s, good)
+
+			put(t, dir, other)
+			if changed, err := s.Reload(); !changed || err != nil {
+				t.Errorf("mended: changed %v, error %v", changed, err)
+			}
+			wantServed(t, s, other)
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	for _, name := range []string{CertFile, KeyFile} {
+		dir := t.TempDir()
+		put(t, dir, newPair(t, time.Now()))
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(dir)
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), filepath.Join(dir, name)) || !strings.Contains(err.Error(), "usher certs init") {
+			t.Errorf("error %v, want fs.ErrNotExist for %s and what to do", err, name)
+		}
+	}
+}
+
+func TestValid(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, newPair(t, time.Now()))
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		at   time.Time
+		want bool
+	}{
+		{time.Now(), true},
+		{s.NotAfter(), true},
+		{s.NotAfter().Add(time.Second), false},
+		{time.Now().Add(-time.Hour), false},
+	} {
+		if err := s.Valid(test.at); (err == nil) != test.want {
+			t.Errorf("at %s: %v, want valid %v", test.at, err, test.want)
+		}
+	}
+}
+
+// TestWatch runs on synctest's clock: a second is over at once, and none is missed.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		good, other := newPair(t, time.Now()), newPair(t, time.Now())
+		put(t, dir, good)
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		reports := make(chan string, 10)
+		go s.Watch(ctx, time.Second, func(changed bool, err error) {
+			reports <- fmt.Sprint(changed, " ", err != nil)
+		})
+		for _, step := range []struct {
+			name string
+			pair Pair
+			want string // reports during three polls
+		}{
+			{"nothing new", good, ""},
+			{"broken", Pair{good.Cert[:99], good.Key}, "false true"},
+			{"broken in another way", Pair{good.Cert, other.Key}, "false true"},
+			{"the old one back", good, "false false"},
+			{"broken again", Pair{good.Cert, other.Key}, "false true"},
+			{"renewed", other, "true false"},
+		} {
+			put(t, dir, step.pair)
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			var got string
+			for len(reports) > 0 {
+				got += <-reports
+			}
+			if got != step.want {
+				t.Errorf("%s: reported %q, want %q", step.name, got, step.want)
+			}
+		}
+		cancel() // Watch has to return, or synctest finds it waiting for ever
+	})
+}
+
+// TestHandshake talks to a real server, while its certificate changes.
+func TestHandshake(t *testing.T) {
+	dir := t.TempDir()
+	ca := newAuthority(t, time.Now())
+	put(t, dir, issue(t, ca, time.Now(), local...))
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	go server.Serve(tls.NewListener(listener, TLSConfig(s.GetCertificate)))
+	defer server.Close()
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	handshake := func(c *tls.Config) (tls.ConnectionState, error) {
+		c.RootCAs = roots
+		conn, err := tls.Dial("tcp", listener.Addr().String(), c)
+		if err != nil {
+			return tls.ConnectionState{}, err
+		}
+		defer conn.Close()
+		return conn.ConnectionState(), nil
+	}
+	both, suite := []string{"h2", "http/1.1"}, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}
+	for _, test := range []struct {
+		name    string
+		client  *tls.Config
+		version uint16
+		refused string
+	}{
+		{"TLS 1.1", &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, 0, "protocol version not supported"},
+		{"TLS 1.2", &tls.Config{MaxVersion: tls.VersionTLS12, NextProtos: both}, tls.VersionTLS12, ""},
+		{"TLS 1.2 with CBC", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: suite}, 0, "handshake failure"},
+		{"TLS 1.3", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: both}, tls.VersionTLS13, ""},
+		{"HTTP/2 only", &tls.Config{NextProtos: []string{"h2"}}, 0, "no application protocol"},
+	} {
+		state, err := handshake(test.client)
+		refused := err != nil && test.refused != "" && strings.Contains(err.Error(), test.refused)
+		if refused != (test.refused != "") || state.Version != test.version {
+			t.Errorf("%s: version %s, error %v", test.name, tls.VersionName(state.Version), err)
+		}
+		if err == nil && state.NegotiatedProtocol != "http/1.1" {
+			t.Errorf("%s: protocol %q, want http/1.1", test.name, state.NegotiatedProtocol)
+		}
+	}
+
+	renewed := issue(t, ca, time.Now(), local...)
+	put(t, dir, renewed)
+	if _, err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := handshake(&tls.Config{})
+	if err != nil || !state.PeerCertificates[0].Equal(parsed(t, renewed)) {
+		t.Errorf("error %v, want the renewed certificate", err)
+	}
+}
