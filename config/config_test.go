@@ -1,0 +1,117 @@
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var steps = []string{"denied-names", "environment", "lifespan", "overcommit"}
+
+func TestDefaultPolicy(t *testing.T) {
+	policy, problems := Parse(DefaultYAML(), steps)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	pool := policy.Overcommit.Pools[0]
+	if policy.Names.Denied[0] != "offensive" || policy.Lifespan.Max != 14 || policy.Env[0] != (Variable{"KUBE", "true"}) ||
+		pool.Ratios["cpu"].String() != "2" || pool.MaxRatio.String() != "4" || pool.Capacity != Raise || policy.Modes["denied-names"] != "enforce" {
+		t.Errorf("the default policy reads as %+v", policy)
+	}
+}
+
+// Every problem of a file is reported at once, with its path.
+func TestProblems(t *testing.T) {
+	cases := map[string][]string{
+		``:                     {"the policy is empty"},
+		`{`:                    {"not YAML"},
+		`{env: 5}`:             {"cannot unmarshal number"},
+		"names: {}\nnames: {}": {`key "names" already set`},
+		"names: {denied: ['', Upper, 'a b', ok]}\nsurprise: 1\nlifespan: {label: 'a b', max: 101, tiant: x}": {
+			`unknown field "surprise"`, `unknown field "lifespan.tiant"`, `names.denied[0]`, `names.denied[1]`, `names.denied[2]`,
+			`lifespan.label: Invalid value: "a b"`, `lifespan.max: Invalid value: 101`, `lifespan.taint`},
+		`env: [{name: A, value: "1"}, {name: A, value: "2"}, {name: "1A=", value: ""}]`: {
+			`env[1].name: Duplicate value: "A"`, `env[2].name: Invalid value: "1A="`},
+		`overcommit: {pools: [{ratios: {cpu: "5", gpu: "2"}, maxRatio: "4", capacity: both, selector: {matchExpressions: [{key: a, operator: Is}]}}, {name: x}, {name: x, ratios: {cpu: "2"}}]}`: {
+			`overcommit.pools[0].name: Required`, `operator`, `ratios[cpu]: Invalid value: "5": is above maxRatio 4`,
+			`overcommit.pools[0].ratios: Unsupported value: "gpu"`, `capacity: Unsupported value: "both"`,
+			`overcommit.pools[1].ratios: Required`, `overcommit.pools[2].name: Duplicate`},
+		`overcommit: {pools: [{name: x, ratios: {cpu: "0.5"}}]}`: {"0.5 is below 1"},
+		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`:     {"number"},
+		`modes: {denied-name: enforce, lifespan: strict}`:        {`modes: Unsupported value: "denied-name"`, `modes[lifespan]: Unsupported value: "strict"`},
+	}
+	for text, wants := range cases {
+		policy, problems := Parse([]byte(text), steps)
+		if policy != nil || len(problems) < len(wants) {
+			t.Errorf("%s: %d problems, want %d: %v", text, len(problems), len(wants), problems)
+		}
+		for _, want := range wants {
+			if !mentioned(problems, want) {
+				t.Errorf("%s: no problem says %q: %v", text, want, problems)
+			}
+		}
+	}
+}
+
+func mentioned(problems []error, want string) bool {
+	for _, p := range problems {
+		if strings.Contains(p.Error(), want) {
+			return true
+		}
+	}
+	return false
+}
+
+// A good new file is taken up, a bad one is told once, and a change back is seen.
+func TestWatch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{env: [{name: A, value: "1"}]}`)
+	_, raw, err := Load(file, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	events := make(chan string, 10)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Watch(ctx, file, raw, steps, time.Millisecond, func(p *Policy, err error) {
+			if err != nil {
+				events <- "error"
+				return
+			}
+			events <- p.Env[0].Value
+		})
+	}()
+	for _, c := range [][2]string{
+		{`{env: [{name: A, value: "2"}]}`, "2"}, {`{env: 1}`, "error"}, {`{env: [{name: A, value: "2"}]}`, "2"}, {`{env: [{name: A, value: "3"}]}`, "3"},
+	} {
+		write(c[0])
+		if got := <-events; got != c[1] && !(got == "error" && <-events == c[1]) { // a half-written file is an error first
+			t.Fatalf("after writing %s: %s", c[0], got)
+		}
+	}
+	stop()
+	<-done
+}
+
+// FuzzParse: no input panics, and what is accepted is accepted again.
+func FuzzParse(f *testing.F) {
+	f.Add(DefaultYAML())
+	f.Add([]byte(`overcommit: {pools: [{name: a, ratios: {memory: "1.5"}}]}`))
+	f.Add([]byte("&a [*a]"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		policy, problems := Parse(raw, steps)
+		if (policy == nil) != (len(problems) > 0) {
+			t.Fatalf("%q: policy %v with problems %v", raw, policy, problems)
+		}
+	})
+}
