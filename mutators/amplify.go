@@ -1,0 +1,139 @@
+package mutators
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+)
+
+// Amplifying a node without ever compounding.
+//
+// A nodes/status write carries either numbers that the kubelet measured or an echo of numbers that we wrote, and nothing in
+// the request says which: most writers are not the kubelet, and the kubelet leaves out what it believes unchanged. So the
+// original, our result and the ratio of each resource stand in an annotation on the node, and a number is judged by them:
+//
+//	what arrives                                              is taken for
+//	the result we remember, or the stored one unchanged       an echo: the original stays
+//	the original we remember                                  the original
+//	anything else that this write changes                     a new original
+//	anything else that this write leaves as stored            the kubelet's: a new original; others': teaches nothing
+//	no readable memory                                        the kubelet's: the original; others': passes, with a warning
+//	allocatable above capacity, without memory                amplified already: passes, with a warning
+//	an echo, but the kubelet's capacity is news               a new original (the hardware grew to our result)
+//
+// Resource by resource. What no rule can know is written down in docs/overcommit.md.
+
+// amplifiable are the resources that may be amplified: those that nodes share by time or by reclaim.
+var amplifiable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// rate is how one resource of one node is amplified.
+type rate struct {
+	ratio api.Ratio
+	by    string // where the ratio comes from
+	raise bool   // raise capacity with allocatable
+}
+
+type rates map[corev1.ResourceName]rate
+
+// amounts are allocatable and capacity of one resource; nil: not known.
+type amounts struct {
+	allocatable, capacity *resource.Quantity
+}
+
+// amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original.
+func amplify(req *admit.Request, node *admit.Node, wanted rates) {
+	mine, damaged := readMemory(node)
+	stored := memory{}
+	var old *admit.Node
+	if req.OldObject != nil {
+		old = admit.AsNode(req.OldObject)
+		stored, _ = readMemory(old)
+	}
+	next := memory{}
+	unknown := false
+	for _, name := range amplifiable {
+		seen := sight{
+			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
+			mine: mine[name], stored: stored[name], kubelet: byKubelet(req, node),
+		}
+		rate, amplified := wanted[name]
+		amplified = amplified && rate.ratio.Amplifies()
+		if seen.now.allocatable == nil || !amplified && !seen.remembered() {
+			continue // nothing to amplify or to restore
+		}
+		original, known := seen.original()
+		if !known {
+			unknown = true
+			tellUnknown(req, name, seen, damaged)
+			continue
+		}
+		result := amounts{allocatable: original.allocatable}
+		if amplified && original.allocatable.Sign() > 0 {
+			result = apply(req, name, original.amounts, rate)
+			next[name] = &record{raw: original.amounts, result: result, ratio: rate.ratio, by: rate.by}
+		}
+		original.write(node, name, result)
+	}
+	if !unknown || len(next) > 0 {
+		next.write(node)
+	}
+}
+
+// amountsOf reads one resource of a node; a nil node has none.
+func amountsOf(node *admit.Node, name corev1.ResourceName) (a amounts) {
+	if node == nil {
+		return a
+	}
+	if q, ok := node.Allocatable(name); ok {
+		a.allocatable = &q
+	}
+	if q, ok := node.Capacity(name); ok {
+		a.capacity = &q
+	}
+	return a
+}
+
+// byKubelet tells whether the node's own kubelet sends the request. The name is all that is asked for: the API server gives
+// it to nobody but that kubelet (Kubernetes documentation, "Using Node Authorization").
+func byKubelet(req *admit.Request, node *admit.Node) bool {
+	name := node.Name()
+	return name != "" && req.UserInfo.Username == "system:node:"+name
+}
+
+// apply multiplies an original. What the system reserves, capacity - allocatable, stays the same when capacity is raised.
+func apply(req *admit.Request, name corev1.ResourceName, raw amounts, r rate) amounts {
+	allocatable, saturated := r.ratio.Amplify(*raw.allocatable, name)
+	if saturated {
+		req.Trouble("saturated", "%s × %s of %s is beyond what a quantity holds and was cut", raw.allocatable, r.ratio, name)
+	}
+	result := amounts{allocatable: &allocatable}
+	if r.raise && raw.capacity != nil {
+		result.capacity = raisedCapacity(name, raw, allocatable)
+	}
+	req.Audit("overcommit."+string(name), raw.allocatable.String()+" × "+r.ratio.String()+" = "+allocatable.String()+" by "+r.by)
+	return result
+}
+
+func raisedCapacity(name corev1.ResourceName, raw amounts, allocatable resource.Quantity) *resource.Quantity {
+	sum := api.InUnits(allocatable, name)
+	if raw.capacity.Cmp(*raw.allocatable) > 0 {
+		sum.Add(sum, api.InUnits(*raw.capacity, name))
+		sum.Sub(sum, api.InUnits(*raw.allocatable, name))
+	}
+	capacity, _ := api.OfUnits(sum, name, raw.capacity.Format)
+	return &capacity
+}
+
+// tellUnknown says that a node is left as it is because nobody knows its original.
+func tellUnknown(req *admit.Request, name corev1.ResourceName, seen sight, damaged bool) {
+	why := "no " + amplifiedAnnotation + " annotation"
+	if damaged {
+		why = "annotation " + amplifiedAnnotation + " is damaged"
+	}
+	if seen.kubelet {
+		why += ", allocatable above capacity"
+	}
+	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", name, why)
+}

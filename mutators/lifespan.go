@@ -1,0 +1,59 @@
+package mutators
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+)
+
+// lifespan lets a pod ask by a label for nodes that still live some days. Nodes carry a taint with the days they have left;
+// a pod that asks for N days tolerates every value from the policy's max down to N. A pod that asks for nothing, or with an
+// empty label, tolerates the taint whatever its value. Tolerations that the pod has already are not repeated.
+func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
+	return admit.Mutator[admit.Pod]{
+		Name: "lifespan",
+		Doc:  "turns the lifespan label into tolerations for nodes that live at least that many days; no label: any node",
+		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+			if policy == nil {
+				return nil
+			}
+			wanted, err := lifespanTolerations(policy, pod.Label(policy.Label))
+			if err != nil {
+				return err
+			}
+			present := pod.Tolerations()
+			for _, t := range wanted {
+				if !slices.ContainsFunc(present, func(p corev1.Toleration) bool { return p.MatchToleration(&t) }) {
+					pod.AppendToleration(t)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// lifespanTolerations gives the tolerations for a label's value.
+func lifespanTolerations(policy *config.Lifespan, label string) ([]corev1.Toleration, error) {
+	if label == "" {
+		return []corev1.Toleration{{Key: policy.Taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, nil
+	}
+	days, err := strconv.Atoi(label)
+	if err != nil || days < 0 || days > policy.Max {
+		return nil, field.Invalid(admit.LabelPath(policy.Label), label,
+			fmt.Sprintf("must be a whole number of days from 0 to %d; remove the label to run on any node", policy.Max))
+	}
+	var tolerations []corev1.Toleration
+	for left := policy.Max; left >= days; left-- {
+		tolerations = append(tolerations, corev1.Toleration{
+			Key: policy.Taint, Operator: corev1.TolerationOpEqual, Value: strconv.Itoa(left), Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+	return tolerations, nil
+}

@@ -1,0 +1,114 @@
+package mutators
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+	"usher.dev/usher/document"
+)
+
+// amplifiedAnnotation is the amplifier's memory on a node, as JSON:
+//
+//	{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m","capacity":"31900m"},"ratio":"2","by":"pool default"}}
+//
+// result has no capacity when capacity is kept.
+const amplifiedAnnotation = "usher.dev/amplified"
+
+// memory holds a record for each amplified resource.
+type memory map[corev1.ResourceName]*record
+
+// record is what we remember of one resource.
+type record struct {
+	raw, result amounts
+	ratio       api.Ratio
+	by          string
+}
+
+// recordJSON is a record as it stands in the annotation.
+type recordJSON struct {
+	Raw    amountsJSON `json:"raw"`
+	Result amountsJSON `json:"result"`
+	Ratio  api.Ratio   `json:"ratio"`
+	By     string      `json:"by"`
+}
+
+type amountsJSON struct {
+	Allocatable string `json:"allocatable"`
+	Capacity    string `json:"capacity,omitempty"`
+}
+
+// readMemory reads the annotation. Records that do not read, or whose result is not original × ratio, are left out:
+// whoever forged or damaged them, they explain nothing. damaged tells that there was something of the kind.
+func readMemory(node *admit.Node) (m memory, damaged bool) {
+	m = memory{}
+	text, ok := node.Annotation(amplifiedAnnotation)
+	if !ok {
+		return m, false
+	}
+	parsed, err := document.Parse([]byte(text))
+	if err != nil {
+		return m, true
+	}
+	for name, member := range parsed.Root().Members() {
+		if r := document.As[recordJSON](member).record(); r.consistent(corev1.ResourceName(name)) {
+			m[corev1.ResourceName(name)] = r
+		} else {
+			damaged = true
+		}
+	}
+	return m, damaged || parsed.Err() != nil
+}
+
+func (j recordJSON) record() *record {
+	return &record{raw: j.Raw.amounts(), result: j.Result.amounts(), ratio: j.Ratio, by: j.By}
+}
+
+func (j amountsJSON) amounts() (a amounts) {
+	if q, err := api.ParseQuantity(j.Allocatable); err == nil {
+		a.allocatable = &q
+	}
+	if q, err := api.ParseQuantity(j.Capacity); err == nil {
+		a.capacity = &q
+	}
+	return a
+}
+
+// consistent tells whether a record is one that we could have written.
+func (r *record) consistent(name corev1.ResourceName) bool {
+	if r.raw.allocatable == nil || r.raw.allocatable.Sign() <= 0 {
+		return false
+	}
+	result, _ := r.ratio.Amplify(*r.raw.allocatable, name)
+	return same(&result, r.result.allocatable) &&
+		(r.result.capacity == nil || r.raw.capacity != nil && same(raisedCapacity(name, r.raw, result), r.result.capacity))
+}
+
+// write puts the memory into the annotation; an empty memory removes it.
+func (m memory) write(node *admit.Node) {
+	if len(m) == 0 {
+		node.RemoveAnnotation(amplifiedAnnotation)
+		return
+	}
+	records := map[corev1.ResourceName]recordJSON{}
+	for name, r := range m {
+		records[name] = recordJSON{Raw: r.raw.json(), Result: r.result.json(), Ratio: r.ratio, By: r.by}
+	}
+	text, err := json.Marshal(records)
+	if err != nil {
+		panic(err) // strings and decimal ratios always encode
+	}
+	node.SetAnnotation(amplifiedAnnotation, string(text))
+}
+
+func (a amounts) json() (j amountsJSON) {
+	if a.allocatable != nil {
+		j.Allocatable = a.allocatable.String()
+	}
+	if a.capacity != nil {
+		j.Capacity = a.capacity.String()
+	}
+	return j
+}

@@ -1,0 +1,60 @@
+package mutators
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+)
+
+// overcommit makes a node look larger to the scheduler by the ratios of its pool. The amounts that the kubelet reported are
+// remembered on the node, so that no sequence of writers makes them compound, and come back when the policy ends.
+func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
+	pools := compilePools(policy)
+	return admit.Mutator[admit.Node]{
+		Name: "overcommit",
+		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
+		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
+			amplify(req, node, ratesFor(pools, node.Labels()))
+			return nil
+		},
+	}
+}
+
+type compiledPool struct {
+	selector labels.Selector
+	rates    rates
+}
+
+// compilePools prepares the pools of a policy that was checked when it was loaded.
+func compilePools(policy *config.Overcommit) []compiledPool {
+	if policy == nil {
+		return nil
+	}
+	var pools []compiledPool
+	for _, pool := range policy.Pools {
+		selector, err := metav1.LabelSelectorAsSelector(&pool.Selector)
+		if err != nil {
+			selector = labels.Nothing() // the policy's check refuses such a selector
+		}
+		compiled := compiledPool{selector, rates{}}
+		for name, ratio := range pool.Ratios {
+			compiled.rates[name] = rate{ratio, "pool " + pool.Name, pool.Capacity == config.Raise}
+		}
+		pools = append(pools, compiled)
+	}
+	return pools
+}
+
+// ratesFor gives the rates of the first pool that matches; none if no pool does.
+func ratesFor(pools []compiledPool, node labels.Set) rates {
+	for _, pool := range pools {
+		if pool.selector.Matches(node) {
+			return pool.rates
+		}
+	}
+	return nil
+}

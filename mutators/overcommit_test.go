@@ -1,0 +1,408 @@
+package mutators
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+	"usher.dev/usher/config"
+	"usher.dev/usher/document"
+)
+
+const kubelet, controller = "system:node:n1", "system:serviceaccount:kube-system:attachdetach-controller"
+
+// fleet plays the API server and its writers: it keeps the stored node and sends every write through the step, as the API
+// server would.
+type fleet struct {
+	t        *testing.T
+	stored   map[string]any
+	policy   *config.Overcommit
+	away     bool // usher is down and failurePolicy Ignore lets writes pass
+	warnings []string
+	troubles []string
+}
+
+type object = map[string]any
+
+func newFleet(t *testing.T, capacity config.Capacity, cpuRatio string) *fleet {
+	f := &fleet{t: t, stored: object{
+		"metadata": object{"name": "n1"},
+		"status":   object{"capacity": object{}, "allocatable": object{}},
+	}}
+	f.ratios(capacity, map[string]string{"cpu": cpuRatio})
+	return f
+}
+
+func (f *fleet) ratios(capacity config.Capacity, ratios map[string]string) {
+	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]api.Ratio{}}
+	for name, text := range ratios {
+		ratio, err := api.ParseRatio(text)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		pool.Ratios[corev1.ResourceName(name)] = ratio
+	}
+	f.policy = &config.Overcommit{Pools: []config.Pool{pool}}
+}
+
+// write sends one nodes/status update: the stored node with a change.
+func (f *fleet) write(user string, change func(node object)) {
+	f.t.Helper()
+	old, _ := json.Marshal(f.stored)
+	var node object
+	_ = json.Unmarshal(old, &node)
+	change(node)
+	sent, _ := json.Marshal(node)
+	if !f.away {
+		after, _ := f.admit(user, sent, old)
+		again, edits := f.admit(user, after, old) // reinvocation: the same request once more, on our own result
+		if edits > 0 {
+			f.t.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
+		}
+		sent = after
+	}
+	f.stored = object{}
+	_ = json.Unmarshal(sent, &f.stored)
+}
+
+func (f *fleet) admit(user string, sent, old []byte) (after []byte, operations int) {
+	f.t.Helper()
+	req := &admit.Request{Object: f.parse(sent), OldObject: f.parse(old)}
+	req.UserInfo.Username = user
+	chain := admit.Mutate(admit.AsNode, nil, Nodes(&config.Policy{Overcommit: f.policy}))
+	result, err := chain.Run(f.t.Context(), req, nil)
+	if err != nil || len(result.Problems) > 0 {
+		f.t.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)
+	}
+	f.warnings, f.troubles = req.Warnings(), req.Troubles()
+	ops := req.Object.Patch()
+	text, _ := json.Marshal(ops)
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if after, err = patch.Apply(sent); err != nil {
+		f.t.Fatalf("%s does not apply: %v", text, err)
+	}
+	return after, len(ops)
+}
+
+func (f *fleet) parse(raw []byte) *document.Document {
+	f.t.Helper()
+	d, err := document.Parse(raw)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+// post writes numbers, "cpu:allocatable/capacity" each; a side left empty is left as stored.
+func (f *fleet) post(user string, numbers ...string) {
+	f.t.Helper()
+	f.write(user, func(node object) {
+		for _, n := range numbers {
+			name, pair, _ := strings.Cut(n, ":")
+			allocatable, capacity, _ := strings.Cut(pair, "/")
+			put(node, "allocatable", name, allocatable)
+			put(node, "capacity", name, capacity)
+		}
+	})
+}
+
+func put(node object, list, name, value string) {
+	if value != "" {
+		node["status"].(object)[list].(object)[name] = value
+	}
+}
+
+// echo is a write that touches something else.
+func (f *fleet) echo(user string) {
+	f.t.Helper()
+	f.write(user, func(node object) { node["status"].(object)["volumesAttached"] = []any{} })
+}
+
+func (f *fleet) annotate(text string) {
+	meta := f.stored["metadata"].(object)
+	if text == "" {
+		delete(meta, "annotations")
+		return
+	}
+	meta["annotations"] = object{amplifiedAnnotation: text}
+}
+
+func (f *fleet) annotation() string {
+	annotations, _ := f.stored["metadata"].(object)["annotations"].(object)
+	text, _ := annotations[amplifiedAnnotation].(string)
+	return text
+}
+
+func (f *fleet) show(name string) string {
+	status := f.stored["status"].(object)
+	return fmt.Sprintf("%v/%v", status["allocatable"].(object)[name], status["capacity"].(object)[name])
+}
+
+func (f *fleet) want(when, name, numbers string) {
+	f.t.Helper()
+	if got := f.show(name); got != numbers {
+		f.t.Fatalf("%s: %s is %s, want %s\nmemory %s", when, name, got, numbers, f.annotation())
+	}
+}
+
+// The walk-through's node in both modes, and what becomes of it whoever writes.
+func TestNeverCompounds(t *testing.T) {
+	for _, mode := range []struct {
+		capacity config.Capacity
+		x2, x3   string
+	}{
+		{config.Raise, "31800m/31900m", "47700m/47800m"},
+		{config.Keep, "31800m/16", "47700m/16"},
+	} {
+		t.Run(string(mode.capacity), func(t *testing.T) {
+			f := newFleet(t, mode.capacity, "2")
+			f.post(kubelet, "cpu:15900m/16", "memory:60Gi/64Gi")
+			f.want("kubelet posts raw", "cpu", mode.x2)
+			f.want("kubelet posts raw", "memory", "60Gi/64Gi")
+			for range 3 {
+				f.post(kubelet, "cpu:15900m/16", "memory:60Gi/64Gi")
+				f.echo(controller)
+				f.echo(kubelet) // its patch without allocatable
+			}
+			f.want("echoes", "cpu", mode.x2)
+
+			f.ratios(mode.capacity, map[string]string{"cpu": "3"})
+			f.echo(controller)
+			f.want("ratio up", "cpu", mode.x3)
+			f.ratios(mode.capacity, map[string]string{"cpu": "2"})
+			f.echo(kubelet)
+			f.want("ratio down", "cpu", mode.x2)
+
+			f.policy = nil
+			f.echo(controller)
+			f.want("policy removed", "cpu", "15900m/16")
+			if f.annotation() != "" {
+				t.Fatalf("memory left behind: %s", f.annotation())
+			}
+		})
+	}
+}
+
+func TestOthersChangeOneResource(t *testing.T) {
+	for capacity, cpu := range map[config.Capacity]string{config.Raise: "8/8100m", config.Keep: "8/4100m"} {
+		f := newFleet(t, capacity, "2")
+		f.ratios(capacity, map[string]string{"cpu": "2", "memory": "1.5"})
+		f.post(kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
+		f.post(controller, "memory:10Gi/")
+		f.want("memory changed by another", "cpu", cpu)
+		f.want("memory changed by another", "memory", map[config.Capacity]string{config.Raise: "15Gi/15Gi", config.Keep: "15Gi/8Gi"}[capacity])
+		f.post(kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
+		f.want("kubelet again", "memory", map[config.Capacity]string{config.Raise: "12Gi/12Gi", config.Keep: "12Gi/8Gi"}[capacity])
+		f.ratios(capacity, map[string]string{"memory": "1.5"})
+		f.echo(controller)
+		f.want("cpu dropped from the policy", "cpu", "4/4100m")
+		f.want("cpu dropped from the policy", "memory", map[config.Capacity]string{config.Raise: "12Gi/12Gi", config.Keep: "12Gi/8Gi"}[capacity])
+	}
+}
+
+func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
+	for name, annotation := range map[string]string{
+		"deleted":       "",
+		"damaged":       `{"cpu":{"raw":`,
+		"not an object": `[1]`,
+		"null":          `null`,
+		"duplicate key": `{"cpu":{},"cpu":{}}`,
+		"forged, huge":  `{"cpu":{"raw":{"allocatable":"1e5000000"},"result":{"allocatable":"31800m"},"ratio":"2","by":"x"}}`,
+		"forged ratio":  `{"cpu":{"raw":{"allocatable":"1"},"result":{"allocatable":"31800m"},"ratio":"2","by":"x"}}`,
+		"below 1":       `{"cpu":{"raw":{"allocatable":"63600m"},"result":{"allocatable":"31800m"},"ratio":"0.5","by":"x"}}`,
+	} {
+		for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+			f := newFleet(t, capacity, "2")
+			f.post(kubelet, "cpu:15900m/16")
+			amplified := f.show("cpu")
+			f.annotate(annotation)
+			f.echo(controller)
+			f.want(name+": others pass unchanged", "cpu", amplified)
+			if len(f.warnings) == 0 || len(f.troubles) == 0 {
+				t.Errorf("%s: no warning", name)
+			}
+			if capacity == config.Keep { // with capacity raised nobody can tell: one kubelet sync, see docs/overcommit.md
+				f.echo(kubelet)
+				f.want(name+": allocatable above capacity is amplified already", "cpu", amplified)
+			}
+			f.post(kubelet, "cpu:15900m/16")
+			f.want(name+": the kubelet teaches", "cpu", amplified)
+			if len(f.warnings) > 0 {
+				t.Errorf("%s: still warns: %v", name, f.warnings)
+			}
+		}
+	}
+}
+
+// A memory forged in the very request that echoes: the stored one explains the numbers, and wins.
+func TestForgedInTheRequest(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	for _, forged := range []string{
+		`{"cpu":{"raw":{"allocatable":"900000"},"result":{"allocatable":"1800000"},"ratio":"2","by":"x"}}`,
+		`{"cpu":{"raw":{"allocatable":"1"},"result":{"allocatable":"2"},"ratio":"2","by":"x"}}`,
+		`{"cpu":{"raw":{"allocatable":"3180m"},"result":{"allocatable":"31800m"},"ratio":"10","by":"x"}}`,
+		``,
+	} {
+		f.write(controller, func(node object) {
+			node["metadata"].(object)["annotations"] = object{amplifiedAnnotation: forged}
+		})
+		f.want("forged in the request", "cpu", "31800m/16")
+		if !strings.Contains(f.annotation(), `"15900m"`) {
+			t.Fatalf("the memory was not repaired: %s", f.annotation())
+		}
+	}
+}
+
+func TestForeignAmplifierAfterUs(t *testing.T) {
+	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+		f := newFleet(t, capacity, "2")
+		foreign := func() { put(f.stored, "allocatable", "cpu", "63600m") }
+		f.post(kubelet, "cpu:15900m/16")
+		ours := f.show("cpu")
+		for range 5 {
+			foreign()
+			f.echo(controller)
+			f.want("another's echo of the foreign number", "cpu", ours)
+			foreign()
+			f.echo(kubelet)
+			f.want("the kubelet's echo of the foreign number", "cpu", ours)
+			foreign()
+			f.post(kubelet, "cpu:15900m/16")
+			f.want("the kubelet's own number", "cpu", ours)
+		}
+	}
+}
+
+func TestUsherWasAway(t *testing.T) {
+	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+		f := newFleet(t, capacity, "2")
+		f.post(kubelet, "cpu:15900m/16")
+		f.away = true
+		f.post(kubelet, "cpu:17900m/18")
+		f.want("away", "cpu", "17900m/18")
+		f.away = false
+		f.echo(kubelet) // unchanged for it, so not in its patch
+		f.want("back", "cpu", map[config.Capacity]string{config.Raise: "35800m/35900m", config.Keep: "35800m/18"}[capacity])
+	}
+}
+
+func TestHardwareGrowsToOurResult(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.post(kubelet, "cpu:/32") // allocatable is 31800m now, as stored: not in the kubelet's patch
+	f.want("measured equals amplified", "cpu", "63600m/32")
+
+	f = newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.post(kubelet, "cpu:/18") // a stale echo: 31800m does not fit 18 cores
+	f.want("a stale echo", "cpu", "31800m/18")
+
+	f = newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.away = true
+	f.post(kubelet, "cpu:31800m/32")
+	f.away = false
+	f.echo(controller) // must not wear out the witness
+	f.echo(kubelet)
+	f.want("measured equals amplified, while away", "cpu", "63600m/32")
+}
+
+func TestCapacityModeChanges(t *testing.T) {
+	f := newFleet(t, config.Raise, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.ratios(config.Keep, map[string]string{"cpu": "2"})
+	f.echo(controller)
+	f.want("raise to keep", "cpu", "31800m/16")
+	f.ratios(config.Raise, map[string]string{"cpu": "2"})
+	f.echo(controller)
+	f.want("keep to raise", "cpu", "31800m/31900m")
+}
+
+func TestOddNodes(t *testing.T) {
+	f := newFleet(t, config.Raise, "9999")
+	f.post(kubelet, "cpu:9E/9E")
+	f.want("saturates", "cpu", "9223372036854775807m/9223372036854775807m")
+	if len(f.troubles) == 0 {
+		t.Error("saturation is not told")
+	}
+	for _, odd := range []string{"0", "-4", "nonsense", "1e9000000"} {
+		f := newFleet(t, config.Raise, "2")
+		f.post(kubelet, "cpu:"+odd+"/16")
+		f.want("not a size", "cpu", odd+"/16")
+	}
+	f = newFleet(t, config.Raise, "2")
+	f.post(kubelet, "cpu:4/")
+	f.want("no capacity", "cpu", "8/<nil>")
+	f = newFleet(t, config.Raise, "2")
+	f.write(kubelet, func(node object) { node["status"] = nil })
+}
+
+// TestRandomWriters lets chance choose who writes what. Whatever happens, allocatable never exceeds the largest original
+// that the kubelet ever measured × ratio, and the kubelet's own post always brings the exact result.
+func TestRandomWriters(t *testing.T) {
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		capacity := []config.Capacity{config.Keep, config.Raise}[r.IntN(2)]
+		f := newFleet(t, capacity, "2")
+		cores := int64(4 + r.IntN(60))
+		largest := cores
+		events := map[int]func(){
+			0: func() { f.echo(controller) },
+			1: func() { f.echo(kubelet) },
+			2: func() { f.ratios(capacity, map[string]string{"cpu": []string{"2", "1.5", "1"}[r.IntN(3)]}) },
+			3: func() { f.annotate([]string{"{", "{}", f.annotation()}[r.IntN(3)]); f.echo(controller) },
+			4: func() { f.policy = nil },
+			5: func() { cores = int64(4 + r.IntN(60)); largest = max(largest, cores) },
+			6: func() { f.post(controller, fmt.Sprintf("memory:%dGi/", 1+r.IntN(9))) },
+		}
+		post := func() { f.post(kubelet, fmt.Sprintf("cpu:%dm/%d", cores*1000-100, cores), "memory:8Gi/8Gi") }
+		for range 60 {
+			events[r.IntN(len(events))]()
+			if f.annotation() == "{" || f.annotation() == "{}" || f.annotation() == "" {
+				post() // without memory and with capacity raised, the kubelet's next post decides: see docs/overcommit.md
+			}
+			got := resource.MustParse(f.stored["status"].(object)["allocatable"].(object)["cpu"].(string))
+			if got.MilliValue() > 2*(largest*1000-100) {
+				t.Fatalf("seed %d: compounded to %s of %d cores, memory %s", seed, got.String(), largest, f.annotation())
+			}
+		}
+		f.ratios(capacity, map[string]string{"cpu": "2"})
+		post()
+		f.want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", map[config.Capacity]string{
+			config.Keep:  fmt.Sprintf("%s/%d", milli(2*(cores*1000-100)), cores),
+			config.Raise: fmt.Sprintf("%s/%s", milli(2*(cores*1000-100)), milli(2*(cores*1000-100)+100)),
+		}[capacity])
+	}
+}
+
+func milli(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
+
+func TestFirstMatchingPoolWins(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	batch := config.Pool{Name: "batch", Ratios: map[corev1.ResourceName]api.Ratio{}, Capacity: config.Keep}
+	batch.Selector.MatchLabels = map[string]string{"pool": "batch"}
+	ratio, _ := api.ParseRatio("4")
+	batch.Ratios[corev1.ResourceCPU] = ratio
+	f.policy.Pools = append([]config.Pool{batch}, f.policy.Pools...)
+	f.post(kubelet, "cpu:4/4")
+	f.want("the second pool", "cpu", "8/4")
+	maps.Copy(f.stored["metadata"].(object), object{"labels": object{"pool": "batch"}})
+	f.echo(controller)
+	f.want("the first pool", "cpu", "16/4")
+	if !strings.Contains(f.annotation(), "pool batch") {
+		t.Error(f.annotation())
+	}
+}

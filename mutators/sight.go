@@ -1,0 +1,101 @@
+package mutators
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/admit"
+)
+
+// sight is all that one nodes/status write shows of one resource.
+type sight struct {
+	name         corev1.ResourceName
+	now, old     amounts
+	mine, stored *record // the memory in the object and in the stored object; nil: none readable
+	kubelet      bool
+}
+
+// original is what a resource is without us, and which of our numbers stand in its place.
+type original struct {
+	amounts
+	capacityIsOurs bool
+}
+
+func (s sight) remembered() bool { return s.mine != nil || s.stored != nil }
+
+// memory is the record to judge by: the object's own, else the stored one.
+func (s sight) memory() *record {
+	if s.mine != nil {
+		return s.mine
+	}
+	return s.stored
+}
+
+// original finds the amounts that the kubelet measured; false if nobody can know.
+func (s sight) original() (original, bool) {
+	if !s.remembered() {
+		return original{amounts: s.now}, s.kubelet && plausible(s.now)
+	}
+	allocatable, echo := s.recall(allocatableOf)
+	if echo && s.hardwareChanged() {
+		allocatable, echo = s.now.allocatable, false
+	}
+	capacity, ours := s.now.capacity, false
+	if s.raised() {
+		capacity, ours = s.recall(capacityOf)
+	} else if witness := s.memory().raw.capacity; echo && witness != nil {
+		capacity = witness // not the capacity of today, but that of the day allocatable was learned
+	}
+	return original{amounts{allocatable, capacity}, ours}, true
+}
+
+func allocatableOf(a amounts) *resource.Quantity { return a.allocatable }
+func capacityOf(a amounts) *resource.Quantity    { return a.capacity }
+
+// raised tells whether we ever wrote this capacity.
+func (s sight) raised() bool {
+	return s.memory().result.capacity != nil || s.stored != nil && s.stored.result.capacity != nil
+}
+
+// recall gives the original of one number, and whether what arrived is our own result.
+func (s sight) recall(of func(amounts) *resource.Quantity) (raw *resource.Quantity, echo bool) {
+	now, old, memory := of(s.now), of(s.old), s.memory()
+	unchanged := same(now, old)
+	switch {
+	case s.stored != nil && unchanged && same(old, of(s.stored.result)):
+		return of(s.stored.raw), true
+	case same(now, of(memory.result)):
+		return of(memory.raw), true
+	case same(now, of(memory.raw)), !unchanged, s.kubelet && plausible(s.now):
+		return now, false
+	}
+	return of(memory.raw), true
+}
+
+// hardwareChanged: the kubelet shows a capacity that we neither remember nor wrote, and allocatable fits into it, so that
+// allocatable is measured too, although it happens to equal our result. A stale echo does not fit.
+func (s sight) hardwareChanged() bool {
+	m := s.memory()
+	return s.kubelet && s.now.capacity != nil && m.raw.capacity != nil &&
+		!same(s.now.capacity, m.raw.capacity) && !same(s.now.capacity, m.result.capacity) &&
+		plausible(s.now)
+}
+
+// plausible tells whether amounts can be measured ones: a kubelet's allocatable is never above its capacity.
+func plausible(a amounts) bool {
+	return a.allocatable == nil || a.capacity == nil || a.allocatable.Cmp(*a.capacity) <= 0
+}
+
+// same compares by value, not by text; nothing is the same as nothing known.
+func same(a, b *resource.Quantity) bool { return a != nil && b != nil && a.Cmp(*b) == 0 }
+
+// write puts the result on the node: allocatable always, capacity where it is raised or was raised by us.
+func (o original) write(node *admit.Node, name corev1.ResourceName, result amounts) {
+	node.SetAllocatable(name, *result.allocatable)
+	switch {
+	case result.capacity != nil:
+		node.SetCapacity(name, *result.capacity)
+	case o.capacityIsOurs && o.capacity != nil:
+		node.SetCapacity(name, *o.capacity)
+	}
+}
