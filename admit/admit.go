@@ -58,14 +58,15 @@ type Validator[T any] struct {
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 }
 
-// warningLength is what the Kubernetes documentation asks for: longer warnings may be cut by the API server.
-const warningLength = 120
+// The Kubernetes documentation asks for warnings of at most 120 characters; the API server cuts all of them once they have
+// more than 4096 together.
+const warningLength, maxWarnings = 120, 4096 / 120
 
 // Warnf tells the user something about a request that is allowed all the same. Text above 120 characters is cut;
-// repetitions are dropped.
+// repetitions, and what comes after 34 warnings, are dropped.
 func (r *Request) Warnf(format string, args ...any) {
 	text := shorten(fmt.Sprintf(format, args...), warningLength)
-	if !slices.Contains(r.warnings, text) {
+	if len(r.warnings) < maxWarnings && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
 }

@@ -20,21 +20,21 @@ type Step struct {
 
 // Chain is an ordered list of steps on one kind of object.
 type Chain struct {
-	steps []step
+	mutates bool
+	steps   []step
 }
 
 type step struct {
 	Step
-	mutates bool
-	run     func(context.Context, *Request) (field.ErrorList, error)
+	run func(context.Context, *Request) (field.ErrorList, error)
 }
 
 // Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
 // fails ends the chain. as makes the view that the steps work on.
 func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutator[T]) Chain {
-	var c Chain
+	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name)}, true,
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name)},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return blame(m.Run(ctx, req, as(req.Object)))
 			}})
@@ -46,7 +46,7 @@ func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutat
 func Validate[T any](as func(*document.Document) *T, modes Modes, validators []Validator[T]) Chain {
 	var c Chain
 	for _, v := range validators {
-		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)}, false,
+		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return v.Run(ctx, req, as(req.Object))
 			}})
@@ -55,7 +55,7 @@ func Validate[T any](as func(*document.Document) *T, modes Modes, validators []V
 }
 
 // Mutates tells whether the chain may give a patch.
-func (c Chain) Mutates() bool { return len(c.steps) > 0 && c.steps[0].mutates }
+func (c Chain) Mutates() bool { return c.mutates }
 
 // Steps are the steps in order.
 func (c Chain) Steps() []Step {
@@ -99,9 +99,11 @@ func (r Result) Changed() []string {
 	return names
 }
 
-// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after is called
-// when a step is done, if it is not nil; that is how `usher review` shows the object step by step.
-func (c Chain) Run(ctx context.Context, req *Request, after func(StepResult)) (Result, error) {
+// After is called when a step is done; it may read the request's object as it is then.
+type After func(*Request, StepResult)
+
+// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after may be nil.
+func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
 	for _, s := range c.steps {
 		if s.Mode == Off {
@@ -116,11 +118,11 @@ func (c Chain) Run(ctx context.Context, req *Request, after func(StepResult)) (R
 		}
 		result.Steps = append(result.Steps, done)
 		if after != nil {
-			after(done)
+			after(req, done)
 		}
 		if len(done.Refused) > 0 && s.Mode == Enforce {
 			result.Problems = append(result.Problems, problems(done)...)
-			if s.mutates {
+			if c.mutates {
 				break
 			}
 		}

@@ -51,6 +51,9 @@ func (d *Document) Err() error { return d.err }
 // whether the step changed the document.
 func (d *Document) Edits() int { return d.edits }
 
+// Sent is the document as it was sent.
+func (d *Document) Sent() []byte { return d.root.sent }
+
 // Bytes is the document as it now reads, with all edits.
 func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
 

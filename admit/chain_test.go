@@ -1,0 +1,151 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// labeller sets a label, then ends as told.
+func labeller(name string, err error) Mutator[Pod] {
+	return Mutator[Pod]{Name: name, Doc: "sets a label", Run: func(_ context.Context, _ *Request, p *Pod) error {
+		p.SetLabel(name, "set")
+		return err
+	}}
+}
+
+func checker(name string, problems field.ErrorList, err error) Validator[Pod] {
+	return Validator[Pod]{Name: name, Doc: "checks", Run: func(context.Context, *Request, *Pod) (field.ErrorList, error) {
+		return problems, err
+	}}
+}
+
+func podRequest(t *testing.T) *Request {
+	t.Helper()
+	d, err := document.Parse([]byte(`{"metadata":{"name":"p"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Request{Object: d, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Name: "p"}
+}
+
+var (
+	refusal = field.Forbidden(field.NewPath("spec", "x"), "not here")
+	invalid = field.Invalid(field.NewPath("spec", "y"), "5", "must be 4")
+)
+
+func TestMutatorsStopAtTheFirstRefusal(t *testing.T) {
+	req := podRequest(t)
+	chain := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil), labeller("two", fmt.Errorf("wrapped: %w", refusal)), labeller("three", nil)})
+	result, err := chain.Run(t.Context(), req, nil)
+	if err != nil || len(result.Problems) != 1 || result.Problems[0].Step != "two" || !slices.Equal(result.Changed(), []string{"one"}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if strings.Contains(string(req.Object.Bytes()), "two") {
+		t.Error("the refusing step's edits were kept")
+	}
+	if len(req.AuditAnnotations()) > 0 {
+		t.Errorf("a refused request says what it changed: %v", req.AuditAnnotations())
+	}
+}
+
+func TestOtherErrorsAreOurs(t *testing.T) {
+	lost := errors.New("lookup failed")
+	_, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", lost)}).Run(t.Context(), podRequest(t), nil)
+	if !errors.Is(err, lost) || !strings.HasPrefix(err.Error(), "one: ") {
+		t.Errorf("mutator: %v", err)
+	}
+	result, err := Validate(AsPod, nil, []Validator[Pod]{checker("a", field.ErrorList{refusal}, nil), checker("b", nil, lost)}).Run(t.Context(), podRequest(t), nil)
+	if !errors.Is(err, lost) {
+		t.Errorf("validator: %v, %+v", err, result)
+	}
+}
+
+func TestAllValidatorsRun(t *testing.T) {
+	chain := Validate(AsPod, nil, []Validator[Pod]{checker("a", field.ErrorList{refusal, invalid}, nil), checker("b", nil, nil), checker("c", field.ErrorList{invalid}, nil)})
+	result, err := chain.Run(t.Context(), podRequest(t), nil)
+	if err != nil || len(result.Problems) != 3 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	status := Denial(podRequest(t), result.Problems)
+	want := `a: spec.x: Forbidden: not here; a: spec.y: Invalid value: "5": must be 4; c: spec.y: Invalid value: "5": must be 4`
+	if status.Message != want || status.Code != 422 || status.Reason != "Invalid" || len(status.Details.Causes) != 3 || status.Details.Causes[1].Field != "spec.y" {
+		t.Errorf("%+v", status)
+	}
+}
+
+func TestModes(t *testing.T) {
+	cases := []struct {
+		mode     Mode
+		err      error
+		problems int
+		labelled bool
+		warned   bool
+		audit    string
+	}{
+		{Enforce, nil, 0, true, false, "changed"},
+		{Enforce, refusal, 1, false, false, ""},
+		{Warn, nil, 0, true, false, "changed"},
+		{Warn, refusal, 0, false, true, "would-deny.one"},
+		{DryRun, nil, 0, false, false, "would-change.one"},
+		{DryRun, refusal, 0, false, false, "would-deny.one"},
+		{Off, refusal, 0, false, false, ""},
+	}
+	for _, c := range cases {
+		req := podRequest(t)
+		result, err := Mutate(AsPod, Modes{"one": c.mode}, []Mutator[Pod]{labeller("one", c.err)}).Run(t.Context(), req, nil)
+		labelled := AsPod(req.Object).Label("one") == "set"
+		if err != nil || len(result.Problems) != c.problems || labelled != c.labelled || (len(req.Warnings()) > 0) != c.warned {
+			t.Errorf("mode %s, error %v: %+v, %v, labelled %v, warnings %v", c.mode, c.err, result, err, labelled, req.Warnings())
+		}
+		if _, ok := req.AuditAnnotations()[c.audit]; c.audit != "" && !ok || len(req.AuditAnnotations()) > 1 {
+			t.Errorf("mode %s, error %v: audit %v, want %s", c.mode, c.err, req.AuditAnnotations(), c.audit)
+		}
+	}
+}
+
+func TestUnreadableObjectIsTheUsers(t *testing.T) {
+	req := podRequest(t)
+	d, _ := document.Parse([]byte(`{"metadata":{"labels":[]}}`))
+	req.Object = d
+	result, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil)}).Run(t.Context(), req, nil)
+	if err != nil || len(result.Problems) != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if status := Denial(req, result.Problems); status.Code != 400 || status.Reason != "BadRequest" || !strings.Contains(status.Message, "metadata.labels: ") {
+		t.Errorf("%+v", status)
+	}
+}
+
+func TestOutOfTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil)}).Run(ctx, podRequest(t), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	req := &Request{}
+	for i := range 100 {
+		req.Warnf("%d %s", i/2, strings.Repeat("ü", 200))
+	}
+	total := 0
+	for _, w := range req.Warnings() {
+		total += len([]rune(w))
+		if n := len([]rune(w)); n != 120 {
+			t.Errorf("a warning of %d characters", n)
+		}
+	}
+	if total > 4096 || len(req.Warnings()) != 34 || req.Warnings()[0] == req.Warnings()[1] {
+		t.Errorf("%d warnings, %d characters", len(req.Warnings()), total)
+	}
+}

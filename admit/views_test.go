@@ -1,0 +1,170 @@
+package admit
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/document"
+)
+
+// shapes are pods and nodes as people and old clients write them.
+var shapes = []string{
+	`{}`,
+	`{"metadata":null,"spec":null,"status":null}`,
+	`{"metadata":{},"spec":{"containers":null},"status":{}}`,
+	`{"metadata":{"labels":null,"annotations":null},"spec":{"containers":[{}],"tolerations":null},"status":{"allocatable":null}}`,
+	`{"metadata":{"labels":{"a/b":"1"},"annotations":{"a/b":"1","c~d":"2"}},"spec":{"tolerations":[{"key":"k"}],"initContainers":[{"name":"i","env":[{"name":"A"}]}],
+	  "containers":[{"name":"c","env":null},{"name":"d"}]},"status":{"allocatable":{"cpu":"1","memory":"1Gi"},"capacity":{"cpu":2}}}`,
+}
+
+var toleration = corev1.Toleration{Key: "key/~", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
+
+// podVerbs are the write verbs of a pod, each beside the same edit on the typed object.
+var podVerbs = map[string]struct {
+	view  func(*Pod)
+	typed func(*corev1.Pod)
+}{
+	"SetLabel":            {func(p *Pod) { p.SetLabel("a/b", "ü") }, func(p *corev1.Pod) { set(&p.Labels, "a/b", "ü") }},
+	"RemoveLabel":         {func(p *Pod) { p.RemoveLabel("a/b") }, func(p *corev1.Pod) { delete(p.Labels, "a/b") }},
+	"SetAnnotation":       {func(p *Pod) { p.SetAnnotation("c~d", `{"x":1}`) }, func(p *corev1.Pod) { set(&p.Annotations, "c~d", `{"x":1}`) }},
+	"RemoveAnnotation":    {func(p *Pod) { p.RemoveAnnotation("a/b") }, func(p *corev1.Pod) { delete(p.Annotations, "a/b") }},
+	"AppendToleration":    {func(p *Pod) { p.AppendToleration(toleration) }, func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, toleration) }},
+	"Container.AppendEnv": {appendEnv, appendEnvTyped},
+}
+
+func appendEnv(p *Pod) {
+	for c := range p.Containers() {
+		c.AppendEnv(corev1.EnvVar{Name: "KUBE", Value: "<true>"})
+	}
+}
+
+func appendEnvTyped(p *corev1.Pod) {
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			list[i].Env = append(list[i].Env, corev1.EnvVar{Name: "KUBE", Value: "<true>"})
+		}
+	}
+}
+
+func set(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}
+
+var nodeVerbs = map[string]struct {
+	view  func(*Node)
+	typed func(*corev1.Node)
+}{
+	"SetAllocatable": {func(n *Node) { n.SetAllocatable("cpu", resource.MustParse("31800m")) }, func(n *corev1.Node) {
+		setResource(&n.Status.Allocatable, "cpu", "31800m")
+	}},
+	"SetCapacity": {func(n *Node) { n.SetCapacity("memory", resource.MustParse("64Gi")) }, func(n *corev1.Node) {
+		setResource(&n.Status.Capacity, "memory", "64Gi")
+	}},
+}
+
+func setResource(l *corev1.ResourceList, name corev1.ResourceName, q string) {
+	if *l == nil {
+		*l = corev1.ResourceList{}
+	}
+	(*l)[name] = resource.MustParse(q)
+}
+
+// TestVerbsDoWhatTheTypedEditDoes: after the patch the document decodes to what the typed change gives.
+func TestVerbsDoWhatTheTypedEditDoes(t *testing.T) {
+	for _, shape := range shapes {
+		for name, verb := range podVerbs {
+			compare(t, name, shape, AsPod, verb.view, verb.typed)
+		}
+		for name, verb := range nodeVerbs {
+			compare(t, name, shape, AsNode, verb.view, verb.typed)
+		}
+	}
+}
+
+func compare[V, T any](t *testing.T, name, raw string, as func(*document.Document) *V, edit func(*V), typed func(*T)) {
+	t.Helper()
+	d := parse(t, raw)
+	edit(as(d))
+	if d.Err() != nil {
+		t.Fatal(d.Err())
+	}
+	var want, got T
+	if json.Unmarshal([]byte(raw), &want) != nil {
+		t.Fatal(raw)
+	}
+	typed(&want)
+	after := patched(t, d, raw)
+	if err := json.Unmarshal(after, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s on %s (-typed +view):\n%s", name, raw, diff)
+	}
+}
+
+func parse(t *testing.T, raw string) *document.Document {
+	t.Helper()
+	d, err := document.Parse([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func patched(t *testing.T, d *document.Document, raw string) []byte {
+	t.Helper()
+	ops, _ := json.Marshal(d.Patch())
+	if string(ops) == "null" {
+		return []byte(raw)
+	}
+	patch, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := patch.Apply([]byte(raw))
+	if err != nil {
+		t.Fatalf("%s does not apply to %s: %v", ops, raw, err)
+	}
+	return after
+}
+
+func TestReads(t *testing.T) {
+	p := AsPod(parse(t, shapes[4]))
+	whole := p.Object()
+	var names []string
+	for c := range p.Containers() {
+		names = append(names, c.Name()+" "+c.Path().String())
+	}
+	if want := []string{"i spec.initContainers[0]", "c spec.containers[0]", "d spec.containers[1]"}; !slices.Equal(names, want) {
+		t.Errorf("containers %q, want %q", names, want)
+	}
+	if p.Label("a/b") != "1" || p.Label("none") != "" || len(p.Labels()) != 1 || len(p.Tolerations()) != 1 || len(whole.Spec.Containers) != 2 {
+		t.Error("a read is wrong")
+	}
+	if value, ok := p.Annotation("c~d"); value != "2" || !ok {
+		t.Error("Annotation is wrong")
+	}
+	node := parse(t, shapes[4])
+	n := AsNode(node)
+	cpu, ok := n.Capacity("cpu")
+	if !ok || cpu.String() != "2" {
+		t.Errorf("a bare number reads as %s", cpu.String())
+	}
+	if _, ok := n.Capacity("memory"); ok {
+		t.Error("a missing quantity was found")
+	}
+	n.SetAllocatable("memory", resource.MustParse("1024Mi"))
+	if len(node.Patch()) > 0 {
+		t.Error("the same amount written otherwise is an edit")
+	}
+}
