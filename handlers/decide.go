@@ -1,0 +1,166 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+)
+
+// Outcome is how a review ended.
+type Outcome string
+
+// The outcomes, and what the caller gets:
+//
+//	allowed   nothing to change, or not for us   200, allowed: true
+//	mutated   allowed with a patch               200, allowed: true, patch
+//	denied    the user's fault                   200, allowed: false, status
+//	invalid   the caller's fault                 400, 413, 415 and a text
+//	error     our fault                          500, or 503 with Retry-After
+//	canceled  the caller went away               nothing
+const (
+	Allowed  Outcome = "allowed"
+	Mutated  Outcome = "mutated"
+	Denied   Outcome = "denied"
+	Invalid  Outcome = "invalid"
+	Failed   Outcome = "error"
+	Canceled Outcome = "canceled"
+)
+
+// Decision is the answer to one review and how it came about.
+type Decision struct {
+	Outcome Outcome
+	Code    int // the HTTP status; of a denial its status code
+	// Type and Response are the answer, unless the outcome is invalid, error or canceled: then Err says why.
+	Type     metav1.TypeMeta
+	Response *admissionv1.AdmissionResponse
+	Err      error
+	Stack    []byte // of a panic
+
+	Request *admit.Request // nil if it could not be read
+	Result  admit.Result
+	// Untouched says why the chain was not run, if it was not.
+	Untouched string
+}
+
+// Decide answers a review. after is called after each step, if it is not nil. A panic is our failure, wherever it happens.
+func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d Decision) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.Stack = debug.Stack()
+			r.conclude(&d, fmt.Errorf("panic: %v", cause))
+		}
+	}()
+	var err error
+	if d.Type, d.Request, err = ReadReview(body); err == nil {
+		err = r.misrouted(d.Request)
+	}
+	if err != nil {
+		d.fail(err)
+		return d
+	}
+	if d.Untouched = r.untouched(d.Request); d.Untouched == "" {
+		d.Result, err = r.Chain.Run(ctx, d.Request, after)
+	}
+	r.conclude(&d, err)
+	return d
+}
+
+// conclude makes the answer of what the chain came to; err is our own failure.
+func (r Route) conclude(d *Decision, err error) {
+	switch {
+	case r.Heartbeat && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
+		d.letPass(err)
+	case err != nil:
+		d.fail(err)
+	case len(d.Result.Problems) > 0:
+		d.deny()
+	default:
+		d.allow(r.Chain.Mutates())
+	}
+}
+
+// untouched says why a request passes without a look, or "".
+func (r Route) untouched(req *admit.Request) string {
+	switch {
+	case !r.Covers(req):
+		return fmt.Sprintf("%s is not for %s of %s", r.Path, req.Operation, strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/"))
+	case r.Exempt != nil:
+		return r.Exempt(req.Object)
+	}
+	return ""
+}
+
+func (d *Decision) allow(mutates bool) {
+	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)
+	if !mutates || d.Request.Object == nil {
+		return
+	}
+	operations := d.Request.Object.Patch()
+	if len(operations) == 0 {
+		return
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		d.fail(fmt.Errorf("the patch does not encode: %w", err))
+		return
+	}
+	jsonPatch := admissionv1.PatchTypeJSONPatch
+	d.Outcome, d.Response.Patch, d.Response.PatchType = Mutated, patch, &jsonPatch
+}
+
+func (d *Decision) deny() {
+	d.Request.Audit("denied-by", d.Result.Problems[0].Step)
+	status := admit.Denial(d.Request, d.Result.Problems)
+	d.Outcome, d.Code, d.Response = Denied, int(status.Code), d.respond(false)
+	d.Response.Result = status
+}
+
+// letPass answers a heartbeat that went wrong: allowed as it is, with a warning.
+func (d *Decision) letPass(err error) {
+	if err != nil {
+		d.Err = err
+		d.Request.Trouble("failed", "usher failed and left the node as it is; its log says why")
+	} else {
+		d.Request.Trouble("unreadable", "left the node as it is: %s", d.Result.Problems[0].Error)
+	}
+	d.Result = admit.Result{}
+	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)
+}
+
+// respond is the only place that makes a response. A patch is added by allow, a status by deny.
+func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{
+		UID:              d.Request.UID,
+		Allowed:          allowed,
+		Warnings:         d.Request.Warnings(),
+		AuditAnnotations: d.Request.AuditAnnotations(),
+	}
+}
+
+// fail sorts a fault that is not the user's.
+func (d *Decision) fail(err error) {
+	d.Err, d.Response = err, nil
+	caller, ok := errors.AsType[*callerFault](err)
+	switch {
+	case ok:
+		d.Outcome, d.Code = Invalid, caller.code
+	case errors.Is(err, context.Canceled):
+		d.Outcome, d.Code = Canceled, statusClientClosedRequest
+	case errors.Is(err, admit.ErrNotReady):
+		d.Outcome, d.Code = Failed, http.StatusServiceUnavailable
+	default:
+		d.Outcome, d.Code = Failed, http.StatusInternalServerError
+	}
+}
+
+// statusClientClosedRequest is what proxies log for a caller that went away; nobody receives it.
+const statusClientClosedRequest = 499

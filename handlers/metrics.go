@@ -1,0 +1,79 @@
+package handlers
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/admit"
+)
+
+// Metrics counts reviews. Every label has a closed set of values: no namespace, no name.
+type Metrics struct {
+	reviews  *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	steps    *prometheus.HistogramVec
+	wouldBe  *prometheus.CounterVec
+	troubles *prometheus.CounterVec
+	panics   *prometheus.CounterVec
+}
+
+// buckets are seconds, up to the API server's default timeout.
+var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reviews: counter("usher_reviews_total", "Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, canceled).",
+			"route", "operation", "outcome"),
+		duration: histogram("usher_review_duration_seconds", "Time to answer a review.", "route"),
+		steps:    histogram("usher_step_duration_seconds", "Time that a step took.", "route", "step"),
+		wouldBe: counter("usher_step_would_deny_total", "Denials that a step's mode (warn, dryrun) kept from happening.",
+			"route", "step", "mode"),
+		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers nobody knows.",
+			"route", "reason"),
+		panics: counter("usher_panics_total", "Panics in steps.", "route"),
+	}
+	registry.MustRegister(m.reviews, m.duration, m.steps, m.wouldBe, m.troubles, m.panics)
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// Observe counts one review.
+func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
+	m.reviews.WithLabelValues(route.Path, operation(d.Request), string(d.Outcome)).Inc()
+	m.duration.WithLabelValues(route.Path).Observe(took.Seconds())
+	for _, s := range d.Result.Steps {
+		m.steps.WithLabelValues(route.Path, s.Name).Observe(s.Duration.Seconds())
+		if len(s.Refused) > 0 && s.Mode != admit.Enforce {
+			m.wouldBe.WithLabelValues(route.Path, s.Name, string(s.Mode)).Inc()
+		}
+	}
+	if d.Request != nil {
+		for _, reason := range d.Request.Troubles() {
+			m.troubles.WithLabelValues(route.Path, reason).Inc()
+		}
+	}
+	if d.Stack != nil {
+		m.panics.WithLabelValues(route.Path).Inc()
+	}
+}
+
+// operation is the label of a request's operation; whatever is none of the four, or unread, is "unknown".
+func operation(req *admit.Request) string {
+	if req != nil {
+		switch req.Operation {
+		case admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect:
+			return string(req.Operation)
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,109 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/document"
+)
+
+// callerFault is a request that is no review we can answer: the HTTP status, and a text for whoever posted it.
+type callerFault struct {
+	code int
+	text string
+}
+
+func (f *callerFault) Error() string { return f.text }
+
+func badReview(format string, args ...any) error {
+	return &callerFault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// ReadReview reads an AdmissionReview of v1 or v1beta1: its type, for the answer, and its request. The error is the
+// caller's fault. The request keeps body, which must not change while the request is in use.
+func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
+	review, err := document.Parse(body)
+	if err != nil {
+		return metav1.TypeMeta{}, nil, badReview("the body is no AdmissionReview: %v", err)
+	}
+	kind, err := readType(review.Root())
+	if err != nil {
+		return kind, nil, err
+	}
+	req := readRequest(review.Root().Get("request"))
+	if err := review.Err(); err != nil {
+		return kind, nil, badReview("%v", err)
+	}
+	return kind, req, check(req)
+}
+
+func readType(root *document.Value) (metav1.TypeMeta, error) {
+	kind := metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()}
+	version, ok := strings.CutPrefix(kind.APIVersion, "admission.k8s.io/")
+	if kind.Kind != "AdmissionReview" || !ok || version != "v1" && version != "v1beta1" {
+		return kind, badReview("kind %.60q of apiVersion %.60q is no AdmissionReview of admission.k8s.io/v1; "+
+			"`usher review -o review FILE` makes one from a manifest", kind.Kind, kind.APIVersion)
+	}
+	return kind, nil
+}
+
+// readRequest decodes what is small and leaves the objects as they are.
+func readRequest(v *document.Value) *admit.Request {
+	req := &admit.Request{
+		UID:         types.UID(v.Get("uid").Text()),
+		Kind:        document.As[metav1.GroupVersionKind](v.Get("kind")),
+		Resource:    document.As[metav1.GroupVersionResource](v.Get("resource")),
+		SubResource: v.Get("subResource").Text(),
+		Operation:   admissionv1.Operation(v.Get("operation").Text()),
+		Name:        v.Get("name").Text(),
+		Namespace:   v.Get("namespace").Text(),
+		UserInfo:    document.As[authenticationv1.UserInfo](v.Get("userInfo")),
+		DryRun:      document.As[bool](v.Get("dryRun")),
+		Object:      v.Get("object").Sub(),
+		OldObject:   v.Get("oldObject").Sub(),
+	}
+	return req
+}
+
+// check refuses requests that lack what an answer needs.
+func check(req *admit.Request) error {
+	switch {
+	case req.UID == "":
+		return badReview("request.uid is missing: is there a request?")
+	case req.Operation == "":
+		return badReview("request.operation is missing: CREATE, UPDATE, DELETE or CONNECT")
+	case req.Object == nil && (req.Operation == admissionv1.Create || req.Operation == admissionv1.Update):
+		return badReview("request.object is missing")
+	case req.Object == nil:
+		return nil
+	}
+	root := req.Object.Root()
+	if root.Get("raw").Exists() && !root.Get("metadata").Exists() {
+		return badReview("request.object is {\"raw\": …}, as Go programs print it; in an AdmissionReview the object is inline JSON")
+	}
+	return checkKind(req, metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()})
+}
+
+// checkKind compares request.kind with what the object says of itself. Either may be missing in hand-written reviews.
+func checkKind(req *admit.Request, object metav1.TypeMeta) error {
+	if err := req.Object.Err(); err != nil {
+		return badReview("request.object: %v", err)
+	}
+	says := metav1.GroupVersionKind(object.GroupVersionKind())
+	switch {
+	case req.Kind.Kind == "" && says.Kind == "":
+		return badReview("request.kind is missing")
+	case req.Kind.Kind == "":
+		req.Kind = says
+	case says.Kind != "" && says != req.Kind:
+		return badReview("request.kind is %s, but the object is a %s", kindText(req.Kind), kindText(says))
+	}
+	return nil
+}

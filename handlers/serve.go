@@ -1,0 +1,148 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// maxBody is the largest review in bytes: object and oldObject of at most 3 MiB each, which is the API server's own limit for
+// what a client sends, and 1 MiB for the rest.
+const maxBody = 7 << 20
+
+// The API server says in ?timeout= how long it waits: 1 to 30 s, 10 s by default.
+const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
+
+// Observe is called once for each review, when it is answered.
+type Observe func(Route, Decision, time.Duration)
+
+// New serves the routes, and answers anything else with a hint.
+func New(routes []Route, observe Observe) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		mux.Handle(route.Path, admission(route, observe))
+	}
+	for _, path := range []string{"/health", "/healthz"} {
+		mux.HandleFunc(path, alive)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no such path; usher serves:\n"+strings.Join(paths(routes), "\n"), http.StatusNotFound)
+	})
+	return mux
+}
+
+func paths(routes []Route) []string {
+	list := make([]string, len(routes))
+	for i, r := range routes {
+		list[i] = r.Path
+	}
+	return list
+}
+
+// admission answers one route: read, decide, write, observe.
+func admission(route Route, observe Observe) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
+		defer cancel()
+		buffer := buffers.Get().(*bytes.Buffer)
+		defer recycle(buffer)
+		var decision Decision
+		if err := readBody(w, r, buffer); err != nil {
+			decision.fail(err)
+		} else {
+			decision = route.Decide(ctx, buffer.Bytes(), nil)
+		}
+		write(w, decision)
+		observe(route, decision, time.Since(start))
+	})
+}
+
+// budget is the time to decide in: what the API server waits, less a tenth and at least 100 ms for the way back.
+func budget(timeout string) time.Duration {
+	wait, err := time.ParseDuration(timeout)
+	if err != nil || wait <= 0 {
+		wait = defaultTimeout
+	}
+	wait = min(wait, maxTimeout)
+	return max(wait-max(wait/10, 100*time.Millisecond), wait/2)
+}
+
+// buffers are bodies that were answered. A step must not keep parts of an object beyond its run.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxRecycled is the largest buffer kept, so that one huge review does not stay in memory.
+const maxRecycled = 1 << 20
+
+func recycle(b *bytes.Buffer) {
+	if b.Cap() <= maxRecycled {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// readBody reads all of the body or fails with the caller's fault: half a review never counts.
+func readBody(w http.ResponseWriter, r *http.Request, into *bytes.Buffer) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return &callerFault{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" || r.Header.Get("Content-Encoding") != "" {
+		return &callerFault{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
+	}
+	if _, err := into.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
+		}
+		if r.Context().Err() != nil {
+			return context.Canceled
+		}
+		return badReview("the body ended early: %v", err)
+	}
+	return nil
+}
+
+// write sends the answer. It is the only place that does.
+func write(w http.ResponseWriter, d Decision) {
+	if d.Response == nil {
+		writeFault(w, d)
+		return
+	}
+	answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response})
+	if err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer)
+}
+
+func writeFault(w http.ResponseWriter, d Decision) {
+	text := "internal error; usher's log says more"
+	switch {
+	case d.Outcome == Canceled:
+		return
+	case d.Outcome == Invalid:
+		text = d.Err.Error()
+	case d.Code == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1") // the API server's client tries again within its timeout
+		text = "not ready yet; try again"
+	}
+	if d.Request != nil && d.Outcome == Failed {
+		text = fmt.Sprintf("%s (review %s)", text, d.Request.UID)
+	}
+	http.Error(w, text, d.Code)
+}
+
+func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }
