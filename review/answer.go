@@ -1,0 +1,56 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// Answer prints the AdmissionReview that a server answered: verdict, message, warnings, decoded patch. Text that is no such
+// answer is printed as it is, and an error.
+func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		return false, err
+	}
+	var review admissionv1.AdmissionReview
+	if json.Unmarshal(raw, &review) != nil || review.Response == nil {
+		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", strings.TrimSpace(string(raw)))
+	}
+	call := answerCall(review.Response)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", style.paint(verdictColors[call.Outcome]+";"+bold, call.Outcome))
+	answerText(&b, call, style)
+	_, err = io.WriteString(to, b.String())
+	return review.Response.Allowed, err
+}
+
+func answerText(b *strings.Builder, c Call, style Style) {
+	if c.Reason != "" {
+		lines(b, "code: ", fmt.Sprintf("%d %s", c.Code, c.Reason))
+	}
+	callDetails(b, c, style)
+	for key, value := range c.Audit {
+		lines(b, "audit: ", key+"="+value)
+	}
+}
+
+func answerCall(r *admissionv1.AdmissionResponse) Call {
+	c := Call{Outcome: "allowed", Warnings: r.Warnings, Audit: r.AuditAnnotations}
+	switch {
+	case !r.Allowed:
+		c.Outcome = "denied"
+	case len(r.Patch) > 0:
+		c.Outcome = "mutated"
+	}
+	if r.Result != nil {
+		c.Code, c.Reason, c.Message = int(r.Result.Code), string(r.Result.Reason), r.Result.Message
+	}
+	if err := json.Unmarshal(r.Patch, &c.Patch); err != nil && len(r.Patch) > 0 {
+		c.Message += " (the patch is no JSON patch: " + err.Error() + ")"
+	}
+	return c
+}

@@ -1,0 +1,128 @@
+package review
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"sigs.k8s.io/yaml"
+)
+
+// Style is how text is shown.
+type Style struct {
+	Color bool
+}
+
+const red, green, yellow, bold, cyan = "31", "32", "33", "1", "36"
+
+// paint colours text for a terminal.
+func (s Style) paint(color, text string) string {
+	if !s.Color {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+var verdictColors = map[string]string{"allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red}
+
+// Text prints a report: the verdict, each route and step with what it changed, messages, warnings, the patch and the diff.
+func Text(to io.Writer, r Report, style Style) {
+	var b strings.Builder
+	name := r.Name
+	if r.Namespace != "" {
+		name = r.Namespace + "/" + name
+	}
+	fmt.Fprintf(&b, "%s  %s %s %s  (%s)\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), r.Operation, r.Kind, name, r.Source)
+	for _, call := range r.Calls {
+		callText(&b, call, style)
+	}
+	if r.Hint != "" {
+		fmt.Fprintf(&b, "  %s\n", r.Hint)
+	}
+	b.WriteString(Diff(r.Before, r.After, style))
+	_, _ = io.WriteString(to, b.String())
+}
+
+func callText(b *strings.Builder, c Call, style Style) {
+	verdict := c.Outcome
+	if c.Outcome == "denied" {
+		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
+	}
+	fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
+	for _, s := range c.Steps {
+		fmt.Fprintf(b, "    %-14s %s\n", s.Name, stepText(s, strings.HasPrefix(c.Path, "/validate-")))
+		for _, o := range s.Patch {
+			fmt.Fprintf(b, "      %.100s\n", o) // whole in the patch below
+		}
+	}
+	callDetails(b, c, style)
+}
+
+func callDetails(b *strings.Builder, c Call, style Style) {
+	lines(b, "untouched: ", c.Untouched)
+	lines(b, "message: ", c.Message)
+	for _, w := range c.Warnings {
+		lines(b, style.paint(yellow, "warning: "), w)
+	}
+	if len(c.Patch) > 0 {
+		b.WriteString("    patch:\n")
+	}
+	for _, o := range c.Patch {
+		fmt.Fprintf(b, "      %s\n", o)
+	}
+}
+
+func lines(b *strings.Builder, label, text string) {
+	if text != "" {
+		fmt.Fprintf(b, "    %s%s\n", label, text)
+	}
+}
+
+func stepText(s Step, checks bool) string {
+	text := "nothing to do"
+	switch {
+	case checks && len(s.Refused) == 0:
+		text = "passed"
+	case len(s.Refused) > 0:
+		text = "refused"
+	case len(s.Patch) > 0:
+		text = "changed"
+	}
+	if s.Mode != "enforce" {
+		text += ", mode " + s.Mode
+	}
+	return text
+}
+
+// String shows an operation on one line.
+func (o Operation) String() string {
+	return strings.TrimRight(fmt.Sprintf("%-7s %s %s", o.Op, o.Path, o.Value), " ")
+}
+
+// Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
+func Diff(before, after []byte, style Style) string {
+	was, _ := yaml.JSONToYAML(before)
+	is, _ := yaml.JSONToYAML(after)
+	diff := udiff.Unified("before", "after", string(was), string(is))
+	if !style.Color {
+		return diff
+	}
+	var b strings.Builder
+	for line := range strings.Lines(diff) {
+		text, end := strings.CutSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "+"):
+			text = style.paint(green, text)
+		case strings.HasPrefix(line, "-"):
+			text = style.paint(red, text)
+		case strings.HasPrefix(line, "@@"):
+			text = style.paint(cyan, text)
+		}
+		b.WriteString(text)
+		if end {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
