@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
+
+const sampleDir = "samples/reviews"
+
+// defaultMux serves the routes of the embedded policy.
+func defaultMux(t testing.TB) http.Handler {
+	t.Helper()
+	policy, problems := config.Parse(config.DefaultYAML(), stepNames())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return handlers.New(routes(policy), func(handlers.Route, handlers.Decision, time.Duration) {})
+}
+
+// samples are the sample reviews, as route/case.
+func samples(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(sampleDir, "*", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no samples in %s: %v", sampleDir, err)
+	}
+	for i, f := range files {
+		rel, _ := filepath.Rel(sampleDir, f)
+		files[i] = strings.TrimSuffix(filepath.ToSlash(rel), ".json")
+	}
+	return files
+}
+
+func readSample(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(sampleDir, name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// post sends a review to the route that the sample's folder names.
+func post(mux http.Handler, name string, body []byte) *httptest.ResponseRecorder {
+	route, _, _ := strings.Cut(name, "/")
+	r := httptest.NewRequest(http.MethodPost, "/"+route+"?timeout=5s", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// TestGoldens replays every sample through the real mux and compares the outcome, word for word, with the golden beside it.
+// Then it posts the result once more: a chain that runs on its own result gives no patch.
+func TestGoldens(t *testing.T) {
+	mux := defaultMux(t)
+	for _, name := range samples(t) {
+		t.Run(name, func(t *testing.T) {
+			body := readSample(t, name)
+			w := post(mux, name, body)
+			got, after := describe(t, body, w)
+			compareGolden(t, filepath.Join(sampleDir, name+".golden"), got)
+			if after == nil {
+				return
+			}
+			again := post(mux, name, withObject(t, body, after))
+			var review admissionv1.AdmissionReview
+			if err := json.Unmarshal(again.Body.Bytes(), &review); err != nil || review.Response == nil || !review.Response.Allowed {
+				t.Fatalf("posted again: %d %s", again.Code, again.Body)
+			}
+			if len(review.Response.Patch) > 0 {
+				t.Errorf("posted again, it is patched again: %s", review.Response.Patch)
+			}
+		})
+	}
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; `make golden` writes it: read it before you commit it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if the change is meant, `make golden` rewrites it.\ngot:\n%s", file, got)
+	}
+}
+
+// describe checks an answer by the API server's rules and puts it into words; after is the patched object.
+func describe(t *testing.T, body []byte, w *httptest.ResponseRecorder) (text string, after []byte) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP %d\n", w.Code)
+	if w.Code != http.StatusOK {
+		fmt.Fprintf(&b, "%s", w.Body)
+		return b.String(), nil
+	}
+	var sent, answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	checkAnswer(t, sent, answer)
+	r := answer.Response
+	fmt.Fprintf(&b, "%s\nallowed: %v\n", answer.APIVersion, r.Allowed)
+	if r.Result != nil {
+		status, _ := yaml.Marshal(r.Result)
+		fmt.Fprintf(&b, "status:\n%s", indented(string(status)))
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", warning)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.AuditAnnotations)) {
+		fmt.Fprintf(&b, "audit: %s: %s\n", key, r.AuditAnnotations[key])
+	}
+	if len(r.Patch) == 0 {
+		return b.String(), nil
+	}
+	after = applyPatch(t, sent.Request.Object.Raw, r.Patch)
+	fmt.Fprintf(&b, "patch:\n%sobject:\n%s", patchLines(t, r.Patch), indented(asYAML(t, after)))
+	return b.String(), after
+}
+
+// checkAnswer holds what the API server asks of an answer (k8s.io/apiserver, VerifyAdmissionResponse).
+func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
+	t.Helper()
+	r := answer.Response
+	switch {
+	case r == nil || r.UID != sent.Request.UID:
+		t.Fatalf("the uid is not copied: %+v", r)
+	case answer.APIVersion != sent.APIVersion || answer.Kind != "AdmissionReview":
+		t.Errorf("answered %s %s to %s", answer.APIVersion, answer.Kind, sent.APIVersion)
+	case (r.Patch == nil) != (r.PatchType == nil) || r.Patch != nil && len(r.Patch) < 3:
+		t.Errorf("patch %q with patch type %v", r.Patch, r.PatchType)
+	case r.Allowed && r.Result != nil || !r.Allowed && (r.Result == nil || r.Result.Code < 400 || r.Result.Reason == "" || r.Result.Message == "" || r.Patch != nil):
+		t.Errorf("allowed %v with status %+v", r.Allowed, r.Result)
+	}
+	for _, warning := range r.Warnings {
+		if len([]rune(warning)) > 120 {
+			t.Errorf("a warning of %d characters: %s", len(warning), warning)
+		}
+	}
+	for key := range r.AuditAnnotations {
+		if len(key) > 63 || strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+			t.Errorf("audit annotation %q is no name", key)
+		}
+	}
+}
+
+func applyPatch(t testing.TB, raw, patch []byte) []byte {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := decoded.Apply(raw)
+	if err != nil {
+		t.Fatalf("%s does not apply: %v", patch, err)
+	}
+	return after
+}
+
+func patchLines(t *testing.T, patch []byte) string {
+	t.Helper()
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, o := range operations {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %s %s %s", o.Op, o.Path, o.Value), " ") + "\n")
+	}
+	return b.String()
+}
+
+func asYAML(t *testing.T, raw []byte) string {
+	t.Helper()
+	text, err := yaml.JSONToYAML(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}
+
+// withObject is the same review about another object.
+func withObject(t testing.TB, body, object []byte) []byte {
+	t.Helper()
+	var review map[string]any
+	if err := json.Unmarshal(body, &review); err != nil {
+		t.Fatal(err)
+	}
+	review["request"].(map[string]any)["object"] = json.RawMessage(object)
+	changed, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	stdlog "log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+// serveOptions are the flags of usher serve.
+type serveOptions struct {
+	listen, opsListen        string
+	plain                    bool
+	config                   string
+	certDir, stateDir        string
+	logFormat                string
+	shutdownDelay, drainTime time.Duration
+}
+
+func parseServe(args []string, io stdio) (serveOptions, error) {
+	var o serveOptions
+	set := flags("serve", io)
+	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz and /metrics, plain HTTP")
+	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
+	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
+	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
+	set.StringVar(&o.stateDir, "state-dir", ".state", "without --cert-dir: where to keep a CA and certificate of one's own, for a laptop")
+	set.StringVar(&o.logFormat, "log-format", "auto", "json or text; auto is text on a terminal")
+	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
+	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("serve takes no argument %q", set.Arg(0))
+	}
+	return o, o.check(set.Changed("listen"), set.Changed("ops-listen"))
+}
+
+func (o *serveOptions) check(listenSet, opsSet bool) error {
+	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
+		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
+	}
+	if !o.plain {
+		return nil
+	}
+	if !listenSet {
+		o.listen = "127.0.0.1:9443"
+	}
+	if !opsSet {
+		o.opsListen = "127.0.0.1:8081"
+	}
+	if o.certDir != "" {
+		return errors.New("--plain serves no certificate: leave out --cert-dir")
+	}
+	host, _, err := net.SplitHostPort(o.listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--plain --listen %s: reviews without TLS are for this machine only, such as 127.0.0.1:9443", o.listen)
+	}
+	return nil
+}
+
+// service is everything that runs while usher serves.
+type service struct {
+	serveOptions
+	log     *logrus.Logger
+	out     io.Writer
+	metrics *prometheus.Registry
+	observe handlers.Observe
+	policy  prometheus.Gauge
+	live    atomic.Pointer[http.Handler] // the routes of the policy in force
+	health  handlers.Health
+	source  *certs.Source // nil with --plain
+	caFile  string        // of a certificate of our own, or empty
+}
+
+// serve runs until ctx ends, then drains.
+func serve(ctx context.Context, args []string, io stdio) error {
+	o, err := parseServe(args, io)
+	if err != nil {
+		return err
+	}
+	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
+	s.makeMetrics()
+	policy, raw, err := config.Load(o.config, stepNames())
+	if err != nil {
+		return err
+	}
+	s.use(policy, nil)
+	if err := s.openCertificate(); err != nil {
+		return err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	if o.config != "" {
+		go config.Watch(background, o.config, raw, stepNames(), 5*time.Second, s.use)
+	}
+	if s.source != nil {
+		go s.source.Watch(background, 10*time.Second, s.certificateChanged)
+	}
+	return s.listenAndServe(ctx)
+}
+
+func newLogger(format string, to io.Writer) *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(to)
+	if format == "json" || format == "auto" && !isTerminal(to) {
+		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+	}
+	return log
+}
+
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (s *service) makeMetrics() {
+	s.metrics = prometheus.NewRegistry()
+	reviews := handlers.NewMetrics(s.metrics)
+	log := handlers.Log(s.log)
+	s.observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
+		reviews.Observe(r, d, took)
+		log(r, d, took)
+	}
+	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
+		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
+		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
+	s.metrics.MustRegister(s.policy, build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+// use takes up a policy, or keeps the one in force when the new one is bad.
+func (s *service) use(policy *config.Policy, err error) {
+	if err != nil {
+		s.policy.Set(0)
+		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
+		return
+	}
+	handler := handlers.New(routes(policy), s.observe)
+	s.live.Store(&handler)
+	s.policy.Set(1)
+	s.log.WithField("file", s.config).Info("policy in force")
+}
+
+func (s *service) openCertificate() (err error) {
+	if s.plain {
+		return nil
+	}
+	dir := s.certDir
+	if dir == "" {
+		dir = s.stateDir
+		names, _ := certs.ServiceNames("")
+		if _, err := certs.EnsureLocal(dir, names, time.Now(), func(made string) { s.log.Info(made) }); err != nil {
+			return fmt.Errorf("certificate of our own: %w", err)
+		}
+		s.caFile = filepath.Join(dir, certs.CACertFile)
+	}
+	if s.source, err = certs.Open(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; `usher certs init --out %s` makes one", err, dir)
+	} else if err != nil {
+		return err
+	}
+	s.health.Checks = map[string]func() error{"certificate": func() error { return s.source.Valid(time.Now()) }}
+	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_certificate_expiry_timestamp_seconds",
+		Help: "When the served certificate ends."}, func() float64 { return float64(s.source.NotAfter().Unix()) }))
+	s.certificateChanged(true, nil)
+	return nil
+}
+
+func (s *service) certificateChanged(changed bool, err error) {
+	switch {
+	case err != nil:
+		s.log.WithError(err).Error("the new certificate is bad; the one in force stays")
+	case changed:
+		s.log.WithField("until", s.source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
+	}
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }
+
+// listenAndServe opens both listeners, serves, and drains when ctx ends.
+func (s *service) listenAndServe(ctx context.Context) error {
+	reviews, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return err
+	}
+	ops, err := net.Listen("tcp", s.opsListen)
+	if err != nil {
+		return err
+	}
+	address := reviews.Addr().String()
+	if s.source != nil { // a TLS listener, as http.Server.ServeTLS would offer HTTP/2 again
+		reviews = tls.NewListener(reviews, certs.TLSConfig(s.source.GetCertificate))
+	}
+	errorLog := s.log.WriterLevel(logrus.WarnLevel)
+	defer func() { _ = errorLog.Close() }()
+	server := newServer(s.health.Closing(s), stdlog.New(errorLog, "", 0))
+	operations := newServer(s.operations(), stdlog.New(errorLog, "", 0))
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(reviews) }()
+	go func() { failed <- operations.Serve(ops) }()
+	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": version}).Info("serving")
+	s.greet(address)
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	s.drain(server, operations)
+	return nil
+}
+
+// newServer has time limits beyond what the API server ever waits (30 s).
+func newServer(handler http.Handler, errors *stdlog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ErrorLog: errors,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+	}
+}
+
+func (s *service) operations() http.Handler {
+	mux := http.NewServeMux()
+	s.health.Register(mux)
+	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// drain: not ready, go on answering for the delay, then finish what is under way.
+func (s *service) drain(server, operations *http.Server) {
+	s.log.WithField("delay", s.shutdownDelay.String()).Info("draining")
+	s.health.Drain()
+	time.Sleep(s.shutdownDelay)
+	ctx, cancel := context.WithTimeout(context.Background(), s.drainTime)
+	defer cancel()
+	for _, each := range []*http.Server{server, operations} {
+		if err := each.Shutdown(ctx); err != nil {
+			s.log.WithError(err).Warn("requests under way were cut off")
+			_ = each.Close()
+		}
+	}
+	s.log.Info("stopped")
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+// configurationName is the name of both webhook configurations.
+const configurationName = "usher"
+
+// address is where the API server reaches usher: a Service, or a URL.
+type address struct {
+	namespace, service string
+	url                string
+	caBundle           []byte
+}
+
+// printWebhooks prints the configurations that make an API server call usher.
+func printWebhooks(_ context.Context, args []string, io stdio) error {
+	set := flags("webhooks", io)
+	service := set.String("service", "usher/usher", "the Service, as namespace/name")
+	base := set.String("url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
+	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	at, err := newAddress(*service, *base, *caFile)
+	if err != nil {
+		return err
+	}
+	return writeYAML(io.out, mutatingConfiguration(routes(&config.Policy{}), at), validatingConfiguration(routes(&config.Policy{}), at))
+}
+
+func newAddress(service, base, caFile string) (a address, err error) {
+	var ok bool
+	if a.namespace, a.service, ok = strings.Cut(service, "/"); !ok || a.namespace == "" || a.service == "" {
+		return a, fmt.Errorf("--service %q: must be namespace/name", service)
+	}
+	if a.url = strings.TrimSuffix(base, "/"); a.url != "" {
+		if parsed, err := url.Parse(a.url); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" {
+			return a, fmt.Errorf("--url %q: must be https://host[:port][/path], as the API server wants it", base)
+		}
+	}
+	if caFile == "" {
+		return a, nil
+	}
+	if a.caBundle, err = os.ReadFile(caFile); err != nil {
+		return a, err
+	}
+	if block, _ := pem.Decode(a.caBundle); block == nil || block.Type != "CERTIFICATE" {
+		return a, fmt.Errorf("--ca-file %s: holds no PEM certificate first", caFile)
+	}
+	if strings.Contains(string(a.caBundle), "PRIVATE KEY") {
+		return a, errors.New("--ca-file " + caFile + ": holds a private key; only certificates belong into a caBundle")
+	}
+	return a, nil
+}
+
+func mutatingConfiguration(routes []handlers.Route, at address) registration.MutatingWebhookConfiguration {
+	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: configurationMeta()}
+	for _, r := range routes {
+		if !r.Chain.Mutates() {
+			continue
+		}
+		c.Webhooks = append(c.Webhooks, registration.MutatingWebhook{
+			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			ReinvocationPolicy: &r.Reinvocation,
+		})
+	}
+	return c
+}
+
+func validatingConfiguration(routes []handlers.Route, at address) registration.ValidatingWebhookConfiguration {
+	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: configurationMeta()}
+	for _, r := range routes {
+		if r.Chain.Mutates() {
+			continue
+		}
+		c.Webhooks = append(c.Webhooks, registration.ValidatingWebhook{
+			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+		})
+	}
+	return c
+}
+
+func configurationType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: registration.SchemeGroupVersion.String(), Kind: kind + "WebhookConfiguration"}
+}
+
+func configurationMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: configurationName, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
+}
+
+func (a address) client(path string) registration.WebhookClientConfig {
+	if a.url != "" {
+		return registration.WebhookClientConfig{URL: new(a.url + path), CABundle: a.caBundle}
+	}
+	return registration.WebhookClientConfig{CABundle: a.caBundle, Service: &registration.ServiceReference{
+		Namespace: a.namespace, Name: a.service, Path: &path, Port: new(int32(443))}}
+}
+
+func rules(r handlers.Route) []registration.RuleWithOperations {
+	resource := strings.TrimSuffix(r.Resource+"/"+r.SubResource, "/")
+	rule := registration.Rule{APIGroups: []string{r.Kind.Group}, APIVersions: []string{r.Kind.Version}, Resources: []string{resource}, Scope: &r.Scope}
+	var operations []registration.OperationType
+	for _, o := range r.Operations {
+		operations = append(operations, registration.OperationType(o))
+	}
+	return []registration.RuleWithOperations{{Operations: operations, Rule: rule}}
+}
+
+// optIn is the label by which namespaces and nodes opt in to the tutorial suite.
+var optIn = map[string]string{"admission-webhook": "enabled"}
+
+// namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
+// usher itself. It has no effect on cluster-scoped objects.
+func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
+	if r.Scope == registration.ClusterScope {
+		return nil
+	}
+	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", at.namespace}}}}
+	if r.Suite == handlers.Tutorial {
+		selector.MatchLabels = optIn
+	}
+	return selector
+}
+
+// objects lets nodes opt in to the tutorial suite.
+func objects(r handlers.Route) *metav1.LabelSelector {
+	if r.Suite == handlers.Tutorial && r.Scope == registration.ClusterScope {
+		return &metav1.LabelSelector{MatchLabels: optIn}
+	}
+	return nil
+}
+
+func writeYAML(to io.Writer, objects ...any) error {
+	for i, object := range objects {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := to.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
