@@ -30,11 +30,16 @@ const sampleDir = "samples/reviews"
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
+	return handlers.New(routes(defaultPolicy(t)), func(handlers.Route, handlers.Decision, time.Duration) {}, func() bool { return false })
+}
+
+func defaultPolicy(t testing.TB) *config.Policy {
+	t.Helper()
 	policy, problems := config.Parse(config.DefaultYAML(), stepNames())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return handlers.New(routes(policy), func(handlers.Route, handlers.Decision, time.Duration) {})
+	return policy
 }
 
 // samples are the sample reviews, as route/case.

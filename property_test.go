@@ -94,7 +94,9 @@ func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byt
 func TestUnknownFieldsSurviveSamples(t *testing.T) {
 	mux := defaultMux(t)
 	for _, name := range samples(t) {
-		var review struct{ Request struct{ Object map[string]any } }
+		var review struct {
+			Request struct{ Object map[string]any }
+		}
 		body := readSample(t, name)
 		if err := json.Unmarshal(body, &review); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -93,6 +94,10 @@ type service struct {
 	caFile  string        // of a certificate of our own, or empty
 }
 
+// pollEvery is how often the policy file and the certificate are compared with what is in force: two small reads, and no
+// file watcher that a volume's symlinks could fool.
+const pollEvery = 2 * time.Second
+
 // serve runs until ctx ends, then drains.
 func serve(ctx context.Context, args []string, io stdio) error {
 	o, err := parseServe(args, io)
@@ -112,10 +117,10 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	if o.config != "" {
-		go config.Watch(background, o.config, raw, stepNames(), 5*time.Second, s.use)
+		go config.Watch(background, o.config, raw, stepNames(), pollEvery, s.use)
 	}
 	if s.source != nil {
-		go s.source.Watch(background, 10*time.Second, s.certificateChanged)
+		go s.source.Watch(background, pollEvery, s.certificateChanged)
 	}
 	return s.listenAndServe(ctx)
 }
@@ -161,10 +166,10 @@ func (s *service) use(policy *config.Policy, err error) {
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	handler := handlers.New(routes(policy), s.observe)
+	handler := handlers.New(routes(policy), s.observe, s.health.Draining)
 	s.live.Store(&handler)
 	s.policy.Set(1)
-	s.log.WithField("file", s.config).Info("policy in force")
+	s.log.WithField("file", cmp.Or(s.config, "embedded default")).Info("policy in force")
 }
 
 func (s *service) openCertificate() (err error) {
@@ -219,7 +224,7 @@ func (s *service) listenAndServe(ctx context.Context) error {
 	}
 	errorLog := s.log.WriterLevel(logrus.WarnLevel)
 	defer func() { _ = errorLog.Close() }()
-	server := newServer(s.health.Closing(s), stdlog.New(errorLog, "", 0))
+	server := newServer(s, stdlog.New(errorLog, "", 0))
 	operations := newServer(s.operations(), stdlog.New(errorLog, "", 0))
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(reviews) }()

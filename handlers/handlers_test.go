@@ -44,7 +44,7 @@ func succeed(_ context.Context, _ *admit.Request, p *admit.Pod) error {
 func serveOne(r Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
 	var seen Decision
 	w := httptest.NewRecorder()
-	New([]Route{r}, func(_ Route, d Decision, _ time.Duration) { seen = d }).ServeHTTP(w, req)
+	New([]Route{r}, func(_ Route, d Decision, _ time.Duration) { seen = d }, func() bool { return false }).ServeHTTP(w, req)
 	return w, seen
 }
 
@@ -270,9 +270,9 @@ func TestLogAndMetrics(t *testing.T) {
 	}
 	panics := route(func(context.Context, *admit.Request, *admit.Pod) error { panic("at the disco") })
 	for _, r := range []Route{route(succeed), panics} {
-		New([]Route{r}, observe).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
+		New([]Route{r}, observe, func() bool { return true }).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
 	}
-	New([]Route{panics}, observe).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
+	New([]Route{panics}, observe, func() bool { return true }).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
 	text := lines.String()
 	for _, want := range []string{`"uid":"u"`, `"route":"/mutate-test"`, `"operation":"CREATE"`, `"kind":"Pod"`, `"namespace":"n"`, `"name":"p"`, `"user":"me"`,
 		`"verdict":"mutated"`, `"code":200`, `"changed":"step"`, `"duration":`, `"dryRun":false`, `"stack":`, `"verdict":"invalid"`} {
@@ -305,8 +305,8 @@ func TestHealth(t *testing.T) {
 	h.Register(mux)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		h.Closing(mux).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Code, w.Body.String() + w.Header().Get("Connection")
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
 	}
 	if code, text := get("/readyz"); code != 200 || text != "ok\n" {
 		t.Errorf("%d %s", code, text)
@@ -317,7 +317,7 @@ func TestHealth(t *testing.T) {
 	}
 	bad = nil
 	h.Drain()
-	if code, text := get("/readyz"); code != 503 || !strings.HasSuffix(text, "close") {
+	if code, text := get("/readyz"); code != 503 || text != "draining\n" || !h.Draining() {
 		t.Errorf("draining: %d %s", code, text)
 	}
 	if code, _ := get("/healthz"); code != 200 {

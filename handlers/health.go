@@ -13,8 +13,11 @@ type Health struct {
 	draining atomic.Bool
 }
 
-// Drain makes /readyz answer 503 and connections close after their next answer, so that clients go elsewhere.
+// Drain makes /readyz answer 503, so that clients go elsewhere.
 func (h *Health) Drain() { h.draining.Store(true) }
+
+// Draining tells whether Drain was called.
+func (h *Health) Draining() bool { return h.draining.Load() }
 
 // Register adds the probes to the operations mux.
 func (h *Health) Register(mux *http.ServeMux) {
@@ -35,15 +38,4 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	alive(w, r)
-}
-
-// Closing makes every answer close its connection while draining: a client that keeps one alive must come back to
-// another replica.
-func (h *Health) Closing(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.draining.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }

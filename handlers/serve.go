@@ -26,11 +26,12 @@ const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
 // Observe is called once for each review, when it is answered.
 type Observe func(Route, Decision, time.Duration)
 
-// New serves the routes, and answers anything else with a hint.
-func New(routes []Route, observe Observe) http.Handler {
+// New serves the routes, and answers anything else with a hint. While draining, every answer closes its connection: a
+// client that keeps one alive must come back to another replica.
+func New(routes []Route, observe Observe, draining func() bool) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
-		mux.Handle(route.Path, admission(route, observe))
+		mux.Handle(route.Path, admission(route, observe, draining))
 	}
 	for _, path := range []string{"/health", "/healthz"} {
 		mux.HandleFunc(path, alive)
@@ -50,7 +51,7 @@ func paths(routes []Route) []string {
 }
 
 // admission answers one route: read, decide, write, observe.
-func admission(route Route, observe Observe) http.Handler {
+func admission(route Route, observe Observe, draining func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
@@ -62,6 +63,9 @@ func admission(route Route, observe Observe) http.Handler {
 			decision.fail(err)
 		} else {
 			decision = route.Decide(ctx, buffer.Bytes(), nil)
+		}
+		if draining() {
+			w.Header().Set("Connection", "close")
 		}
 		write(w, decision)
 		observe(route, decision, time.Since(start))

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -33,8 +35,8 @@ func answerText(b *strings.Builder, c Call, style Style) {
 		lines(b, "code: ", fmt.Sprintf("%d %s", c.Code, c.Reason))
 	}
 	callDetails(b, c, style)
-	for key, value := range c.Audit {
-		lines(b, "audit: ", key+"="+value)
+	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
+		lines(b, "audit: ", key+": "+c.Audit[key])
 	}
 }
 

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,10 +53,11 @@ type Call struct {
 
 // Step is what one step did.
 type Step struct {
-	Name    string      `json:"name"`
-	Mode    string      `json:"mode"`
-	Refused []string    `json:"refused,omitempty"`
-	Patch   []Operation `json:"patch,omitempty"`
+	Name    string   `json:"name"`
+	Mode    string   `json:"mode"`
+	Refused []string `json:"refused,omitempty"`
+	// Patch is the operations of the patch that the step added or made larger.
+	Patch []Operation `json:"patch,omitempty"`
 }
 
 // Operation is one operation of a JSON patch.
@@ -122,12 +122,9 @@ func (r *Report) describe(req *admit.Request) {
 // callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
 func callRoute(ctx context.Context, route handlers.Route, body []byte) (call Call, after json.RawMessage) {
 	call.Path = route.Path
-	var before []byte
+	var before []Operation
 	d := route.Decide(ctx, body, func(req *admit.Request, done admit.StepResult) {
-		if before == nil {
-			before = req.Object.Sent()
-		}
-		now := req.Object.Bytes()
+		now := operations(req.Object.Patch())
 		call.Steps = append(call.Steps, step(done, before, now))
 		before = now
 	})
@@ -167,27 +164,26 @@ func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
 	return after, nil
 }
 
-// step says what a step did. Its own edits are not kept apart in the document, so this compares before and after.
-func step(done admit.StepResult, before, after []byte) Step {
+// step says what a step did: its part of the patch is what was not in the patch before it.
+func step(done admit.StepResult, before, now []Operation) Step {
 	s := Step{Name: done.Name, Mode: string(done.Mode)}
 	for _, refused := range done.Refused {
 		s.Refused = append(s.Refused, refused.Error())
 	}
-	if bytes.Equal(before, after) {
-		return s
-	}
-	operations, err := jsonpatch.CreatePatch(before, after)
-	if err != nil {
-		return s
-	}
-	for _, o := range operations {
-		value, _ := json.Marshal(o.Value)
-		if o.Operation == "remove" {
-			value = nil
+	for _, o := range now {
+		if !slices.ContainsFunc(before, func(b Operation) bool { return b.String() == o.String() }) {
+			s.Patch = append(s.Patch, o)
 		}
-		s.Patch = append(s.Patch, Operation{o.Operation, o.Path, value})
 	}
 	return s
+}
+
+func operations(patch []jsonpatch.Operation) (list []Operation) {
+	for _, o := range patch {
+		value, _ := o.Value.(json.RawMessage)
+		list = append(list, Operation{o.Operation, o.Path, value})
+	}
+	return list
 }
 
 // replaceObject puts the patched object into the review for the next route.

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -69,7 +70,7 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 		b.WriteString("    patch:\n")
 	}
 	for _, o := range c.Patch {
-		fmt.Fprintf(b, "      %s\n", o)
+		fmt.Fprintf(b, "      %s\n", o.folded("        "))
 	}
 }
 
@@ -98,6 +99,20 @@ func stepText(s Step, checks bool) string {
 // String shows an operation on one line.
 func (o Operation) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-7s %s %s", o.Op, o.Path, o.Value), " ")
+}
+
+// folded shows an operation that adds a long list with an element a line.
+func (o Operation) folded(indent string) string {
+	var elements []json.RawMessage
+	line := o.String()
+	if len(line) <= 120 || json.Unmarshal(o.Value, &elements) != nil {
+		return line
+	}
+	line = fmt.Sprintf("%-7s %s [", o.Op, o.Path)
+	for _, e := range elements {
+		line += "\n" + indent + string(e)
+	}
+	return line + " ]"
 }
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.

@@ -1,0 +1,58 @@
+# usher: `make` prints this help. Everything that a target needs beside Go, git and curl comes with go.mod.
+
+IMAGE   ?= usher:dev
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+LISTEN  ?= 127.0.0.1:9443
+OPS     ?= 127.0.0.1:8081
+CASE    ?=
+STATE   ?= .state
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help run try build test lint golden fuzz bench image deploy undeploy clean
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## serve the tutorial suite on https://127.0.0.1:9443, self-signed, no cluster
+	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s
+
+try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods/lifespan-three for one
+	@LISTEN=$(LISTEN) STATE=$(STATE) ./samples/try.sh $(CASE)
+
+build: ## build bin/usher
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/usher .
+
+test: ## run everything that needs no API server, with the race detector
+	go test -race ./...
+
+lint: ## gofmt, vet, staticcheck, go.mod is tidy
+	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+	go mod tidy -diff
+
+golden: ## rewrite the goldens from what the code does; read the diff before you commit it
+	go test . -run 'Goldens|Golden' -update
+
+fuzz: ## fuzz every decoder, FUZZTIME (30s) each
+	@go list ./... | while read -r package; do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; done
+
+bench: ## benchmark every route on the samples, with allocations
+	go test . -run '^$$' -bench . -benchmem
+
+image: ## build the container image (IMAGE=usher:dev)
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+deploy: build ## install into the cluster of the current kubectl context; see deploy/README.md
+	@USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
+
+undeploy: ## remove usher from that cluster, webhook configurations first
+	kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=usher --ignore-not-found
+	kubectl delete -k deploy/base --ignore-not-found
+
+clean: ## remove what was built, and the laptop's CA
+	rm -rf bin $(STATE)
