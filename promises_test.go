@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// docs are all pages that a person reads, by file name.
+func docs(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			pages[f] = readFile(t, f)
+		}
+	}
+	if len(pages) < 5 {
+		t.Fatalf("only %d pages were found", len(pages))
+	}
+	return pages
+}
+
+var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+
+// TestStepPromises: one step, one file, one word; a line of doc, a sample, a row in the README.
+func TestStepPromises(t *testing.T) {
+	readme, seen := readFile(t, "README.md"), map[string]bool{}
+	for _, r := range routes(defaultPolicy(t)) {
+		room := "validators"
+		if r.Chain.Mutates() {
+			room = "mutators"
+		}
+		for _, s := range r.Chain.Steps() {
+			file := filepath.Join(room, strings.ReplaceAll(s.Name, "-", "_")+".go")
+			if source, err := os.ReadFile(file); err != nil || !strings.Contains(string(source), `"`+s.Name+`"`) {
+				t.Errorf("step %s: %s does not hold it: one step, one file, one word", s.Name, file)
+			}
+			if !kebab.MatchString(s.Name) || seen[s.Name] {
+				t.Errorf("step %q: names are in kebab-case, and each is used once", s.Name)
+			}
+			seen[s.Name] = true
+			if s.Doc == "" || strings.Contains(s.Doc, "\n") || strings.HasSuffix(s.Doc, ".") {
+				t.Errorf("step %s: Doc is one line without a full stop, not %q", s.Name, s.Doc)
+			}
+			if found, _ := filepath.Glob(filepath.Join(sampleDir, r.Path, s.Name+"*.json")); len(found) == 0 {
+				t.Errorf("step %s has no sample %s%s/%s*.json", s.Name, sampleDir, r.Path, s.Name)
+			}
+			if !regexp.MustCompile(`(?m)^\|.*` + r.Path + `.*\|.*` + s.Name).MatchString(readme) {
+				t.Errorf("step %s has no row in the table of README.md: | `%s` | `%s` | ... |", s.Name, r.Path, s.Name)
+			}
+		}
+	}
+}
+
+// TestRoutePromises: what every route must be for an API server, and for the people who read of it.
+func TestRoutePromises(t *testing.T) {
+	readme := readFile(t, "README.md")
+	var folders []string
+	for _, r := range routes(defaultPolicy(t)) {
+		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
+		prefix := "/validate-"
+		if r.Chain.Mutates() {
+			prefix = "/mutate-"
+		}
+		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(readme, "`"+r.Path+"`") {
+			t.Errorf("%s: the path begins with %s and stands in the README", r.Path, prefix)
+		}
+		if strings.Count(r.Webhook, ".") < 2 || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 || r.SideEffects == "" || len(r.Operations) == 0 || r.Scope == "" {
+			t.Errorf("%s: its webhook has a name of three segments, 2 to 5 s, side effects, operations and a scope: %+v", r.Path, r)
+		}
+		if r.Heartbeat != (r.Resource == "nodes" && r.SubResource == "status") || r.Heartbeat && r.FailurePolicy != "Ignore" {
+			t.Errorf("%s: heartbeats, and only they, never fail and are Ignore", r.Path)
+		}
+	}
+	entries, _ := os.ReadDir(sampleDir)
+	for _, e := range entries {
+		if !slices.Contains(folders, e.Name()) {
+			t.Errorf("%s/%s is the folder of no route", sampleDir, e.Name())
+		}
+	}
+	orphans, _ := filepath.Glob(filepath.Join(sampleDir, "*", "*.golden"))
+	for _, golden := range orphans {
+		if _, err := os.Stat(strings.TrimSuffix(golden, ".golden") + ".json"); err != nil {
+			t.Errorf("%s has no sample", golden)
+		}
+	}
+}
+
+// TestDocsTellTheTruth: every command, flag, make target, metric and file that the docs name exists.
+func TestDocsTellTheTruth(t *testing.T) {
+	s := start(t)
+	s.post(t, "mutate-pods/lifespan-three")
+	_, exposed := s.get(t, "http://"+s.operations+"/metrics")
+	source := allSource(t)
+	makefile := readFile(t, "Makefile")
+	help := ""
+	for _, c := range commands() {
+		_, out, _ := usher(t, "", c.name, "--help")
+		help += out
+	}
+	checks := []struct {
+		what   string
+		find   *regexp.Regexp
+		exists func(string) bool
+	}{
+		{"metric", regexp.MustCompile(`\b(usher_[a-z_]+)\b`), func(name string) bool {
+			return strings.Contains(exposed, name) || strings.Contains(source, `"`+name+`"`)
+		}},
+		{"command", regexp.MustCompile("`(?:bin/)?usher ([a-z]+)"), func(name string) bool {
+			return name == "help" || slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
+		}},
+		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z]+)"), func(name string) bool {
+			return regexp.MustCompile(`(?m)^` + name + `:.*## `).MatchString(makefile)
+		}},
+		{"link", regexp.MustCompile(`\]\(([^)#:]+)\)`), nil},
+	}
+	for file, text := range docs(t) {
+		for _, c := range checks {
+			for _, m := range c.find.FindAllStringSubmatch(text, -1) {
+				exists := c.exists
+				if exists == nil {
+					exists = func(name string) bool { _, err := os.Stat(filepath.Join(filepath.Dir(file), name)); return err == nil }
+				}
+				if !exists(m[1]) {
+					t.Errorf("%s names the %s %s, which does not exist", file, c.what, m[1])
+				}
+			}
+		}
+		for _, line := range regexp.MustCompile("`(?:bin/)?usher [^`]*`|(?m)^ *(?:bin/)?usher .*$").FindAllString(text, -1) {
+			for _, f := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
+				if !strings.Contains(help, f+" ") && f != "--help" {
+					t.Errorf("%s: %s: there is no flag %s", file, line, f)
+				}
+			}
+		}
+	}
+}
+
+// allSource is the Go source that is not tests.
+func allSource(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f, "_test.go") {
+			b.WriteString(readFile(t, f))
+		}
+	}
+	return b.String()
+}
+
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != "." && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d Go files: %v", len(files), err)
+	}
+	return files
+}
+
+// TestImportsRunOneWay holds the rule of the house: who may import whom.
+func TestImportsRunOneWay(t *testing.T) {
+	const module = "usher.dev/usher/"
+	may := map[string][]string{ // a room, and the rooms of ours that it may import
+		"document":   {},
+		"api":        {},
+		"admit":      {"api", "document"},
+		"config":     {"api", "admit"},
+		"certs":      {},
+		"mutators":   {"api", "admit", "config", "document"},
+		"validators": {"api", "admit", "config", "document"},
+		"handlers":   {"admit", "document"},
+		"review":     {"admit", "handlers"},
+	}
+	never := map[string][]string{ // packages of others that a room must not know
+		"mutators": {"net/http", "k8s.io/client-go"}, "validators": {"net/http", "k8s.io/client-go"},
+		"handlers": {"k8s.io/client-go"}, "admit": {"k8s.io/client-go", "net/http/httptest"}, "document": {"net/http", "k8s.io/client-go"},
+	}
+	for _, file := range goFiles(t) {
+		room, _, inRoom := strings.Cut(filepath.ToSlash(file), "/")
+		if !inRoom || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		allowed, known := may[room]
+		if !known {
+			t.Errorf("%s: the room %s has no row in this test: say what it may import", file, room)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			path := strings.Trim(spec.Path.Value, `"`)
+			if ours, ok := strings.CutPrefix(path, module); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s: imports run one way, see README.md", file, path)
+			}
+			for _, bad := range never[room] {
+				if path == bad || strings.HasPrefix(path, bad+"/") {
+					t.Errorf("%s imports %s", file, path)
+				}
+			}
+		}
+	}
+}
+
+// TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
+func TestSamplePolicyIsComplete(t *testing.T) {
+	text := readFile(t, "samples/policy.yaml")
+	if _, problems := config.Parse([]byte(text), stepNames()); len(problems) > 0 {
+		t.Error(problems)
+	}
+	for _, field := range jsonFields(reflect.TypeFor[config.Policy]()) {
+		if !regexp.MustCompile(`(?m)^[\s{-]*[^#\n]*\b` + field + `:`).MatchString(text) {
+			t.Errorf("samples/policy.yaml does not show the field %s", field)
+		}
+	}
+}
+
+// jsonFields lists the JSON names of a type's fields, through all types of ours.
+func jsonFields(t reflect.Type) (names []string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return jsonFields(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if name == "" {
+				continue
+			}
+			names = append(names, name)
+			if strings.HasPrefix(t.Field(i).Type.String(), "k8s.io") || strings.Contains(t.Field(i).Type.String(), "metav1") {
+				continue
+			}
+			names = append(names, jsonFields(t.Field(i).Type)...)
+		}
+	}
+	return names
+}
+
+// TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
+func TestDeployedPolicy(t *testing.T) {
+	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), stepNames())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if policy.Names == nil || policy.Lifespan == nil || len(policy.Env) == 0 || policy.Overcommit.Pools[0].Capacity != config.Keep {
+		t.Errorf("%+v", policy)
+	}
+}
+
+// TestDeployedArgs: the binary knows every flag of the Deployment.
+func TestDeployedArgs(t *testing.T) {
+	var args []string
+	for _, m := range regexp.MustCompile(`(?m)^\s+- (--[a-z-]+=\S+)`).FindAllStringSubmatch(readFile(t, "deploy/base/deployment.yaml"), -1) {
+		args = append(args, m[1])
+	}
+	if len(args) < 4 {
+		t.Fatalf("only %v was found", args)
+	}
+	o, err := parseServe(args, stdio{nil, &bytes.Buffer{}, nil})
+	if err != nil || o.certDir == "" || o.config == "" || o.plain {
+		t.Errorf("%v: %+v, %v", args, o, err)
+	}
+}
+
+// TestNoKeysInGit: a private key in a repository ends up in a cluster.
+func TestNoKeysInGit(t *testing.T) {
+	out, err := exec.Command("git", "grep", "-lE", "^[^`\"]*-----BEGIN [A-Z ]*PRIVATE KEY-----").Output()
+	if err != nil && len(out) == 0 {
+		return // nothing found, or no checkout
+	}
+	t.Errorf("private keys in %s", out)
+}
+
+// FuzzHeartbeat: whatever stands in a node, its status update passes.
+func FuzzHeartbeat(f *testing.F) {
+	for _, name := range []string{"overcommit-echo", "overcommit-memory-damaged", "malformed-heartbeat"} {
+		raw, err := os.ReadFile(filepath.Join(sampleDir, "mutate-nodes", name+".json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
+		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
+	policy, _ := config.Parse(config.DefaultYAML(), stepNames())
+	all := routes(policy)
+	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat })]
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := nodes.Decide(t.Context(), body, nil)
+		if d.Outcome != handlers.Allowed && d.Outcome != handlers.Mutated && d.Outcome != handlers.Invalid || d.Stack != nil {
+			t.Fatalf("%s: %v\n%s", d.Outcome, d.Err, d.Stack)
+		}
+	})
+}
