@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs usher into the cluster of the current kubectl context, or brings it up to date: `make deploy`.
+# The API server is told of usher last, and only when every replica answers: told earlier, it would refuse pods.
+set -eu
+cd "$(dirname "$0")/.."
+usher=${USHER:-bin/usher}
+image=${IMAGE:-usher:dev}
+
+echo "installing $image into $(kubectl config current-context)"
+kubectl apply -f deploy/base/namespace.yaml
+
+# A certificate only if there is none. The key goes from here to the cluster and is kept nowhere else; the key of its CA is
+# not kept at all, so that nobody can sign with it.
+secret=$(kubectl -n usher get secret usher-tls --ignore-not-found -o name)
+if [ -z "$secret" ]; then
+	"$usher" certs init --service usher/usher -o secret | kubectl create -f -
+fi
+
+kubectl kustomize deploy/base | sed "s|image: usher:dev$|image: $image|" | kubectl apply -f -
+kubectl -n usher rollout status deployment/usher --timeout=3m
+
+# The CA comes from the Secret, so that it is the one of the certificate that is served.
+mkdir -p bin
+kubectl -n usher get secret usher-tls -o go-template='{{index .data "ca.crt" | base64decode}}' >bin/ca.crt
+"$usher" webhooks --service usher/usher --ca-file bin/ca.crt | kubectl apply -f -
