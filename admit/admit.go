@@ -32,6 +32,8 @@ type Request struct {
 
 	// Object is the object under review, nil on DELETE. OldObject is the stored one, nil on CREATE; steps only read it.
 	Object, OldObject *document.Document
+	// Review is what the objects are part of; nil in tests of a step.
+	Review *document.Document
 
 	warnings []string
 	audit    map[string]string
@@ -56,6 +58,14 @@ type Validator[T any] struct {
 	Name, Doc, Gate string // as in Mutator
 	// Run gives the user's problems, each with its field path, and separately our own failure. It records no edits.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
+}
+
+// Release gives back what the request holds, its objects included. Nothing of them may be used afterwards.
+func (r *Request) Release() {
+	if r.Review != nil {
+		r.Review.Release()
+		r.Review, r.Object, r.OldObject = nil, nil, nil
+	}
 }
 
 // The Kubernetes documentation asks for warnings of at most 120 characters; the API server cuts all of them once they have

@@ -51,10 +51,8 @@ func (c *Container) Name() string { return c.root.Get("name").Text() }
 // Path is the container's field path.
 func (c *Container) Path() *field.Path { return c.root.Path() }
 
-// Env is the container's env, without what it takes from elsewhere by envFrom.
-func (c *Container) Env() []corev1.EnvVar {
-	return document.As[[]corev1.EnvVar](c.root.Get("env"))
-}
+// HasEnv tells whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
+func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }
 
 // AppendEnv adds a variable at the end.
 func (c *Container) AppendEnv(v corev1.EnvVar) { c.root.Get("env").Append(v) }

@@ -15,6 +15,8 @@ import (
 // Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
 type Document struct {
 	root   *Value
+	tape   *tape
+	free   []Value // made in advance, handed out by newValue
 	err    error
 	edits  int
 	trying bool
@@ -25,18 +27,41 @@ type Document struct {
 // understand differently: duplicate keys, invalid UTF-8, anything after the value. The document keeps raw: the caller
 // must not change it while the document is in use.
 func Parse(raw []byte) (*Document, error) {
-	value, err := check(raw)
+	entries := tapes.Get().(*[]entry)
+	scanned, err := scan(raw, *entries)
 	if err != nil {
+		tapes.Put(entries)
 		return nil, err
 	}
-	return wrap(value), nil
+	return wrap(scanned, 0), nil
 }
 
-// wrap makes a document of a value that is known to be valid JSON.
-func wrap(raw []byte) *Document {
-	d := &Document{}
-	d.root = &Value{doc: d, sent: raw, base: raw}
+// wrap makes a document of one value of a tape.
+func wrap(t *tape, at uint32) *Document {
+	d := &Document{tape: t}
+	d.root = d.newValue(nil, "")
+	d.root.sentAt(t, at)
 	return d
+}
+
+// Release gives back what the document holds. Neither it nor any Sub of it may be used afterwards. A document that is not
+// released is left to the garbage collector.
+func (d *Document) Release() {
+	if entries := d.tape.entries; cap(entries) <= maxKept {
+		tapes.Put(&entries)
+	}
+	*d = Document{}
+}
+
+// newValue makes a handle; many come from one allocation.
+func (d *Document) newValue(parent *Value, name string) *Value {
+	if len(d.free) == 0 {
+		d.free = make([]Value, 32)
+	}
+	v := &d.free[0]
+	d.free = d.free[1:]
+	v.doc, v.parent, v.name = d, parent, name
+	return v
 }
 
 // Root is the handle on the whole document.

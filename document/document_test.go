@@ -208,6 +208,52 @@ func TestReadsSeeEdits(t *testing.T) {
 	}
 }
 
+func TestHasElement(t *testing.T) {
+	d := parse(t, `{"l":[{"name":"a"},{"name":"\u0062"},{"name":5},"x",null,{"n\u0061me":"c"}],"n":null}`)
+	l := d.Root().Get("l")
+	ask := func(want string) {
+		t.Helper()
+		got := ""
+		for _, name := range []string{"a", "b", "c", "d", "5"} {
+			if l.HasElement("name", name) {
+				got += name
+			}
+		}
+		if got != want {
+			t.Errorf("has %q, want %q", got, want)
+		}
+	}
+	ask("abc")
+	added := l.Append(map[string]string{"name": "d"})
+	ask("abcd")
+	added.Remove()
+	collect(l)[0].Get("name").Set("z")
+	ask("bc")
+	if d.Root().Get("n").HasElement("name", "a") || d.Root().Get("none").HasElement("name", "a") || d.Err() != nil {
+		t.Error("found in nothing")
+	}
+}
+
+func TestManyKeys(t *testing.T) {
+	var b strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&b, `"key-%d":%d,`, i, i)
+	}
+	if d := parse(t, "{"+b.String()+`"last":1}`); As[int](d.Root().Get("key-150")) != 150 {
+		t.Error("a member was not found")
+	}
+	for _, again := range []string{"key-3", "key-150", `\u006bey-3`} {
+		if _, err := Parse([]byte("{" + b.String() + `"` + again + `":1}`)); err == nil || !strings.Contains(err.Error(), "duplicate key") {
+			t.Errorf("%s twice: %v", again, err)
+		}
+	}
+	for raw, twice := range map[string]bool{`{"a\/b":1,"a/b":2}`: true, `{"a/b":1,"a\/b":2}`: true, `{"\"":1,"\u0022":2}`: true, `{"\"":1,"\"":2}`: true, `{"\"":1,"\\":2}`: false} {
+		if _, err := Parse([]byte(raw)); (err != nil) != twice {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestWrongTypes(t *testing.T) {
 	raw := `{"o":{},"a":[],"s":"x","n":5}`
 	cases := map[string]func(*Value){

@@ -18,7 +18,7 @@ func (v *Value) Set(value any) {
 		return
 	}
 	v.remember()
-	v.base, v.set, v.made, v.open, v.kids = raw, true, 0, false, nil
+	v.base, v.tape, v.set, v.made, v.open, v.kids = raw, nil, true, 0, false, nil
 	v.touch()
 }
 
@@ -28,7 +28,7 @@ func (v *Value) Remove() {
 		return
 	}
 	v.remember()
-	v.base, v.set, v.made, v.open, v.kids = nil, false, 0, false, nil
+	v.base, v.tape, v.set, v.made, v.open, v.kids = nil, nil, false, 0, false, nil
 	v.touch()
 }
 
@@ -41,11 +41,12 @@ func (v *Value) InsertBefore(element *Value, value any) *Value {
 }
 
 func (v *Value) insert(at func() int, value any) *Value {
-	kid := &Value{doc: v.doc, parent: v}
+	kid := v.newKid("")
 	raw := encode(value)
 	if v.doc.err != nil || !v.become('[') {
 		return kid
 	}
+	v.opened('[')
 	v.remember()
 	v.kids = slices.Insert(slices.Clone(v.kids), at(), kid) // a clone: undo restores the old slice
 	kid.base, kid.set = raw, true
@@ -67,8 +68,7 @@ func (v *Value) ready() bool {
 
 // become makes v the container that the write beneath it needs.
 func (v *Value) become(kind byte) bool {
-	v.openAs(kind)
-	if v.doc.err != nil {
+	if !v.is(kind) || v.doc.err != nil {
 		return false
 	}
 	if is := v.kind(); is == kind {

@@ -68,21 +68,18 @@ var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 // appendTo appends what stands at v now.
 func (v *Value) appendTo(b []byte) []byte {
 	kind := v.kind()
-	if !v.dirty || !v.open || kind != '{' && kind != '[' {
+	if !v.dirty || kind != '{' && kind != '[' {
 		return append(b, v.base...)
 	}
 	b = append(b, kind)
 	first := true
-	for _, kid := range v.kids {
-		if !kid.exists() {
-			continue
-		}
+	for kid := range existing(v.opened(kind)) {
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
 		if kind == '{' {
-			b = append(appendQuoted(b, kid.name), ':')
+			b = append(append(b, encode(kid.name)...), ':')
 		}
 		b = kid.appendTo(b)
 	}

@@ -1,94 +1,312 @@
 package document
 
 import (
-	"bytes"
-	"errors"
+	"encoding/binary"
 	"fmt"
-	"io"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"math/bits"
+	"unicode/utf8"
 )
 
-// The only file that knows the JSON scanner. Its defaults are what check promises: they refuse duplicate names and
-// invalid UTF-8. What was checked once is opened again without those checks.
-var trusted = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+// The JSON scanner. It is our own because the best library that refuses duplicate keys and invalid UTF-8 costs more than twice
+// as much (docs/performance.md), and every byte of every review goes through it. It goes over the bytes once, checks all of
+// RFC 8259, and notes where each value is, so that no part is looked at twice.
+//
+// Its functions take a position and give the position after what they read, or bad.
 
-// check returns the one JSON value in raw without the white space around it.
-func check(raw []byte) ([]byte, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
-	value, err := dec.ReadValue()
-	if err != nil {
-		return nil, explain(err)
-	}
-	end := int(dec.InputOffset())
-	if rest := bytes.TrimLeft(raw[end:], " \t\r\n"); len(rest) > 0 {
-		return nil, fmt.Errorf("not one JSON value: something follows at byte %d", len(raw)-len(rest))
-	}
-	return raw[end-len(value) : end : end], nil
+// maxDepth is how deep values may nest: the limit of encoding/json, and so of the API server.
+const maxDepth = 10_000
+
+// bad is the position after what could not be read; scanner.err says why.
+const bad = -1
+
+// scanner goes over tape.raw and fills tape.entries.
+type scanner struct {
+	tape
+	depth int
+	err   error
 }
 
-// explain says where the document is not JSON, without quoting it.
-func explain(err error) error {
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || !errors.As(err, &syntax):
-		return errors.New("not JSON: it ends too early")
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return fmt.Errorf("duplicate key %q at byte %d", syntax.JSONPointer.LastToken(), syntax.ByteOffset)
-	default:
-		return fmt.Errorf("not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
-	}
-}
-
-// openObject gives the members of a valid JSON object in their order.
-func openObject(parent *Value, raw []byte) []*Value {
-	var members []*Value
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), trusted...)
-	for skipToken(dec); dec.PeekKind() != '}'; {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return members
+// scan checks raw to be one JSON value, with white space around it at most, into entries that it may reuse.
+func scan(raw []byte, entries []entry) (*tape, error) {
+	s := scanner{tape: tape{raw, entries[:0]}}
+	end := s.value(s.space(0), entry{})
+	if end != bad {
+		if end = s.space(end); end < len(raw) {
+			s.fail(end, "something follows the JSON value")
 		}
-		key := name.String()
-		members = append(members, readChild(parent, key, raw, dec))
 	}
-	return members
-}
-
-// openArray gives the elements of a valid JSON array in their order.
-func openArray(parent *Value, raw []byte) []*Value {
-	var elements []*Value
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), trusted...)
-	for skipToken(dec); dec.PeekKind() != ']'; {
-		elements = append(elements, readChild(parent, "", raw, dec))
+	if s.err != nil {
+		return nil, s.err
 	}
-	return elements
+	return &s.tape, nil
 }
 
-func skipToken(dec *jsontext.Decoder) { _, _ = dec.ReadToken() }
-
-// readChild makes a handle on the next value. raw is known to be valid, so that an error is a mistake of ours.
-func readChild(parent *Value, name string, raw []byte, dec *jsontext.Decoder) *Value {
-	value, err := dec.ReadValue()
-	if err != nil {
-		panic(fmt.Sprintf("document: a value that was checked does not read: %v", err))
+// fail notes what is wrong at a position, without quoting the document.
+func (s *scanner) fail(at int, what string) int {
+	if at >= len(s.raw) {
+		what = "not JSON: it ends too early"
 	}
-	end := int(dec.InputOffset())
-	child := &Value{doc: parent.doc, parent: parent, name: name, base: raw[end-len(value) : end : end]}
-	if !parent.set {
-		child.sent = child.base
+	s.err = fmt.Errorf("%s at byte %d", what, at)
+	return bad
+}
+
+// peek is the byte at i; 0, which stands nowhere outside of JSON strings, beyond the end.
+func (s *scanner) peek(i int) byte {
+	if uint(i) < uint(len(s.raw)) {
+		return s.raw[i]
 	}
-	return child
+	return 0
 }
 
-// unquote gives the text of a valid JSON string.
-func unquote(raw []byte) string {
-	text, _ := jsontext.AppendUnquote(nil, raw)
-	return string(text)
+// space moves past white space, of which a canonical document has none.
+func (s *scanner) space(i int) int {
+	if s.peek(i) > ' ' {
+		return i
+	}
+	for i < len(s.raw) && (s.raw[i] == ' ' || s.raw[i] == '\n' || s.raw[i] == '\t' || s.raw[i] == '\r') {
+		i++
+	}
+	return i
 }
 
-// appendQuoted appends text as a JSON string.
-func appendQuoted(b []byte, text string) []byte {
-	b, _ = jsontext.AppendQuote(b, text)
-	return b
+// value reads the value at i; e has its key.
+func (s *scanner) value(i int, e entry) int {
+	e.start = uint32(i)
+	at := len(s.entries)
+	s.entries = append(s.entries, e)
+	switch c := s.peek(i); c {
+	case '"':
+		i, _ = s.text(i)
+	case '{':
+		i = s.object(i, at)
+	case '[':
+		i = s.array(i)
+	case 't':
+		i = s.word(i, "true")
+	case 'f':
+		i = s.word(i, "false")
+	case 'n':
+		i = s.word(i, "null")
+	default:
+		i = s.number(i)
+	}
+	done := &s.entries[at]
+	done.end, done.next = uint32(i), uint32(len(s.entries))
+	return i
 }
+
+func (s *scanner) array(i int) int {
+	if s.depth++; s.depth > maxDepth {
+		return s.fail(i, "nested deeper than 10000 levels")
+	}
+	defer s.leave()
+	if i = s.space(i + 1); s.peek(i) == ']' {
+		return i + 1
+	}
+	for {
+		if i = s.value(i, entry{}); i == bad {
+			return bad
+		}
+		switch i = s.space(i); s.peek(i) {
+		case ',':
+			i = s.space(i + 1)
+		case ']':
+			return i + 1
+		default:
+			return s.fail(i, "not JSON: , or ] is missing")
+		}
+	}
+}
+
+func (s *scanner) leave() { s.depth-- }
+
+func (s *scanner) object(i, at int) int {
+	if s.depth++; s.depth > maxDepth {
+		return s.fail(i, "nested deeper than 10000 levels")
+	}
+	defer s.leave()
+	if i = s.space(i + 1); s.peek(i) == '}' {
+		return i + 1
+	}
+	keys := keySet{first: at + 1}
+	for {
+		var e entry
+		if i = s.key(i, &e, &keys); i == bad {
+			return bad
+		}
+		if i = s.value(i, e); i == bad {
+			return bad
+		}
+		switch i = s.space(i); s.peek(i) {
+		case ',':
+			i = s.space(i + 1)
+		case '}':
+			return i + 1
+		default:
+			return s.fail(i, "not JSON: , or } is missing")
+		}
+	}
+}
+
+// key reads a key, which must be new in its object, and the colon.
+func (s *scanner) key(i int, e *entry, keys *keySet) int {
+	if s.peek(i) != '"' {
+		return s.fail(i, "not JSON: a key is missing")
+	}
+	end, how := s.text(i)
+	if end == bad {
+		return bad
+	}
+	e.keyStart, e.keyEnd, e.escapes = uint32(i+1), uint32(end-1), how
+	if !keys.add(&s.tape, e) {
+		return s.fail(i, fmt.Sprintf("duplicate key %.60q", s.keyOf(e)))
+	}
+	if i = s.space(end); s.peek(i) != ':' {
+		return s.fail(i, "not JSON: : is missing")
+	}
+	return s.space(i + 1)
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// text moves past the string whose first quote is at i. It takes eight bytes at a time until one of them needs a look: the
+// lowest marked byte is the first quote, backslash, control character or byte beyond ASCII.
+func (s *scanner) text(i int) (end int, how escapes) {
+	raw := s.raw
+	for i++; ; {
+		if i+8 <= len(raw) {
+			x := binary.LittleEndian.Uint64(raw[i:])
+			quote, slash := x^(ones*'"'), x^(ones*'\\')
+			marked := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x | x) & highs
+			if marked == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(marked) / 8
+		}
+		switch c := s.peek(i); {
+		case c == '"':
+			return i + 1, how
+		case c >= ' ' && c < utf8.RuneSelf && c != '\\':
+			i++ // one of the last eight bytes
+		default:
+			var kind escapes
+			if i, kind = s.special(i); i == bad {
+				return bad, how
+			}
+			how = max(how, kind)
+		}
+	}
+}
+
+// special moves past what a string holds beside ASCII: an escape, or a character of several bytes.
+func (s *scanner) special(i int) (int, escapes) {
+	switch c := s.peek(i); {
+	case c == '\\':
+		return s.escape(i + 1)
+	case c < ' ':
+		return s.fail(i, "not JSON: a control character in a string"), plain
+	}
+	if r, size := utf8.DecodeRune(s.raw[i:]); r != utf8.RuneError || size > 1 {
+		return i + size, plain
+	}
+	s.err = fmt.Errorf("not JSON: invalid UTF-8 at byte %d", i)
+	return bad, plain
+}
+
+// escape moves past the escape whose backslash is before i.
+func (s *scanner) escape(i int) (int, escapes) {
+	switch s.peek(i) {
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+		return i + 1, usual
+	case '/':
+		return i + 1, unusual
+	case 'u':
+		return s.codeUnits(i + 1), unusual
+	}
+	return s.fail(i, "not JSON: an unknown escape in a string"), plain
+}
+
+// codeUnits moves past the digits of a \u escape, and past the second escape of a surrogate pair. Half a pair is refused:
+// readers replace it, and two different keys become the same.
+func (s *scanner) codeUnits(i int) int {
+	unit := s.hex(i)
+	if unit == bad {
+		return bad
+	}
+	if i += 4; unit < 0xd800 || unit > 0xdfff {
+		return i
+	}
+	if unit < 0xdc00 && s.peek(i) == '\\' && s.peek(i+1) == 'u' {
+		if low := s.hex(i + 2); low >= 0xdc00 && low <= 0xdfff {
+			return i + 6
+		}
+	}
+	return s.fail(i, "not JSON: half a surrogate pair in a string")
+}
+
+// hex is the number of four hexadecimal digits.
+func (s *scanner) hex(i int) (unit int) {
+	for end := i + 4; i < end; i++ {
+		switch c := s.peek(i); {
+		case isDigit(c):
+			unit = unit<<4 | int(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			unit = unit<<4 | int(c|0x20-'a'+10)
+		default:
+			return s.fail(i, "not JSON: a bad \\u escape in a string")
+		}
+	}
+	return unit
+}
+
+func (s *scanner) word(i int, word string) int {
+	end := i + len(word)
+	if end > len(s.raw) {
+		return s.fail(len(s.raw), "")
+	}
+	if string(s.raw[i:end]) != word {
+		return s.fail(i, "not JSON: a value is missing")
+	}
+	return end
+}
+
+func (s *scanner) number(i int) int {
+	if s.peek(i) == '-' {
+		i++
+	}
+	if s.peek(i) == '0' {
+		i++
+	} else if i = s.digits(i); i == bad {
+		return bad
+	}
+	if s.peek(i) == '.' {
+		if i = s.digits(i + 1); i == bad {
+			return bad
+		}
+	}
+	if c := s.peek(i); c == 'e' || c == 'E' {
+		i++
+		if c := s.peek(i); c == '+' || c == '-' {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits moves past one digit or more.
+func (s *scanner) digits(i int) int {
+	if !isDigit(s.peek(i)) {
+		return s.fail(i, "not JSON: a value or a digit is missing")
+	}
+	for isDigit(s.peek(i)) {
+		i++
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

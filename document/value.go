@@ -20,26 +20,69 @@ type Value struct {
 
 	sent []byte // its JSON in the document that was sent; nil: it was not there
 	base []byte // its JSON now, without the edits beneath it; nil: nothing, or only what was put beneath it
+	tape *tape  // where base was scanned; nil if it was not, as it was set by a step
+	at   uint32 // base's entry there
 	set  bool   // base was set by a step
 	made byte   // '{' or '[': an absent or null place that became a container because something was put beneath it
 
-	open  bool     // kids are filled in
-	kids  []*Value // members or elements in order, with places that are empty now
+	kids  []*Value // the members or elements with a handle, in no order for an object that is not open
+	open  bool     // kids are all there, in order
 	dirty bool     // something here or beneath was edited, perhaps undone since
+}
+
+// sentAt makes v the handle on a value of the document that was sent.
+func (v *Value) sentAt(t *tape, at uint32) {
+	v.tape, v.at = t, at
+	v.base = t.bytes(at)
+	v.sent = v.base
 }
 
 // Get is the handle on an object's member, whether it is there or not. A null or absent object has no members; asking
 // a member of anything else is the document's error.
 func (v *Value) Get(name string) *Value {
-	v.openAs('{')
+	if !v.is('{') {
+		return v.newKid(name)
+	}
 	for _, kid := range v.kids {
 		if kid.name == name {
 			return kid
 		}
 	}
-	kid := &Value{doc: v.doc, parent: v, name: name}
+	kid := v.newKid(name)
+	if !v.open && v.scanned() {
+		if at, ok := v.tape.member(v.at, name); ok {
+			kid.found(at)
+		}
+	}
 	v.kids = append(v.kids, kid)
 	return kid
+}
+
+func (v *Value) newKid(name string) *Value { return v.doc.newValue(v, name) }
+
+// found makes v the handle on a value of its parent's tape.
+func (v *Value) found(at uint32) {
+	v.sentAt(v.parent.tape, at)
+	if v.parent.set {
+		v.sent = nil
+	}
+}
+
+// HasElement tells whether an array has an object whose member key is the string text. Kubernetes lists have such keys: a
+// container, a variable or a volume is known by its name.
+func (v *Value) HasElement(key, text string) bool {
+	if !v.is('[') {
+		return false
+	}
+	if !v.dirty {
+		return v.scanned() && v.tape.hasElement(v.at, key, text)
+	}
+	for e := range v.Elements() {
+		if e.kind() == '{' && e.Get(key).kind() == '"' && e.Get(key).Text() == text {
+			return true
+		}
+	}
+	return false
 }
 
 // At is Get for each name in turn.
@@ -52,15 +95,11 @@ func (v *Value) At(names ...string) *Value {
 
 // Elements are the elements of an array in order; none if it is absent or null. Elements may be edited, added and removed
 // meanwhile: the iteration goes over those that were there at its start.
-func (v *Value) Elements() iter.Seq[*Value] {
-	v.openAs('[')
-	return existing(slices.Clone(v.kids))
-}
+func (v *Value) Elements() iter.Seq[*Value] { return existing(v.opened('[')) }
 
 // Members are the members of an object in order, by name; none if it is absent or null.
 func (v *Value) Members() iter.Seq2[string, *Value] {
-	v.openAs('{')
-	kids := existing(slices.Clone(v.kids))
+	kids := existing(v.opened('{'))
 	return func(yield func(string, *Value) bool) {
 		for kid := range kids {
 			if !yield(kid.name, kid) {
@@ -133,7 +172,7 @@ func (v *Value) Sub() *Document {
 	if v.sent == nil || v.kind() == 'n' {
 		return nil
 	}
-	return wrap(v.sent)
+	return wrap(v.tape, v.at)
 }
 
 // identifier tells a field's name from a map's key, which a path shows in brackets.
@@ -155,7 +194,7 @@ func (v *Value) Path() *field.Path {
 
 func (v *Value) indexOf(element *Value) int {
 	i := 0
-	for _, kid := range v.kids {
+	for _, kid := range v.opened('[') {
 		if kid == element {
 			break
 		}
@@ -185,21 +224,69 @@ func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasKids
 
 func (v *Value) hasKids() bool { return slices.ContainsFunc(v.kids, (*Value).exists) }
 
-// openAs fills in the kids of an object ('{') or array ('['). An absent or null place has none.
-func (v *Value) openAs(kind byte) {
+// is tells whether v is, or may become, a container of the given kind: '{' or '['. Anything else is the document's error.
+func (v *Value) is(kind byte) bool {
 	is := v.kind()
 	if is != kind && is != 0 && is != 'n' {
 		v.doc.fail(v, "must be %s, not %s", kindNames[kind], kindNames[is])
-		return
+		return false
 	}
-	if v.open {
-		return
+	return true
+}
+
+// scanned tells whether base is a container on the tape.
+func (v *Value) scanned() bool {
+	if v.base == nil || v.base[0] != '{' && v.base[0] != '[' {
+		return false
 	}
+	if v.tape == nil {
+		v.tape, _ = scan(v.base, nil) // encoded by us, so valid
+		v.at = 0
+	}
+	return true
+}
+
+// opened gives all kids of a container in order.
+func (v *Value) opened(kind byte) []*Value {
+	if !v.is(kind) {
+		return nil
+	}
+	if !v.open {
+		v.openAll()
+	}
+	return v.kids
+}
+
+// openAll makes the handles that are missing.
+func (v *Value) openAll() {
 	v.open = true
-	switch is {
-	case '{':
-		v.kids = openObject(v, v.base)
-	case '[':
-		v.kids = openArray(v, v.base)
+	if !v.scanned() {
+		return
 	}
+	early := v.kids // handed out by Get
+	v.kids = make([]*Value, 0, v.tape.size(v.at)+len(early))
+	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
+		v.kids = append(v.kids, v.kidAt(i, early))
+	}
+	for _, kid := range early {
+		if !slices.Contains(v.kids, kid) {
+			v.kids = append(v.kids, kid)
+		}
+	}
+}
+
+// kidAt is the kid at an entry of the tape: the one handed out already, or a new one.
+func (v *Value) kidAt(at uint32, early []*Value) *Value {
+	name := ""
+	if v.base[0] == '{' {
+		name = v.tape.keyOf(&v.tape.entries[at])
+		for _, kid := range early {
+			if kid.name == name {
+				return kid
+			}
+		}
+	}
+	kid := v.newKid(name)
+	kid.found(at)
+	return kid
 }

@@ -38,6 +38,7 @@ func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
 		return kind, nil, err
 	}
 	req := readRequest(review.Root().Get("request"))
+	req.Review = review
 	if err := review.Err(); err != nil {
 		return kind, nil, badReview("%v", err)
 	}
@@ -54,22 +55,33 @@ func readType(root *document.Value) (metav1.TypeMeta, error) {
 	return kind, nil
 }
 
-// readRequest decodes what is small and leaves the objects as they are.
+// readRequest reads what is small and leaves the objects as they are.
 func readRequest(v *document.Value) *admit.Request {
-	req := &admit.Request{
+	kind, resource := v.Get("kind"), v.Get("resource")
+	return &admit.Request{
 		UID:         types.UID(v.Get("uid").Text()),
-		Kind:        document.As[metav1.GroupVersionKind](v.Get("kind")),
-		Resource:    document.As[metav1.GroupVersionResource](v.Get("resource")),
+		Kind:        metav1.GroupVersionKind{Group: kind.Get("group").Text(), Version: kind.Get("version").Text(), Kind: kind.Get("kind").Text()},
+		Resource:    metav1.GroupVersionResource{Group: resource.Get("group").Text(), Version: resource.Get("version").Text(), Resource: resource.Get("resource").Text()},
 		SubResource: v.Get("subResource").Text(),
 		Operation:   admissionv1.Operation(v.Get("operation").Text()),
 		Name:        v.Get("name").Text(),
 		Namespace:   v.Get("namespace").Text(),
-		UserInfo:    document.As[authenticationv1.UserInfo](v.Get("userInfo")),
+		UserInfo:    readUser(v.Get("userInfo")),
 		DryRun:      document.As[bool](v.Get("dryRun")),
 		Object:      v.Get("object").Sub(),
 		OldObject:   v.Get("oldObject").Sub(),
 	}
-	return req
+}
+
+func readUser(v *document.Value) authenticationv1.UserInfo {
+	user := authenticationv1.UserInfo{Username: v.Get("username").Text(), UID: v.Get("uid").Text()}
+	for group := range v.Get("groups").Elements() {
+		user.Groups = append(user.Groups, group.Text())
+	}
+	if extra := v.Get("extra"); extra.Exists() {
+		user.Extra = document.As[map[string]authenticationv1.ExtraValue](extra)
+	}
+	return user
 }
 
 // check refuses requests that lack what an answer needs.

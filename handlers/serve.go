@@ -69,6 +69,9 @@ func admission(route Route, observe Observe, draining func() bool) http.Handler 
 		}
 		write(w, decision)
 		observe(route, decision, time.Since(start))
+		if decision.Request != nil {
+			decision.Request.Release()
+		}
 	})
 }
 

@@ -2,7 +2,6 @@ package mutators
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,10 +18,8 @@ func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
 		Doc:  "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
 		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
 			for c := range pod.Containers() {
-				present := c.Env()
 				for _, v := range variables {
-					isSet := func(e corev1.EnvVar) bool { return e.Name == v.Name }
-					if !slices.ContainsFunc(present, isSet) {
+					if !c.HasEnv(v.Name) {
 						c.AppendEnv(corev1.EnvVar{Name: v.Name, Value: v.Value})
 					}
 				}

@@ -1,0 +1,165 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+)
+
+// tape is a checked JSON text and where its values are, in the order in which they begin.
+type tape struct {
+	raw     []byte
+	entries []entry
+}
+
+// entry is one value. Offsets are into raw.
+type entry struct {
+	start, end       uint32
+	keyStart, keyEnd uint32 // between the quotes of its key, if it is a member
+	next             uint32 // the entry after this value and all beneath it
+	escapes          escapes
+}
+
+// escapes says how a string is written.
+type escapes uint8
+
+const (
+	plain   escapes = iota // as it reads
+	usual                  // with the one short escape of each character that has one: equal texts are still equal bytes
+	unusual                // with \u or \/: equal texts may differ in bytes
+)
+
+// keySet finds duplicate keys of one object while it is scanned. One bit of each key's hash tells most of the new ones; what
+// it does not tell is compared with the keys before. Beyond manyKeys, and once a key is written unusually, keys are looked up
+// in a map, so that no object costs more than its length.
+type keySet struct {
+	first int    // the entry of the first member
+	bits  uint64 // a bit for each key
+	count int
+	many  map[string]bool
+}
+
+const manyKeys = 64
+
+// add tells whether a key is new among the members that t has.
+func (k *keySet) add(t *tape, e *entry) bool {
+	if k.count++; k.count > manyKeys || k.many != nil || e.escapes == unusual {
+		return k.addToMany(t, e)
+	}
+	key := t.raw[e.keyStart:e.keyEnd]
+	bit := uint64(1) << (hash(key) & 63)
+	known := k.bits&bit != 0 && k.find(t, key)
+	k.bits |= bit
+	return !known
+}
+
+// hash mixes a key's length and three of its bytes: enough to tell most keys of one object apart.
+func hash(key []byte) uint32 {
+	n := len(key)
+	if n == 0 {
+		return 0
+	}
+	return uint32(n)*7 ^ uint32(key[0])*31 ^ uint32(key[n/2])*131 ^ uint32(key[n-1])*17
+}
+
+// find looks for a key among the members scanned so far. None is written unusually.
+func (k *keySet) find(t *tape, key []byte) bool {
+	for i := k.first; i < len(t.entries); i = int(t.entries[i].next) {
+		if e := &t.entries[i]; bytes.Equal(t.raw[e.keyStart:e.keyEnd], key) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *keySet) addToMany(t *tape, e *entry) bool {
+	if k.many == nil {
+		k.many = map[string]bool{}
+		for i := k.first; i < len(t.entries); i = int(t.entries[i].next) {
+			k.many[t.keyOf(&t.entries[i])] = true
+		}
+	}
+	key := t.keyOf(e)
+	known := k.many[key]
+	k.many[key] = true
+	return !known
+}
+
+// bytes is a value's JSON. Its capacity ends with it, so that nobody appends into the document.
+func (t *tape) bytes(at uint32) []byte {
+	e := &t.entries[at]
+	return t.raw[e.start:e.end:e.end]
+}
+
+// isKey tells whether a member has the given key.
+func (t *tape) isKey(e *entry, key string) bool {
+	if e.escapes != plain {
+		return t.keyOf(e) == key
+	}
+	return string(t.raw[e.keyStart:e.keyEnd]) == key
+}
+
+// keyOf is a member's key.
+func (t *tape) keyOf(e *entry) string {
+	if e.escapes != plain {
+		return unquote(t.raw[e.keyStart-1 : e.keyEnd+1])
+	}
+	return string(t.raw[e.keyStart:e.keyEnd])
+}
+
+// member finds a member of an object; false if it has none of that key.
+func (t *tape) member(object uint32, key string) (uint32, bool) {
+	for i := object + 1; i < t.entries[object].next; i = t.entries[i].next {
+		if t.isKey(&t.entries[i], key) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// hasElement tells whether an array has an object whose member key is the string text.
+func (t *tape) hasElement(array uint32, key, text string) bool {
+	for i := array + 1; i < t.entries[array].next; i = t.entries[i].next {
+		if t.raw[t.entries[i].start] != '{' {
+			continue
+		}
+		if at, ok := t.member(i, key); ok && isText(t.bytes(at), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isText tells whether a JSON value is the given string.
+func isText(raw []byte, text string) bool {
+	if raw[0] != '"' {
+		return false
+	}
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return unquote(raw) == text
+	}
+	return string(raw[1:len(raw)-1]) == text
+}
+
+// size is the number of members or elements of a container.
+func (t *tape) size(container uint32) (n int) {
+	for i := container + 1; i < t.entries[container].next; i = t.entries[i].next {
+		n++
+	}
+	return n
+}
+
+// unquote gives the text of a valid JSON string.
+func unquote(raw []byte) (text string) {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		_ = json.Unmarshal(raw, &text) // valid, as it was scanned
+		return text
+	}
+	return string(raw[1 : len(raw)-1])
+}
+
+// tapes keeps the entries of documents that were released.
+var tapes = sync.Pool{New: func() any { return new([]entry) }}
+
+// maxKept is the number of entries above which a tape is left to the garbage collector.
+const maxKept = 1 << 16
