@@ -6,6 +6,7 @@
 package document
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -86,6 +87,25 @@ func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
 // document that was sent. No edits, or only edits that cancel out: nil.
 func (d *Document) Patch() []jsonpatch.Operation {
 	return d.root.appendPatch(nil, "")
+}
+
+// PatchJSON is Patch as JSON: the operations' values stand there as they were recorded. No operations: nil.
+func (d *Document) PatchJSON() []byte {
+	var b []byte
+	for _, o := range d.Patch() {
+		b = append(b, ",{\"op\":\""...)
+		b = append(append(b, o.Operation...), "\",\"path\":"...)
+		b = append(b, encode(o.Path)...)
+		if value, ok := o.Value.(json.RawMessage); ok {
+			b = append(append(b, ",\"value\":"...), value...)
+		}
+		b = append(b, '}')
+	}
+	if b == nil {
+		return nil
+	}
+	b[0] = '['
+	return append(b, ']')
 }
 
 // Try runs f and keeps all edits it records or, when it returns an error, none of them. A Try inside a Try belongs to

@@ -31,6 +31,9 @@ func patched(t *testing.T, d *Document, raw string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d.PatchJSON() != nil || string(ops) != "null" {
+		same(t, "PatchJSON", string(d.PatchJSON()), string(ops))
+	}
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
 		t.Fatalf("%s: %v", ops, err)

@@ -28,7 +28,9 @@ func (v *Value) appendPatch(ops []jsonpatch.Operation, path string) []jsonpatch.
 		return v.appendElements(ops, path)
 	}
 	for _, kid := range v.kids {
-		ops = kid.appendPatch(ops, path+"/"+pointerEscape.Replace(kid.name))
+		if kid.dirty {
+			ops = kid.appendPatch(ops, path+"/"+pointerEscape.Replace(kid.name))
+		}
 	}
 	return ops
 }
@@ -37,11 +39,13 @@ func (v *Value) appendPatch(ops []jsonpatch.Operation, path string) []jsonpatch.
 func (v *Value) appendElements(ops []jsonpatch.Operation, path string) []jsonpatch.Operation {
 	i := 0
 	for n, kid := range v.kids {
-		at := path + "/" + strconv.Itoa(i)
-		if kid.sent == nil && !anySent(v.kids[n:]) {
-			at = path + "/-"
+		switch {
+		case !kid.dirty:
+		case kid.sent == nil && !anySent(v.kids[n:]):
+			ops = kid.appendPatch(ops, path+"/-")
+		default:
+			ops = kid.appendPatch(ops, path+"/"+strconv.Itoa(i))
 		}
-		ops = kid.appendPatch(ops, at)
 		if kid.exists() {
 			i++
 		}

@@ -54,6 +54,9 @@ func (v *Value) Get(name string) *Value {
 			kid.found(at)
 		}
 	}
+	if v.kids == nil {
+		v.kids = make([]*Value, 0, 8)
+	}
 	v.kids = append(v.kids, kid)
 	return kid
 }

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -104,13 +103,8 @@ func (d *Decision) allow(mutates bool) {
 	if !mutates || d.Request.Object == nil {
 		return
 	}
-	operations := d.Request.Object.Patch()
-	if len(operations) == 0 {
-		return
-	}
-	patch, err := json.Marshal(operations)
-	if err != nil {
-		d.fail(fmt.Errorf("the patch does not encode: %w", err))
+	patch := d.Request.Object.PatchJSON()
+	if patch == nil {
 		return
 	}
 	jsonPatch := admissionv1.PatchTypeJSONPatch
