@@ -30,7 +30,12 @@ const sampleDir = "samples/reviews"
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
-	return handlers.New(routes(defaultPolicy(t)), func(handlers.Route, handlers.Decision, time.Duration) {}, func() bool { return false })
+	edge := handlers.Edge{
+		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
+		Limits:   handlers.NewLimits(8),
+		Draining: func() bool { return false },
+	}
+	return edge.Serve(routes(defaultPolicy(t)))
 }
 
 func defaultPolicy(t testing.TB) *config.Policy {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type serveOptions struct {
 	config                   string
 	certDir, stateDir        string
 	logFormat                string
+	maxInFlight              int
 	shutdownDelay, drainTime time.Duration
 }
 
@@ -46,6 +48,7 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
 	set.StringVar(&o.stateDir, "state-dir", ".state", "without --cert-dir: where to keep a CA and certificate of one's own, for a laptop")
 	set.StringVar(&o.logFormat, "log-format", "auto", "json or text; auto is text on a terminal")
+	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
 	if err := set.Parse(args); err != nil {
@@ -60,6 +63,12 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 func (o *serveOptions) check(listenSet, opsSet bool) error {
 	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
 		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
+	}
+	if o.maxInFlight < 0 {
+		return fmt.Errorf("--max-in-flight %d: must be at least 1", o.maxInFlight)
+	}
+	if o.maxInFlight == 0 {
+		o.maxInFlight = 64 * runtime.GOMAXPROCS(0)
 	}
 	if !o.plain {
 		return nil
@@ -86,7 +95,8 @@ type service struct {
 	log     *logrus.Logger
 	out     io.Writer
 	metrics *prometheus.Registry
-	observe handlers.Observe
+	edge    handlers.Edge
+	routes  func(*config.Policy) []handlers.Route
 	policy  prometheus.Gauge
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	health  handlers.Health
@@ -104,9 +114,13 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
+	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out, routes: routes}
+	return s.run(ctx)
+}
+
+func (s *service) run(ctx context.Context) error {
 	s.makeMetrics()
-	policy, raw, err := config.Load(o.config, stepNames())
+	policy, raw, err := config.Load(s.config, stepNames())
 	if err != nil {
 		return err
 	}
@@ -116,8 +130,8 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if o.config != "" {
-		go config.Watch(background, o.config, raw, stepNames(), pollEvery, s.use)
+	if s.config != "" {
+		go config.Watch(background, s.config, raw, stepNames(), pollEvery, s.use)
 	}
 	if s.source != nil {
 		go s.source.Watch(background, pollEvery, s.certificateChanged)
@@ -145,12 +159,12 @@ func isTerminal(w any) bool {
 
 func (s *service) makeMetrics() {
 	s.metrics = prometheus.NewRegistry()
-	reviews := handlers.NewMetrics(s.metrics)
-	log := handlers.Log(s.log)
-	s.observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	limits := handlers.NewLimits(s.maxInFlight)
+	reviews, log := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log)
+	s.edge = handlers.Edge{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
 		reviews.Observe(r, d, took)
 		log(r, d, took)
-	}
+	}}
 	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
 		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
@@ -166,7 +180,7 @@ func (s *service) use(policy *config.Policy, err error) {
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	handler := handlers.New(routes(policy), s.observe, s.health.Draining)
+	handler := s.edge.Serve(s.routes(policy))
 	s.live.Store(&handler)
 	s.policy.Set(1)
 	s.log.WithField("file", cmp.Or(s.config, "embedded default")).Info("policy in force")

@@ -24,6 +24,7 @@ type Outcome string
 //	denied    the user's fault                   200, allowed: false, status
 //	invalid   the caller's fault                 400, 413, 415 and a text
 //	error     our fault                          500, or 503 with Retry-After
+//	shed      too much to do at once             503 with Retry-After
 //	canceled  the caller went away               nothing
 const (
 	Allowed  Outcome = "allowed"
@@ -31,6 +32,7 @@ const (
 	Denied   Outcome = "denied"
 	Invalid  Outcome = "invalid"
 	Failed   Outcome = "error"
+	Shed     Outcome = "shed"
 	Canceled Outcome = "canceled"
 )
 
@@ -38,7 +40,7 @@ const (
 type Decision struct {
 	Outcome Outcome
 	Code    int // the HTTP status; of a denial its status code
-	// Type and Response are the answer, unless the outcome is invalid, error or canceled: then Err says why.
+	// Type and Response are the answer, unless the outcome is invalid, error, shed or canceled: then Err says why.
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
 	Err      error
@@ -149,6 +151,8 @@ func (d *Decision) fail(err error) {
 		d.Outcome, d.Code = Invalid, caller.code
 	case errors.Is(err, context.Canceled):
 		d.Outcome, d.Code = Canceled, statusClientClosedRequest
+	case errors.Is(err, errShed):
+		d.Outcome, d.Code = Shed, http.StatusServiceUnavailable
 	case errors.Is(err, admit.ErrNotReady):
 		d.Outcome, d.Code = Failed, http.StatusServiceUnavailable
 	default:

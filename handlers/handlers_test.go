@@ -40,11 +40,20 @@ func succeed(_ context.Context, _ *admit.Request, p *admit.Pod) error {
 	return nil
 }
 
+func edge(observe Observe) Edge {
+	return Edge{Observe: observe, Limits: NewLimits(4), Draining: func() bool { return false }}
+}
+
 // serveOne sends one request and gives the answer and what was observed.
 func serveOne(r Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
 	var seen Decision
 	w := httptest.NewRecorder()
-	New([]Route{r}, func(_ Route, d Decision, _ time.Duration) { seen = d }, func() bool { return false }).ServeHTTP(w, req)
+	edge(func(_ Route, d Decision, _ time.Duration) {
+		seen = d
+		if d.Request != nil { // it is released when this returns
+			d.Request.Review = nil
+		}
+	}).Serve([]Route{r}).ServeHTTP(w, req)
 	return w, seen
 }
 
@@ -263,16 +272,16 @@ func TestLogAndMetrics(t *testing.T) {
 	log.SetOutput(&lines)
 	log.SetFormatter(&logrus.JSONFormatter{})
 	registry := prometheus.NewRegistry()
-	metrics := NewMetrics(registry)
+	metrics := NewMetrics(registry, NewLimits(1))
 	observe := func(r Route, d Decision, took time.Duration) {
 		Log(log)(r, d, took)
 		metrics.Observe(r, d, took)
 	}
 	panics := route(func(context.Context, *admit.Request, *admit.Pod) error { panic("at the disco") })
 	for _, r := range []Route{route(succeed), panics} {
-		New([]Route{r}, observe, func() bool { return true }).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
+		edge(observe).Serve([]Route{r}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
 	}
-	New([]Route{panics}, observe, func() bool { return true }).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
+	edge(observe).Serve([]Route{panics}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
 	text := lines.String()
 	for _, want := range []string{`"uid":"u"`, `"route":"/mutate-test"`, `"operation":"CREATE"`, `"kind":"Pod"`, `"namespace":"n"`, `"name":"p"`, `"user":"me"`,
 		`"verdict":"mutated"`, `"code":200`, `"changed":"step"`, `"duration":`, `"dryRun":false`, `"stack":`, `"verdict":"invalid"`} {
@@ -287,7 +296,7 @@ func TestLogAndMetrics(t *testing.T) {
 		# HELP usher_panics_total Panics in steps.
 		# TYPE usher_panics_total counter
 		usher_panics_total{route="/mutate-test"} 1
-		# HELP usher_reviews_total Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, canceled).
+		# HELP usher_reviews_total Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, canceled).
 		# TYPE usher_reviews_total counter
 		usher_reviews_total{operation="CREATE",outcome="error",route="/mutate-test"} 1
 		usher_reviews_total{operation="CREATE",outcome="mutated",route="/mutate-test"} 1

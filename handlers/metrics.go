@@ -23,9 +23,9 @@ type Metrics struct {
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // NewMetrics makes the metrics and registers them.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 	m := &Metrics{
-		reviews: counter("usher_reviews_total", "Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, canceled).",
+		reviews: counter("usher_reviews_total", "Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, canceled).",
 			"route", "operation", "outcome"),
 		duration: histogram("usher_review_duration_seconds", "Time to answer a review.", "route"),
 		steps:    histogram("usher_step_duration_seconds", "Time that a step took.", "route", "step"),
@@ -35,7 +35,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.steps, m.wouldBe, m.troubles, m.panics)
+	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
+		func() float64 { return float64(limits.InFlight()) })
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.troubles, m.panics)
 	return m
 }
 

@@ -26,12 +26,20 @@ const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
 // Observe is called once for each review, when it is answered.
 type Observe func(Route, Decision, time.Duration)
 
-// New serves the routes, and answers anything else with a hint. While draining, every answer closes its connection: a
-// client that keeps one alive must come back to another replica.
-func New(routes []Route, observe Observe, draining func() bool) http.Handler {
+// Edge is what all routes share where they meet the network.
+type Edge struct {
+	Observe Observe
+	Limits  *Limits
+	// Draining tells that the service is about to end: then every answer closes its connection, so that a client that keeps
+	// one alive comes back to another replica.
+	Draining func() bool
+}
+
+// Serve serves the routes, and answers anything else with a hint.
+func (e Edge) Serve(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
-		mux.Handle(route.Path, admission(route, observe, draining))
+		mux.Handle(route.Path, e.admission(route))
 	}
 	for _, path := range []string{"/health", "/healthz"} {
 		mux.HandleFunc(path, alive)
@@ -51,28 +59,40 @@ func paths(routes []Route) []string {
 }
 
 // admission answers one route: read, decide, write, observe.
-func admission(route Route, observe Observe, draining func() bool) http.Handler {
+func (e Edge) admission(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
 		defer cancel()
 		buffer := buffers.Get().(*bytes.Buffer)
 		defer recycle(buffer)
+		release, err := e.Limits.read(buffer, w, r)
+		defer release()
 		var decision Decision
-		if err := readBody(w, r, buffer); err != nil {
-			decision.fail(err)
-		} else {
-			decision = route.Decide(ctx, buffer.Bytes(), nil)
+		if err == nil {
+			decision, err = e.decide(ctx, route, buffer.Bytes())
 		}
-		if draining() {
+		if err != nil {
+			decision.fail(err)
+		}
+		if e.Draining() {
 			w.Header().Set("Connection", "close")
 		}
 		write(w, decision)
-		observe(route, decision, time.Since(start))
+		e.Observe(route, decision, time.Since(start))
 		if decision.Request != nil {
 			decision.Request.Release()
 		}
 	})
+}
+
+// decide decides when there is a slot for it.
+func (e Edge) decide(ctx context.Context, route Route, body []byte) (Decision, error) {
+	if err := e.Limits.enter(ctx); err != nil {
+		return Decision{}, err
+	}
+	defer e.Limits.leave()
+	return route.Decide(ctx, body, nil), nil
 }
 
 // budget is the time to decide in: what the API server waits, less a tenth and at least 100 ms for the way back.
@@ -98,8 +118,8 @@ func recycle(b *bytes.Buffer) {
 	}
 }
 
-// readBody reads all of the body or fails with the caller's fault: half a review never counts.
-func readBody(w http.ResponseWriter, r *http.Request, into *bytes.Buffer) error {
+// checkHead refuses what is not a JSON body sent by POST, before a byte of it is read.
+func checkHead(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return &callerFault{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
@@ -108,16 +128,21 @@ func readBody(w http.ResponseWriter, r *http.Request, into *bytes.Buffer) error 
 	if err != nil || media != "application/json" || r.Header.Get("Content-Encoding") != "" {
 		return &callerFault{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
 	}
-	if _, err := into.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
-		}
-		if r.Context().Err() != nil {
-			return context.Canceled
-		}
-		return badReview("the body ended early: %v", err)
-	}
 	return nil
+}
+
+// bodyFault sorts what went wrong while a body was read. Half a review never counts.
+func bodyFault(err error, r *http.Request) error {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case errors.Is(err, errShed):
+		return err
+	case large:
+		return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
+	case r.Context().Err() != nil:
+		return context.Canceled
+	}
+	return badReview("the body ended early: %v", err)
 }
 
 // write sends the answer. It is the only place that does.
@@ -144,7 +169,7 @@ func writeFault(w http.ResponseWriter, d Decision) {
 		text = d.Err.Error()
 	case d.Code == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1") // the API server's client tries again within its timeout
-		text = "not ready yet; try again"
+		text = "not ready or too busy; try again"
 	}
 	if d.Request != nil && d.Outcome == Failed {
 		text = fmt.Sprintf("%s (review %s)", text, d.Request.UID)
