@@ -137,8 +137,8 @@ func TestCertsInit(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldWarning: a field in the result that the type does not know, and the input did not have, is told.
-func TestUnknownFieldWarning(t *testing.T) {
+// TestReviewKnowsEveryKind: `usher review` warns of fields that a type does not know, so it needs the type.
+func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
 	for kind := range review.Types {
 		known[kind.Kind] = true

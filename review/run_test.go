@@ -1,0 +1,86 @@
+package review
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/document"
+	"usher.dev/usher/handlers"
+)
+
+// writing is a route with one step that sets a field of a pod.
+func writing(path string, operations ...admissionv1.Operation) handlers.Route {
+	whole := func(d *document.Document) *document.Document { return d }
+	return handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: "pods", Operations: operations,
+		Chain: admit.Mutate(whole, nil, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
+			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
+				d.Root().At(strings.Split(path, "/")...).Set("x")
+				return nil
+			}}})}
+}
+
+func runOn(t *testing.T, manifest string, o Options, routes ...handlers.Route) Report {
+	t.Helper()
+	documents, err := Read("test", strings.NewReader(manifest))
+	if err != nil || len(documents) != 1 {
+		t.Fatalf("%d documents: %v", len(documents), err)
+	}
+	body, err := AsReview(documents[0], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(t.Context(), "test", body, routes)
+}
+
+const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {mine: 1}\n"
+
+// A field in the result that the type does not know, and the input did not have, is told: the API server drops it.
+func TestUnknownFieldIsTold(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec/nodeSelectr":      `unknown field "spec.nodeSelectr"`,
+		"spec/mine":             "", // was there before
+		"spec/nodeName":         "",
+		"metadata/labels/a.b/c": "",
+	} {
+		report := runOn(t, pod, Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
+		got := strings.Join(report.Calls[0].Warnings, "\n")
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: warnings %q, want %q", path, got, want)
+		}
+	}
+}
+
+// Each route sees what those before made of the object.
+func TestRoutesRunOnOneAnother(t *testing.T) {
+	second := writing("spec/second", admissionv1.Create)
+	report := runOn(t, pod, Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
+	if after := string(report.After); !strings.Contains(after, `"first":"x"`) || !strings.Contains(after, `"second":"x"`) {
+		t.Errorf("after: %s", after)
+	}
+	if len(report.Calls) != 3 || report.Calls[1].Outcome != "mutated" || report.Calls[2].Outcome != "allowed" || report.Namespace != "n" {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestOldObject(t *testing.T) {
+	seen := ""
+	look := handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: "pods", SubResource: "status",
+		Operations: []admissionv1.Operation{admissionv1.Update},
+		Chain: admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
+			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
+			return nil
+		}}})}
+	o := Options{Operation: admissionv1.Update, SubResource: "status", User: "me", Groups: []string{"a", "b"}, Old: []byte(`{"old":1}`)}
+	if report := runOn(t, pod, o, look); report.Verdict != "allowed" || seen != `{"old":1}mea,b` {
+		t.Errorf("%+v saw %s", report, seen)
+	}
+	o.Old = nil
+	if runOn(t, pod, o, look); !strings.Contains(seen, `"mine":1`) {
+		t.Errorf("without --old: %s", seen)
+	}
+}
