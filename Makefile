@@ -9,7 +9,7 @@ STATE   ?= .state
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test lint golden fuzz bench image deploy undeploy clean
+.PHONY: help run try build test lint golden fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +41,12 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; done
 
-bench: ## benchmark every route on the samples, with allocations
+bench: ## benchmark every route on reviews of real size, with allocations
 	go test . -run '^$$' -bench . -benchmem
+
+load: build ## measure the service over TLS beside a constant server and the usual pipeline; 3 to 8 minutes, Linux
+	go run ./load --out docs/performance.json
+	go run ./load plot docs/performance.json docs/performance.svg
 
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .

@@ -19,7 +19,7 @@ type Limits struct {
 	held  atomic.Int64
 }
 
-// maxHeld is the largest sum of bodies held, in bytes. A body counts for what has arrived of it, so that slow senders hold
+// maxHeld is the largest sum of room made for bodies, in bytes. Room is made as a body arrives, so that slow senders hold
 // little.
 const maxHeld = 64 << 20
 
@@ -60,24 +60,29 @@ func (l *Limits) enter(ctx context.Context) error {
 
 func (l *Limits) leave() { <-l.slots }
 
-// firstRead is how much room a body gets before it has sent anything, in bytes.
-const firstRead = 64 << 10
+// firstRoom is the room made for a body that has not sent anything yet, in bytes.
+const firstRoom = 64 << 10
 
 // read reads all of a request's body, making room as it arrives. What it holds is given back with release, whatever err is.
+// Room that into has already was counted when it was made.
 func (l *Limits) read(into *bytes.Buffer, w http.ResponseWriter, r *http.Request) (release func(), err error) {
-	held := int64(0)
-	release = func() { l.held.Add(-held) }
+	held := 0
+	release = func() { l.held.Add(int64(-held)) }
 	if err := checkHead(w, r); err != nil {
 		return release, err
 	}
 	body := http.MaxBytesReader(w, r.Body, maxBody)
-	for room := firstRead; ; room = into.Cap() {
-		held += int64(room)
-		if l.held.Add(int64(room)) > maxHeld {
-			return release, errShed
+	for {
+		if into.Available() < 2*bytes.MinRead {
+			room := max(firstRoom, into.Cap())
+			held += room
+			if l.held.Add(int64(room)) > maxHeld {
+				return release, errShed
+			}
+			into.Grow(room)
 		}
-		into.Grow(room)
-		_, err := io.CopyN(into, body, int64(room-bytes.MinRead)) // what is kept free is for the read that finds the end
+		// What is kept free is for the read that finds the end.
+		_, err := io.CopyN(into, body, int64(into.Available()-bytes.MinRead))
 		if errors.Is(err, io.EOF) {
 			return release, nil
 		}

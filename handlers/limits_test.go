@@ -75,7 +75,7 @@ func TestHeldBytes(t *testing.T) {
 		}
 		return release, err
 	}
-	for _, n := range []int{0, 1, firstRead - bytes.MinRead - 1, firstRead - bytes.MinRead, firstRead, 1 << 20, maxBody} {
+	for _, n := range []int{0, 1, firstRoom - bytes.MinRead - 1, firstRoom - bytes.MinRead, firstRoom, 1 << 20, maxBody} {
 		release, err := read(n)
 		if err != nil {
 			t.Errorf("%d bytes: %v", n, err)
@@ -100,6 +100,14 @@ func TestHeldBytes(t *testing.T) {
 	}
 	if l.held.Load() != 0 {
 		t.Errorf("%d bytes are never given back", l.held.Load())
+	}
+	var into bytes.Buffer
+	for range 3 { // a buffer that is used again makes no more room than it needs
+		into.Reset()
+		release, err := l.read(&into, httptest.NewRecorder(), postTo(io.LimitReader(endless{}, 300<<10)))
+		if release(); err != nil || into.Cap() > 1<<20 {
+			t.Errorf("a buffer of %d bytes: %v", into.Cap(), err)
+		}
 	}
 	_, err = read(maxBody + 1)
 	if fault, ok := errors.AsType[*callerFault](err); !ok || fault.code != http.StatusRequestEntityTooLarge {

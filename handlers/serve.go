@@ -108,7 +108,7 @@ func budget(timeout string) time.Duration {
 // buffers are bodies that were answered. A step must not keep parts of an object beyond its run.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxRecycled is the largest buffer kept, so that one huge review does not stay in memory.
+// maxRecycled is the largest buffer kept, in bytes, so that a huge review does not stay in memory.
 const maxRecycled = 1 << 20
 
 func recycle(b *bytes.Buffer) {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Sizes of the plot in pixels.
+const (
+	plotWidth, plotLeft, plotRight = 760, 172, 118
+	plotTop, barHeight, groupGap   = 72, 16, 16
+)
+
+// axis is a logarithmic scale from one power of ten to another, in µs.
+type axis struct {
+	low, high float64
+}
+
+func (a axis) x(value float64) float64 {
+	share := math.Log10(max(value, a.low)/a.low) / math.Log10(a.high/a.low)
+	return plotLeft + share*(plotWidth-plotLeft-plotRight)
+}
+
+// axisFor takes all values in.
+func axisFor(cells []*Cell) axis {
+	least, most := math.Inf(1), 0.0
+	for _, c := range cells {
+		least, most = min(least, c.CPU), max(most, c.CPU)
+	}
+	if most == 0 {
+		return axis{1, 10}
+	}
+	low := math.Pow(10, math.Floor(math.Log10(max(least, 0.001))))
+	return axis{low, max(math.Pow(10, math.Ceil(math.Log10(most))), low*10)}
+}
+
+// plot draws CPU per review, a group of bars for each review, as an SVG that needs nothing and follows light and dark.
+func plot(r *Report) string {
+	var cells []*Cell
+	var groups []string
+	for _, review := range r.reviews() {
+		if t, ok := r.triple(review, cpuConnections); ok {
+			groups = append(groups, review)
+			cells = append(cells, t.constant, t.usher, t.plain)
+		}
+	}
+	a := axisFor(cells)
+	height := plotTop + len(groups)*(3*barHeight+groupGap) + 40
+	var b strings.Builder
+	plotHead(&b, height)
+	plotGrid(&b, a, height)
+	for i, review := range groups {
+		plotGroup(&b, a, plotTop+i*(3*barHeight+groupGap), review, cells[3*i:3*i+3])
+	}
+	fmt.Fprintf(&b, "<text class=\"small\" x=\"16\" y=\"%d\">%s</text>\n</svg>\n", height-8,
+		escaped(fmt.Sprintf("%s, %s, %s; × constant at the bars. Logarithmic scale.", r.Commit, r.Go, r.CPU)))
+	return b.String()
+}
+
+func plotHead(b *strings.Builder, height int) {
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img">
+<title>CPU per review: constant server, usher, plain pipeline</title>
+<style>
+text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+.small { font-size: 11px; fill: #59636e }
+.head { font-size: 15px; font-weight: 600 }
+line { stroke: #d1d9e0 }
+.constant { fill: #9198a1 } .usher { fill: #0969da } .plain { fill: #bf8700 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #f0f6fc } .small { fill: #9198a1 } line { stroke: #3d444d } .usher { fill: #4493f8 } .plain { fill: #d29922 }
+}
+</style>
+<text class="head" x="16" y="24">CPU per review over TLS, %d connections</text>
+`, plotWidth, height, cpuConnections)
+	for i, key := range []struct{ class, text string }{
+		{constant, "constant: reads the body"}, {usher, "usher"}, {plain, "plain: decode, copy, encode, diff"},
+	} {
+		x := []int{16, 216, 300}[i]
+		fmt.Fprintf(b, "<rect class=%q x=\"%d\" y=\"36\" width=\"12\" height=\"12\"/><text x=\"%d\" y=\"47\">%s</text>\n", key.class, x, x+18, key.text)
+	}
+}
+
+// plotGrid draws a line for each power of ten.
+func plotGrid(b *strings.Builder, a axis, height int) {
+	for value := a.low; value <= a.high*1.01; value *= 10 {
+		x := a.x(value)
+		fmt.Fprintf(b, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"small\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+			x, plotTop-8, x, height-40, x, height-26, duration(value))
+	}
+}
+
+func plotGroup(b *strings.Builder, a axis, y int, review string, cells []*Cell) {
+	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", plotLeft-10, y+barHeight*3/2+5, escaped(title(review)))
+	for i, c := range cells {
+		top, end := y+i*barHeight, a.x(c.CPU)
+		label := duration(c.CPU)
+		if i > 0 {
+			label += fmt.Sprintf(" · %s ×", number(rounded(ratio(c.CPU, cells[0].CPU), 2)))
+		}
+		fmt.Fprintf(b, "<rect class=%q x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/><text class=\"small\" x=\"%.1f\" y=\"%d\">%s</text>\n",
+			c.Server, plotLeft, top, end-plotLeft, barHeight-2, end+5, top+barHeight-5, escaped(label))
+	}
+}
+
+// title is a review's name for people: 20 KB pod changed.
+func title(review string) string {
+	return strings.ReplaceAll(strings.Replace(review, "KB", " KB", 1), "-", " ")
+}
+
+// duration puts µs into words of the fitting unit.
+func duration(us float64) string {
+	if us >= 1000 {
+		return number(us/1000) + " ms"
+	}
+	return number(us) + " µs"
+}
+
+func escaped(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	return b.String()
+}

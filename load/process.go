@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// usherBinary is what `make build` made.
+const usherBinary = "bin/usher"
+
+// process is a server under measurement.
+type process struct {
+	name string
+	serving
+	cmd  *exec.Cmd
+	log  string        // its log file
+	done chan struct{} // closed when it ended
+	err  error         // why, once done is closed
+}
+
+// serving is the line in which a server says where it serves.
+type serving struct {
+	Message    string `json:"msg"`
+	Reviews    string `json:"reviews"`    // host:port, TLS
+	Operations string `json:"operations"` // host:port, HTTP
+}
+
+const servingMessage = "serving"
+
+// start starts a server and waits until it serves. Every server has one core and one P, so that ratios are per core.
+func start(ctx context.Context, name, dir string, p pinning) (*process, error) {
+	cmd, err := serverCommand(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &process{name: name, cmd: cmd, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.SysProcAttr = childAttributes()
+	if err := p.onServerCore(cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		s.err = cmd.Wait()
+		close(s.done)
+	}()
+	if err := s.waitServing(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func serverCommand(name, dir string) (*exec.Cmd, error) {
+	if name == usher {
+		return exec.Command(usherBinary, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+			"--state-dir", dir, "--log-format", "json", "--shutdown-delay", "0s"), nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command(self, name, dir), nil
+}
+
+// waitServing reads the log until the server says where it serves, for 10 s.
+func (s *process) waitServing(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		text, err := os.ReadFile(s.log)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(text) {
+			if json.Unmarshal(line, &s.serving) == nil && s.Message == servingMessage {
+				return nil
+			}
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("%s ended: %w\n%s", s.name, s.err, text)
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not serve: %w\n%s", s.name, ctx.Err(), text)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends the server at once and waits for it; its log goes, as it may be large.
+func (s *process) stop() {
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	_ = os.Remove(s.log)
+}
+
+// startAll starts the three servers afresh, so that one review's memory does not count for the next.
+func startAll(ctx context.Context, dir string, p pinning) (list []*process, err error) {
+	for _, name := range servers {
+		s, err := start(ctx, name, dir, p)
+		if err != nil {
+			stopAll(list)
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func stopAll(list []*process) {
+	for _, s := range list {
+		s.stop()
+	}
+}
+
+// usherVersion asks the binary.
+func usherVersion(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, usherBinary, "version").Output()
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%w: `make build` makes it; load runs from the root of the source", err)
+	}
+	return string(bytes.TrimSpace(out)), err
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// table shows every cell with its ratios, and what became of the aims, for a terminal.
+func table(r *Report) string {
+	var b strings.Builder // takes everything: no error to look at
+	fmt.Fprintf(&b, "%s\n\n", r.headline())
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(w, "review\tconns\tserver\treviews/s\tp50 µs\tp99 µs\tCPU µs\t× constant\tof plain\tcore\tobjects\tKB\tpeak MB\t")
+	for _, c := range r.Cells {
+		t, _ := r.triple(c.Review, c.Connections)
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%.0f\t\n", c.Review, c.Connections, c.Server,
+			number(c.PerSecond), number(c.P50), number(c.P99), number(c.CPU), times(&c, t.constant), part(&c, t.plain),
+			c.busy()*100, number(c.Objects), number(c.Allocated/1024), mega(c.PeakMemory))
+	}
+	_ = w.Flush()
+	fmt.Fprintf(&b, "\nAims (CPU at %d connections):\n", cpuConnections)
+	for _, a := range aims(r) {
+		fmt.Fprintf(&b, "  %v\n", a)
+	}
+	return b.String()
+}
+
+// busy is how much of its core the server used: well below 1, its rate and times are not its own limit.
+func (c *Cell) busy() float64 { return c.PerSecond * c.CPU / 1e6 }
+
+// headline says what was measured, on what and when.
+func (r *Report) headline() string {
+	quick := ""
+	if r.Quick {
+		quick = " A quick run: for a look only."
+	}
+	return fmt.Sprintf("usher %s (tree %s), %s, %s; %s, %d cores; %s; medians of %d rounds.%s",
+		r.Usher, r.Commit, r.Go, r.Date, r.CPU, r.Cores, r.Pinned, r.Rounds, quick)
+}
+
+// markdown is the tables of docs/performance.md.
+func markdown(r *Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.headline(), cpuConnections)
+	b.WriteString("| review | constant | usher | × constant | plain | usher of plain |\n|---|---:|---:|---:|---:|---:|\n")
+	for _, review := range r.reviews() {
+		if t, ok := r.triple(review, cpuConnections); ok {
+			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s |\n", title(review), number(t.constant.CPU), number(t.usher.CPU),
+				times(t.usher, t.constant), number(t.plain.CPU), part(t.usher, t.plain))
+		}
+	}
+	b.WriteString("\nAll of it; CPU in µs per review, objects and KB allocated per review, peak resident memory:\n\n")
+	b.WriteString("| review | connections | server | reviews/s | p50 ms | p99 ms | CPU µs | objects | KB | peak MB |\n|---|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, c := range r.Cells {
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s | %s | %s | %s | %.0f |\n", title(c.Review), c.Connections, c.Server, number(c.PerSecond),
+			number(c.P50/1000), number(c.P99/1000), number(c.CPU), number(c.Objects), number(c.Allocated/1024), mega(c.PeakMemory))
+	}
+	b.WriteString("\nThe aims:\n\n")
+	for _, a := range aims(r) {
+		fmt.Fprintf(&b, "- %v\n", a)
+	}
+	return b.String()
+}
+
+// times is a cell's CPU as a multiple of the constant server's.
+func times(c, of *Cell) string {
+	if of == nil || c.Server == constant {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", ratio(c.CPU, of.CPU))
+}
+
+// part is a cell's CPU as a fraction of the plain pipeline's.
+func part(c, of *Cell) string {
+	if of == nil || c.Server == plain || c.CPU == 0 {
+		return ""
+	}
+	return fmt.Sprintf("1/%.1f", of.CPU/c.CPU)
+}
+
+// number has three digits at least and commas between thousands: 0.0271, 27.1, 2,050.
+func number(value float64) string {
+	if value = rounded(value, 3); math.Abs(value) < 1000 {
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	}
+	text := strconv.FormatFloat(value, 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }
