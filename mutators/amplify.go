@@ -44,13 +44,11 @@ type amounts struct {
 
 // amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original.
 func amplify(req *admit.Request, node *admit.Node, wanted rates) {
-	mine, damaged := readMemory(node)
-	stored := memory{}
 	var old *admit.Node
 	if req.OldObject != nil {
 		old = admit.AsNode(req.OldObject)
-		stored, _ = readMemory(old)
 	}
+	mine, stored, damaged := readMemories(node, old)
 	next := memory{}
 	unknown := false
 	for _, name := range amplifiable {

@@ -42,18 +42,18 @@ type amountsJSON struct {
 
 // readMemory reads the annotation. Records that do not read, or whose result is not original × ratio, are left out:
 // whoever forged or damaged them, they explain nothing. damaged tells that there was something of the kind.
-func readMemory(node *admit.Node) (m memory, damaged bool) {
+func readMemory(text string, present bool) (m memory, damaged bool) {
 	m = memory{}
-	text, ok := node.Annotation(amplifiedAnnotation)
-	if !ok {
+	if !present {
 		return m, false
 	}
 	parsed, err := document.Parse([]byte(text))
 	if err != nil {
 		return m, true
 	}
+	defer parsed.Release()
 	for name, member := range parsed.Root().Members() {
-		if r := document.As[recordJSON](member).record(); r.consistent(corev1.ResourceName(name)) {
+		if r := readRecord(member); r.consistent(corev1.ResourceName(name)) {
 			m[corev1.ResourceName(name)] = r
 		} else {
 			damaged = true
@@ -62,15 +62,17 @@ func readMemory(node *admit.Node) (m memory, damaged bool) {
 	return m, damaged || parsed.Err() != nil
 }
 
-func (j recordJSON) record() *record {
-	return &record{raw: j.Raw.amounts(), result: j.Result.amounts(), ratio: j.Ratio, by: j.By}
+func readRecord(v *document.Value) *record {
+	r := &record{raw: readAmounts(v.Get("raw")), result: readAmounts(v.Get("result")), by: v.Get("by").Text()}
+	r.ratio, _ = api.ParseRatio(v.Get("ratio").Text()) // one that does not read is 1, and then nothing is consistent but raw itself
+	return r
 }
 
-func (j amountsJSON) amounts() (a amounts) {
-	if q, err := api.ParseQuantity(j.Allocatable); err == nil {
+func readAmounts(v *document.Value) (a amounts) {
+	if q, err := api.ParseQuantity(v.Get("allocatable").Text()); err == nil {
 		a.allocatable = &q
 	}
-	if q, err := api.ParseQuantity(j.Capacity); err == nil {
+	if q, err := api.ParseQuantity(v.Get("capacity").Text()); err == nil {
 		a.capacity = &q
 	}
 	return a
@@ -84,6 +86,22 @@ func (r *record) consistent(name corev1.ResourceName) bool {
 	result, _ := r.ratio.Amplify(*r.raw.allocatable, name)
 	return same(&result, r.result.allocatable) &&
 		(r.result.capacity == nil || r.raw.capacity != nil && same(raisedCapacity(name, r.raw, result), r.result.capacity))
+}
+
+// readMemories reads the memory in a node and in the stored one, which is nil if there is none. They are the same text in most
+// requests.
+func readMemories(node, old *admit.Node) (mine, stored memory, damaged bool) {
+	text, present := node.Annotation(amplifiedAnnotation)
+	mine, damaged = readMemory(text, present)
+	if old == nil {
+		return mine, memory{}, damaged
+	}
+	oldText, oldPresent := old.Annotation(amplifiedAnnotation)
+	if oldText == text && oldPresent == present {
+		return mine, mine, damaged
+	}
+	stored, _ = readMemory(oldText, oldPresent)
+	return mine, stored, damaged
 }
 
 // write puts the memory into the annotation; an empty memory removes it.

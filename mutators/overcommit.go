@@ -18,7 +18,7 @@ func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 		Name: "overcommit",
 		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
-			amplify(req, node, ratesFor(pools, node.Labels()))
+			amplify(req, node, ratesFor(pools, node))
 			return nil
 		},
 	}
@@ -50,9 +50,9 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 }
 
 // ratesFor gives the rates of the first pool that matches; none if no pool does.
-func ratesFor(pools []compiledPool, node labels.Set) rates {
+func ratesFor(pools []compiledPool, node *admit.Node) rates {
 	for _, pool := range pools {
-		if pool.selector.Matches(node) {
+		if pool.selector.Empty() || pool.selector.Matches(labels.Set(node.Labels())) {
 			return pool.rates
 		}
 	}
