@@ -250,7 +250,8 @@ func TestManyKeys(t *testing.T) {
 			t.Errorf("%s twice: %v", again, err)
 		}
 	}
-	for raw, twice := range map[string]bool{`{"a\/b":1,"a/b":2}`: true, `{"a/b":1,"a\/b":2}`: true, `{"\"":1,"\u0022":2}`: true, `{"\"":1,"\"":2}`: true, `{"\"":1,"\\":2}`: false} {
+	for raw, twice := range map[string]bool{`{"a\/b":1,"a/b":2}`: true, `{"a/b":1,"a\/b":2}`: true, `{"\"":1,"\u0022":2}`: true, `{"\"":1,"\"":2}`: true, `{"\"":1,"\\":2}`: false,
+		`{"\/":1,"b":2,"/":3}`: true, `{"b":1,"\/":2,"\u0062":3}`: true, `{"\/":1,"b":2,"c":3}`: false} {
 		if _, err := Parse([]byte(raw)); (err != nil) != twice {
 			t.Errorf("%s: %v", raw, err)
 		}

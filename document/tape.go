@@ -41,14 +41,20 @@ type keySet struct {
 
 const manyKeys = 64
 
-// add tells whether a key is new among the members that t has.
-func (k *keySet) add(t *tape, e *entry) bool {
-	if k.count++; k.count > manyKeys || k.many != nil || e.escapes == unusual {
-		return k.addToMany(t, e)
+// add tells whether the key of t's last entry is new among the members before.
+func (k *keySet) add(t *tape, at int) bool {
+	e := &t.entries[at]
+	k.count++
+	if k.count == 1 && e.escapes == unusual {
+		k.count = manyKeys // the next key is compared by what it reads as
+		return true
+	}
+	if k.count > manyKeys || e.escapes == unusual {
+		return k.addToMany(t, at)
 	}
 	key := t.raw[e.keyStart:e.keyEnd]
 	bit := uint64(1) << (hash(key) & 63)
-	known := k.bits&bit != 0 && k.find(t, key)
+	known := k.bits&bit != 0 && k.find(t, at, key)
 	k.bits |= bit
 	return !known
 }
@@ -63,8 +69,8 @@ func hash(key []byte) uint32 {
 }
 
 // find looks for a key among the members scanned so far. None is written unusually.
-func (k *keySet) find(t *tape, key []byte) bool {
-	for i := k.first; i < len(t.entries); i = int(t.entries[i].next) {
+func (k *keySet) find(t *tape, end int, key []byte) bool {
+	for i := k.first; i < end; i = int(t.entries[i].next) {
 		if e := &t.entries[i]; bytes.Equal(t.raw[e.keyStart:e.keyEnd], key) {
 			return true
 		}
@@ -72,14 +78,15 @@ func (k *keySet) find(t *tape, key []byte) bool {
 	return false
 }
 
-func (k *keySet) addToMany(t *tape, e *entry) bool {
+func (k *keySet) addToMany(t *tape, at int) bool {
+	k.count = manyKeys // from here on all keys go this way
 	if k.many == nil {
 		k.many = map[string]bool{}
-		for i := k.first; i < len(t.entries); i = int(t.entries[i].next) {
+		for i := k.first; i < at; i = int(t.entries[i].next) {
 			k.many[t.keyOf(&t.entries[i])] = true
 		}
 	}
-	key := t.keyOf(e)
+	key := t.keyOf(&t.entries[at])
 	known := k.many[key]
 	k.many[key] = true
 	return !known
