@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	stdlog "log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,11 +51,14 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out, routes: routes}
-	return s.run(ctx)
+	return s.run(ctx, stop)
 }
 
-func (s *service) run(ctx context.Context) error {
+// run serves until ctx ends. Then it calls deafen, so that a second signal ends the process at once, and drains.
+func (s *service) run(ctx context.Context, deafen func()) error {
 	s.makeMetrics()
 	policy, raw, err := config.Load(s.config, stepNames())
 	if err != nil {
@@ -73,7 +76,7 @@ func (s *service) run(ctx context.Context) error {
 	if s.source != nil {
 		go s.source.Watch(background, pollEvery, s.certificateChanged)
 	}
-	return s.listenAndServe(ctx)
+	return s.listenAndServe(ctx, deafen)
 }
 
 func newLogger(format string, to io.Writer) *logrus.Logger {
@@ -136,9 +139,7 @@ func (s *service) openCertificate() (err error) {
 		}
 		s.caFile = filepath.Join(dir, certs.CACertFile)
 	}
-	if s.source, err = certs.Open(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; `usher certs init --out %s` makes one", err, dir)
-	} else if err != nil {
+	if s.source, err = certs.Open(dir); err != nil {
 		return err
 	}
 	s.health.Checks = map[string]func() error{"certificate": func() error { return s.source.Valid(time.Now()) }}
@@ -160,7 +161,7 @@ func (s *service) certificateChanged(changed bool, err error) {
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }
 
 // listenAndServe opens both listeners, serves, and drains when ctx ends.
-func (s *service) listenAndServe(ctx context.Context) error {
+func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	reviews, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return err
@@ -180,13 +181,14 @@ func (s *service) listenAndServe(ctx context.Context) error {
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(reviews) }()
 	go func() { failed <- operations.Serve(ops) }()
-	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": version}).Info("serving")
 	s.greet(address)
+	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": version}).Info("serving")
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
+	deafen()
 	s.drain(server, operations)
 	return nil
 }

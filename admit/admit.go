@@ -5,6 +5,7 @@ package admit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -35,9 +36,31 @@ type Request struct {
 	// Review is what the objects are part of; nil in tests of a step.
 	Review *document.Document
 
+	voice
+}
+
+// voice is what was said so far beside edits and verdict.
+type voice struct {
 	warnings []string
 	audit    map[string]string
 	troubles []string
+}
+
+// copy keeps what was said up to now.
+func (v voice) copy() voice {
+	return voice{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.troubles)}
+}
+
+// ObjectName is the object's name, or its generateName followed by a star while it has no name.
+func (r *Request) ObjectName() string {
+	if r.Name != "" || r.Object == nil {
+		return r.Name
+	}
+	meta := Meta{r.Object.Root()}
+	if prefix := meta.GenerateName(); meta.Name() == "" && prefix != "" {
+		return prefix + "*"
+	}
+	return meta.Name()
 }
 
 // Mutator is a step that may change objects seen through the view T.
@@ -92,6 +115,9 @@ func (r *Request) Audit(key, value string) {
 	}
 	r.audit[key] = value
 }
+
+// ForgetAudit drops the audit annotations so far: what they say did not come about.
+func (r *Request) ForgetAudit() { r.audit = nil }
 
 // AuditAnnotations are the audit annotations so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }

@@ -83,6 +83,8 @@ type StepResult struct {
 	Name    string
 	Mode    Mode
 	Changed bool
+	// WouldChange tells that the step would change the object if its mode let it.
+	WouldChange bool
 	// Refused is why the step refuses, or would refuse if its mode let it.
 	Refused  field.ErrorList
 	Duration time.Duration
@@ -149,35 +151,34 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	start := time.Now()
 	done := StepResult{Name: s.Name, Mode: s.Mode}
 	var failure error
-	before := req.Object.Edits()
-	rehearsed := false
+	before, said := req.Object.Edits(), req.voice.copy()
 	_ = req.Object.Try(func() error {
 		done.Refused, failure = s.run(ctx, req)
 		if err := unreadable(req); err != nil {
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
 		done.Changed = req.Object.Edits() != before
-		rehearsed = s.Mode == DryRun && done.Changed
 		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
-			done.Changed = false
+			done.WouldChange = done.Changed && failure == nil && len(done.Refused) == 0
+			done.Changed, req.voice = false, said
 			return errDropped
 		}
 		return nil
 	})
-	s.rehearse(req, done, rehearsed)
+	s.rehearse(req, done)
 	done.Duration = time.Since(start)
 	return done, failure
 }
 
 // rehearse reports what a step would have done in mode enforce.
-func (s step) rehearse(req *Request, done StepResult, changes bool) {
+func (s step) rehearse(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
 		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
 		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
 	case len(done.Refused) > 0 && s.Mode == DryRun:
 		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
-	case changes:
+	case done.WouldChange:
 		req.Audit("would-change."+s.Name, "true")
 	}
 }

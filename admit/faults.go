@@ -3,7 +3,6 @@ package admit
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,14 +46,14 @@ func codeOf(problems []Problem) (int32, metav1.StatusReason) {
 	for _, p := range problems {
 		switch p.Type {
 		case field.ErrorTypeTypeInvalid:
-			return http.StatusBadRequest, metav1.StatusReasonBadRequest
+			return 400, metav1.StatusReasonBadRequest
 		case field.ErrorTypeForbidden:
 		default:
 			forbidden = false
 		}
 	}
 	if forbidden {
-		return http.StatusForbidden, metav1.StatusReasonForbidden
+		return 403, metav1.StatusReasonForbidden
 	}
-	return http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+	return 422, metav1.StatusReasonInvalid
 }

@@ -19,6 +19,9 @@ func (n *Node) Allocatable(name corev1.ResourceName) (resource.Quantity, bool) {
 	return quantity(n.allocatable(name))
 }
 
+// HasAllocatable tells whether status.allocatable names a resource, by a quantity or not.
+func (n *Node) HasAllocatable(name corev1.ResourceName) bool { return n.allocatable(name).Exists() }
+
 // SetAllocatable sets status.allocatable of one resource. The same amount, however it is written, is no edit.
 func (n *Node) SetAllocatable(name corev1.ResourceName, q resource.Quantity) {
 	setQuantity(n.allocatable(name), q)

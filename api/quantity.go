@@ -98,13 +98,17 @@ func (r Ratio) Above(other Ratio) bool {
 }
 
 // Amplify multiplies a quantity exactly and rounds down to the resource's unit. The quantity's format is kept. saturated tells
-// that the product was cut to the int64 range.
+// that the product was cut to the int64 range; it is never cut below the quantity.
 func (r Ratio) Amplify(q resource.Quantity, name corev1.ResourceName) (product resource.Quantity, saturated bool) {
 	amount := InUnits(q, name)
 	if r.value != nil {
 		amount.Mul(amount, r.value)
 	}
-	return OfUnits(amount, name, q.Format)
+	product, saturated = OfUnits(amount, name, q.Format)
+	if saturated && product.Cmp(q) < 0 {
+		product = q // more than an int64 of units already
+	}
+	return product, saturated
 }
 
 // MarshalText writes the ratio as a decimal string.

@@ -31,7 +31,8 @@ func TestAmplify(t *testing.T) {
 		{"memory", "12Pi", "1.5", "18Pi", false}, // the reference overflows to a negative value
 		{"memory", "1e3", "2", "2e3", false},
 		{"memory", "4Ei", "9999", "9223372036854775807", true},
-		{"cpu", "9E", "2", "9223372036854775807m", true},
+		{"cpu", "9P", "9999", "9223372036854775807m", true},
+		{"cpu", "9E", "2", "9E", true}, // never below what it was
 		{"memory", "8Gi", "1", "8Gi", false},
 	}
 	for _, c := range cases {

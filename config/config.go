@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
 )
 
 // Policy is the whole policy file. What the file does not say, usher does not do: a section that is left out does nothing.
@@ -37,7 +36,7 @@ type Lifespan struct {
 	Label string `json:"label"`
 	// Taint is the key of the node taint that says how many days are left.
 	Taint string `json:"taint"`
-	// Max is the largest number of days, 0 to 100.
+	// Max is the largest number of days, 1 to 100.
 	Max int `json:"max"`
 }
 
@@ -59,9 +58,9 @@ type Pool struct {
 	// Selector picks nodes by their labels; empty: all nodes.
 	Selector metav1.LabelSelector `json:"selector"`
 	// Ratios are decimal strings of at least 1, for cpu and memory.
-	Ratios map[corev1.ResourceName]api.Ratio `json:"ratios"`
+	Ratios map[corev1.ResourceName]string `json:"ratios"`
 	// MaxRatio bounds every ratio of the pool; left out: no bound.
-	MaxRatio *api.Ratio `json:"maxRatio,omitempty"`
+	MaxRatio string `json:"maxRatio,omitempty"`
 	// Capacity says what becomes of status.capacity. Default: keep.
 	Capacity Capacity `json:"capacity,omitempty"`
 }

@@ -18,7 +18,7 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	pool := policy.Overcommit.Pools[0]
 	if policy.Names.Denied[0] != "offensive" || policy.Lifespan.Max != 14 || policy.Env[0] != (Variable{"KUBE", "true"}) ||
-		pool.Ratios["cpu"].String() != "2" || pool.MaxRatio.String() != "4" || pool.Capacity != Raise || policy.Modes["denied-names"] != "enforce" {
+		pool.Ratios["cpu"] != "2" || pool.MaxRatio != "4" || pool.Capacity != Raise || policy.Modes["denied-names"] != "enforce" {
 		t.Errorf("the default policy reads as %+v", policy)
 	}
 }
@@ -39,9 +39,15 @@ func TestProblems(t *testing.T) {
 			`overcommit.pools[0].name: Required`, `operator`, `ratios[cpu]: Invalid value: "5": is above maxRatio 4`,
 			`overcommit.pools[0].ratios: Unsupported value: "gpu"`, `capacity: Unsupported value: "both"`,
 			`overcommit.pools[1].ratios: Required`, `overcommit.pools[2].name: Duplicate`},
-		`overcommit: {pools: [{name: x, ratios: {cpu: "0.5"}}]}`: {"0.5 is below 1"},
-		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`:     {"number"},
-		`modes: {denied-name: enforce, lifespan: strict}`:        {`modes: Unsupported value: "denied-name"`, `modes[lifespan]: Unsupported value: "strict"`},
+		`overcommit: {pools: [{name: x, ratios: {cpu: "0.5", memory: }, maxRatio: many}]}`: {
+			`ratios[cpu]: Invalid value: "0.5": 0.5 is below 1`, `ratios[memory]: Invalid value: ""`, `maxRatio: Invalid value: "many"`},
+		"# only a comment":                {"the policy is empty"},
+		"null":                            {"the policy is empty"},
+		"{}\n---\nnames: {denied: [bad]}": {"one YAML document"},
+		"env: []\n...\ngarbage":           {"one YAML document"},
+		"lifespan: {label: a, taint: b}":  {"lifespan.max: Invalid value: 0"},
+		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`: {"number"},
+		`modes: {denied-name: enforce, lifespan: strict}`:    {`modes: Unsupported value: "denied-name"`, `modes[lifespan]: Unsupported value: "strict"`},
 	}
 	for text, wants := range cases {
 		policy, problems := Parse([]byte(text), steps)

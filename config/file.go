@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 )
@@ -16,8 +17,12 @@ const maxFile = 1 << 20
 func Load(file string, steps []string) (*Policy, []byte, error) {
 	raw := DefaultYAML()
 	if file != "" {
-		var err error
-		if raw, err = os.ReadFile(file); err != nil {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, nil, fmt.Errorf("policy: %w", err)
+		}
+		defer func() { _ = opened.Close() }()
+		if raw, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
 			return nil, nil, fmt.Errorf("policy: %w", err)
 		}
 	} else {

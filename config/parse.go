@@ -1,8 +1,10 @@
 package config
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,17 +17,21 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 )
 
 // Parse reads a policy file, YAML or JSON. steps are the names that modes may use. All problems are reported at once, each
 // with its path; then the policy is nil.
 func Parse(raw []byte, steps []string) (*Policy, []error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, []error{fmt.Errorf("the policy is empty; write {} for a policy that does nothing")}
-	}
 	text, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
 		return nil, []error{fmt.Errorf("not YAML: %w", err)}
+	}
+	if string(text) == "null" {
+		return nil, []error{errors.New("the policy is empty; write {} for a policy that does nothing")}
+	}
+	if secondDocument.Match(raw) {
+		return nil, []error{errors.New("the policy is one YAML document: what follows --- or ... would be ignored")}
 	}
 	policy := &Policy{}
 	problems, err := kjson.UnmarshalStrict(text, policy)
@@ -40,6 +46,9 @@ func Parse(raw []byte, steps []string) (*Policy, []error) {
 	}
 	return policy, nil
 }
+
+// secondDocument matches what ends a YAML document before the end of the file.
+var secondDocument = regexp.MustCompile(`(?m)^[^#\n].*\n(.*\n)*(---|\.\.\.)(\s|$)`)
 
 // check finds everything that is wrong with a decoded policy.
 func (p *Policy) check(steps []string) (problems field.ErrorList) {
@@ -72,8 +81,8 @@ func (l *Lifespan) check(at *field.Path) (problems field.ErrorList) {
 			problems = append(problems, field.Invalid(at.Child(name), key, problem))
 		}
 	}
-	if l.Max < 0 || l.Max > 100 {
-		problems = append(problems, field.Invalid(at.Child("max"), l.Max, "must be from 0 to 100: a pod gets a toleration for each day"))
+	if l.Max < 1 || l.Max > 100 {
+		problems = append(problems, field.Invalid(at.Child("max"), l.Max, "must be from 1 to 100: a pod gets a toleration for each day"))
 	}
 	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return problems
@@ -114,7 +123,7 @@ func (p *Pool) check(at *field.Path) field.ErrorList {
 	if len(p.Ratios) == 0 {
 		problems = append(problems, field.Required(at.Child("ratios"), `such as {cpu: "2"}`))
 	}
-	problems = append(problems, p.checkRatios(at.Child("ratios"))...)
+	problems = append(problems, p.checkRatios(at)...)
 	if !slices.Contains([]Capacity{"", Keep, Raise}, p.Capacity) {
 		problems = append(problems, field.NotSupported(at.Child("capacity"), p.Capacity, []Capacity{Keep, Raise}))
 	}
@@ -123,15 +132,21 @@ func (p *Pool) check(at *field.Path) field.ErrorList {
 
 func (p *Pool) checkRatios(at *field.Path) (problems field.ErrorList) {
 	resources := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	for name, ratio := range p.Ratios {
-		if !slices.Contains(resources, name) {
-			problems = append(problems, field.NotSupported(at, name, resources))
-		}
-		if p.MaxRatio != nil && ratio.Above(*p.MaxRatio) {
-			problems = append(problems, field.Invalid(at.Key(string(name)), ratio.String(), "is above maxRatio "+p.MaxRatio.String()))
+	bound, err := api.ParseRatio(p.MaxRatio)
+	if err != nil && p.MaxRatio != "" {
+		problems = append(problems, field.Invalid(at.Child("maxRatio"), p.MaxRatio, err.Error()))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Ratios)) {
+		ratio, err := api.ParseRatio(p.Ratios[name])
+		switch {
+		case !slices.Contains(resources, name):
+			problems = append(problems, field.NotSupported(at.Child("ratios"), name, resources))
+		case err != nil:
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), p.Ratios[name], err.Error()))
+		case p.MaxRatio != "" && ratio.Above(bound):
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), ratio.String(), "is above maxRatio "+p.MaxRatio))
 		}
 	}
-	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 	return problems
 }
 

@@ -108,7 +108,7 @@ func (d *Document) PatchJSON() []byte {
 	return append(b, ']')
 }
 
-// Try runs f and keeps all edits it records or, when it returns an error, none of them. A Try inside a Try belongs to
+// Try runs f and keeps all edits it records or, when it returns an error, none of them, and not the document's error either. A Try inside a Try belongs to
 // the outer one.
 func (d *Document) Try(f func() error) error {
 	if d.trying {
@@ -116,13 +116,13 @@ func (d *Document) Try(f func() error) error {
 	}
 	d.trying, d.undo = true, d.undo[:0]
 	defer func() { d.trying = false }()
-	edits := d.edits
+	edits, wrong := d.edits, d.err
 	err := f()
 	if err != nil {
 		for i := len(d.undo) - 1; i >= 0; i-- {
 			d.undo[i]()
 		}
-		d.edits = edits
+		d.edits, d.err = edits, wrong
 	}
 	return err
 }

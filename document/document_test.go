@@ -258,6 +258,36 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
+// A document that only wants to be expensive is refused, or its lists are.
+func TestBounds(t *testing.T) {
+	if _, err := Parse([]byte("[" + strings.Repeat("0,", maxValues) + "0]")); err == nil || !strings.Contains(err.Error(), "more than 500000 values") {
+		t.Errorf("half a million values: %v", err)
+	}
+	for name, read := range map[string]func(*Value){
+		"elements": func(v *Value) { collect(v) },
+		"decoding": func(v *Value) { As[[]struct{}](v) },
+		"append":   func(v *Value) { v.Append(1) },
+	} {
+		d := parse(t, `{"l":[`+strings.Repeat("{},", maxKids)+`{}]}`)
+		read(d.Root().Get("l"))
+		if d.Err() == nil || !strings.Contains(d.Err().Error(), "l: Invalid value: has more than 10000 parts") || d.Patch() != nil {
+			t.Errorf("%s: %v", name, d.Err())
+		}
+	}
+}
+
+func TestSubOfWhatWasSet(t *testing.T) {
+	d := parse(t, `{"a":{"b":1}}`)
+	d.Root().Get("a").Set(2)
+	if got := string(d.Root().Get("a").Sub().Bytes()); got != `{"b":1}` {
+		t.Errorf("as it was sent: %s", got)
+	}
+	d.Root().Get("a").Remove()
+	if sub := d.Root().Get("a").Sub(); sub != nil && string(sub.Bytes()) != `{"b":1}` {
+		t.Errorf("as it was sent: %s", sub.Bytes())
+	}
+}
+
 func TestWrongTypes(t *testing.T) {
 	raw := `{"o":{},"a":[],"s":"x","n":5}`
 	cases := map[string]func(*Value){

@@ -46,7 +46,9 @@ func (v *Value) insert(at func() int, value any) *Value {
 	if v.doc.err != nil || !v.become('[') {
 		return kid
 	}
-	v.opened('[')
+	if v.opened('['); v.doc.err != nil {
+		return kid
+	}
 	v.remember()
 	v.kids = slices.Insert(slices.Clone(v.kids), at(), kid) // a clone: undo restores the old slice
 	kid.base, kid.set = raw, true

@@ -35,10 +35,22 @@ func (v *Value) opened(kind byte) []*Value {
 	return v.kids
 }
 
+// maxKids is how many members or elements of one place a step can look at. A list beyond it is nothing that a node could run.
+const maxKids = 10_000
+
+// tooMany tells whether a container is too large to be looked at, and then makes that the document's error.
+func (v *Value) tooMany() bool {
+	if !v.scanned() || v.tape.size(v.at) <= maxKids {
+		return false
+	}
+	v.doc.fail(v, "has more than %d parts", maxKids)
+	return true
+}
+
 // openAll makes the handles that are missing.
 func (v *Value) openAll() {
 	v.open = true
-	if !v.scanned() {
+	if !v.scanned() || v.tooMany() {
 		return
 	}
 	early := v.kids // handed out by Get

@@ -16,6 +16,10 @@ import (
 // maxDepth is how deep values may nest: the limit of encoding/json, and so of the API server.
 const maxDepth = 10_000
 
+// maxValues is how many values a document may have. Each takes 24 bytes here, and more once a step looks at it; no object that
+// the API server takes (3 MiB) comes near it but by intent.
+const maxValues = 500_000
+
 // bad is the position after what could not be read; scanner.err says why.
 const bad = -1
 
@@ -73,6 +77,9 @@ func (s *scanner) space(i int) int {
 // value reads the value at i into the last entry, which has its key.
 func (s *scanner) value(i int) int {
 	at := len(s.entries) - 1
+	if at >= maxValues {
+		return s.fail(i, "more than 500000 values")
+	}
 	s.entries[at].start = uint32(i)
 	switch c := s.peek(i); c {
 	case '"':

@@ -144,6 +144,9 @@ func (v *Value) Text() string {
 // value if nothing does. What does not fit into T is the document's error.
 func As[T any](v *Value) T {
 	var into T
+	if v.tooMany() {
+		return into
+	}
 	raw := v.Bytes()
 	if raw == nil {
 		return into
@@ -174,6 +177,10 @@ func decodeProblem(err error) string {
 func (v *Value) Sub() *Document {
 	if v.sent == nil || v.kind() == 'n' {
 		return nil
+	}
+	if v.tape == nil || v.set { // a step has set something else since
+		t, _ := scan(v.sent, nil)
+		return wrap(t, 0)
 	}
 	return wrap(v.tape, v.at)
 }

@@ -57,7 +57,7 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.Stack = debug.Stack()
-			r.conclude(&d, fmt.Errorf("panic: %v", cause))
+			r.conclude(ctx, &d, fmt.Errorf("panic: %v", cause))
 		}
 	}()
 	var err error
@@ -71,15 +71,17 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	if d.Untouched = r.untouched(d.Request); d.Untouched == "" {
 		d.Result, err = r.Chain.Run(ctx, d.Request, after)
 	}
-	r.conclude(&d, err)
+	r.conclude(ctx, &d, err)
 	return d
 }
 
 // conclude makes the answer of what the chain came to; err is our own failure.
-func (r Route) conclude(d *Decision, err error) {
+func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 	switch {
 	case r.Heartbeat && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
 		d.letPass(err)
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+		d.fail(fmt.Errorf("a step gave up although its caller waits: %v", err))
 	case err != nil:
 		d.fail(err)
 	case len(d.Result.Problems) > 0:
@@ -122,6 +124,7 @@ func (d *Decision) deny() {
 
 // letPass answers a heartbeat that went wrong: allowed as it is, with a warning.
 func (d *Decision) letPass(err error) {
+	d.Request.ForgetAudit()
 	if err != nil {
 		d.Err = err
 		d.Request.Trouble("failed", "usher failed and left the node as it is; its log says why")

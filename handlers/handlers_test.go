@@ -180,7 +180,7 @@ func TestOurFault(t *testing.T) {
 		"not ready": {func(context.Context, *admit.Request, *admit.Pod) error {
 			return fmt.Errorf("secret cause: %w", admit.ErrNotReady)
 		}, 503, Failed},
-		"canceled": {func(context.Context, *admit.Request, *admit.Pod) error { return context.Canceled }, 200, Canceled},
+		"gave up": {func(context.Context, *admit.Request, *admit.Pod) error { return context.Canceled }, 500, Failed}, // the caller still waits
 	}
 	for name, c := range cases {
 		w, seen := serveOne(route(c.run), postTo(strings.NewReader(podReview)))
@@ -193,6 +193,20 @@ func TestOurFault(t *testing.T) {
 		if (seen.Stack != nil) != (name == "panic") {
 			t.Errorf("%s: stack %s", name, seen.Stack)
 		}
+	}
+}
+
+// TestCallerWentAway: nobody is answered, and nobody is blamed.
+func TestCallerWentAway(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	leave := func(ctx context.Context, _ *admit.Request, _ *admit.Pod) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	w, seen := serveOne(route(leave), postTo(strings.NewReader(podReview)).WithContext(ctx))
+	if seen.Outcome != Canceled || w.Body.Len() > 0 {
+		t.Errorf("%s, %q", seen.Outcome, w.Body)
 	}
 }
 

@@ -19,8 +19,9 @@ type Limits struct {
 	held  atomic.Int64
 }
 
-// maxHeld is the largest sum of room made for bodies, in bytes. Room is made as a body arrives, so that slow senders hold
-// little.
+// Room is made for a body as it arrives. More room than the first is made while all bodies together hold at most maxHeld bytes;
+// the first room, which is all that an ordinary review needs, up to twice as much, so that a few large bodies that dribble in
+// keep nobody out.
 const maxHeld = 64 << 20
 
 // NewLimits lets so many reviews be decided at once.
@@ -76,7 +77,7 @@ func (l *Limits) read(into *bytes.Buffer, w http.ResponseWriter, r *http.Request
 		if into.Available() < 2*bytes.MinRead {
 			room := max(firstRoom, into.Cap())
 			held += room
-			if l.held.Add(int64(room)) > maxHeld {
+			if all := l.held.Add(int64(room)); all > maxHeld && (into.Len() > 0 || all > 2*maxHeld) {
 				return release, errShed
 			}
 			into.Grow(room)

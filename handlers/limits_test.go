@@ -46,6 +46,13 @@ func TestCeiling(t *testing.T) {
 	if w := <-answers; w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("beyond the ceiling: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
+	heartbeat := route(succeed)
+	heartbeat.Heartbeat = true
+	w := httptest.NewRecorder()
+	e.Serve([]Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
+	if w.Code != 200 {
+		t.Errorf("a heartbeat waits for nobody: %d", w.Code)
+	}
 	go send()
 	leave <- struct{}{}
 	if w := <-answers; w.Code != 200 {
@@ -58,7 +65,7 @@ func TestCeiling(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if outcomes[Shed] != 1 || outcomes[Allowed] != 2 || e.Limits.InFlight() != 0 {
+	if outcomes[Shed] != 1 || outcomes[Allowed] != 2 || outcomes[Mutated] != 1 || e.Limits.InFlight() != 0 {
 		t.Errorf("%v, %d in flight", outcomes, e.Limits.InFlight())
 	}
 }
@@ -95,6 +102,11 @@ func TestHeldBytes(t *testing.T) {
 	if !errors.Is(err, errShed) || len(releases) < 4 {
 		t.Errorf("after %d of the largest bodies: %v", len(releases), err)
 	}
+	release, err := read(2 << 10)
+	if err != nil {
+		t.Errorf("an ordinary review beside them: %v", err)
+	}
+	release()
 	for _, release := range releases {
 		release()
 	}

@@ -19,6 +19,11 @@ func Log(log *logrus.Logger) Observe {
 		if changed := d.Result.Changed(); len(changed) > 0 {
 			fields["changed"] = strings.Join(changed, ",")
 		}
+		for _, s := range d.Result.Steps {
+			if would := wouldDo(s); would != "" {
+				fields["would"] = s.Name + " " + would
+			}
+		}
 		if d.Untouched != "" {
 			fields["untouched"] = d.Untouched
 		}
@@ -44,25 +49,21 @@ func describe(fields logrus.Fields, req *admit.Request) {
 	fields["operation"] = string(req.Operation)
 	fields["kind"] = strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/")
 	fields["namespace"] = req.Namespace
-	fields["name"] = nameOf(req)
+	fields["name"] = req.ObjectName()
 	fields["user"] = req.UserInfo.Username
 	fields["dryRun"] = req.DryRun
-	for _, trouble := range req.Troubles() {
-		fields["trouble"] = trouble
+	if troubles := req.Troubles(); len(troubles) > 0 {
+		fields["trouble"] = strings.Join(troubles, ",")
 	}
 }
 
-// nameOf is the object's name, or its generateName followed by a star while it has no name.
-func nameOf(req *admit.Request) string {
-	if req.Name != "" || req.Object == nil {
-		return req.Name
-	}
-	meta := req.Object.Root().Get("metadata")
-	if name := meta.Get("name").Text(); name != "" {
-		return name
-	}
-	if prefix := meta.Get("generateName").Text(); prefix != "" {
-		return prefix + "*"
+// wouldDo says what a step's mode kept it from doing.
+func wouldDo(s admit.StepResult) string {
+	switch {
+	case len(s.Refused) > 0 && s.Mode != admit.Enforce:
+		return "deny: " + s.Refused[0].Error()
+	case s.WouldChange:
+		return "change"
 	}
 	return ""
 }

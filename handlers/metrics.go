@@ -15,6 +15,7 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	steps    *prometheus.HistogramVec
 	wouldBe  *prometheus.CounterVec
+	wouldDo  *prometheus.CounterVec
 	troubles *prometheus.CounterVec
 	panics   *prometheus.CounterVec
 }
@@ -31,13 +32,14 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 		steps:    histogram("usher_step_duration_seconds", "Time that a step took.", "route", "step"),
 		wouldBe: counter("usher_step_would_deny_total", "Denials that a step's mode (warn, dryrun) kept from happening.",
 			"route", "step", "mode"),
+		wouldDo: counter("usher_step_would_change_total", "Changes that a step's mode dryrun kept from happening.", "route", "step"),
 		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers nobody knows.",
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
 	}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
 		func() float64 { return float64(limits.InFlight()) })
-	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.troubles, m.panics)
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.troubles, m.panics)
 	return m
 }
 
@@ -57,6 +59,9 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 		m.steps.WithLabelValues(route.Path, s.Name).Observe(s.Duration.Seconds())
 		if len(s.Refused) > 0 && s.Mode != admit.Enforce {
 			m.wouldBe.WithLabelValues(route.Path, s.Name, string(s.Mode)).Inc()
+		}
+		if s.WouldChange {
+			m.wouldDo.WithLabelValues(route.Path, s.Name).Inc()
 		}
 	}
 	if d.Request != nil {

@@ -62,12 +62,18 @@ func paths(routes []Route) []string {
 func (e Edge) admission(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
+		wait := budget(r.URL.Query().Get("timeout"))
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
 		buffer := buffers.Get().(*bytes.Buffer)
 		defer recycle(buffer)
+		// A body that comes slower than its sender waits is of no use. The deadline ends with the body: later it would pass
+		// for a caller who went away.
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(start.Add(wait))
 		release, err := e.Limits.read(buffer, w, r)
 		defer release()
+		_ = control.SetReadDeadline(time.Time{})
 		var decision Decision
 		if err == nil {
 			decision, err = e.decide(ctx, route, buffer.Bytes())
@@ -86,8 +92,11 @@ func (e Edge) admission(route Route) http.Handler {
 	})
 }
 
-// decide decides when there is a slot for it.
+// decide decides when there is a slot for it. A heartbeat needs none: it is never sent away.
 func (e Edge) decide(ctx context.Context, route Route, body []byte) (Decision, error) {
+	if route.Heartbeat {
+		return route.Decide(ctx, body, nil), nil
+	}
 	if err := e.Limits.enter(ctx); err != nil {
 		return Decision{}, err
 	}

@@ -17,11 +17,13 @@ import (
 //	what arrives                                              is taken for
 //	the result we remember, or the stored one unchanged       an echo: the original stays
 //	the original we remember                                  the original
-//	anything else that this write changes                     a new original
-//	anything else that this write leaves as stored            the kubelet's: a new original; others': teaches nothing
+//	anything else that this write changes                     a new original, unless it is another's and above a kept capacity
+//	anything else that this write leaves as stored            the kubelet's, if it fits into capacity: a new original
+//	                                                          else unexplained: our result is written if that makes the node
+//	                                                          no larger than it shows itself, or else it passes, forgotten
 //	no readable memory                                        the kubelet's: the original; others': passes, with a warning
 //	allocatable above capacity, without memory                amplified already: passes, with a warning
-//	an echo, but the kubelet's capacity is news               a new original (the hardware grew to our result)
+//	an echo, but the kubelet brings a new capacity            a new original (the hardware grew to our result)
 //
 // Resource by resource. What no rule can know is written down in docs/overcommit.md.
 
@@ -52,24 +54,35 @@ func amplify(req *admit.Request, node *admit.Node, wanted rates) {
 	next := memory{}
 	unknown := false
 	for _, name := range amplifiable {
-		seen := sight{
-			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
-			mine: mine[name], stored: stored[name], kubelet: byKubelet(req, node),
-		}
 		rate, amplified := wanted[name]
 		amplified = amplified && rate.ratio.Amplifies()
-		if seen.now.allocatable == nil || !amplified && !seen.remembered() {
+		seen := sight{
+			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
+			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), rate: rate,
+		}
+		if seen.now.allocatable == nil {
+			if amplified && seen.remembered() {
+				next[name] = seen.memory() // it may come back
+			}
+			if node.HasAllocatable(name) {
+				req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", name)
+			}
+			continue
+		}
+		if !amplified && !seen.remembered() {
 			continue // nothing to amplify or to restore
 		}
 		original, known := seen.original()
-		if !known {
-			unknown = true
+		result := amounts{allocatable: original.allocatable}
+		if known && amplified && original.allocatable.Sign() > 0 {
+			result = apply(req, name, original.amounts, rate)
+		}
+		if !known || original.guessed && (!amplified || result.allocatable.Cmp(*seen.now.allocatable) > 0) {
+			unknown = unknown || !seen.remembered()
 			tellUnknown(req, name, seen, damaged)
 			continue
 		}
-		result := amounts{allocatable: original.allocatable}
 		if amplified && original.allocatable.Sign() > 0 {
-			result = apply(req, name, original.amounts, rate)
 			next[name] = &record{raw: original.amounts, result: result, ratio: rate.ratio, by: rate.by}
 		}
 		original.write(node, name, result)
@@ -121,16 +134,21 @@ func raisedCapacity(name corev1.ResourceName, raw amounts, allocatable resource.
 		sum.Sub(sum, api.InUnits(*raw.allocatable, name))
 	}
 	capacity, _ := api.OfUnits(sum, name, raw.capacity.Format)
+	if capacity.Cmp(*raw.capacity) < 0 {
+		return raw.capacity // it is more than usher counts to
+	}
 	return &capacity
 }
 
 // tellUnknown says that a node is left as it is because nobody knows its original.
 func tellUnknown(req *admit.Request, name corev1.ResourceName, seen sight, damaged bool) {
 	why := "no " + amplifiedAnnotation + " annotation"
-	if damaged {
+	switch {
+	case seen.remembered():
+		why = amplifiedAnnotation + " does not explain it"
+	case damaged:
 		why = "annotation " + amplifiedAnnotation + " is damaged"
-	}
-	if seen.kubelet {
+	case seen.kubelet:
 		why += ", allocatable above capacity"
 	}
 	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", name, why)

@@ -1,6 +1,7 @@
 package mutators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,13 +31,19 @@ func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
 			}
 			present := pod.Tolerations()
 			for _, t := range wanted {
-				if !slices.ContainsFunc(present, func(p corev1.Toleration) bool { return p.MatchToleration(&t) }) {
+				if !slices.ContainsFunc(present, func(p corev1.Toleration) bool { return sameToleration(p, t) }) {
 					pod.AppendToleration(t)
 				}
 			}
 			return nil
 		},
 	}
+}
+
+// sameToleration compares all but the seconds; no operator means Equal (core/v1 Toleration).
+func sameToleration(a, b corev1.Toleration) bool {
+	a.Operator, b.Operator = cmp.Or(a.Operator, corev1.TolerationOpEqual), cmp.Or(b.Operator, corev1.TolerationOpEqual)
+	return a.MatchToleration(&b)
 }
 
 // lifespanTolerations gives the tolerations for a label's value.

@@ -78,6 +78,15 @@ func readAmounts(v *document.Value) (a amounts) {
 	return a
 }
 
+// of is the record of one resource; nil if there is none, or if it lacks the capacity that the node shows: not one of ours.
+func (m memory) of(name corev1.ResourceName, node *admit.Node) *record {
+	r := m[name]
+	if _, shown := node.Capacity(name); r != nil && r.raw.capacity == nil && shown {
+		return nil
+	}
+	return r
+}
+
 // consistent tells whether a record is one that we could have written.
 func (r *record) consistent(name corev1.ResourceName) bool {
 	if r.raw.allocatable == nil || r.raw.allocatable.Sign() <= 0 {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 )
 
@@ -41,7 +42,8 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 			selector = labels.Nothing() // the policy's check refuses such a selector
 		}
 		compiled := compiledPool{selector, rates{}}
-		for name, ratio := range pool.Ratios {
+		for name, text := range pool.Ratios {
+			ratio, _ := api.ParseRatio(text) // so it was checked
 			compiled.rates[name] = rate{ratio, "pool " + pool.Name, pool.Capacity == config.Raise}
 		}
 		pools = append(pools, compiled)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 	"usher.dev/usher/document"
 )
@@ -43,13 +42,9 @@ func newFleet(t *testing.T, capacity config.Capacity, cpuRatio string) *fleet {
 }
 
 func (f *fleet) ratios(capacity config.Capacity, ratios map[string]string) {
-	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]api.Ratio{}}
+	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
 	for name, text := range ratios {
-		ratio, err := api.ParseRatio(text)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		pool.Ratios[corev1.ResourceName(name)] = ratio
+		pool.Ratios[corev1.ResourceName(name)] = text
 	}
 	f.policy = &config.Overcommit{Pools: []config.Pool{pool}}
 }
@@ -200,9 +195,9 @@ func TestOthersChangeOneResource(t *testing.T) {
 		f := newFleet(t, capacity, "2")
 		f.ratios(capacity, map[string]string{"cpu": "2", "memory": "1.5"})
 		f.post(kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
-		f.post(controller, "memory:10Gi/")
+		f.post(controller, "memory:6Gi/")
 		f.want("memory changed by another", "cpu", cpu)
-		f.want("memory changed by another", "memory", map[config.Capacity]string{config.Raise: "15Gi/15Gi", config.Keep: "15Gi/8Gi"}[capacity])
+		f.want("memory changed by another", "memory", map[config.Capacity]string{config.Raise: "9Gi/11Gi", config.Keep: "9Gi/8Gi"}[capacity])
 		f.post(kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
 		f.want("kubelet again", "memory", map[config.Capacity]string{config.Raise: "12Gi/12Gi", config.Keep: "12Gi/8Gi"}[capacity])
 		f.ratios(capacity, map[string]string{"memory": "1.5"})
@@ -244,6 +239,29 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Another node's kubelet is another writer.
+func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post("system:node:n2", "cpu:15900m/16")
+	f.want("another node's kubelet", "cpu", "15900m/16")
+	f.post(kubelet, "cpu:15900m/16")
+	f.want("its own", "cpu", "31800m/16")
+}
+
+// What is missing or no quantity for a while does not end the memory.
+func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
+	f := newFleet(t, config.Raise, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.post(kubelet, "cpu:nonsense/")
+	f.want("nonsense", "cpu", "nonsense/31900m")
+	if len(f.troubles) == 0 || f.annotation() == "" {
+		t.Errorf("troubles %v, memory %q", f.troubles, f.annotation())
+	}
+	f.post(controller, "cpu:31800m/")
+	f.echo(kubelet)
+	f.want("it came back", "cpu", "31800m/31900m")
 }
 
 // A memory forged in the very request that echoes: the stored one explains the numbers, and wins.
@@ -315,9 +333,73 @@ func TestHardwareGrowsToOurResult(t *testing.T) {
 	f.away = true
 	f.post(kubelet, "cpu:31800m/32")
 	f.away = false
-	f.echo(controller) // must not wear out the witness
+	f.echo(controller)
 	f.echo(kubelet)
-	f.want("measured equals amplified, while away", "cpu", "63600m/32")
+	f.want("measured equals amplified, while away: nobody can know", "cpu", "31800m/32")
+
+	f = newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.post(controller, "cpu:/64") // not the kubelet's word
+	f.echo(kubelet)
+	f.want("another's capacity proves nothing", "cpu", "31800m/64")
+}
+
+// What a record on the node says must not make the node larger than it shows itself, whoever wrote the record.
+func TestForgedRecordIsNotObeyed(t *testing.T) {
+	for _, forged := range []string{
+		`{"cpu":{"raw":{"allocatable":"1M"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
+		`{"cpu":{"raw":{"allocatable":"1M","capacity":"16"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
+	} {
+		for _, writer := range []string{controller, kubelet} {
+			f := newFleet(t, config.Keep, "2")
+			f.post(kubelet, "cpu:15900m/16")
+			f.annotate(forged)
+			f.echo(writer)
+			f.want("forged "+forged, "cpu", "31800m/16")
+			if len(f.troubles) == 0 {
+				t.Error("nobody is told")
+			}
+			f.post(kubelet, "cpu:15900m/16")
+			f.want("the kubelet mends it", "cpu", "31800m/16")
+			f.annotate(forged)
+			f.policy = nil
+			f.echo(writer)
+			f.want("the policy ends", "cpu", "31800m/16")
+			f.post(kubelet, "cpu:15900m/16")
+			f.want("the kubelet's own", "cpu", "15900m/16")
+		}
+	}
+}
+
+// usher was away while the machine shrank: another's echo must not bring back what it remembers of the larger one.
+func TestShrunkWhileAway(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15/16")
+	f.away = true
+	f.post(kubelet, "cpu:7/8")
+	f.away = false
+	f.echo(controller)
+	f.want("another's echo", "cpu", "7/8")
+	f.echo(kubelet)
+	f.want("the kubelet's", "cpu", "14/8")
+}
+
+// In keep mode a number above capacity is nobody's measurement, also when another sets it.
+func TestAboveCapacityIsNoOriginal(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15900m/16")
+	f.post(controller, "cpu:62/")
+	f.want("another's number above capacity", "cpu", "31800m/16")
+}
+
+// The result of a new ratio may be the number that stood there: the same request once more must not be taken for an echo of the
+// old ratio.
+func TestNewRatioGivesTheOldResult(t *testing.T) {
+	f := newFleet(t, config.Keep, "2")
+	f.post(kubelet, "cpu:15/16")
+	f.ratios(config.Keep, map[string]string{"cpu": "3"})
+	f.post(kubelet, "cpu:10/16") // × 3 is 30 again; write checks the reinvocation
+	f.want("another ratio, the same result", "cpu", "30/16")
 }
 
 func TestCapacityModeChanges(t *testing.T) {
@@ -334,7 +416,7 @@ func TestCapacityModeChanges(t *testing.T) {
 func TestOddNodes(t *testing.T) {
 	f := newFleet(t, config.Raise, "9999")
 	f.post(kubelet, "cpu:9E/9E")
-	f.want("saturates", "cpu", "9223372036854775807m/9223372036854775807m")
+	f.want("saturates", "cpu", "9E/9E")
 	if len(f.troubles) == 0 {
 		t.Error("saturation is not told")
 	}
@@ -392,10 +474,9 @@ func milli(n int64) string { return resource.NewMilliQuantity(n, resource.Decima
 
 func TestFirstMatchingPoolWins(t *testing.T) {
 	f := newFleet(t, config.Keep, "2")
-	batch := config.Pool{Name: "batch", Ratios: map[corev1.ResourceName]api.Ratio{}, Capacity: config.Keep}
+	batch := config.Pool{Name: "batch", Ratios: map[corev1.ResourceName]string{}, Capacity: config.Keep}
 	batch.Selector.MatchLabels = map[string]string{"pool": "batch"}
-	ratio, _ := api.ParseRatio("4")
-	batch.Ratios[corev1.ResourceCPU] = ratio
+	batch.Ratios[corev1.ResourceCPU] = "4"
 	f.policy.Pools = append([]config.Pool{batch}, f.policy.Pools...)
 	f.post(kubelet, "cpu:4/4")
 	f.want("the second pool", "cpu", "8/4")

@@ -63,7 +63,7 @@ func TestLifespan(t *testing.T) {
 			t.Errorf("label %q: %s, want %s", value, got, want)
 		}
 	}
-	tolerant := `{"metadata":{"labels":{"days":"2"}},"spec":{"tolerations":[{"key":"left","operator":"Equal","value":"3","effect":"NoSchedule"},{"key":"left","value":"2"}]}}`
+	tolerant := `{"metadata":{"labels":{"days":"2"}},"spec":{"tolerations":[{"key":"left","value":"3","effect":"NoSchedule"},{"key":"left","value":"2"}]}}`
 	if got := valuesOf(runPod(t, step, tolerant)); len(got) != 1 || got[0] != "2" { // one that has no effect is another toleration
 		t.Errorf("tolerated already: %v", got)
 	}

@@ -13,12 +13,16 @@ type sight struct {
 	now, old     amounts
 	mine, stored *record // the memory in the object and in the stored object; nil: none readable
 	kubelet      bool
+	rate         rate // what is wanted; the zero rate: nothing
 }
 
 // original is what a resource is without us, and which of our numbers stand in its place.
 type original struct {
 	amounts
 	capacityIsOurs bool
+	// guessed: nothing explains the number that arrived, and the original is what we remember. It must not make the node larger
+	// than it shows itself.
+	guessed bool
 }
 
 func (s sight) remembered() bool { return s.mine != nil || s.stored != nil }
@@ -36,17 +40,19 @@ func (s sight) original() (original, bool) {
 	if !s.remembered() {
 		return original{amounts: s.now}, s.kubelet && plausible(s.now)
 	}
-	allocatable, echo := s.recall(allocatableOf)
-	if echo && s.hardwareChanged() {
-		allocatable, echo = s.now.allocatable, false
+	allocatable, taken := s.recall(allocatableOf)
+	if taken == echo && s.hardwareGrew() {
+		allocatable, taken = s.now.allocatable, measured
 	}
 	capacity, ours := s.now.capacity, false
 	if s.raised() {
-		capacity, ours = s.recall(capacityOf)
-	} else if witness := s.memory().raw.capacity; echo && witness != nil {
+		var as verdict
+		capacity, as = s.recall(capacityOf)
+		ours = as != measured
+	} else if witness := s.memory().raw.capacity; taken == echo && witness != nil {
 		capacity = witness // not the capacity of today, but that of the day allocatable was learned
 	}
-	return original{amounts{allocatable, capacity}, ours}, true
+	return original{amounts{allocatable, capacity}, ours, taken == unexplained}, true
 }
 
 func allocatableOf(a amounts) *resource.Quantity { return a.allocatable }
@@ -57,26 +63,47 @@ func (s sight) raised() bool {
 	return s.memory().result.capacity != nil || s.stored != nil && s.stored.result.capacity != nil
 }
 
-// recall gives the original of one number, and whether what arrived is our own result.
-func (s sight) recall(of func(amounts) *resource.Quantity) (raw *resource.Quantity, echo bool) {
+// verdict is what a number that arrives is taken for.
+type verdict int
+
+const (
+	measured    verdict = iota // an original
+	echo                       // our own result
+	unexplained                // neither
+)
+
+// recall gives the original of one number, and what the number that arrived is taken for.
+func (s sight) recall(of func(amounts) *resource.Quantity) (raw *resource.Quantity, taken verdict) {
 	now, old, memory := of(s.now), of(s.old), s.memory()
 	unchanged := same(now, old)
 	switch {
+	case s.mine != nil && s.mine.ratio.String() == s.rate.ratio.String() && same(now, of(s.mine.result)):
+		return of(s.mine.raw), echo // what we wrote by the policy in force, perhaps a moment ago for this same request
 	case s.stored != nil && unchanged && same(old, of(s.stored.result)):
-		return of(s.stored.raw), true
+		return of(s.stored.raw), echo
 	case same(now, of(memory.result)):
-		return of(memory.raw), true
-	case same(now, of(memory.raw)), !unchanged, s.kubelet && plausible(s.now):
-		return now, false
+		return of(memory.raw), echo
+	case same(now, of(memory.raw)), s.canBeMeasured(unchanged):
+		return now, measured
 	}
-	return of(memory.raw), true
+	return of(memory.raw), unexplained
 }
 
-// hardwareChanged: the kubelet shows a capacity that we neither remember nor wrote, and allocatable fits into it, so that
-// allocatable is measured too, although it happens to equal our result. A stale echo does not fit.
-func (s sight) hardwareChanged() bool {
+// canBeMeasured: the kubelet sends nothing else, unless it leaves the number out and another's stands there; others set an
+// original if they change the number, but not to what no kubelet measures.
+func (s sight) canBeMeasured(unchanged bool) bool {
+	if s.kubelet {
+		return !unchanged || plausible(s.now)
+	}
+	return !unchanged && (s.raised() || plausible(s.now))
+}
+
+// hardwareGrew: allocatable stands as stored, as our result, but the kubelet brings a capacity that we neither remember nor
+// wrote, and allocatable fits into it. So it is measured, and happens to equal our result. A stale echo does not fit.
+func (s sight) hardwareGrew() bool {
 	m := s.memory()
-	return s.kubelet && s.now.capacity != nil && m.raw.capacity != nil &&
+	return s.kubelet && same(s.now.allocatable, s.old.allocatable) && !same(s.now.capacity, s.old.capacity) &&
+		s.now.capacity != nil && m.raw.capacity != nil &&
 		!same(s.now.capacity, m.raw.capacity) && !same(s.now.capacity, m.result.capacity) &&
 		plausible(s.now)
 }

@@ -102,7 +102,7 @@ func (r Report) fail(call Call) Report {
 }
 
 func (r *Report) describe(req *admit.Request) {
-	r.Kind, r.Namespace, r.Name, r.Operation = req.Kind.Kind, req.Namespace, req.Name, string(req.Operation)
+	r.Kind, r.Namespace, r.Name, r.Operation = req.Kind.Kind, req.Namespace, req.ObjectName(), string(req.Operation)
 	if req.SubResource != "" {
 		r.Kind += "/" + req.SubResource
 	}
@@ -111,12 +111,6 @@ func (r *Report) describe(req *admit.Request) {
 	}
 	r.Before = slices.Clone(req.Object.Bytes())
 	r.After = r.Before
-	if meta := req.Object.Root().Get("metadata"); r.Name == "" {
-		r.Name = meta.Get("name").Text()
-		if prefix := meta.Get("generateName").Text(); r.Name == "" && prefix != "" {
-			r.Name = prefix + "*"
-		}
-	}
 }
 
 // callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
