@@ -40,7 +40,7 @@ func makeCerts(_ context.Context, args []string, io stdio) error {
 		if err := certs.WriteFiles(*out, ca, leaf, *overwrite); err != nil {
 			return fmt.Errorf("%w (flags --out, --overwrite)", err)
 		}
-		_, _ = fmt.Fprintf(io.err, "wrote %s, %s, %s and %s to %s; the CA key is needed only to issue again: keep it out of the cluster\n",
+		_, _ = fmt.Fprintf(io.err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or throw it away\n",
 			certs.CACertFile, certs.CAKeyFile, certs.CertFile, certs.KeyFile, *out)
 	}
 	if *output == "files" {

@@ -98,3 +98,14 @@ func flags(c string, io stdio) *pflag.FlagSet {
 	}
 	return set
 }
+
+// parseAll parses the flags of a command that takes no other arguments.
+func parseAll(set *pflag.FlagSet, args []string) error {
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if set.NArg() > 0 {
+		return fmt.Errorf("%q: %s takes no arguments beside its flags", set.Arg(0), set.Name())
+	}
+	return nil
+}

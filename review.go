@@ -27,7 +27,7 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 	set := flags("review", io)
 	operation := ""
 	set.StringVar(&o.path, "path", "", "the route to call (default: every route that an API server would call, mutating ones first)")
-	set.StringVar(&operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT")
+	set.StringVar(&operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT; like all flags about the request it is for manifests, an AdmissionReview says it itself")
 	set.StringVar(&o.old, "old", "", "file with the stored object of an UPDATE (default: the same object)")
 	set.StringVar(&o.SubResource, "subresource", "", "such as status")
 	set.StringVar(&o.User, "as", "kubernetes-admin", "the user who sends the request; a kubelet is system:node:NAME")
@@ -185,8 +185,7 @@ func printReports(reports []review.Report, output string, io stdio) error {
 
 // showAnswer is `usher show`: what curl brought back, readable.
 func showAnswer(_ context.Context, args []string, io stdio) error {
-	set := flags("show", io)
-	if err := set.Parse(args); err != nil {
+	if err := parseAll(flags("show", io), args); err != nil {
 		return err
 	}
 	style := review.Style{Color: isTerminal(io.out) && os.Getenv("NO_COLOR") == ""}

@@ -14,7 +14,7 @@ func printSteps(_ context.Context, args []string, io stdio) error {
 	set := flags("steps", io)
 	output := set.StringP("output", "o", "text", "text or json")
 	file := set.String("config", "", "policy file; the modes that it sets are shown")
-	if err := set.Parse(args); err != nil {
+	if err := parseAll(set, args); err != nil {
 		return err
 	}
 	policy, _, err := config.Load(*file, stepNames())

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -34,7 +35,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	service := set.String("service", "usher/usher", "the Service, as namespace/name")
 	base := set.String("url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
 	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
-	if err := set.Parse(args); err != nil {
+	if err := parseAll(set, args); err != nil {
 		return err
 	}
 	at, err := newAddress(*service, *base, *caFile)
@@ -45,12 +46,12 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 }
 
 func newAddress(service, base, caFile string) (a address, err error) {
-	var ok bool
-	if a.namespace, a.service, ok = strings.Cut(service, "/"); !ok || a.namespace == "" || a.service == "" {
+	if _, err := certs.ServiceNames(service); err != nil || service == "" {
 		return a, fmt.Errorf("--service %q: must be namespace/name", service)
 	}
+	a.namespace, a.service, _ = strings.Cut(service, "/")
 	if a.url = strings.TrimSuffix(base, "/"); a.url != "" {
-		if parsed, err := url.Parse(a.url); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" {
+		if parsed, err := url.Parse(a.url); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
 			return a, fmt.Errorf("--url %q: must be https://host[:port][/path], as the API server wants it", base)
 		}
 	}

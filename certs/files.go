@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/ecdsa"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -32,13 +33,14 @@ const (
 
 // WriteFiles writes a CA and a serving certificate issued by it to dir as ca.crt, ca.key, tls.crt and tls.key, and
 // makes dir (0700) if it is missing. Keys are readable by their owner only. Each file is replaced in one step. If dir
-// has a ca.key already it fails with fs.ErrExist unless overwrite is set: a new CA ends the trust of every caBundle
+// has one of them already it fails with fs.ErrExist unless overwrite is set: a new CA ends the trust of every caBundle
 // made from the old one.
 func WriteFiles(dir string, ca, leaf Pair, overwrite bool) error {
-	caKey := filepath.Join(dir, CAKeyFile)
-	if _, err := os.Lstat(caKey); err == nil && !overwrite {
-		return fmt.Errorf("%s: %w: choose another directory, or ask to overwrite; clients that trust the old CA then have "+
-			"to be given the new %s", caKey, fs.ErrExist, CACertFile)
+	for _, name := range []string{CAKeyFile, CACertFile, KeyFile, CertFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && !overwrite {
+			return fmt.Errorf("%s: %w: choose another directory, or ask to overwrite; clients that trust the old CA then have "+
+				"to be given the new %s", filepath.Join(dir, name), fs.ErrExist, CACertFile)
+		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the certificate directory: %w", err)
@@ -96,6 +98,9 @@ func ensureAuthority(dir string, now time.Time, say func(string)) (Pair, error) 
 			return Pair{}, err
 		}
 		return ca, writeFile(certFile, ca.Cert, 0o644)
+	}
+	if _, err := tls.X509KeyPair(ca.Cert, ca.Key); err == nil {
+		return Pair{}, fmt.Errorf("%w: this CA was made elsewhere, with a key of another kind; renew it there, or choose another directory", fault)
 	}
 	if len(ca.Cert) == 0 && len(ca.Key) == 0 {
 		say(fmt.Sprintf("made a CA: clients that trust %s trust this service", certFile))

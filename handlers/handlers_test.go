@@ -271,6 +271,9 @@ func TestDeadlineReachesTheStep(t *testing.T) {
 	req := postTo(strings.NewReader(podReview))
 	req.URL.RawQuery = "timeout=20ms"
 	w, _ := serveOne(route(func(ctx context.Context, _ *admit.Request, _ *admit.Pod) error {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 20*time.Millisecond {
+			t.Errorf("the deadline is %v", deadline)
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	}), req)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/document"
 )
 
 // Options say how a manifest is sent: what an AdmissionReview knows and a manifest does not.
@@ -103,21 +106,25 @@ func jsonObjects(where string, text []byte) (documents []Document, err error) {
 }
 
 func items(where string, raw []byte) ([]Document, error) {
+	if _, err := document.Parse(raw); err != nil { // a server would refuse a duplicate key too
+		return nil, err
+	}
 	var list struct {
 		metav1.TypeMeta `json:",inline"`
 		Items           []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("not a Kubernetes object: %w", err)
+		return nil, errors.New("not a Kubernetes object: not a mapping with apiVersion and kind")
 	}
 	if list.Kind == "" || list.APIVersion == "" {
 		return nil, errors.New("not a Kubernetes object: apiVersion or kind is missing")
 	}
-	if list.Kind != "List" {
+	if list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
 		return []Document{{where, raw}}, nil
 	}
 	var documents []Document
 	for i, item := range list.Items {
+		item = withType(item, list.APIVersion, strings.TrimSuffix(list.Kind, "List"))
 		found, err := items(fmt.Sprintf("%s, item %d", where, i+1), item)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
@@ -125,6 +132,17 @@ func items(where string, raw []byte) ([]Document, error) {
 		documents = append(documents, found...)
 	}
 	return documents, nil
+}
+
+// withType gives the item of a list such as PodList, which need not say what it is, its type.
+func withType(item json.RawMessage, apiVersion, kind string) json.RawMessage {
+	d, err := document.Parse(item)
+	if err != nil || kind == "" || d.Root().Get("kind").Exists() {
+		return item
+	}
+	d.Root().Get("apiVersion").Set(apiVersion)
+	d.Root().Get("kind").Set(kind)
+	return d.Bytes()
 }
 
 // AsReview gives the AdmissionReview that an API server would send for a document; a document that is one stays as it is.
@@ -139,10 +157,12 @@ func AsReview(d Document, o Options) ([]byte, error) {
 	raw := d.JSON
 	if namespaced(object) && object.GetNamespace() == "" && o.Namespace != "" {
 		object.SetNamespace(o.Namespace) // the API server fills it in before admission
-		var err error
-		if raw, err = json.Marshal(object.Object); err != nil {
+		filled, err := document.Parse(raw)
+		if err != nil {
 			return nil, err
 		}
+		filled.Root().At("metadata", "namespace").Set(o.Namespace)
+		raw = filled.Bytes()
 	}
 	return json.MarshalIndent(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},

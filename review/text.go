@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
@@ -34,7 +35,7 @@ func Text(to io.Writer, r Report, style Style) {
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
 	}
-	fmt.Fprintf(&b, "%s  %s %s %s  (%s)\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), r.Operation, r.Kind, name, r.Source)
+	fmt.Fprintf(&b, "%s  %s %s %s  (%s)\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), r.Operation, r.Kind, harmless(name), r.Source)
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
@@ -76,8 +77,18 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 
 func lines(b *strings.Builder, label, text string) {
 	if text != "" {
-		fmt.Fprintf(b, "    %s%s\n", label, text)
+		fmt.Fprintf(b, "    %s%s\n", label, harmless(text))
 	}
+}
+
+// harmless replaces what a terminal would obey: texts quote what users wrote.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 func stepText(s Step, checks bool) string {
