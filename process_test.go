@@ -288,14 +288,6 @@ func raceDetector() bool {
 // longForm says that time does not matter: more of the same, by hand.
 func longForm() bool { return os.Getenv("USHER_LONG") != "" }
 
-// knownBug skips what is known to fail. USHER_BUGS=1 runs it all the same: when it passes, the call goes.
-func knownBug(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("USHER_BUGS") == "" {
-		t.Skip("bug: " + what)
-	}
-}
-
 // scaled picks a number for go test -short, for CI, and for USHER_LONG=1.
 func scaled(short, normal, long int) int {
 	switch {

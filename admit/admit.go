@@ -98,7 +98,7 @@ const warningLength, maxWarnings = 120, 4096 / 120
 // Warnf tells the user something about a request that is allowed all the same. Text above 120 characters is cut;
 // repetitions, and what comes after 34 warnings, are dropped.
 func (r *Request) Warnf(format string, args ...any) {
-	text := shorten(fmt.Sprintf(format, args...), warningLength)
+	text := Shorten(fmt.Sprintf(format, args...), warningLength)
 	if len(r.warnings) < maxWarnings && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
@@ -134,8 +134,8 @@ func (r *Request) Trouble(reason, format string, args ...any) {
 // Troubles are the reasons of the troubles so far.
 func (r *Request) Troubles() []string { return r.troubles }
 
-// shorten cuts text to at most n characters.
-func shorten(text string, n int) string {
+// Shorten cuts text to at most n characters.
+func Shorten(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
 	}

@@ -19,6 +19,9 @@ import (
 // second later: wrap it.
 var ErrNotReady = errors.New("not ready yet")
 
+// maxProblem is how many characters of a problem are told: it may quote a value as long as an object.
+const maxProblem = 1000
+
 // Denial is the status that refuses a request for the given problems: at least one. The code and the reason follow from
 // them: what cannot be read is 400 BadRequest, what only a policy forbids 403 Forbidden, all else 422 Invalid. Every
 // problem is a cause, and named in the message together with its step.
@@ -31,9 +34,9 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 	}
 	var texts []string
 	for _, p := range problems {
-		texts = append(texts, fmt.Sprintf("%s: %s", p.Step, p.Error))
+		texts = append(texts, Shorten(fmt.Sprintf("%s: %s", p.Step, p.Error), maxProblem))
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
-			Type: metav1.CauseType(p.Type), Message: p.ErrorBody(), Field: p.Field,
+			Type: metav1.CauseType(p.Type), Message: Shorten(p.ErrorBody(), maxProblem), Field: Shorten(p.Field, maxProblem),
 		})
 	}
 	status.Message = strings.Join(texts, "; ")

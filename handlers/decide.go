@@ -25,7 +25,7 @@ type Outcome string
 //	invalid   the caller's fault                 400, 413, 415 and a text
 //	error     our fault                          500, or 503 with Retry-After
 //	shed      too much to do at once             503 with Retry-After
-//	canceled  the caller went away               nothing
+//	canceled  the caller went away               499, if he still reads
 const (
 	Allowed  Outcome = "allowed"
 	Mutated  Outcome = "mutated"
@@ -163,5 +163,5 @@ func (d *Decision) fail(err error) {
 	}
 }
 
-// statusClientClosedRequest is what proxies log for a caller that went away; nobody receives it.
+// statusClientClosedRequest is what proxies log for a caller that went away; hardly anybody receives it.
 const statusClientClosedRequest = 499

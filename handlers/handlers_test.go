@@ -89,7 +89,9 @@ func TestCallersFault(t *testing.T) {
 		{"another version", change("admission.k8s.io/v1", "admission.k8s.io/v2"), 400, "admission.k8s.io/v2"},
 		{"null request", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, 400, "request.uid is missing"},
 		{"no uid", change(`"uid":"u",`, ``), 400, "request.uid is missing"},
-		{"no operation", change(`"operation":"CREATE",`, ``), 400, "request.operation is missing"},
+		{"no operation", change(`"operation":"CREATE",`, ``), 400, `request.operation is ""`},
+		{"another operation", change(`"CREATE"`, `"PATCH"`), 400, `request.operation is "PATCH"`},
+		{"a long uid", change(`"uid":"u"`, `"uid":"`+strings.Repeat("u", 257)+`"`), 400, "longer than 256"},
 		{"no object", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","object":null}}`, 400, "request.object is missing"},
 		{"raw object", change(`"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"secret":"body"}}`, `"object":{"raw":"e30="}`), 400, "inline JSON"},
 		{"duplicate key", change(`"spec":{`, `"spec":{"secret":1,`), 400, `duplicate key "secret"`},
@@ -205,7 +207,7 @@ func TestCallerWentAway(t *testing.T) {
 		return ctx.Err()
 	}
 	w, seen := serveOne(route(leave), postTo(strings.NewReader(podReview)).WithContext(ctx))
-	if seen.Outcome != Canceled || w.Body.Len() > 0 {
+	if seen.Outcome != Canceled || w.Code != 499 {
 		t.Errorf("%s, %q", seen.Outcome, w.Body)
 	}
 }

@@ -88,7 +88,7 @@ func (l *Limits) read(into *bytes.Buffer, w http.ResponseWriter, r *http.Request
 			return release, nil
 		}
 		if err != nil {
-			return release, bodyFault(err, r)
+			return release, bodyFault(err)
 		}
 	}
 }

@@ -116,8 +116,8 @@ func TestHeldBytes(t *testing.T) {
 	var into bytes.Buffer
 	for range 3 { // a buffer that is used again makes no more room than it needs
 		into.Reset()
-		release, err := l.read(&into, httptest.NewRecorder(), postTo(io.LimitReader(endless{}, 300<<10)))
-		if release(); err != nil || into.Cap() > 1<<20 {
+		release, err := l.read(&into, httptest.NewRecorder(), postTo(io.LimitReader(endless{}, 220<<10)))
+		if release(); err != nil || into.Cap() > maxRecycled {
 			t.Errorf("a buffer of %d bytes: %v", into.Cap(), err)
 		}
 	}

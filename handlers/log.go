@@ -9,6 +9,9 @@ import (
 	"usher.dev/usher/admit"
 )
 
+// maxField is how many characters of a text go into the log: a caller may send a name of megabytes.
+const maxField = 500
+
 // Log writes one line for each review: what it was about and how it ended, never what the object says.
 func Log(log *logrus.Logger) Observe {
 	return func(route Route, d Decision, took time.Duration) {
@@ -27,6 +30,11 @@ func Log(log *logrus.Logger) Observe {
 		if d.Untouched != "" {
 			fields["untouched"] = d.Untouched
 		}
+		for name, value := range fields {
+			if text, ok := value.(string); ok {
+				fields[name] = admit.Shorten(text, maxField)
+			}
+		}
 		entry := log.WithFields(fields)
 		if d.Stack != nil {
 			entry = entry.WithField("stack", string(d.Stack))
@@ -37,7 +45,7 @@ func Log(log *logrus.Logger) Observe {
 		case d.Err != nil:
 			entry.WithError(d.Err).Warn("review not answered")
 		case d.Outcome == Denied:
-			entry.WithField("message", d.Response.Result.Message).Info("review")
+			entry.WithField("message", admit.Shorten(d.Response.Result.Message, maxField)).Info("review")
 		default:
 			entry.Info("review")
 		}

@@ -3,6 +3,7 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -23,7 +24,7 @@ type callerFault struct {
 func (f *callerFault) Error() string { return f.text }
 
 func badReview(format string, args ...any) error {
-	return &callerFault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return &callerFault{http.StatusBadRequest, admit.Shorten(fmt.Sprintf(format, args...), 500)}
 }
 
 // ReadReview reads an AdmissionReview of v1 or v1beta1: its type, for the answer, and its request. The error is the
@@ -84,13 +85,20 @@ func readUser(v *document.Value) authenticationv1.UserInfo {
 	return user
 }
 
+// maxUID is far above a UID's 36 characters.
+const maxUID = 256
+
+var operations = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
+
 // check refuses requests that lack what an answer needs.
 func check(req *admit.Request) error {
 	switch {
 	case req.UID == "":
 		return badReview("request.uid is missing: is there a request?")
-	case req.Operation == "":
-		return badReview("request.operation is missing: CREATE, UPDATE, DELETE or CONNECT")
+	case len(req.UID) > maxUID:
+		return badReview("request.uid is longer than %d characters", maxUID)
+	case !slices.Contains(operations, req.Operation):
+		return badReview("request.operation is %.60q: must be one of %v", req.Operation, operations)
 	case req.Object == nil && (req.Operation == admissionv1.Create || req.Operation == admissionv1.Update):
 		return badReview("request.object is missing")
 	case req.Object == nil:

@@ -117,8 +117,8 @@ func budget(timeout string) time.Duration {
 // buffers are bodies that were answered. A step must not keep parts of an object beyond its run.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxRecycled is the largest buffer kept, in bytes, so that a huge review does not stay in memory.
-const maxRecycled = 1 << 20
+// maxRecycled is the largest buffer kept, in bytes: its next user holds all of it, however little he sends.
+const maxRecycled = 256 << 10
 
 func recycle(b *bytes.Buffer) {
 	if b.Cap() <= maxRecycled {
@@ -141,15 +141,13 @@ func checkHead(w http.ResponseWriter, r *http.Request) error {
 }
 
 // bodyFault sorts what went wrong while a body was read. Half a review never counts.
-func bodyFault(err error, r *http.Request) error {
+func bodyFault(err error) error {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case errors.Is(err, errShed):
 		return err
 	case large:
 		return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
-	case r.Context().Err() != nil:
-		return context.Canceled
 	}
 	return badReview("the body ended early: %v", err)
 }
@@ -173,7 +171,7 @@ func writeFault(w http.ResponseWriter, d Decision) {
 	text := "internal error; usher's log says more"
 	switch {
 	case d.Outcome == Canceled:
-		return
+		text = "the caller went away" // or closed his side of the connection, and still reads
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
 	case d.Code == http.StatusServiceUnavailable:
