@@ -36,12 +36,8 @@ func makeCerts(_ context.Context, args []string, io stdio) error {
 	if *output == "files" && *out == "" {
 		*out = "usher-certs"
 	}
-	if *out != "" {
-		if err := certs.WriteFiles(*out, ca, leaf, *overwrite); err != nil {
-			return fmt.Errorf("%w (flags --out, --overwrite)", err)
-		}
-		_, _ = fmt.Fprintf(io.err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or throw it away\n",
-			certs.CACertFile, certs.CAKeyFile, certs.CertFile, certs.KeyFile, *out)
+	if err := keepCertificates(*out, ca, leaf, *overwrite, io); err != nil {
+		return err
 	}
 	if *output == "files" {
 		return nil
@@ -50,6 +46,19 @@ func makeCerts(_ context.Context, args []string, io stdio) error {
 	if err == nil {
 		_, err = io.out.Write(manifest)
 	}
+	return err
+}
+
+// keepCertificates writes all four files to a directory; an empty name keeps nothing.
+func keepCertificates(dir string, ca, leaf certs.Pair, overwrite bool, io stdio) error {
+	if dir == "" {
+		return nil
+	}
+	if err := certs.WriteFiles(dir, ca, leaf, overwrite); err != nil {
+		return fmt.Errorf("%w (flags --out, --overwrite)", err)
+	}
+	_, err := fmt.Fprintf(io.err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or throw it away\n",
+		certs.CACertFile, certs.CAKeyFile, certs.CertFile, certs.KeyFile, dir)
 	return err
 }
 
