@@ -54,42 +54,55 @@ func amplify(req *admit.Request, node *admit.Node, wanted rates) {
 	next := memory{}
 	unknown := false
 	for _, name := range amplifiable {
-		rate, amplified := wanted[name]
-		amplified = amplified && rate.ratio.Amplifies()
 		seen := sight{
 			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
-			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), rate: rate,
+			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), rate: wanted[name],
 		}
-		if seen.now.allocatable == nil {
-			if amplified && seen.remembered() {
-				next[name] = seen.memory() // it may come back
-			}
-			if node.HasAllocatable(name) {
-				req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", name)
-			}
-			continue
+		remember, lost := amplifyOne(req, node, seen, damaged)
+		unknown = unknown || lost
+		if remember != nil {
+			next[name] = remember
 		}
-		if !amplified && !seen.remembered() {
-			continue // nothing to amplify or to restore
-		}
-		original, known := seen.original()
-		result := amounts{allocatable: original.allocatable}
-		if known && amplified && original.allocatable.Sign() > 0 {
-			result = apply(req, name, original.amounts, rate)
-		}
-		if !known || original.guessed && (!amplified || result.allocatable.Cmp(*seen.now.allocatable) > 0) {
-			unknown = unknown || !seen.remembered()
-			tellUnknown(req, name, seen, damaged)
-			continue
-		}
-		if amplified && original.allocatable.Sign() > 0 {
-			next[name] = &record{raw: original.amounts, result: result, ratio: rate.ratio, by: rate.by}
-		}
-		original.write(node, name, result)
 	}
 	if !unknown || len(next) > 0 {
 		next.write(node)
 	}
+}
+
+// amplifyOne does it for one resource. It gives what to remember, and whether the original is lost for now: then the
+// annotation stays as it is.
+func amplifyOne(req *admit.Request, node *admit.Node, seen sight, damaged bool) (remember *record, lost bool) {
+	amplified := seen.rate.ratio.Amplifies()
+	switch {
+	case seen.now.allocatable == nil:
+		if node.HasAllocatable(seen.name) {
+			req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", seen.name)
+		}
+		if amplified && seen.remembered() {
+			return seen.memory(), false // the number may come back
+		}
+		return nil, false
+	case !amplified && !seen.remembered():
+		return nil, false // nothing to amplify or to restore
+	}
+	original, known := seen.original()
+	if !known || original.guessed && (!amplified || enlarges(seen, original)) {
+		tellUnknown(req, seen.name, seen, damaged)
+		return nil, !seen.remembered()
+	}
+	result := amounts{allocatable: original.allocatable}
+	if amplified && original.allocatable.Sign() > 0 {
+		result = apply(req, seen.name, original.amounts, seen.rate)
+		remember = &record{raw: original.amounts, result: result, ratio: seen.rate.ratio, by: seen.rate.by}
+	}
+	original.write(node, seen.name, result)
+	return remember, false
+}
+
+// enlarges tells whether amplifying an original would make the node larger than it shows itself.
+func enlarges(seen sight, original original) bool {
+	result, _ := seen.rate.ratio.Amplify(*original.allocatable, seen.name)
+	return result.Cmp(*seen.now.allocatable) > 0
 }
 
 // amountsOf reads one resource of a node; a nil node has none.
