@@ -1,6 +1,7 @@
 package admit
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
@@ -17,10 +18,38 @@ func (m Meta) Name() string { return m.root.At("metadata", "name").Text() }
 // GenerateName is metadata.generateName.
 func (m Meta) GenerateName() string { return m.root.At("metadata", "generateName").Text() }
 
-// Labels are all labels.
-func (m Meta) Labels() map[string]string {
-	return document.As[map[string]string](m.root.At("metadata", "labels"))
+// Namespace is metadata.namespace. It may be empty on CREATE: the request's is what counts.
+func (m Meta) Namespace() string { return m.root.At("metadata", "namespace").Text() }
+
+// Deleting tells whether the object is on its way out: it has a deletionTimestamp.
+func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
+
+// Controller is the ownerReference of what manages the object; false if nothing does.
+func (m Meta) Controller() (metav1.OwnerReference, bool) {
+	for _, owner := range document.As[[]metav1.OwnerReference](m.root.At("metadata", "ownerReferences")) {
+		if owner.Controller != nil && *owner.Controller {
+			return owner, true
+		}
+	}
+	return metav1.OwnerReference{}, false
 }
+
+// Labels are all labels.
+func (m Meta) Labels() map[string]string { return texts(m.root.At("metadata", "labels")) }
+
+// Annotations are all annotations.
+func (m Meta) Annotations() map[string]string { return texts(m.root.At("metadata", "annotations")) }
+
+func texts(object *document.Value) map[string]string {
+	all := map[string]string{}
+	for key, value := range object.Members() {
+		all[key] = value.Text()
+	}
+	return all
+}
+
+// HasLabel tells whether a label is there, empty or not.
+func (m Meta) HasLabel(key string) bool { return m.label(key).Exists() }
 
 // Label is the value of one label; empty if it is missing.
 func (m Meta) Label(key string) string { return m.label(key).Text() }
@@ -58,3 +87,6 @@ var (
 
 // LabelPath is the field path of one label.
 func LabelPath(key string) *field.Path { return metadataPath.Child("labels").Key(key) }
+
+// AnnotationPath is the field path of one annotation.
+func AnnotationPath(key string) *field.Path { return metadataPath.Child("annotations").Key(key) }

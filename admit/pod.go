@@ -28,11 +28,45 @@ func (p *Pod) AppendToleration(t corev1.Toleration) { p.tolerations().Append(t) 
 
 func (p *Pod) tolerations() *document.Value { return p.root.At("spec", "tolerations") }
 
-// Containers are the init containers (sidecars are among them), then the containers. Ephemeral containers never stand in a
-// pod that is created.
-func (p *Pod) Containers() iter.Seq[*Container] {
+// SchedulerName is spec.schedulerName.
+func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
+
+// SetSchedulerName sets spec.schedulerName.
+func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").Set(name) }
+
+// Priority is spec.priority; nil if it is not set.
+func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
+
+// PriorityClassName is spec.priorityClassName.
+func (p *Pod) PriorityClassName() string { return p.root.At("spec", "priorityClassName").Text() }
+
+// SetPriority sets the name of a PriorityClass together with what the API server's Priority plugin wants to see beside it: the
+// class's value and its preemption policy; nil clears that.
+func (p *Pod) SetPriority(class string, value int32, preemption *corev1.PreemptionPolicy) {
+	p.root.At("spec", "priorityClassName").Set(class)
+	p.root.At("spec", "priority").Set(value)
+	if policy := p.root.At("spec", "preemptionPolicy"); preemption == nil {
+		policy.Remove()
+	} else {
+		policy.Set(*preemption)
+	}
+}
+
+// Overhead is spec.overhead: what the runtime itself needs (RuntimeClass).
+func (p *Pod) Overhead() Resources { return Resources{p.root.At("spec", "overhead")} }
+
+// Resources is spec.resources: requirements of the pod as a whole (KEP-2837).
+func (p *Pod) Resources() Requirements { return Requirements{p.root.At("spec", "resources")} }
+
+// InitContainers are the init containers, sidecars among them.
+func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers("initContainers") }
+
+// RegularContainers are the containers without the init containers.
+func (p *Pod) RegularContainers() iter.Seq[*Container] { return p.containers("containers") }
+
+func (p *Pod) containers(lists ...string) iter.Seq[*Container] {
 	return func(yield func(*Container) bool) {
-		for _, list := range []string{"initContainers", "containers"} {
+		for _, list := range lists {
 			for v := range p.root.At("spec", list).Elements() {
 				if !yield(&Container{v}) {
 					return
@@ -42,6 +76,10 @@ func (p *Pod) Containers() iter.Seq[*Container] {
 	}
 }
 
+// Containers are the init containers (sidecars are among them), then the containers. Ephemeral containers never stand in a
+// pod that is created.
+func (p *Pod) Containers() iter.Seq[*Container] { return p.containers("initContainers", "containers") }
+
 // Container is the view of a container in a pod.
 type Container struct{ root *document.Value }
 
@@ -50,6 +88,9 @@ func (c *Container) Name() string { return c.root.Get("name").Text() }
 
 // Path is the container's field path.
 func (c *Container) Path() *field.Path { return c.root.Path() }
+
+// Resources is what the container asks for.
+func (c *Container) Resources() Requirements { return Requirements{c.root.Get("resources")} }
 
 // HasEnv tells whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }

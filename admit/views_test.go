@@ -21,7 +21,7 @@ var shapes = []string{
 	`{"metadata":{},"spec":{"containers":null},"status":{}}`,
 	`{"metadata":{"labels":null,"annotations":null},"spec":{"containers":[{}],"tolerations":null},"status":{"allocatable":null}}`,
 	`{"metadata":{"labels":{"a/b":"1"},"annotations":{"a/b":"1","c~d":"2"}},"spec":{"tolerations":[{"key":"k"}],"initContainers":[{"name":"i","env":[{"name":"A"}]}],
-	  "containers":[{"name":"c","env":null},{"name":"d"}]},"status":{"allocatable":{"cpu":"1","memory":"1Gi"},"capacity":{"cpu":2}}}`,
+	  "containers":[{"name":"c","env":null,"resources":{"limits":{"cpu":"1","memory":"2Gi"}}},{"name":"d"}]},"status":{"allocatable":{"cpu":"1","memory":"1Gi"},"capacity":{"cpu":2}}}`,
 }
 
 var toleration = corev1.Toleration{Key: "key/~", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
@@ -37,6 +37,16 @@ var podVerbs = map[string]struct {
 	"RemoveAnnotation":    {func(p *Pod) { p.RemoveAnnotation("a/b") }, func(p *corev1.Pod) { delete(p.Annotations, "a/b") }},
 	"AppendToleration":    {func(p *Pod) { p.AppendToleration(toleration) }, func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, toleration) }},
 	"Container.AppendEnv": {appendEnv, appendEnvTyped},
+	"SetSchedulerName":    {func(p *Pod) { p.SetSchedulerName("s") }, func(p *corev1.Pod) { p.Spec.SchedulerName = "s" }},
+	"SetPriority": {func(p *Pod) { p.SetPriority("koord-batch", 5000, new(corev1.PreemptNever)) }, func(p *corev1.Pod) {
+		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = "koord-batch", new(int32(5000)), new(corev1.PreemptNever)
+	}},
+	"SetPriority without policy": {func(p *Pod) { p.SetPriority("zero", 0, nil) }, func(p *corev1.Pod) {
+		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = "zero", new(int32(0)), nil
+	}},
+	"Overhead.Set":     {func(p *Pod) { p.Overhead().Set("cpu", resource.MustParse("1")) }, func(p *corev1.Pod) { setResource(&p.Spec.Overhead, "cpu", "1") }},
+	"Resources.Set":    {setRequests, setRequestsTyped},
+	"Resources.Remove": {removeLimits, removeLimitsTyped},
 }
 
 func appendEnv(p *Pod) {
@@ -53,6 +63,32 @@ func appendEnvTyped(p *corev1.Pod) {
 	}
 }
 
+func setRequests(p *Pod) {
+	for c := range p.Containers() {
+		c.Resources().Requests().Set("kubernetes.io/batch-cpu", resource.MustParse("1k"))
+	}
+}
+
+func setRequestsTyped(p *corev1.Pod) {
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			setResource(&list[i].Resources.Requests, "kubernetes.io/batch-cpu", "1k")
+		}
+	}
+}
+
+func removeLimits(p *Pod) {
+	for c := range p.RegularContainers() {
+		c.Resources().Limits().Remove("cpu")
+	}
+}
+
+func removeLimitsTyped(p *corev1.Pod) {
+	for i := range p.Spec.Containers {
+		delete(p.Spec.Containers[i].Resources.Limits, "cpu")
+	}
+}
+
 func set(m *map[string]string, key, value string) {
 	if *m == nil {
 		*m = map[string]string{}
@@ -64,10 +100,10 @@ var nodeVerbs = map[string]struct {
 	view  func(*Node)
 	typed func(*corev1.Node)
 }{
-	"SetAllocatable": {func(n *Node) { n.SetAllocatable("cpu", resource.MustParse("31800m")) }, func(n *corev1.Node) {
+	"Allocatable.Set": {func(n *Node) { n.Allocatable().Set("cpu", resource.MustParse("31800m")) }, func(n *corev1.Node) {
 		setResource(&n.Status.Allocatable, "cpu", "31800m")
 	}},
-	"SetCapacity": {func(n *Node) { n.SetCapacity("memory", resource.MustParse("64Gi")) }, func(n *corev1.Node) {
+	"Capacity.Set": {func(n *Node) { n.Capacity().Set("memory", resource.MustParse("64Gi")) }, func(n *corev1.Node) {
 		setResource(&n.Status.Capacity, "memory", "64Gi")
 	}},
 }
@@ -156,14 +192,14 @@ func TestReads(t *testing.T) {
 	}
 	node := parse(t, shapes[4])
 	n := AsNode(node)
-	cpu, ok := n.Capacity("cpu")
+	cpu, ok := n.Capacity().Get("cpu")
 	if !ok || cpu.String() != "2" {
 		t.Errorf("a bare number reads as %s", cpu.String())
 	}
-	if _, ok := n.Capacity("memory"); ok {
+	if _, ok := n.Capacity().Get("memory"); ok {
 		t.Error("a missing quantity was found")
 	}
-	n.SetAllocatable("memory", resource.MustParse("1024Mi"))
+	n.Allocatable().Set("memory", resource.MustParse("1024Mi"))
 	if len(node.Patch()) > 0 {
 		t.Error("the same amount written otherwise is an edit")
 	}

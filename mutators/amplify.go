@@ -75,7 +75,7 @@ func amplifyOne(req *admit.Request, node *admit.Node, seen sight, damaged bool) 
 	amplified := seen.rate.ratio.Amplifies()
 	switch {
 	case seen.now.allocatable == nil:
-		if node.HasAllocatable(seen.name) {
+		if node.Allocatable().Has(seen.name) {
 			req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", seen.name)
 		}
 		if amplified && seen.remembered() {
@@ -110,10 +110,10 @@ func amountsOf(node *admit.Node, name corev1.ResourceName) (a amounts) {
 	if node == nil {
 		return a
 	}
-	if q, ok := node.Allocatable(name); ok {
+	if q, ok := node.Allocatable().Get(name); ok {
 		a.allocatable = &q
 	}
-	if q, ok := node.Capacity(name); ok {
+	if q, ok := node.Capacity().Get(name); ok {
 		a.capacity = &q
 	}
 	return a

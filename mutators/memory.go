@@ -81,7 +81,7 @@ func readAmounts(v *document.Value) (a amounts) {
 // of is the record of one resource; nil if there is none, or if it lacks the capacity that the node shows: not one of ours.
 func (m memory) of(name corev1.ResourceName, node *admit.Node) *record {
 	r := m[name]
-	if _, shown := node.Capacity(name); r != nil && r.raw.capacity == nil && shown {
+	if _, shown := node.Capacity().Get(name); r != nil && r.raw.capacity == nil && shown {
 		return nil
 	}
 	return r

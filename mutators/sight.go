@@ -118,11 +118,11 @@ func same(a, b *resource.Quantity) bool { return a != nil && b != nil && a.Cmp(*
 
 // write puts the result on the node: allocatable always, capacity where it is raised or was raised by us.
 func (o original) write(node *admit.Node, name corev1.ResourceName, result amounts) {
-	node.SetAllocatable(name, *result.allocatable)
+	node.Allocatable().Set(name, *result.allocatable)
 	switch {
 	case result.capacity != nil:
-		node.SetCapacity(name, *result.capacity)
+		node.Capacity().Set(name, *result.capacity)
 	case o.capacityIsOurs && o.capacity != nil:
-		node.SetCapacity(name, *o.capacity)
+		node.Capacity().Set(name, *o.capacity)
 	}
 }
