@@ -65,7 +65,7 @@ func TestAmplifyIsExact(t *testing.T) {
 }
 
 func TestParseRatio(t *testing.T) {
-	for _, bad := range []string{"", "0.5", "-2", "+2", "1e3", "NaN", "Inf", "2,5", "10000", "1.1234567", " 2", "0", "2."} {
+	for _, bad := range []string{"", "0.5", "-2", "+2", "1e3", "NaN", "Inf", "2,5", "10000", "1.1234567", " 2", "0.999999", "0", "2."} {
 		if r, err := ParseRatio(bad); err == nil {
 			t.Errorf("ParseRatio(%q) = %s, want an error", bad, r)
 		}
@@ -114,10 +114,43 @@ func FuzzParseQuantity(f *testing.F) {
 		}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			product, saturated := ratio.Amplify(q, name)
-			want := new(big.Rat).Mul(InUnits(q, name), ratio.value)
+			want := new(big.Rat).Mul(InUnits(q, name), ratio.fraction())
 			if got := InUnits(product, name); !saturated && (got.Cmp(want) > 0 || new(big.Rat).Sub(want, got).Cmp(big.NewRat(1, 1)) >= 0) {
 				t.Fatalf("%s %s × %s = %s", name, text, factor, product.String())
 			}
 		}
 	})
+}
+
+// TestAmplifyByBigNumbers: whole units take a short way through 64-bit integers; at its edges it agrees with the long one.
+func TestAmplifyByBigNumbers(t *testing.T) {
+	cases := []struct {
+		name                    corev1.ResourceName
+		quantity, ratio, result string
+		saturated               bool
+	}{
+		{"memory", "9223372036854775807", "1", "9223372036854775807", false},
+		{"memory", "9223372036854775807", "1.000001", "9223372036854775807", true},
+		{"memory", "4611686018427387903", "2", "9223372036854775806", false},
+		{"memory", "4611686018427387904", "2", "9223372036854775807", true},
+		{"memory", "9223372036854775807", "9999.999999", "9223372036854775807", true},
+		{"memory", "1Ki", "1.999999", "2047", false},
+		{"memory", "3", "1.333333", "3", false},
+		{"memory", "8Ei", "1.5", "9223372036854775807", true},
+		{"memory", "0.5", "3", "1", false},
+		{"memory", "99E", "2", "99E", true},
+		{"cpu", "15900m", "2", "31800m", false},
+		{"cpu", "0.0001", "1.5", "0", false},
+		{"cpu", "0.0015", "2", "3m", false},
+		{"cpu", "9223372036854775807m", "1.1", "9223372036854775807m", true},
+		{"cpu", "-1500m", "1.5", "-2250m", false},
+		{"cpu", "-1m", "1.5", "-2m", false}, // down is away from zero
+		{"cpu", "0", "7", "0", false},
+	}
+	for _, c := range cases {
+		got, saturated := must(t, c.ratio).Amplify(resource.MustParse(c.quantity), c.name)
+		if got.Cmp(resource.MustParse(c.result)) != 0 || saturated != c.saturated {
+			t.Errorf("%s %s × %s = %s, %v, want %s, %v", c.name, c.quantity, c.ratio, got.String(), saturated, c.result, c.saturated)
+		}
+	}
 }

@@ -141,12 +141,13 @@ func apply(req *admit.Request, name corev1.ResourceName, raw amounts, r rate) am
 }
 
 func raisedCapacity(name corev1.ResourceName, raw amounts, allocatable resource.Quantity) *resource.Quantity {
-	sum := api.InUnits(allocatable, name)
+	sum := allocatable.DeepCopy()
+	sum.Format = raw.capacity.Format
 	if raw.capacity.Cmp(*raw.allocatable) > 0 {
-		sum.Add(sum, api.InUnits(*raw.capacity, name))
-		sum.Sub(sum, api.InUnits(*raw.allocatable, name))
+		sum.Add(*raw.capacity)
+		sum.Sub(*raw.allocatable)
 	}
-	capacity, _ := api.OfUnits(sum, name, raw.capacity.Format)
+	capacity, _ := api.Floor(sum, name)
 	if capacity.Cmp(*raw.capacity) < 0 {
 		return raw.capacity // it is more than usher counts to
 	}
