@@ -85,10 +85,12 @@ type Validator[T any] struct {
 
 // Release gives back what the request holds, its objects included. Nothing of them may be used afterwards.
 func (r *Request) Release() {
-	if r.Review != nil {
-		r.Review.Release()
-		r.Review, r.Object, r.OldObject = nil, nil, nil
+	for _, d := range []*document.Document{r.Object, r.OldObject, r.Review} {
+		if d != nil {
+			d.Release()
+		}
 	}
+	r.Review, r.Object, r.OldObject = nil, nil, nil
 }
 
 // The Kubernetes documentation asks for warnings of at most 120 characters; the API server cuts all of them once they have

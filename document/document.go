@@ -8,6 +8,7 @@ package document
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,8 +17,9 @@ import (
 // Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
 type Document struct {
 	root   *Value
-	tape   *tape
-	free   []Value // made in advance, handed out by newValue
+	tape   *tape // given back by Release; nil in a Sub, which looks at another's
+	slabs  []*slab // of the handles, which are handed out by newValue
+	used   int     // handles of the last slab that were handed out
 	err    error
 	edits  int
 	trying bool
@@ -34,33 +36,45 @@ func Parse(raw []byte) (*Document, error) {
 		tapes.Put(entries)
 		return nil, err
 	}
-	return wrap(scanned, 0), nil
+	d := wrap(scanned, 0)
+	d.tape = scanned
+	return d, nil
 }
 
 // wrap makes a document of one value of a tape.
 func wrap(t *tape, at uint32) *Document {
-	d := &Document{tape: t}
+	d := &Document{}
 	d.root = d.newValue(nil, "")
 	d.root.sentAt(t, at)
 	return d
 }
 
-// Release gives back what the document holds. Neither it nor any Sub of it may be used afterwards. A document that is not
-// released is left to the garbage collector.
+// Release gives back what the document holds. No handle on it may be used afterwards, and no Sub of it; a Sub is released
+// before. A document that is not released is left to the garbage collector.
 func (d *Document) Release() {
-	if entries := d.tape.entries; cap(entries) <= maxKept {
+	if d.tape != nil && cap(d.tape.entries) <= maxKept {
+		entries := d.tape.entries
 		tapes.Put(&entries)
+	}
+	for _, s := range d.slabs {
+		*s = slab{}
+		slabs.Put(s)
 	}
 	*d = Document{}
 }
 
-// newValue makes a handle; many come from one allocation.
+// slab holds handles, so that many come from one allocation.
+type slab [32]Value
+
+// slabs keeps those of documents that were released, all zero.
+var slabs = sync.Pool{New: func() any { return new(slab) }}
+
 func (d *Document) newValue(parent *Value, name string) *Value {
-	if len(d.free) == 0 {
-		d.free = make([]Value, 32)
+	if len(d.slabs) == 0 || d.used == len(slab{}) {
+		d.slabs, d.used = append(d.slabs, slabs.Get().(*slab)), 0
 	}
-	v := &d.free[0]
-	d.free = d.free[1:]
+	v := &d.slabs[len(d.slabs)-1][d.used]
+	d.used++
 	v.doc, v.parent, v.name = d, parent, name
 	return v
 }
