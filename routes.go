@@ -19,7 +19,7 @@ func routes(policy *config.Policy) []handlers.Route {
 	return []handlers.Route{
 		{
 			Path: "/mutate-pods", Suite: handlers.Tutorial,
-			Kind: kind("Pod"), Resource: "pods", Operations: onCreate, Scope: registration.NamespacedScope,
+			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "mutate-pods.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
 			Exempt: mirrorPods,
@@ -27,7 +27,7 @@ func routes(policy *config.Policy) []handlers.Route {
 		},
 		{
 			Path: "/validate-pods", Suite: handlers.Tutorial,
-			Kind: kind("Pod"), Resource: "pods", Operations: onCreate, Scope: registration.NamespacedScope,
+			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pods.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone,
 			Exempt:      mirrorPods,
@@ -35,7 +35,7 @@ func routes(policy *config.Policy) []handlers.Route {
 		},
 		{
 			Path: "/mutate-nodes", Suite: handlers.Tutorial,
-			Kind: kind("Node"), Resource: "nodes", SubResource: "status", Operations: onUpdate, Scope: registration.ClusterScope,
+			Kind: kind("Node"), Resources: []string{"nodes/status"}, Operations: onUpdate, Scope: registration.ClusterScope,
 			Webhook: "mutate-nodes.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
 			Heartbeat: true,

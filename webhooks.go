@@ -118,8 +118,7 @@ func (a address) client(path string) registration.WebhookClientConfig {
 }
 
 func rules(r handlers.Route) []registration.RuleWithOperations {
-	resource := strings.TrimSuffix(r.Resource+"/"+r.SubResource, "/")
-	rule := registration.Rule{APIGroups: []string{r.Kind.Group}, APIVersions: []string{r.Kind.Version}, Resources: []string{resource}, Scope: &r.Scope}
+	rule := registration.Rule{APIGroups: []string{r.Kind.Group}, APIVersions: []string{r.Kind.Version}, Resources: r.Resources, Scope: &r.Scope}
 	var operations []registration.OperationType
 	for _, o := range r.Operations {
 		operations = append(operations, registration.OperationType(o))

@@ -4,10 +4,13 @@ package handlers
 
 import (
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/document"
@@ -20,13 +23,13 @@ type Route struct {
 	Suite Suite
 	Gate  string // the feature gate that switches the route; empty: always on
 
-	// Kind, Resource, SubResource and Operations are the requests that the chain is for. Others pass untouched, except
-	// those about another kind of object, which are a mistake of the caller.
-	Kind        metav1.GroupVersionKind
-	Resource    string
-	SubResource string
-	Operations  []admissionv1.Operation
-	Scope       registration.ScopeType
+	// Kind, Resources and Operations are the requests that the chain is for: the resources of a webhook's rule, such as pods or
+	// pods/resize, whose objects are of that kind. Other requests about these resources pass untouched; those about another
+	// kind of object are a mistake of the caller.
+	Kind       metav1.GroupVersionKind
+	Resources  []string
+	Operations []admissionv1.Operation
+	Scope      registration.ScopeType
 
 	// How the API server should call the route.
 	Webhook        string // its name, at least three segments
@@ -56,15 +59,29 @@ const (
 
 // Covers tells whether the API server would call the route for a request.
 func (r Route) Covers(req *admit.Request) bool {
-	return r.isKind(req) && req.SubResource == r.SubResource && slices.Contains(r.Operations, req.Operation)
+	return req.Kind == r.Kind && slices.Contains(r.Resources, resourceOf(req)) && slices.Contains(r.Operations, req.Operation)
 }
 
-func (r Route) isKind(req *admit.Request) bool { return req.Kind == r.Kind }
+// resourceOf is how a rule names what a request is about. A hand-written review may leave the resource out.
+func resourceOf(req *admit.Request) string {
+	name := req.Resource.Resource
+	if name == "" {
+		guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(req.Kind))
+		name = guessed.Resource
+	}
+	if req.SubResource == "" {
+		return name
+	}
+	return name + "/" + req.SubResource
+}
 
 // misrouted tells that a request is about another kind of object. A sub-resource of the same resource (pods/binding has kind
 // Binding) is not: a wide rule may bring it here.
 func (r Route) misrouted(req *admit.Request) error {
-	if r.isKind(req) || req.Resource.Resource == r.Resource && req.SubResource != r.SubResource {
+	if req.Kind == r.Kind || req.SubResource != "" && slices.ContainsFunc(r.Resources, func(name string) bool {
+		base, _, _ := strings.Cut(name, "/")
+		return base == req.Resource.Resource
+	}) {
 		return nil
 	}
 	return badReview("%s is for %s, not for %s: see the rules of the webhook configuration (usher webhooks)",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	applier "gopkg.in/evanphx/json-patch.v4"
@@ -232,8 +233,8 @@ func Hint(body []byte, routes []handlers.Route) string {
 	for _, r := range routes {
 		if r.Kind == req.Kind && len(r.Operations) > 0 {
 			hint := "no route is called for this; try --operation " + string(r.Operations[0])
-			if r.SubResource != "" {
-				hint += " --subresource " + r.SubResource
+			if _, sub, ok := strings.Cut(r.Resources[0], "/"); ok {
+				hint += " --subresource " + sub
 			}
 			return hint
 		}

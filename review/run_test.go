@@ -16,7 +16,7 @@ import (
 // writing is a route with one step that sets a field of a pod.
 func writing(path string, operations ...admissionv1.Operation) handlers.Route {
 	whole := func(d *document.Document) *document.Document { return d }
-	return handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: "pods", Operations: operations,
+	return handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods"}, Operations: operations,
 		Chain: admit.Mutate(whole, nil, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
 			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
 				d.Root().At(strings.Split(path, "/")...).Set("x")
@@ -69,7 +69,7 @@ func TestRoutesRunOnOneAnother(t *testing.T) {
 
 func TestOldObject(t *testing.T) {
 	seen := ""
-	look := handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: "pods", SubResource: "status",
+	look := handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods/status"},
 		Operations: []admissionv1.Operation{admissionv1.Update},
 		Chain: admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
 			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
