@@ -1,0 +1,79 @@
+package api
+
+import corev1 "k8s.io/api/core/v1"
+
+// PriorityClass is Koordinator's coarse priority, by which a pod uses native, mid or batch resources.
+type PriorityClass string
+
+// The priority classes.
+const (
+	PriorityNone  PriorityClass = "" // a value outside the ranges, or none at all
+	PriorityProd  PriorityClass = "koord-prod"
+	PriorityMid   PriorityClass = "koord-mid"
+	PriorityBatch PriorityClass = "koord-batch"
+	PriorityFree  PriorityClass = "koord-free"
+)
+
+// PriorityClasses are the classes that LabelPriorityClass can name, the highest first.
+func PriorityClasses() []PriorityClass {
+	return []PriorityClass{PriorityProd, PriorityMid, PriorityBatch, PriorityFree}
+}
+
+// Range gives the values of spec.priority that belong to a class, both ends included. PriorityNone has no range.
+func (c PriorityClass) Range() (lowest, highest int32, ok bool) {
+	switch c {
+	case PriorityProd:
+		return 9000, 9999, true
+	case PriorityMid:
+		return 7000, 7999, true
+	case PriorityBatch:
+		return 5000, 5999, true
+	case PriorityFree:
+		return 3000, 3999, true
+	}
+	return 0, 0, false
+}
+
+// PriorityClassOf is the class that a value of spec.priority belongs to.
+func PriorityClassOf(priority int32) PriorityClass {
+	for _, class := range PriorityClasses() {
+		if lowest, highest, _ := class.Range(); lowest <= priority && priority <= highest {
+			return class
+		}
+	}
+	return PriorityNone
+}
+
+// RawPriorityClass is the class that a pod's LabelPriorityClass names if that label is there at all, even empty or naming no
+// class; else the class of spec.priority.
+func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
+	if name, ok := labels[LabelPriorityClass]; ok {
+		if _, _, known := PriorityClass(name).Range(); known {
+			return PriorityClass(name)
+		}
+		return PriorityNone
+	}
+	if priority == nil {
+		return PriorityNone
+	}
+	return PriorityClassOf(*priority)
+}
+
+// PriorityClassWithDefault is RawPriorityClass or else what follows from QoSWithDefault: batch for BE, prod for all others.
+func PriorityClassWithDefault(labels map[string]string, spec *corev1.PodSpec) PriorityClass {
+	if class := RawPriorityClass(labels, spec.Priority); class != PriorityNone {
+		return class
+	}
+	return QoSWithDefault(labels, spec).DefaultPriorityClass()
+}
+
+// DefaultPriorityClass is the class of pods of which only the QoS is known.
+func (c QoSClass) DefaultPriorityClass() PriorityClass {
+	switch c {
+	case QoSLSE, QoSLSR, QoSLS, QoSSystem:
+		return PriorityProd
+	case QoSBE:
+		return PriorityBatch
+	}
+	return PriorityNone
+}

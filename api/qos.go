@@ -1,0 +1,107 @@
+package api
+
+import (
+	"iter"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// QoSClass is Koordinator's quality of service, the value of LabelQoSClass.
+type QoSClass string
+
+// The QoS classes.
+const (
+	QoSNone   QoSClass = ""       // not a class, or none was named
+	QoSLSE    QoSClass = "LSE"    // latency sensitive, CPUs of its own that nobody shares
+	QoSLSR    QoSClass = "LSR"    // latency sensitive, CPUs of its own that BE may use while they idle
+	QoSLS     QoSClass = "LS"     // latency sensitive, shared CPUs
+	QoSBE     QoSClass = "BE"     // best effort, on what others do not use
+	QoSSystem QoSClass = "SYSTEM" // what a node itself needs
+)
+
+// QoSClasses are the classes that LabelQoSClass can name.
+func QoSClasses() []QoSClass { return []QoSClass{QoSLSE, QoSLSR, QoSLS, QoSBE, QoSSystem} }
+
+// RawQoS is the class that an object's labels name; QoSNone if they name none, or something that is no class.
+func RawQoS(labels map[string]string) QoSClass {
+	if class := QoSClass(labels[LabelQoSClass]); slices.Contains(QoSClasses(), class) {
+		return class
+	}
+	return QoSNone
+}
+
+// QoSWithDefault is RawQoS or else what follows from the Kubernetes QoS class.
+func QoSWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
+	if class := RawQoS(labels); class != QoSNone {
+		return class
+	}
+	switch KubernetesQoS(spec) {
+	case corev1.PodQOSGuaranteed:
+		return QoSLSR
+	case corev1.PodQOSBurstable:
+		return QoSLS
+	}
+	return QoSBE
+}
+
+// KubernetesQoS is the QoS class that the kubelet will give a pod. It is computed from the spec alone: status.qosClass of a pod
+// under review is what its author wrote (W16).
+func KubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
+	var requests, limits qosAmounts
+	limited := true // everything has limits on both cpu and memory
+	for requirements := range qosRequirements(spec) {
+		requests.add(requirements.Requests)
+		limits.add(requirements.Limits)
+		limited = limited && isPositive(requirements.Limits, corev1.ResourceCPU) &&
+			isPositive(requirements.Limits, corev1.ResourceMemory)
+	}
+	switch {
+	case requests.isZero() && limits.isZero():
+		return corev1.PodQOSBestEffort
+	case limited && requests.equal(limits):
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+// qosRequirements gives all that counts: the pod as a whole if it has resources of its own, else the containers of both kinds.
+func qosRequirements(spec *corev1.PodSpec) iter.Seq[*corev1.ResourceRequirements] {
+	return func(yield func(*corev1.ResourceRequirements) bool) {
+		if spec.Resources != nil {
+			yield(spec.Resources)
+			return
+		}
+		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range containers {
+				if !yield(&containers[i].Resources) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// qosAmounts are sums of the two resources that make a QoS class.
+type qosAmounts struct{ cpu, memory resource.Quantity }
+
+func (a *qosAmounts) add(list corev1.ResourceList) {
+	if isPositive(list, corev1.ResourceCPU) {
+		a.cpu.Add(list[corev1.ResourceCPU])
+	}
+	if isPositive(list, corev1.ResourceMemory) {
+		a.memory.Add(list[corev1.ResourceMemory])
+	}
+}
+
+func (a *qosAmounts) isZero() bool { return a.cpu.IsZero() && a.memory.IsZero() }
+
+func (a *qosAmounts) equal(b qosAmounts) bool {
+	return a.cpu.Cmp(b.cpu) == 0 && a.memory.Cmp(b.memory) == 0
+}
+
+func isPositive(list corev1.ResourceList, name corev1.ResourceName) bool {
+	q, ok := list[name]
+	return ok && q.Sign() > 0
+}

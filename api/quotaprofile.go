@@ -1,0 +1,35 @@
+package api
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// How the API server knows ElasticQuotaProfiles.
+var (
+	ElasticQuotaProfileKind = schema.GroupVersionKind{
+		Group: "quota.koordinator.sh", Version: "v1alpha1", Kind: "ElasticQuotaProfile",
+	}
+	ElasticQuotaProfileResource = ElasticQuotaProfileKind.GroupVersion().WithResource("elasticquotaprofiles")
+)
+
+// ElasticQuotaProfile makes the nodes that it selects a quota tree of their own. It lives in a namespace and carries
+// LabelQuotaTreeID. Its status is empty.
+type ElasticQuotaProfile struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ElasticQuotaProfileSpec `json:"spec,omitempty"`
+}
+
+// ElasticQuotaProfileSpec is a root quota and its nodes.
+type ElasticQuotaProfileSpec struct {
+	// QuotaName names the tree's root quota, which a controller makes in the profile's namespace.
+	QuotaName string `json:"quotaName"`
+	// QuotaLabels are labels that the root quota gets.
+	QuotaLabels map[string]string `json:"quotaLabels,omitempty"`
+	// ResourceRatio is the part of the nodes' resources that the root quota has: "0.9".
+	ResourceRatio *string `json:"resourceRatio,omitempty"`
+	// NodeSelector selects the nodes by their labels.
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector"`
+}
