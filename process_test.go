@@ -33,7 +33,7 @@ import (
 	"usher.dev/usher/mutators"
 )
 
-// The harness of the process tests (edge_test.go): the service in processes of its own, ways to misbehave towards it, and
+// The harness of the process tests (edge_*_test.go): the service in processes of its own, ways to misbehave towards it, and
 // what a cluster puts before it: a balancer, and clients that do what the API server's do.
 
 // processMode is the environment variable that makes the test binary the service, so that no test needs a build.

@@ -70,56 +70,50 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// endlessly is a request with a body of n bytes.
+func endlessly(n int) *http.Request { return postTo(io.LimitReader(endless{}, int64(n))) }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
 // TestHeldBytes: bodies together hold no more than the bound, and give all of it back.
 func TestHeldBytes(t *testing.T) {
 	l := NewLimits(1)
-	read := func(n int) (func(), error) {
-		var into bytes.Buffer
-		r := postTo(io.LimitReader(endless{}, int64(n)))
-		release, err := l.read(&into, httptest.NewRecorder(), r)
-		if err == nil && into.Len() != n {
-			t.Errorf("read %d of %d bytes", into.Len(), n)
+	read := func(n int) (*body, error) {
+		b := &body{limits: l}
+		err := b.read(httptest.NewRecorder(), endlessly(n))
+		if err == nil && len(b.room.bytes) != n {
+			t.Errorf("read %d of %d bytes", len(b.room.bytes), n)
 		}
-		return release, err
+		return b, err
 	}
-	for _, n := range []int{0, 1, firstRoom - bytes.MinRead - 1, firstRoom - bytes.MinRead, firstRoom, 1 << 20, maxBody} {
-		release, err := read(n)
+	for _, n := range []int{0, 1, firstRoom - 1, firstRoom, firstRoom + 1, 1 << 20, maxBody - 1, maxBody} {
+		b, err := read(n)
 		if err != nil {
 			t.Errorf("%d bytes: %v", n, err)
 		}
-		release()
+		b.release()
 	}
-	var releases []func()
+	var bodies []*body
 	var err error
-	for range 100 {
-		var release func()
-		release, err = read(maxBody)
-		releases = append(releases, release)
-		if err != nil {
-			break
-		}
+	for len(bodies) < 100 && err == nil {
+		var b *body
+		b, err = read(maxBody)
+		bodies = append(bodies, b)
 	}
-	if !errors.Is(err, errShed) || len(releases) < 4 {
-		t.Errorf("after %d of the largest bodies: %v", len(releases), err)
+	if !errors.Is(err, errShed) || len(bodies) < 8 {
+		t.Errorf("after %d of the largest bodies: %v", len(bodies), err)
 	}
-	release, err := read(2 << 10)
+	b, err := read(2 << 10)
 	if err != nil {
 		t.Errorf("an ordinary review beside them: %v", err)
 	}
-	release()
-	for _, release := range releases {
-		release()
+	for _, b := range append(bodies, b) {
+		b.release()
 	}
 	if l.held.Load() != 0 {
 		t.Errorf("%d bytes are never given back", l.held.Load())
-	}
-	var into bytes.Buffer
-	for range 3 { // a buffer that is used again makes no more room than it needs
-		into.Reset()
-		release, err := l.read(&into, httptest.NewRecorder(), postTo(io.LimitReader(endless{}, 220<<10)))
-		if release(); err != nil || into.Cap() > maxRecycled {
-			t.Errorf("a buffer of %d bytes: %v", into.Cap(), err)
-		}
 	}
 	_, err = read(maxBody + 1)
 	if fault, ok := errors.AsType[*callerFault](err); !ok || fault.code != http.StatusRequestEntityTooLarge {
@@ -127,6 +121,84 @@ func TestHeldBytes(t *testing.T) {
 	}
 }
 
-type endless struct{}
+// TestRoomIsCounted: whatever rooms were left by others, a body holds the smallest that it fits in, and all of it is counted.
+func TestRoomIsCounted(t *testing.T) {
+	l := NewLimits(1)
+	for _, n := range []int{firstRoom + 1, 200 << 10, 1 << 20, maxBody} {
+		for _, n := range []int{n, 0, 1, 50 << 10, n} {
+			b := &body{limits: l}
+			if err := b.read(httptest.NewRecorder(), endlessly(n)); err != nil {
+				t.Fatal(err)
+			}
+			room := cap(b.room.bytes)
+			if int64(room) != l.held.Load() || n < firstRoom && room != firstRoom || room > max(firstRoom, 4*n) {
+				t.Errorf("%d bytes are in a room of %d, and %d are counted", n, room, l.held.Load())
+			}
+			b.release()
+		}
+	}
+}
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
+// TestHeavyReviews: only so many are decided at once, heartbeats among them; the others wait, and beside them pass what is light.
+func TestHeavyReviews(t *testing.T) {
+	l := NewLimits(1)
+	long, crowded, light := make([]byte, maxLightBytes+1), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 2000)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var places []place
+	for range maxHeavy {
+		p, err := l.enter(ctx, crowded, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, p)
+	}
+	for _, body := range [][]byte{long, crowded} {
+		if _, err := l.enter(ctx, body, true); !errors.Is(err, errShed) {
+			t.Errorf("a heavy heartbeat too many: %v", err)
+		}
+	}
+	p, err := l.enter(t.Context(), light, false)
+	if err != nil {
+		t.Errorf("a light review: %v", err)
+	}
+	p.leave()
+	entered := make(chan error)
+	go func() {
+		p, err := l.enter(t.Context(), long, false)
+		p.leave()
+		entered <- err
+	}()
+	places[0].leave()
+	if err := <-entered; err != nil {
+		t.Errorf("the one that waited: %v", err)
+	}
+	places[1].leave()
+	if len(l.slots)+len(l.heavy) != 0 {
+		t.Error("not all is given back")
+	}
+}
+
+// TestLargeAnswers: an answer that its caller does not read counts like a body.
+func TestLargeAnswers(t *testing.T) {
+	label := strings.Repeat("x", 1<<20)
+	large := route(func(_ context.Context, _ *admit.Request, p *admit.Pod) error {
+		p.SetLabel("a", label)
+		return nil
+	})
+	e := edge(func(Route, Decision, time.Duration) {})
+	e.Limits.held.Store(maxHeld - 8<<20) // by others
+	answers := 0
+	for ; answers < 100; answers++ {
+		answer := e.review(large, httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
+		if answer.code == http.StatusServiceUnavailable && answer.retry {
+			break
+		}
+		if answer.code != http.StatusOK || answer.held < 1<<20 {
+			t.Fatalf("%d, %d held", answer.code, answer.held)
+		}
+	}
+	if answers < 2 || answers > 7 {
+		t.Errorf("%d answers of more than 1 MiB have room in 8 MiB", answers)
+	}
+}

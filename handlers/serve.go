@@ -1,29 +1,21 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// maxBody is the largest review in bytes: object and oldObject of at most 3 MiB each, which is the API server's own limit for
-// what a client sends, and 1 MiB for the rest.
-const maxBody = 7 << 20
-
 // The API server says in ?timeout= how long it waits: 1 to 30 s, 10 s by default.
 const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
 
-// Observe is called once for each review, when it is answered.
+// Observe is called once for each review, when it is decided and about to be answered.
 type Observe func(Route, Decision, time.Duration)
 
 // Edge is what all routes share where they meet the network.
@@ -58,50 +50,47 @@ func paths(routes []Route) []string {
 	return list
 }
 
-// admission answers one route: read, decide, write, observe.
+// admission answers one route.
 func (e Edge) admission(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		wait := budget(r.URL.Query().Get("timeout"))
-		ctx, cancel := context.WithTimeout(r.Context(), wait)
-		defer cancel()
-		buffer := buffers.Get().(*bytes.Buffer)
-		defer recycle(buffer)
-		// A body that comes slower than its sender waits is of no use. The deadline ends with the body: later it would pass
-		// for a caller who went away.
-		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(start.Add(wait))
-		release, err := e.Limits.read(buffer, w, r)
-		defer release()
-		_ = control.SetReadDeadline(time.Time{})
-		var decision Decision
-		if err == nil {
-			decision, err = e.decide(ctx, route, buffer.Bytes())
-		}
-		if err != nil {
-			decision.fail(err)
-		}
+		answer := e.review(route, w, r)
+		defer e.Limits.drop(answer.held)
 		if e.Draining() {
 			w.Header().Set("Connection", "close")
 		}
-		write(w, decision)
-		e.Observe(route, decision, time.Since(start))
-		if decision.Request != nil {
-			decision.Request.Release()
-		}
+		answer.write(w)
 	})
 }
 
-// decide decides when there is a slot for it. A heartbeat needs none: it is never sent away.
-func (e Edge) decide(ctx context.Context, route Route, body []byte) (Decision, error) {
-	if route.Heartbeat {
-		return route.Decide(ctx, body, nil), nil
+// review gives the answer to one review: read, decide, observe. It leaves nothing else behind: the caller may be slow to read.
+func (e Edge) review(route Route, w http.ResponseWriter, r *http.Request) reply {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
+	defer cancel()
+	sent := body{limits: e.Limits}
+	defer sent.release()
+	place, err := e.arrive(ctx, &sent, route.Heartbeat, w, r)
+	defer place.leave()
+	var decision Decision
+	if err != nil {
+		decision.fail(err)
+	} else {
+		decision = route.Decide(ctx, sent.room.bytes, nil)
 	}
-	if err := e.Limits.enter(ctx); err != nil {
-		return Decision{}, err
+	answer := e.encode(&decision)
+	e.Observe(route, decision, time.Since(start))
+	if decision.Request != nil {
+		decision.Request.Release()
 	}
-	defer e.Limits.leave()
-	return route.Decide(ctx, body, nil), nil
+	return answer
+}
+
+// arrive reads a review and waits until it may be decided.
+func (e Edge) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (place, error) {
+	if err := sent.receive(ctx, w, r); err != nil {
+		return place{}, err
+	}
+	return e.Limits.enter(ctx, sent.room.bytes, heartbeat)
 }
 
 // budget is the time to decide in: what the API server waits, less a tenth and at least 100 ms for the way back.
@@ -114,60 +103,38 @@ func budget(timeout string) time.Duration {
 	return max(wait-max(wait/10, 100*time.Millisecond), wait/2)
 }
 
-// buffers are bodies that were answered. A step must not keep parts of an object beyond its run.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxRecycled is the largest buffer kept, in bytes: its next user holds all of it, however little he sends.
-const maxRecycled = 256 << 10
-
-func recycle(b *bytes.Buffer) {
-	if b.Cap() <= maxRecycled {
-		b.Reset()
-		buffers.Put(b)
-	}
+// reply is an answer as it goes out.
+type reply struct {
+	code  int
+	text  []byte
+	json  bool // an AdmissionReview; else a text
+	retry bool
+	held  int // bytes counted in the limits
 }
 
-// checkHead refuses what is not a JSON body sent by POST, before a byte of it is read.
-func checkHead(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return &callerFault{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
-	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" || r.Header.Get("Content-Encoding") != "" {
-		return &callerFault{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
-	}
-	return nil
-}
-
-// bodyFault sorts what went wrong while a body was read. Half a review never counts.
-func bodyFault(err error) error {
-	_, large := errors.AsType[*http.MaxBytesError](err)
-	switch {
-	case errors.Is(err, errShed):
-		return err
-	case large:
-		return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
-	}
-	return badReview("the body ended early: %v", err)
-}
-
-// write sends the answer. It is the only place that does.
-func write(w http.ResponseWriter, d Decision) {
+// encode makes the reply. A large one counts like a body until its caller has read it.
+func (e Edge) encode(d *Decision) reply {
 	if d.Response == nil {
-		writeFault(w, d)
-		return
+		return fault(d)
 	}
-	answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response})
+	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response})
 	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
+		d.fail(err)
+		return fault(d)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer)
+	answer := reply{code: http.StatusOK, text: text, json: true}
+	if len(text) > firstRoom {
+		if err := e.Limits.hold(len(text), false); err != nil {
+			d.fail(err)
+			return fault(d)
+		}
+		answer.held = len(text)
+	}
+	return answer
 }
 
-func writeFault(w http.ResponseWriter, d Decision) {
+func fault(d *Decision) reply {
+	answer := reply{code: d.Code}
 	text := "internal error; usher's log says more"
 	switch {
 	case d.Outcome == Canceled:
@@ -175,13 +142,27 @@ func writeFault(w http.ResponseWriter, d Decision) {
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
 	case d.Code == http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1") // the API server's client tries again within its timeout
+		answer.retry = true // the API server's client tries again within its timeout
 		text = "not ready or too busy; try again"
 	}
 	if d.Request != nil && d.Outcome == Failed {
 		text = fmt.Sprintf("%s (review %s)", text, d.Request.UID)
 	}
-	http.Error(w, text, d.Code)
+	answer.text = []byte(text)
+	return answer
+}
+
+// write sends the answer. It is the only place that does.
+func (a reply) write(w http.ResponseWriter) {
+	if a.retry {
+		w.Header().Set("Retry-After", "1")
+	}
+	if !a.json {
+		http.Error(w, string(a.text), a.code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(a.text)
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }
