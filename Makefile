@@ -9,7 +9,7 @@ STATE   ?= .state
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test lint golden fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e lint golden fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ build: ## build bin/usher
 
 test: ## run everything that needs no API server, with the race detector
 	go test -race ./...
+
+e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then one
+	cd e2e && go run ./build && go test -count=1 ./...
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }

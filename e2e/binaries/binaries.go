@@ -1,0 +1,131 @@
+// Package binaries builds the Kubernetes programs that the end-to-end tests and the demo run, from the versions that
+// this module's go.mod pins, and keeps them in a cache folder outside the tree. `go run ./build` is its command.
+//
+//	binaries.go  which programs there are, and where they lie
+//	build.go     build those that are missing
+package binaries
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// FolderVariable is the environment variable that names another folder for the programs.
+const FolderVariable = "USHER_E2E_BIN"
+
+// The programs.
+const (
+	APIServer         = "kube-apiserver"
+	Etcd              = "etcd"
+	Kubectl           = "kubectl"
+	Scheduler         = "kube-scheduler"
+	ControllerManager = "kube-controller-manager"
+	Hollow            = "hollow" // a kubelet with nothing below it: ../hollow
+)
+
+// ForTests is what the tests need; ForDemo is everything, for a cluster with nodes.
+var (
+	ForTests = []string{APIServer, Etcd, Kubectl}
+	ForDemo  = []string{APIServer, Etcd, Kubectl, Scheduler, ControllerManager, Hollow}
+)
+
+// packages tells what each program is made from, in this module's view.
+var packages = map[string]string{
+	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
+	Etcd:              "go.etcd.io/etcd/server/v3",
+	Kubectl:           "k8s.io/kubernetes/cmd/kubectl",
+	Scheduler:         "k8s.io/kubernetes/cmd/kube-scheduler",
+	ControllerManager: "k8s.io/kubernetes/cmd/kube-controller-manager",
+	Hollow:            "./hollow",
+}
+
+// Module returns the directory of this module. It is looked for upwards from the working directory, since a binary that
+// was built with -trimpath does not know where its source is.
+func Module() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		for _, candidate := range []string{dir, filepath.Join(dir, "e2e")} {
+			text, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
+			if err == nil && bytes.Contains(text, []byte("\nmodule usher.dev/usher/e2e\n")) {
+				return candidate, nil
+			}
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("run this inside usher's repository: no e2e/go.mod here or above")
+		}
+		dir = parent
+	}
+}
+
+// Folder returns where the programs lie. Its name tells apart what would make other programs: the versions of all
+// modules, of Go, the platform, and how they are built.
+func Folder() (string, error) {
+	if dir := os.Getenv(FolderVariable); dir != "" {
+		return filepath.Abs(dir)
+	}
+	module, err := Module()
+	if err != nil {
+		return "", err
+	}
+	sums, err := os.ReadFile(filepath.Join(module, "go.sum"))
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheHome()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildFlags, linkFlags("v0.0.0"))
+	h.Write(sums)
+	return filepath.Join(cache, "usher-e2e", fmt.Sprintf("%x", h.Sum(nil)[:6])), nil
+}
+
+func cacheHome() (string, error) {
+	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".cache"), err
+}
+
+// path returns where a program lies, or will lie.
+func path(name string) (string, error) {
+	folder, err := Folder()
+	if err != nil || name != Hollow {
+		return filepath.Join(folder, name), err
+	}
+	// The source of this one is in the tree, so that no module version tells when it changes.
+	module, err := Module()
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(filepath.Join(module, "hollow", "main.go"))
+	return filepath.Join(folder, fmt.Sprintf("hollow-%x", sha256Sum(source)[:4])), err
+}
+
+func sha256Sum(text []byte) []byte {
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+// Find returns the path of a program that was built. It builds nothing: a test must not take minutes without a word.
+func Find(name string) (string, error) {
+	file, err := path(name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(file); err != nil {
+		return "", fmt.Errorf("%w: build it first: make e2e, or cd e2e && go run ./build [-demo]", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,79 @@
+package kubetest
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+)
+
+const auditLog = "audit.log"
+
+// auditPolicy: from level Request on, the log also tells what each webhook patched.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Request
+  resources:
+  - group: ""
+    resources: [pods, pods/status, pods/binding, nodes, nodes/status]
+- level: Metadata
+`
+
+// AuditEvent is a line of the API server's audit log.
+type AuditEvent struct {
+	Stage, Level, Verb, RequestURI, UserAgent string
+
+	AuditID string
+	User    struct {
+		Username string
+		Groups   []string
+	}
+	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+
+	ResponseStatus struct {
+		Code    int
+		Reason  string
+		Message string
+	}
+	RequestObject Object
+	Annotations   map[string]string // also those of webhooks, as WEBHOOK/KEY
+}
+
+// Audit returns the events that match, oldest first. The log is written before the answer goes out, so that an event is
+// there when its request has returned.
+func (c *Cluster) Audit(match func(AuditEvent) bool) ([]AuditEvent, error) {
+	file, err := os.Open(c.file(auditLog))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var found []AuditEvent
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadString('\n')
+		if err == io.EOF { // without its end, a line is still being written
+			return found, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event AuditEvent
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			return nil, err
+		}
+		if match(event) {
+			found = append(found, event)
+		}
+	}
+}
+
+// Of matches the completed requests of one verb for one object: resource is such as "pods" or "nodes/status".
+func Of(verb, resource, name string) func(AuditEvent) bool {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return func(e AuditEvent) bool {
+		return e.Stage == "ResponseComplete" && e.Verb == verb && e.ObjectRef.Resource == resource &&
+			e.ObjectRef.Subresource == subresource && e.ObjectRef.Name == name
+	}
+}

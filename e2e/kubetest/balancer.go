@@ -1,0 +1,128 @@
+package kubetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// probeEvery is how often the balancer asks each replica if it is ready. A kubelet takes seconds; a test has no time.
+const probeEvery = 100 * time.Millisecond
+
+// Balancer does for the replicas what a Service does: a new connection goes to the next ready replica and stays there, one
+// that is open is left alone, and a replica that died is only found out by the next probe.
+type Balancer struct {
+	Address string
+
+	listener net.Listener
+	replicas []*Replica
+	ready    []atomic.Bool // by replica
+	turn     atomic.Uint64
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+}
+
+func startBalancer(replicas []*Replica) (*Balancer, error) {
+	var port int
+	if err := freePorts(&port); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b := &Balancer{Address: l.Addr().String(), listener: l, replicas: replicas, stop: stop}
+	b.ready = make([]atomic.Bool, len(replicas))
+	for i := range replicas {
+		b.running.Go(func() { b.probe(ctx, i) })
+	}
+	b.running.Go(b.accept)
+	return b, nil
+}
+
+func (b *Balancer) close() {
+	b.stop()
+	_ = b.listener.Close()
+	b.running.Wait()
+}
+
+// Ready counts the replicas that get connections now.
+func (b *Balancer) Ready() int {
+	n := 0
+	for i := range b.ready {
+		if b.ready[i].Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// Wait waits until n replicas get connections.
+func (b *Balancer) Wait(ctx context.Context, n int) error { return b.wait(ctx, n) }
+
+func (b *Balancer) wait(ctx context.Context, n int) error {
+	return Eventually(ctx, func(context.Context) error {
+		if ready := b.Ready(); ready != n {
+			return fmt.Errorf("%d of %d replicas are ready, want %d", ready, len(b.replicas), n)
+		}
+		return nil
+	})
+}
+
+func (b *Balancer) probe(ctx context.Context, i int) {
+	for ctx.Err() == nil {
+		b.ready[i].Store(b.replicas[i].Ready(ctx) == nil)
+		select {
+		case <-time.After(probeEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// next is the address of the ready replica whose turn it is, or "".
+func (b *Balancer) next() string {
+	for range b.replicas {
+		i := int(b.turn.Add(1) % uint64(len(b.replicas)))
+		if b.ready[i].Load() {
+			return b.replicas[i].Reviews()
+		}
+	}
+	return ""
+}
+
+func (b *Balancer) accept() {
+	for {
+		client, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		go b.join(client.(*net.TCPConn))
+	}
+}
+
+// join passes bytes both ways until both sides are done. Without a replica the client gets a reset, as from a Service.
+func (b *Balancer) join(client *net.TCPConn) {
+	defer client.Close()
+	conn, err := net.Dial("tcp", b.next()) // an empty address is an error too
+	if err != nil {
+		_ = client.SetLinger(0)
+		return
+	}
+	server := conn.(*net.TCPConn)
+	defer server.Close()
+	var both sync.WaitGroup
+	for _, way := range [][2]*net.TCPConn{{client, server}, {server, client}} {
+		both.Go(func() {
+			if _, err := io.Copy(way[0], way[1]); err != nil {
+				_ = way[1].CloseRead()
+			}
+			_ = way[0].CloseWrite()
+		})
+	}
+	both.Wait()
+}

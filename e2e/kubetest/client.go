@@ -1,0 +1,278 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+)
+
+const adminUser, adminGroup = "admin", "system:masters"
+
+// Content types of a PATCH.
+const (
+	JSONPatch      = "application/json-patch+json"
+	MergePatch     = "application/merge-patch+json"
+	StrategicPatch = "application/strategic-merge-patch+json"
+	ApplyPatch     = "application/apply-patch+yaml" // needs ?fieldManager=
+)
+
+// Client talks to the API server as one identity, in JSON over plain HTTP: what is sent is what a test says.
+// Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
+type Client struct {
+	url    string
+	http   *http.Client
+	header http.Header
+}
+
+// Admin may do everything.
+func (c *Cluster) Admin() *Client { return c.User(adminUser, adminGroup) }
+
+// Node is the kubelet of a node: held by the Node authorizer and NodeRestriction.
+func (c *Cluster) Node(name string) *Client { return c.User("system:node:"+name, "system:nodes") }
+
+// User has a client certificate for that name and groups. What it may do is up to RBAC.
+func (c *Cluster) User(name string, groups ...string) *Client {
+	return &Client{url: c.URL, http: &http.Client{Transport: c.transport(name, groups)}, header: http.Header{}}
+}
+
+// Bearer has a token and no certificate.
+func (c *Cluster) Bearer(token string) *Client {
+	client := c.User("")
+	client.header.Set("Authorization", "Bearer "+token)
+	return client
+}
+
+// ServiceAccount gets a token for a service account, which must exist, and uses it.
+func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*Client, error) {
+	answer, err := c.Admin().Create(ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token",
+		Object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600}})
+	if err != nil {
+		return nil, err
+	}
+	return c.Bearer(answer.String("status", "token")), nil
+}
+
+// Impersonate acts as another user, by the right of this one.
+func (c *Client) Impersonate(user string, groups ...string) *Client {
+	as := &Client{url: c.url, http: c.http, header: maps.Clone(c.header)}
+	as.header.Set("Impersonate-User", user)
+	as.header["Impersonate-Group"] = groups
+	return as
+}
+
+// transport is shared by all clients of one identity. An empty name has no certificate.
+func (c *Cluster) transport(name string, groups []string) *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := name + "\n" + strings.Join(groups, "\n")
+	if t := c.clients[key]; t != nil {
+		return t
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.ca.cert)
+	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+	if name != "" {
+		t.TLSClientConfig.Certificates = []tls.Certificate{c.clientCertificate(name, groups)}
+	}
+	c.clients[key] = t
+	return t
+}
+
+// clientCertificate cannot fail but for a bug here, so that clients are made without an error to look at.
+func (c *Cluster) clientCertificate(name string, groups []string) tls.Certificate {
+	identity, err := c.ca.issue(name, groups)
+	if err != nil {
+		panic(err)
+	}
+	cert, err := tls.X509KeyPair(identity.cert, identity.key)
+	if err != nil {
+		panic(err)
+	}
+	return cert
+}
+
+func (c *Cluster) closeIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.clients {
+		t.CloseIdleConnections()
+	}
+}
+
+// Response is any answer, also a refusal.
+type Response struct {
+	Status   int
+	Warnings []string // of the API server and of webhooks
+	Body     []byte
+}
+
+// Do sends a request as it is. The error is only for an answer that did not come. A body may be bytes, text, or anything
+// that JSON can say; nil sends none.
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body any) (*Response, error) {
+	text, err := encode(body)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(request.Header, c.header)
+	request.Header.Set("Accept", "application/json, */*;q=0.5")
+	if body != nil {
+		request.Header.Set("Content-Type", contentType)
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	response := &Response{Status: answer.StatusCode}
+	for _, warning := range answer.Header.Values("Warning") {
+		response.Warnings = append(response.Warnings, warningText(warning))
+	}
+	response.Body, err = io.ReadAll(answer.Body)
+	return response, err
+}
+
+// warningText takes the text out of `299 - "text"`, or `299 agent "text"`.
+func warningText(header string) string {
+	if _, quoted, ok := strings.Cut(header, ` "`); ok {
+		return strings.ReplaceAll(strings.TrimSuffix(quoted, `"`), `\"`, `"`)
+	}
+	return header
+}
+
+func encode(body any) ([]byte, error) {
+	switch body := body.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return body, nil
+	case string:
+		return []byte(body), nil
+	}
+	return json.Marshal(body)
+}
+
+// Err is nil for a success, else a *StatusError.
+func (r *Response) Err() error {
+	if r.Status < 300 {
+		return nil
+	}
+	refusal := &StatusError{Code: r.Status, Message: string(r.Body)}
+	if refusal.Object, _ = r.Object(); refusal.Object.String("kind") == "Status" {
+		refusal.Reason, refusal.Message = refusal.Object.String("reason"), refusal.Object.String("message")
+	}
+	return refusal
+}
+
+// Object is the body, decoded.
+func (r *Response) Object() (Object, error) {
+	var o Object
+	err := json.Unmarshal(r.Body, &o)
+	return o, err
+}
+
+// StatusError is a refusal by the API server.
+type StatusError struct {
+	Code            int
+	Reason, Message string
+	Object          Object // the whole Status, if it was one
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%d %s: %s", e.Code, e.Reason, e.Message) }
+
+// object sends a request and decodes the answer; a refusal is a *StatusError.
+func (c *Client) object(ctx context.Context, method, path, contentType string, body any) (Object, error) {
+	r, err := c.Do(ctx, method, path, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Err(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return r.Object()
+}
+
+// Get reads an object or a list.
+func (c *Client) Get(ctx context.Context, path string) (Object, error) {
+	return c.object(ctx, http.MethodGet, path, "", nil)
+}
+
+// Text reads what is not JSON, such as /readyz and /metrics.
+func (c *Client) Text(ctx context.Context, path string) (string, error) {
+	r, err := c.Do(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return "", err
+	}
+	return string(r.Body), r.Err()
+}
+
+// Create posts an object to its collection.
+func (c *Client) Create(ctx context.Context, path string, object any) (Object, error) {
+	return c.object(ctx, http.MethodPost, path, "application/json", object)
+}
+
+// Update replaces an object.
+func (c *Client) Update(ctx context.Context, path string, object any) (Object, error) {
+	return c.object(ctx, http.MethodPut, path, "application/json", object)
+}
+
+// Patch changes an object; kind is one of the content types above.
+func (c *Client) Patch(ctx context.Context, path, kind string, patch any) (Object, error) {
+	return c.object(ctx, http.MethodPatch, path, kind, patch)
+}
+
+// Delete removes an object, without a grace period: there is nobody who would end a pod.
+func (c *Client) Delete(ctx context.Context, path string) (Object, error) {
+	return c.object(ctx, http.MethodDelete, path, "application/json",
+		Object{"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+}
+
+// Object is decoded JSON.
+type Object map[string]any
+
+// At returns what is at a path of keys and list indices, or nil.
+func (o Object) At(path ...any) any {
+	var at any = map[string]any(o)
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			m, _ := at.(map[string]any)
+			at = m[step]
+		case int:
+			list, _ := at.([]any)
+			if step < 0 || step >= len(list) {
+				return nil
+			}
+			at = list[step]
+		}
+	}
+	return at
+}
+
+// String returns the text at a path, or "".
+func (o Object) String(path ...any) string {
+	text, _ := o.At(path...).(string)
+	return text
+}
+
+// List returns the objects in the list at a path.
+func (o Object) List(path ...any) []Object {
+	list, _ := o.At(path...).([]any)
+	var objects []Object
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			objects = append(objects, m)
+		}
+	}
+	return objects
+}

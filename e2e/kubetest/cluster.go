@@ -1,0 +1,248 @@
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"usher.dev/usher/e2e/binaries"
+)
+
+// Options say what a cluster has beside etcd and the API server. The zero value is good.
+type Options struct {
+	Scheduler         bool
+	ControllerManager bool // service accounts, namespaces that really go, Deployments, garbage collection
+
+	APIServerFlags []string // after our own, so that they win
+}
+
+// Cluster is a control plane on loopback. All that it writes is in one temporary directory.
+type Cluster struct {
+	URL string // of the API server, which may be stopped and started but stays where it is
+
+	*sandbox
+	options  Options
+	ca       *authority
+	ports    struct{ api, etcd, etcdPeer int }
+	adminCfg string // path of the admin's kubeconfig
+
+	mu        sync.Mutex
+	apiServer *Process
+	clients   map[string]*http.Transport
+}
+
+// Start starts a control plane and waits until it is ready. ctx limits the start only; Stop ends the cluster. When this
+// process ends in another way, be it by SIGKILL, the cluster ends too.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	box, err := newSandbox()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{sandbox: box, options: o, clients: map[string]*http.Transport{}}
+	if err := c.start(ctx); err != nil {
+		_ = c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) (err error) {
+	if err := freePorts(&c.ports.api, &c.ports.etcd, &c.ports.etcdPeer); err != nil {
+		return err
+	}
+	c.URL = "https://127.0.0.1:" + strconv.Itoa(c.ports.api)
+	if c.ca, err = newAuthority(); err != nil {
+		return err
+	}
+	if err := c.writeIdentities(); err != nil {
+		return err
+	}
+	if c.adminCfg, err = c.Kubeconfig(adminUser, adminGroup); err != nil {
+		return err
+	}
+	etcd, err := c.startEtcd() // nobody waits for it: the API server tries again until it is there
+	if err != nil {
+		return err
+	}
+	if err := c.startAPIServer(ctx, etcd); err != nil {
+		return err
+	}
+	return c.startControllers()
+}
+
+// Stop ends everything that was started in the cluster, at once, and removes the directory.
+func (c *Cluster) Stop() error { return c.close() }
+
+// Dir is the cluster's directory. Files there go when the cluster stops.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Logs returns the last lines of each process: what a failure should print.
+func (c *Cluster) Logs(lines int) string { return c.tails(lines) }
+
+// LogsOf is Logs for the processes whose names begin with one of the prefixes.
+func (c *Cluster) LogsOf(lines int, prefixes ...string) string {
+	var text strings.Builder
+	for _, p := range c.all() {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(p.Name, prefix) {
+				fmt.Fprintf(&text, "--- %s, last lines of its log:\n%s\n", p.Name, p.Tail(lines))
+				break
+			}
+		}
+	}
+	return text.String()
+}
+
+func (c *Cluster) file(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *Cluster) startEtcd() (*Process, error) {
+	client, peer := localURL(c.ports.etcd), localURL(c.ports.etcdPeer)
+	return c.program(binaries.Etcd, "--name=e2e", "--data-dir="+c.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)
+}
+
+func localURL(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
+
+// program starts one of the built programs.
+func (c *Cluster) program(name string, args ...string) (*Process, error) {
+	file, err := binaries.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.sandbox.start(name, file, args...)
+}
+
+func (c *Cluster) startAPIServer(ctx context.Context, etcd ...*Process) error {
+	p, err := c.program(binaries.APIServer, append(c.apiServerFlags(), c.options.APIServerFlags...)...)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.apiServer = p
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	admin := c.Admin()
+	err = eventually(ctx, func(ctx context.Context) error {
+		_, err := admin.Text(ctx, "/readyz")
+		return err
+	}, append(etcd, p)...)
+	if err != nil {
+		return fmt.Errorf("the API server is not ready: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) apiServerFlags() []string {
+	return []string{
+		"--etcd-servers=" + localURL(c.ports.etcd),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
+		"--endpoint-reconciler-type=none", // it refuses to publish a loopback address
+		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt",
+		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
+		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--disable-admission-plugins=ServiceAccount", // pods need no account, which only the controller manager makes
+		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=" + auditLog, "--audit-log-mode=blocking",
+		"--shutdown-send-retry-after=false", "--shutdown-delay-duration=0s",
+	}
+}
+
+// APIServer is the process that runs now.
+func (c *Cluster) APIServer() *Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.apiServer
+}
+
+// StopAPIServer ends the API server in good order. Etcd keeps the state.
+func (c *Cluster) StopAPIServer(ctx context.Context) error {
+	defer c.closeIdle() // clients must not try connections of the one that is gone
+	return c.APIServer().Terminate(ctx)
+}
+
+// StartAPIServer starts it again, at the same address, and waits until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if c.APIServer().Running() {
+		return errors.New("the API server is running")
+	}
+	return c.startAPIServer(ctx)
+}
+
+// RestartAPIServer stops and starts it.
+func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+	if err := c.StopAPIServer(ctx); err != nil {
+		return err
+	}
+	return c.StartAPIServer(ctx)
+}
+
+// startControllers starts what the options want. Neither is waited for: what they do is seen in the API.
+func (c *Cluster) startControllers() error {
+	flags := []string{"--kubeconfig=" + c.adminCfg, "--authentication-kubeconfig=" + c.adminCfg,
+		"--authorization-kubeconfig=" + c.adminCfg, "--bind-address=127.0.0.1", "--leader-elect=false"}
+	for _, program := range []struct {
+		name   string
+		wanted bool
+		flags  []string
+	}{
+		{binaries.ControllerManager, c.options.ControllerManager,
+			[]string{"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt", "--use-service-account-credentials"}},
+		{binaries.Scheduler, c.options.Scheduler, nil},
+	} {
+		if !program.wanted {
+			continue
+		}
+		var port int
+		if err := freePorts(&port); err != nil {
+			return err
+		}
+		all := append(append(program.flags, "--secure-port="+strconv.Itoa(port)), flags...)
+		if _, err := c.program(program.name, all...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freePorts finds free ports below those that the kernel gives to outgoing connections: so nobody takes a port by chance
+// between now and the server's start, nor while the server is restarted.
+func freePorts(ports ...*int) error {
+	taken := map[int]bool{}
+	for _, port := range ports {
+		for range 100 {
+			n := 20000 + rand.IntN(12000)
+			l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(n))
+			if err != nil {
+				continue
+			}
+			_ = l.Close()
+			if !taken[n] {
+				taken[n], *port = true, n
+				break
+			}
+		}
+		if *port == 0 {
+			return errors.New("no free port between 20000 and 32000")
+		}
+	}
+	return nil
+}
+
+// pathSafe makes a file name of a user's name.
+func pathSafe(name string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(name) }
+
+// write writes a file into the cluster's directory.
+func (c *Cluster) write(name, text string) (string, error) {
+	return c.file(name), os.WriteFile(c.file(name), []byte(text), 0o600)
+}

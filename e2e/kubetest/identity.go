@@ -1,0 +1,112 @@
+package kubetest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// authority is the cluster's CA: it signs the API server's certificate, and those by which its clients are known.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "usher-e2e-ca"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, err
+}
+
+// pair is a certificate and its key, both PEM.
+type pair struct{ cert, key []byte }
+
+// issue signs a certificate. With addresses it is a server's, without it is a client's: name is the user, groups are its groups.
+func (a *authority) issue(name string, groups []string, addresses ...string) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return pair{}, err
+	}
+	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: groups},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: a.cert.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, address := range addresses {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		if ip := net.ParseIP(address); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, address)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return pair{}, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	return pair{cert: encodePEM("CERTIFICATE", der), key: encodePEM("EC PRIVATE KEY", keyDER)}, err
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// writeIdentities writes the files that the API server is started with.
+func (c *Cluster) writeIdentities() error {
+	server, err := c.ca.issue("kube-apiserver", nil, "127.0.0.1", "localhost", "kubernetes.default.svc")
+	if err != nil {
+		return err
+	}
+	accounts, err := c.ca.issue("service accounts", nil) // only the key counts: it signs tokens
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{"ca.crt": c.ca.pem, "server.crt": server.cert, "server.key": server.key,
+		"sa.key": accounts.key, "audit-policy.yaml": []byte(auditPolicy)} {
+		if err := os.WriteFile(c.file(name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kubeconfig writes a kubeconfig for the user of that name, with a certificate of its own, and returns its path.
+func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
+	identity, err := c.ca.issue(user, groups)
+	if err != nil {
+		return "", err
+	}
+	type object = map[string]any // []byte becomes base64 in JSON, which is what the ...-data fields want
+	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+		"clusters": []object{{"name": "e2e", "cluster": object{"server": c.URL, "certificate-authority-data": c.ca.pem}}},
+		"users":    []object{{"name": user, "user": object{"client-certificate-data": identity.cert, "client-key-data": identity.key}}},
+		"contexts": []object{{"name": "e2e", "context": object{"cluster": "e2e", "user": user}}}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(c.dir, pathSafe(user)+".kubeconfig")
+	return file, os.WriteFile(file, text, 0o600)
+}
