@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,12 @@ func Validate[T any](as func(*document.Document) *T, modes Modes, validators []V
 				return v.Run(ctx, req, as(req.Object))
 			}})
 	}
+	return c
+}
+
+// Gated is the chain without the steps whose gate is not open.
+func (c Chain) Gated(open func(gate string) bool) Chain {
+	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !open(s.Gate) })
 	return c
 }
 

@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"iter"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -36,6 +38,17 @@ func (m Meta) Controller() (metav1.OwnerReference, bool) {
 
 // Labels are all labels.
 func (m Meta) Labels() map[string]string { return texts(m.root.At("metadata", "labels")) }
+
+// AllLabels are all labels in the order in which they stand, without a map being made of them.
+func (m Meta) AllLabels() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for key, value := range m.root.At("metadata", "labels").Members() {
+			if !yield(key, value.Text()) {
+				return
+			}
+		}
+	}
+}
 
 // Annotations are all annotations.
 func (m Meta) Annotations() map[string]string { return texts(m.root.At("metadata", "annotations")) }
@@ -83,10 +96,11 @@ var (
 	metadataPath     = field.NewPath("metadata")
 	NamePath         = metadataPath.Child("name")
 	GenerateNamePath = metadataPath.Child("generateName")
+	LabelsPath       = metadataPath.Child("labels")
 )
 
 // LabelPath is the field path of one label.
-func LabelPath(key string) *field.Path { return metadataPath.Child("labels").Key(key) }
+func LabelPath(key string) *field.Path { return LabelsPath.Key(key) }
 
 // AnnotationPath is the field path of one annotation.
 func AnnotationPath(key string) *field.Path { return metadataPath.Child("annotations").Key(key) }

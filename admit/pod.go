@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
@@ -34,6 +35,9 @@ func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName")
 // SetSchedulerName sets spec.schedulerName.
 func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").Set(name) }
 
+// PriorityPath is the field path of spec.priority.
+var PriorityPath = field.NewPath("spec", "priority")
+
 // Priority is spec.priority; nil if it is not set.
 func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
 
@@ -51,6 +55,20 @@ func (p *Pod) SetPriority(class string, value int32, preemption *corev1.Preempti
 		policy.Set(*preemption)
 	}
 }
+
+// PriorityClassNamePath is the field path of spec.priorityClassName; that of a template's pod begins with the template's.
+func (p *Pod) PriorityClassNamePath() *field.Path {
+	return p.root.At("spec", "priorityClassName").Path()
+}
+
+// SpecPath is the field path of the spec; that of a template's pod begins with the template's.
+func (p *Pod) SpecPath() *field.Path { return p.root.Get("spec").Path() }
+
+// Merge applies a strategic merge patch to the pod. An error means that the pod does not fit together with it.
+func (p *Pod) Merge(patch *document.StrategicPatch) error { return p.root.Merge(patch) }
+
+// Spec is the whole typed spec with all edits so far. It costs a full decoding: for the rare step that wants it.
+func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.Get("spec")) }
 
 // Overhead is spec.overhead: what the runtime itself needs (RuntimeClass).
 func (p *Pod) Overhead() Resources { return Resources{p.root.At("spec", "overhead")} }
@@ -91,6 +109,26 @@ func (c *Container) Path() *field.Path { return c.root.Path() }
 
 // Resources is what the container asks for.
 func (c *Container) Resources() Requirements { return Requirements{c.root.Get("resources")} }
+
+// Request is what the container asks for of a resource; false if it does not. Where there is only a limit, that is the request: the
+// API server fills it in so before admission, a hand-written review may lack it.
+func (c *Container) Request(name corev1.ResourceName) (resource.Quantity, bool) {
+	if requests := c.Resources().Requests(); requests.Exists() && requests.Has(name) {
+		return requests.Get(name)
+	}
+	if limits := c.Resources().Limits(); limits.Exists() {
+		return limits.Get(name)
+	}
+	return resource.Quantity{}, false
+}
+
+// Sidecar tells whether an init container goes on running beside the containers.
+func (c *Container) Sidecar() bool {
+	return c.root.Get("restartPolicy").Text() == string(corev1.ContainerRestartPolicyAlways)
+}
+
+// Path is the field path of a resource in the list.
+func (r Resources) Path(name corev1.ResourceName) *field.Path { return r.at(name).Path() }
 
 // HasEnv tells whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }

@@ -1,0 +1,214 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	kjson "sigs.k8s.io/json"
+)
+
+// LoadConfig says how to reach the API server: by a kubeconfig file and one of its contexts (empty: its current one), or, if
+// no file is named, as kubectl would, or as a pod of the cluster.
+func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+}
+
+// newClient makes a client that decodes nothing but errors. Objects are decoded by their rows.
+func newClient(config *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.WarningHandler = rest.NoWarnings{}
+	config.QPS = -1 // a handful of watches that back off by themselves
+	config.Timeout = 0
+	if config.UserAgent == "" {
+		config.UserAgent = "usher"
+	}
+	return rest.UnversionedRESTClientFor(config)
+}
+
+// listWatch lists and watches a kind for a reflector.
+func (s *server) listWatch(c *Cluster, k Kind) *cache.ListWatch {
+	told := func(err error) error {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			c.failed(k, err)
+		}
+		return err
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			body, err := s.request(c.options, k, o, "PartialObjectMetadataList").Stream(ctx)
+			if err != nil {
+				return nil, told(err)
+			}
+			defer func() { _ = body.Close() }()
+			list, err := readList(body, rows[k].decode)
+			return list, told(err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			body, err := s.request(c.options, k, o, "PartialObjectMetadata").Stream(ctx)
+			if err != nil {
+				if initial := o.SendInitialEvents != nil; initial && !connectionFailed(err) {
+					return nil, err // perhaps no such watch is offered: the list that follows will tell
+				}
+				return nil, told(err)
+			}
+			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: rows[k].decode}
+			return watch.NewStreamWatcher(frames, statusOf{}), nil
+		},
+	}
+}
+
+// connectionFailed tells an error of the connection from an answer of the API server's.
+func connectionFailed(err error) bool {
+	_, answered := errors.AsType[*apierrors.StatusError](err)
+	return !answered
+}
+
+// request is a list or watch of a kind, or of its one object that is wanted.
+func (s *server) request(o Options, k Kind, list metav1.ListOptions, metadata string) *rest.Request {
+	r := rows[k]
+	path := []string{"/apis", r.kind.Group, r.kind.Version}
+	if r.kind.Group == "" {
+		path = []string{"/api", r.kind.Version}
+	}
+	if only := o.only(k); only.Name != "" {
+		path = append(path, "namespaces", only.Namespace)
+		list.FieldSelector = fields.OneTermEqualSelector("metadata.name", only.Name).String()
+	}
+	accept := "application/json"
+	if r.metaOnly {
+		accept = fmt.Sprintf("application/json;as=%s;g=meta.k8s.io;v=v1,application/json", metadata)
+	}
+	return s.client.Get().AbsPath(append(path, r.resource)...).
+		SpecificallyVersionedParams(&list, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).SetHeader("Accept", accept)
+}
+
+// itemList is a list, or a page of one.
+type itemList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []runtime.Object
+}
+
+// DeepCopyObject gives the list itself: nobody changes one.
+func (l *itemList) DeepCopyObject() runtime.Object { return l }
+
+// readList reads a list object by object, so that it is never in memory as a whole: all pods of a large cluster are gigabytes.
+func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, error) {
+	list := &itemList{}
+	in := json.NewDecoder(body)
+	if err := expect(in, '{'); err != nil {
+		return nil, err
+	}
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return nil, err
+		}
+		switch name {
+		case "metadata":
+			err = in.Decode(&list.ListMeta)
+		case "items":
+			list.Items, err = readItems(in, decode)
+		default:
+			err = in.Decode(&unread{})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list: %v: %w", name, err)
+		}
+	}
+	return list, expect(in, '}')
+}
+
+// readItems reads a list's items: null, or an array of objects.
+func readItems(in *json.Decoder, decode func([]byte) (*item, error)) (items []runtime.Object, err error) {
+	if first, err := in.Token(); err != nil || first == nil {
+		return nil, err
+	} else if first != json.Delim('[') {
+		return nil, fmt.Errorf("%v is not an array", first)
+	}
+	for in.More() {
+		var raw json.RawMessage
+		if err := in.Decode(&raw); err != nil {
+			return nil, err
+		}
+		i, err := decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	return items, expect(in, ']')
+}
+
+func expect(in *json.Decoder, want json.Delim) error {
+	if got, err := in.Token(); err != nil {
+		return err
+	} else if got != want {
+		return fmt.Errorf("list: %v instead of %v", got, want)
+	}
+	return nil
+}
+
+// frames are the events of a watch.
+type frames struct {
+	body    io.ReadCloser
+	decoder *json.Decoder
+	decode  func([]byte) (*item, error)
+}
+
+// Decode reads the next event.
+func (f *frames) Decode() (watch.EventType, runtime.Object, error) {
+	var event struct {
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := f.decoder.Decode(&event); err != nil {
+		return "", nil, err
+	}
+	switch event.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		i, err := f.decode(event.Object)
+		return event.Type, i, err
+	case watch.Bookmark: // an object of the kind with nothing but this metadata
+		var head metav1.PartialObjectMetadata
+		err := kjson.UnmarshalCaseSensitivePreserveInts(event.Object, &head)
+		mark := metav1.ObjectMeta{ResourceVersion: head.ResourceVersion, Annotations: head.Annotations}
+		return event.Type, &item{ObjectMeta: mark}, err
+	case watch.Error:
+		status := &metav1.Status{}
+		err := kjson.UnmarshalCaseSensitivePreserveInts(event.Object, status)
+		return event.Type, status, err
+	}
+	return "", nil, fmt.Errorf("watch: unknown event type %.40q", string(event.Type))
+}
+
+// Close ends the watch.
+func (f *frames) Close() { _ = f.body.Close() }
+
+// statusOf makes an event of an error of the stream.
+type statusOf struct{}
+
+// AsObject gives an error as the API server would.
+func (statusOf) AsObject(err error) runtime.Object {
+	return &apierrors.NewInternalError(err).ErrStatus
+}

@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// files is a directory of manifests.
+type files struct {
+	dir     string
+	every   time.Duration
+	tried   digest            // of the contents that were put in force last, or were bad
+	ignored map[string]string // what was logged of each file: the kinds that usher does not know
+}
+
+// maxManifests bounds a file in bytes: a larger one is a mistake.
+const maxManifests = 64 << 20
+
+// first reads the directory for the first time.
+func (f *files) first(c *Cluster) error {
+	contents, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.tried = digestOf(contents)
+	return f.use(c, contents)
+}
+
+// run reads the directory again and again until ctx ends.
+func (f *files) run(ctx context.Context, c *Cluster) {
+	ticker := time.NewTicker(f.every)
+	defer ticker.Stop()
+	for before := f.tried; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			before = f.step(c, before)
+		}
+	}
+}
+
+// step tries a new state if it is the one that was seen the time before: a file of which the first half is written is often a
+// valid one. It gives what it saw.
+func (f *files) step(c *Cluster, before digest) digest {
+	contents, err := f.read()
+	if err != nil {
+		f.tried = digest{}
+		f.report(c, err)
+		return before
+	}
+	now := digestOf(contents)
+	if now == before && now != f.tried {
+		f.tried = now
+		f.report(c, f.use(c, contents))
+	}
+	return now
+}
+
+// report shows why the new state is not in force, and logs it if that is news.
+func (f *files) report(c *Cluster, err error) {
+	c.watching.Lock()
+	before := c.broken
+	c.broken = err
+	c.watching.Unlock()
+	switch {
+	case err == nil:
+		c.log.Info("new cluster state from files in force")
+	case before == nil || before.Error() != err.Error():
+		c.log.WithError(err).Error("the new cluster files are bad; the state in force stays")
+	}
+}
+
+// read gives the content of each file of the directory: those that end in .yaml, .yml or .json, not of its sub-directories, and
+// no hidden ones. If the directory is a mounted ConfigMap, all are of one version.
+func (f *files) read() (map[string][]byte, error) {
+	if f.dir == "" {
+		return nil, nil
+	}
+	dir := f.dir
+	if version, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
+		dir = version
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cluster files: %w", err)
+	}
+	contents := map[string][]byte{}
+	var problems []error
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			continue
+		}
+		content, err := readFile(filepath.Join(dir, name))
+		if err != nil {
+			problems = append(problems, err)
+		} else if content != nil {
+			contents[name] = content
+		}
+	}
+	return contents, bad(problems)
+}
+
+// readFile gives the content of a regular file, or nil if it is none.
+func readFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxManifests+1))
+	if len(content) > maxManifests {
+		return nil, fmt.Errorf("%s: larger than %d MiB", path, maxManifests>>20)
+	}
+	return content, err
+}
+
+// bad makes one error of problems, a line each.
+func bad(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("cluster files:\n%w", errors.Join(problems...))
+}
+
+// digest stands for the contents of all files. Contents are compared, not times, which a volume's symlinks do not change.
+type digest [sha256.Size]byte
+
+func digestOf(contents map[string][]byte) (d digest) {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		for _, text := range [][]byte{[]byte(name), contents[name]} {
+			_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+			_, _ = sum.Write(text)
+		}
+	}
+	return digest(sum.Sum(nil))
+}
+
+// use puts a new state in force, all of it or, if there is any problem, nothing.
+func (f *files) use(c *Cluster, contents map[string][]byte) error {
+	state := &loaded{options: c.options}
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		manifests, problems := readManifests(name, contents[name])
+		state.problems = append(state.problems, problems...)
+		var unknown []string
+		for _, m := range manifests {
+			if !state.add(m) {
+				unknown = append(unknown, m.Kind)
+			}
+		}
+		f.tellIgnored(c, name, unknown)
+	}
+	if len(state.problems) > 0 {
+		return bad(state.problems)
+	}
+	c.useAll(state)
+	return nil
+}
+
+// useAll makes one snapshot of all that the files hold.
+func (c *Cluster) useAll(state *loaded) {
+	var wanted []Kind
+	for k := range kindCount {
+		if c.Now().kinds[k].wanted {
+			wanted = append(wanted, k)
+			c.beat(k, pulse{last: time.Now()})
+		}
+	}
+	c.change(func(s *Snapshot) {
+		for _, k := range wanted {
+			s.replace(k, state.items[k])
+		}
+	}, wanted...)
+}
+
+func (f *files) tellIgnored(c *Cluster, file string, unknown []string) {
+	slices.Sort(unknown)
+	text := strings.Join(slices.Compact(unknown), ", ")
+	if text != "" && text != f.ignored[file] {
+		c.log.WithField("file", file).Info("kinds that usher does not need are ignored: " + text)
+	}
+	f.ignored[file] = text
+}
+
+// loaded is what a reading of the files brought.
+type loaded struct {
+	options  Options
+	items    [kindCount][]*item
+	seen     map[string]string // kind and key to where they are
+	problems []error
+}
+
+// add takes up an object; false if no kind of usher's is like it.
+func (l *loaded) add(m manifest) bool {
+	group := m.GroupVersionKind().GroupKind()
+	k := Kind(slices.IndexFunc(rows[:], func(r row) bool { return r.kind.GroupKind() == group }))
+	if k < 0 {
+		return false
+	}
+	if problem := l.take(k, m); problem != nil {
+		l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.where, m.Kind, problem))
+	}
+	return true
+}
+
+func (l *loaded) take(k Kind, m manifest) error {
+	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != rows[k].kind.Version {
+		return fmt.Errorf("apiVersion is %s, but usher reads %s", m.APIVersion, rows[k].kind.GroupVersion())
+	}
+	i, err := rows[k].decode(m.raw)
+	if err != nil {
+		return err
+	}
+	if i.err != nil {
+		return fmt.Errorf("%s: %w", i.key(), i.err)
+	}
+	place(i, rows[k].namespaced)
+	if only := l.options.only(k); only.Name != "" && only != (types.NamespacedName{Namespace: i.Namespace, Name: i.Name}) {
+		return nil
+	}
+	if l.seen == nil {
+		l.seen = map[string]string{}
+	}
+	id := k.String() + " " + i.key()
+	if before, twice := l.seen[id]; twice {
+		return fmt.Errorf("%s is in %s too", i.key(), before)
+	}
+	l.seen[id] = m.where
+	l.items[k] = append(l.items[k], i)
+	return nil
+}
+
+// place puts an object into the namespace that kubectl would put it into.
+func place(i *item, namespaced bool) {
+	switch {
+	case !namespaced:
+		i.Namespace = ""
+	case i.Namespace == "":
+		i.Namespace = "default"
+	}
+}

@@ -1,0 +1,369 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/api"
+)
+
+// write makes files in a new directory, or in dir.
+func write(t testing.TB, dir string, contents map[string]string) string {
+	t.Helper()
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	for name, content := range contents {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestSampleCluster(t *testing.T) {
+	c, err := Files("../samples/cluster", Options{Kinds: allKinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Problems(); len(p) > 0 {
+		t.Error(p)
+	}
+	for _, s := range c.Status() {
+		want := map[Kind]int{Namespaces: 3, PriorityClasses: 4, Profiles: 4, Reservations: 3, Pods: 2, EnhancedRules: 1}[s.Kind]
+		if s.Objects < want || !s.Synced || s.LastEvent.IsZero() {
+			t.Errorf("%v, want at least %d objects", s, want)
+		}
+	}
+	s := c.Now()
+	profiles, err := s.Profiles()
+	if err != nil || !slices.IsSortedFunc(profiles, func(a, b api.ClusterColocationProfile) int { return strings.Compare(a.Name, b.Name) }) ||
+		profiles[0].Name != "10-colocation" || !profiles[0].Spec.HasPatch() {
+		t.Errorf("Profiles: %v", err)
+	}
+	if rules, err := s.LabelRules(); err != nil || len(rules) < 2 || rules[0].Name != "owner" || rules[0].NamespaceWhitelist[0] != "kube-system" {
+		t.Errorf("LabelRules: %v %v", rules, err)
+	}
+	if r, known, err := s.Reservation("web-rollout"); !known || err != nil || r.Spec.Template != nil || len(r.Status.Allocated) != 2 {
+		t.Errorf("Reservation: %v %v %v", r, known, err)
+	}
+	all, err := s.Reservations()
+	if err != nil || len(all) != 3 || all[0].Name != "cache-strict" {
+		t.Errorf("Reservations: %v %v", all, err)
+	}
+}
+
+// TestMissingInFiles: what is missing in files is missing, and no reason to try again.
+func TestMissingInFiles(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		c, err := Files(dir, Options{Kinds: []Kind{Namespaces, Pods, PriorityClasses, EnhancedRules}})
+		if err != nil || c.Ready() != nil {
+			t.Fatalf("%v %v", err, c.Ready())
+		}
+		s := c.Now()
+		if _, known, err := s.Namespace("n"); known || err != nil {
+			t.Errorf("Namespace: %v %v", known, err)
+		}
+		if _, _, known, err := s.Pod("n", "p"); known || err != nil {
+			t.Errorf("Pod: %v %v", known, err)
+		}
+		if deleting, err := s.NamespaceDeleting("n"); deleting || err != nil {
+			t.Errorf("NamespaceDeleting: %v %v", deleting, err)
+		}
+		if rules, err := s.LabelRules(); rules != nil || err != nil {
+			t.Errorf("LabelRules: %v %v", rules, err)
+		}
+		if _, err := s.Reservations(); err == nil {
+			t.Error("a kind that is not wanted was answered")
+		}
+	}
+}
+
+const aPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns, labels: {a: b}}\n"
+
+func TestReadManifests(t *testing.T) {
+	cases := map[string]struct {
+		file, content string
+		want          string // the objects, as Kind at where
+	}{
+		"one":              {"f.yaml", aPod, "Pod at f.yaml, document 1 (line 1)"},
+		"empty":            {"f.yaml", "", ""},
+		"comments only":    {"f.yaml", "# a\n---\n# b\n---\n\n", ""},
+		"two":              {"f.yml", "# first\n" + aPod + "--- # second\n" + aPod, "Pod at f.yml, document 1 (line 1); Pod at f.yml, document 2 (line 5)"},
+		"end marker":       {"f.yaml", aPod + "...\n---\n" + aPod + "...\n", "Pod at f.yaml, document 1 (line 1); Pod at f.yaml, document 2 (line 5)"},
+		"windows":          {"f.yaml", "\uFEFF" + strings.ReplaceAll(aPod+"---\n"+aPod, "\n", "\r\n"), "Pod at f.yaml, document 1 (line 1); Pod at f.yaml, document 2 (line 4)"},
+		"dashes in text":   {"f.yaml", aPod + "x: |\n  ---\n  b\n", "Pod at f.yaml, document 1 (line 1)"},
+		"flow after mark":  {"f.yaml", "--- {apiVersion: v1, kind: Pod}", "Pod at f.yaml, document 1 (line 1)"},
+		"null":             {"f.yaml", "---\nnull\n---\n" + aPod, "Pod at f.yaml, document 2 (line 3)"},
+		"JSON in YAML":     {"f.yaml", "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\"}", "Pod at f.yaml, document 1 (line 1)"},
+		"JSON escapes":     {"f.yaml", `{"apiVersion":"v1","kind":"Pod","x":"\ud83d\ude00"}`, "Pod at f.yaml, document 1 (line 1)"},
+		"JSON with a mark": {"f.json", "\uFEFF" + `{"apiVersion":"v1","kind":"Pod"}`, "Pod at f.json, document 1 (line 1)"},
+		"JSON":             {"f.json", `{"apiVersion":"v1","kind":"Pod"}`, "Pod at f.json, document 1 (line 1)"},
+		"JSON one by one":  {"f.json", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\"}\n\n {\"apiVersion\":\"v1\",\"kind\":\"Node\"}\n", "Pod at f.json, document 1 (line 1); Node at f.json, document 2 (line 3)"},
+		"list":             {"f.yaml", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n- {apiVersion: v1, kind: PodList, items: [{metadata: {}}]}\n", "Pod at f.yaml, document 1 (line 1), item 1; Pod at f.yaml, document 1 (line 1), item 2, item 1"},
+		"empty list":       {"f.yaml", "apiVersion: v1\nkind: List\nitems: []\n", ""},
+		"a kind with List": {"f.yaml", "apiVersion: x/v1\nkind: AllowList\nspec: {}\n", "AllowList at f.yaml, document 1 (line 1)"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			found, problems := readManifests(c.file, []byte(c.content))
+			var got []string
+			for _, m := range found {
+				got = append(got, m.Kind+" at "+m.where)
+			}
+			if strings.Join(got, "; ") != c.want || len(problems) > 0 {
+				t.Errorf("got %q, problems %v, want %q", strings.Join(got, "; "), problems, c.want)
+			}
+		})
+	}
+}
+
+// TestBadFiles: each problem is told, with its place, and there is no cluster.
+func TestBadFiles(t *testing.T) {
+	cases := map[string]struct {
+		content string
+		want    []string
+	}{
+		"syntax":             {aPod + "---\n\nkind: x\n  y: z\n", []string{"f.yaml, document 2 (line 4): ", "line 7"}},
+		"key twice":          {aPod + "kind: Pod\n", []string{"document 1 (line 1)", `key "kind" already set`}},
+		"key twice in JSON":  {`{"apiVersion":"v1","kind":"Pod","kind":"Pod"}`, []string{"document 1 (line 1)", "kind"}},
+		"no object":          {"- a\n- b\n", []string{"not a Kubernetes object: not a mapping"}},
+		"no kind":            {"apiVersion: v1\nmetadata: {}\n", []string{"apiVersion or kind is missing"}},
+		"no kind in a list":  {"apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n", []string{"item 1: not a Kubernetes object: apiVersion or kind is missing"}},
+		"no name":            {"apiVersion: v1\nkind: Pod\nmetadata: {}\n", []string{"Pod: metadata.name is missing"}},
+		"wrong type":         {"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: [a]}\n", []string{"(line 1): Pod: json: cannot unmarshal array"}},
+		"wrong type in spec": {"apiVersion: config.koordinator.sh/v1alpha1\nkind: ClusterColocationProfile\nmetadata: {name: p}\nspec: {labels: 1}\n", []string{"ClusterColocationProfile: p: json: cannot unmarshal number"}},
+		"version":            {"apiVersion: scheduling.k8s.io/v1beta1\nkind: PriorityClass\nmetadata: {name: p}\n", []string{"apiVersion is scheduling.k8s.io/v1beta1, but usher reads scheduling.k8s.io/v1"}},
+		"twice":              {aPod + "---\n" + aPod, []string{"f.yaml, document 2 (line 4): Pod: ns/p is in f.yaml, document 1 (line 1) too"}},
+		"all at once":        {"a\n---\nb\n---\n" + aPod + "---\nkind: [", []string{"(line 1)", "(line 2)", "(line 8)"}},
+		"endless lists":      {strings.Repeat("{apiVersion: v1, kind: List, items: [", 20) + strings.Repeat("]}", 20), []string{"more than 10 lists within each other"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Files(write(t, "", map[string]string{"f.yaml": c.content}), Options{Kinds: allKinds})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in: %v", want, err)
+				}
+			}
+		})
+	}
+	t.Run("two files", func(t *testing.T) {
+		_, err := Files(write(t, "", map[string]string{"a.yaml": "a", "b.json": "{}\n{\"a\":\n", "c.txt": "no manifest"}), Options{})
+		for _, want := range []string{"a.yaml, document 1 (line 1)", "b.json, document 1 (line 1)", "b.json, document 2 (line 2)"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is not in: %v", want, err)
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), "c.txt") {
+			t.Error(err)
+		}
+	})
+	t.Run("no such directory", func(t *testing.T) {
+		if _, err := Files(filepath.Join(t.TempDir(), "none"), Options{}); !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPlaces: objects are where kubectl would put them, and other things are passed over.
+func TestPlaces(t *testing.T) {
+	log, hook := logtest.NewNullLogger()
+	dir := write(t, "", map[string]string{
+		"a.yaml":       "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\napiVersion: apps/v1\nkind: Deployment\n---\napiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Service\n",
+		"b.yaml":       "apiVersion: v1\nkind: Namespace\nmetadata: {name: ns, namespace: x, labels: {a: b}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {enable: 'true', rules: '[{\"name\":\"r\",\"requiredLabels\":[\"l\"]}]'}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n",
+		".hidden.yaml": "broken",
+		"a.yaml~":      "broken",
+	})
+	if err := os.Mkdir(filepath.Join(dir, "sub.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Files(dir, Options{Kinds: allKinds, Log: log, EnhancedRules: types.NamespacedName{Namespace: "default", Name: "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, known, _ := c.Now().Pod("default", "p"); !known {
+		t.Error("the pod is not in default")
+	}
+	if labels, known, _ := c.Now().Namespace("ns"); !known || labels["a"] != "b" {
+		t.Error("the namespace is not there")
+	}
+	if rules, _ := c.Now().LabelRules(); len(rules) != 1 {
+		t.Error(rules)
+	}
+	f := c.source.(*files)
+	write(t, dir, map[string]string{"c.yaml": named("p")})
+	f.step(c, f.step(c, f.tried))
+	e := slices.DeleteFunc(hook.AllEntries(), func(e *logrus.Entry) bool { return strings.HasPrefix(e.Message, "new cluster state") })
+	if !has(c, "p") || len(e) != 1 || e[0].Data["file"] != "a.yaml" || !strings.HasSuffix(e[0].Message, ": Deployment, Service") {
+		t.Errorf("%d log entries about other kinds", len(e))
+	}
+}
+
+// following gives a cluster that follows a directory.
+func following(t *testing.T, dir string, log logrus.FieldLogger) *Cluster {
+	t.Helper()
+	c, err := Files(dir, Options{Kinds: allKinds, Poll: time.Millisecond, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.Run(t.Context())
+	return c
+}
+
+func has(c *Cluster, pod string) bool {
+	_, _, known, _ := c.Now().Pod("ns", pod)
+	return known
+}
+
+func named(name string) string { return strings.ReplaceAll(aPod, "name: p", "name: "+name) }
+
+func TestFilesChange(t *testing.T) {
+	log, hook := logtest.NewNullLogger()
+	dir := write(t, "", map[string]string{"a.yaml": named("one")})
+	c := following(t, dir, log)
+	write(t, dir, map[string]string{"b.yaml": named("two")})
+	eventually(t, "a new file", func() bool { return has(c, "two") && has(c, "one") })
+
+	write(t, dir, map[string]string{"b.yaml": named("three") + "---\nbroken"})
+	eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
+	if has(c, "three") || !has(c, "two") || c.Ready() != nil {
+		t.Error("a bad state is in force")
+	}
+	write(t, dir, map[string]string{"b.yaml": named("two")})
+	eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
+
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
+	if !has(c, "two") {
+		t.Error("the state is gone with the directory")
+	}
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
+
+	if err := os.Remove(filepath.Join(dir, "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a removed file", func() bool { return !has(c, "one") && has(c, "two") })
+	errors := 0
+	for _, e := range hook.AllEntries() {
+		if e.Level == logrus.ErrorLevel {
+			errors++
+		}
+	}
+	if errors != 2 {
+		t.Errorf("%d errors in the log, want 2: each once", errors)
+	}
+}
+
+// TestConfigMapVolume: a kubelet swaps the symlink ..data; what the files are called, and their symlinks, stay.
+func TestConfigMapVolume(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name string, contents map[string]string) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), contents)
+		if err := os.Symlink(name, filepath.Join(dir, "..data_tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("..1", map[string]string{"a.yaml": named("one")})
+	if err := os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	c := following(t, dir, nil)
+	if !has(c, "one") {
+		t.Fatal("the first version is not there")
+	}
+	if err := os.Symlink("..data/gone.yaml", filepath.Join(dir, "gone.yaml")); err != nil { // the kubelet tidies up later
+		t.Fatal(err)
+	}
+	version("..2", map[string]string{"a.yaml": named("two")})
+	if err := os.RemoveAll(filepath.Join(dir, "..1")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second version", func() bool { return has(c, "two") && !has(c, "one") })
+}
+
+// TestHalfWritten: a file that grows is not taken for a whole one, though each part of it is valid.
+func TestHalfWritten(t *testing.T) {
+	f := &files{every: time.Millisecond, ignored: map[string]string{}}
+	f.dir = write(t, "", map[string]string{"a.yaml": named("one")})
+	c := newCluster(Options{Kinds: allKinds}, f)
+	if err := f.first(c); err != nil {
+		t.Fatal(err)
+	}
+	before := f.tried
+	step := func(content string) {
+		write(t, f.dir, map[string]string{"a.yaml": content})
+		before = f.step(c, before)
+	}
+	for range 3 { // it changes each time it is read
+		step("")
+		step(named("two"))
+	}
+	if !has(c, "one") || has(c, "two") {
+		t.Error("half a file is in force")
+	}
+	whole := named("two") + "---\n" + named("three")
+	step(whole)
+	step(whole)
+	inForce := c.Now()
+	step(whole)
+	if c.Now() != inForce {
+		t.Error("the state in force was read again")
+	}
+	if !has(c, "two") || !has(c, "three") {
+		t.Error("the whole file is not in force")
+	}
+}
+
+// FuzzReadManifests: no content panics, and what is found can be taken up or is refused.
+func FuzzReadManifests(f *testing.F) {
+	for _, seed := range []string{aPod, aPod + "---\n" + aPod, "--- {a: b}", "...\n", "kind: List\napiVersion: v1\nitems: [{}]", "{\"a\":1}{", "\uFEFF%YAML 1.1\n---\na: &a [*a]",
+		"apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {name: r}\nspec: {template: 1, owners: [{}]}\nstatus: {allocatable: {cpu: 1e-99999999}}", "a: \"\\", "? a\n: b"} {
+		f.Add(seed, true)
+		f.Add(seed, false)
+	}
+	f.Fuzz(func(t *testing.T, content string, json bool) {
+		file := "f.yaml"
+		if json {
+			file = "f.json"
+		}
+		found, problems := readManifests(file, []byte(content))
+		state := &loaded{}
+		for _, m := range found {
+			if m.Kind == "" || m.APIVersion == "" || m.where == "" {
+				t.Errorf("not an object: %+v", m)
+			}
+			state.add(m)
+		}
+		for _, err := range append(problems, state.problems...) {
+			if !strings.HasPrefix(err.Error(), file+", document ") {
+				t.Errorf("no place: %v", err)
+			}
+		}
+		c := newCluster(Options{Kinds: allKinds}, nil)
+		c.useAll(state)
+	})
+}

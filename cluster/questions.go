@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"fmt"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+)
+
+// Before a kind is synced, every question about it is answered with an error that wraps admit.ErrNotReady, and so an HTTP 503
+// that asks to try again: usher never guesses from an empty memory. A question about a kind that is not wanted is an error, too.
+
+// late is the answer about an object that a review is proof of, but that the watch has not brought yet.
+func (s *Snapshot) late(k Kind, key string, known bool, err error) error {
+	if err == nil && !known && s.api {
+		return fmt.Errorf("cluster state: %s %s has not arrived yet: %w", k, key, admit.ErrNotReady)
+	}
+	return err
+}
+
+// Namespace gives a namespace's labels. In files, a namespace that is not there is not known. A watched one must be there,
+// because the API server admits nothing into a namespace it does not have: the error wraps admit.ErrNotReady.
+func (s *Snapshot) Namespace(name string) (labels map[string]string, known bool, err error) {
+	found, known, err := find[*namespace](s, Namespaces, name)
+	if known {
+		labels = found.labels
+	}
+	return labels, known, s.late(Namespaces, name, known, err)
+}
+
+// NamespaceDeleting tells whether a namespace is being deleted. The error is Namespace's.
+func (s *Snapshot) NamespaceDeleting(name string) (bool, error) {
+	found, known, err := find[*namespace](s, Namespaces, name)
+	return known && found.deleting, s.late(Namespaces, name, known, err)
+}
+
+// Pod gives a stored pod's labels and annotations. In files, a pod that is not there is not known; a watched one that is asked
+// for exists, as for its binding, so that the error wraps admit.ErrNotReady.
+func (s *Snapshot) Pod(namespace, name string) (labels, annotations map[string]string, known bool, err error) {
+	key := namespace + "/" + name
+	found, known, err := find[*pod](s, Pods, key)
+	if known {
+		labels, annotations = found.labels, found.annotations
+	}
+	return labels, annotations, known, s.late(Pods, key, known, err)
+}
+
+// NodeLabels gives a node's labels. One that is not there, or not yet, is not known.
+func (s *Snapshot) NodeLabels(name string) (labels map[string]string, known bool) {
+	labels, known, err := find[map[string]string](s, Nodes, name)
+	return labels, known && err == nil
+}
+
+// PriorityClass gives name, value, preemption policy and globalDefault of a class. One that is not there is not known: people
+// name classes that do not exist.
+func (s *Snapshot) PriorityClass(name string) (class *schedulingv1.PriorityClass, known bool, err error) {
+	return find[*schedulingv1.PriorityClass](s, PriorityClasses, name)
+}
+
+// Profiles gives the colocation profiles, sorted by name: name, labels, annotations and spec. The list is made anew for each
+// call: a Compiler asks for it, a review for what was compiled.
+func (s *Snapshot) Profiles() ([]api.ClusterColocationProfile, error) {
+	found, err := sorted[*api.ClusterColocationProfile](s, Profiles)
+	list := make([]api.ClusterColocationProfile, len(found))
+	for i, profile := range found {
+		list[i] = *profile
+	}
+	return list, err
+}
+
+// Reservation gives a reservation without its pod template. One that is not there is not known.
+func (s *Snapshot) Reservation(name string) (reservation *api.Reservation, known bool, err error) {
+	return find[*api.Reservation](s, Reservations, name)
+}
+
+// Reservations gives all reservations, without their pod templates, sorted by name. The list is made anew for each call.
+func (s *Snapshot) Reservations() ([]*api.Reservation, error) {
+	return sorted[*api.Reservation](s, Reservations)
+}
+
+// LabelRules gives the rules of the enhanced pod validator, in their order; none if it is not enabled.
+func (s *Snapshot) LabelRules() ([]api.LabelRule, error) {
+	return Compiled[[]api.LabelRule](s, EnhancedRules)
+}
+
+// Compiled gives what Options.Compile made of a kind, or the zero value if it made nothing yet.
+func Compiled[T any](s *Snapshot, k Kind) (compiled T, err error) {
+	if err := s.ready(k); err != nil {
+		return compiled, err
+	}
+	if made := s.kinds[k].compiled; made != nil {
+		return made.(T), nil
+	}
+	return compiled, nil
+}

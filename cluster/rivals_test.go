@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+const koordinatorPods = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration",
+	"webhooks":[{"name":"mpod-create.koordinator.sh","rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}]}`
+
+// notFound is what an API server answers about what is not there.
+func notFound(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+}
+
+func TestCheckRivals(t *testing.T) {
+	const mutating = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/koordinator-mutating-webhook-configuration"
+	cases := []struct {
+		name      string
+		answer    func(http.ResponseWriter)
+		resources []string
+		rival     bool
+		says      string // of an error
+	}{
+		{"no Koordinator", notFound, []string{"pods"}, false, ""},
+		{"for the same resource", body(koordinatorPods), []string{"nodes/status", "pods"}, true, "registered for pods, and"},
+		{"for another resource", body(koordinatorPods), []string{"nodes/status"}, false, ""},
+		{"switched off", body(`{"webhooks":[]}`), []string{"pods"}, false, ""},
+		{"unreadable", body(`{"webhooks":"x"}`), []string{"pods"}, false, "looking for Koordinator's webhooks"},
+		{"not allowed", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, []string{"pods"}, false, "looking for Koordinator's webhooks"},
+	}
+	for _, c := range cases {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == mutating {
+				c.answer(w)
+			} else {
+				notFound(w)
+			}
+		}))
+		err := CheckRivals(t.Context(), &rest.Config{Host: server.URL}, c.resources)
+		server.Close()
+		if errors.Is(err, ErrRivals) != c.rival || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func body(text string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, text)
+	}
+}

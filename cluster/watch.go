@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// server is an API server that tells what changes.
+type server struct {
+	client  rest.Interface
+	backoff wait.Backoff
+}
+
+// defaultBackoff is how long a failed list or watch waits for its repetition. The jitter doubles it at most: 30 s.
+var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 15 * time.Second, Steps: 20, Factor: 2, Jitter: 1}
+
+// run reflects each wanted kind until ctx ends. client-go's Reflector lists (by a watch where that is offered, which spares both
+// sides the whole list in memory), watches, and begins again after a backoff; what it knows stays while it cannot.
+func (s *server) run(ctx context.Context, c *Cluster) {
+	silent := logr.Discard() // listWatch tells more errors than the reflector does, and each of them once
+	ctx = klog.NewContext(ctx, silent)
+	for k := range kindCount {
+		if !c.Now().kinds[k].wanted {
+			continue
+		}
+		reflector := cache.NewReflectorWithOptions(s.listWatch(c, k), nil, &store{c, k}, cache.ReflectorOptions{
+			Logger: &silent, Name: k.String(), TypeDescription: k.String(), Backoff: &s.backoff,
+		})
+		go reflector.RunWithContext(ctx)
+	}
+	<-ctx.Done()
+}
+
+// failed notes that a list or watch did not work. A kind whose CRD is not installed is no failure: there are no such objects.
+// What was known of them stays, since the API server takes the objects away one by one before it takes away their CRD.
+func (c *Cluster) failed(k Kind, err error) {
+	missing := rows[k].custom && apierrors.IsNotFound(err)
+	before := c.pulse(k)
+	if missing {
+		if !before.missing {
+			c.log.WithField("kind", k.String()).Warn("the CRD is not installed; usher goes on without, and looks for it again")
+		}
+		c.beat(k, pulse{last: time.Now(), missing: true})
+		c.change(func(s *Snapshot) { s.kinds[k].synced = true }, k)
+		return
+	}
+	if before.err == nil || before.err.Error() != err.Error() {
+		c.log.WithError(err).WithField("kind", k.String()).Warn("cannot watch the cluster; the last known state counts")
+	}
+	c.beat(k, pulse{missing: before.missing, err: err})
+}
+
+func (c *Cluster) pulse(k Kind) pulse {
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	return c.pulses[k]
+}
+
+// store puts what a reflector brings into the cluster's snapshots. It implements cache.ReflectorStore and ReflectorBookmarkStore.
+type store struct {
+	c *Cluster
+	k Kind
+}
+
+// alive notes that the API server answers.
+func (s *store) alive() {
+	if before := s.c.pulse(s.k); before.err != nil || before.missing {
+		s.c.log.WithField("kind", s.k.String()).Info("watching works now")
+	}
+	s.c.beat(s.k, pulse{last: time.Now()})
+}
+
+// Add takes up an object.
+func (s *store) Add(object any) error {
+	s.alive()
+	s.c.change(func(next *Snapshot) { next.put(s.k, object.(*item)) }, s.k)
+	return nil
+}
+
+// Update takes up an object.
+func (s *store) Update(object any) error { return s.Add(object) }
+
+// Delete drops an object.
+func (s *store) Delete(object any) error {
+	s.alive()
+	s.c.change(func(next *Snapshot) { next.remove(s.k, object.(*item).key()) }, s.k)
+	return nil
+}
+
+// Replace takes up all objects of the kind.
+func (s *store) Replace(objects []any, _ string) error {
+	s.alive()
+	items := make([]*item, len(objects))
+	for i, object := range objects {
+		items[i] = object.(*item)
+	}
+	first := !s.c.Now().kinds[s.k].synced
+	s.c.change(func(next *Snapshot) { next.replace(s.k, items) }, s.k)
+	if first {
+		s.c.log.WithField("kind", s.k.String()).WithField("objects", len(items)).Info("cluster state synced")
+	}
+	return nil
+}
+
+// Resync is never asked for.
+func (s *store) Resync() error { return nil }
+
+// Bookmark is a sign of life.
+func (s *store) Bookmark(string) error {
+	s.alive()
+	return nil
+}

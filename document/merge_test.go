@@ -1,0 +1,406 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+func strategic(t *testing.T, raw string) *StrategicPatch {
+	t.Helper()
+	p, err := ParseStrategicPatch([]byte(raw), corev1.Pod{})
+	if err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return p
+}
+
+// TestMerge: each case is a pod, a patch, the operations and the result. A second merge must change nothing.
+func TestMerge(t *testing.T) {
+	cases := []struct{ name, raw, merge, patch, want string }{
+		{"labels, one of them there", `{"metadata":{"labels":{"a":"1","b":"2"}}}`, `{"metadata":{"labels":{"a":"1","b":"3","c":"4"}}}`,
+			"replace /metadata/labels/b \"3\"\nadd /metadata/labels/c \"4\"", `{"metadata":{"labels":{"a":"1","b":"3","c":"4"}}}`},
+		{"no labels yet", `{"metadata":null}`, `{"metadata":{"labels":{"a":"1"}}}`,
+			`replace /metadata {"labels":{"a":"1"}}`, `{"metadata":{"labels":{"a":"1"}}}`},
+		{"null removes", `{"spec":{"nodeName":"n","x":null}}`, `{"spec":{"nodeName":null,"hostname":null,"x":null}}`,
+			`remove /spec/nodeName`, `{"spec":{"x":null}}`},
+		{"a new container goes before, unknown fields stay on theirs (W6)",
+			`{"spec":{"containers":[{"name":"c","futureField":1,"image":"i"}]}}`, `{"spec":{"containers":[{"name":"side","image":"s","new":{"y":null}}]}}`,
+			`add /spec/containers/0 {"image":"s","name":"side","new":{}}`,
+			`{"spec":{"containers":[{"name":"side","image":"s","new":{}},{"name":"c","futureField":1,"image":"i"}]}}`},
+		{"new elements around one that is merged", `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2},{"name":"c"}]}}`,
+			`{"spec":{"containers":[{"name":"b","image":"i"},{"name":"x"},{"name":"y"}]}}`,
+			"add /spec/containers/1/image \"i\"\nadd /spec/containers/2 {\"name\":\"x\"}\nadd /spec/containers/3 {\"name\":\"y\"}",
+			`{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2,"image":"i"},{"name":"x"},{"name":"y"},{"name":"c"}]}}`},
+		{"elements change places", `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2}]}}`,
+			`{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],"containers":[{"name":"b","image":"i"}]}}`,
+			`replace /spec/containers [{"name":"b","u":2,"image":"i"},{"name":"a","u":1}]`,
+			`{"spec":{"containers":[{"name":"b","u":2,"image":"i"},{"name":"a","u":1}]}}`},
+		{"an order alone", `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2}]}}`,
+			`{"spec":{"$setElementOrder/containers":[{"name":"a"},{"name":"b"}]}}`, ``, `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2}]}}`},
+		{"an element is deleted", `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2}]}}`,
+			`{"spec":{"containers":[{"name":"a","$patch":"delete"}]}}`, `remove /spec/containers/0`, `{"spec":{"containers":[{"name":"b","u":2}]}}`},
+		{"a list is replaced by directive", `{"spec":{"containers":[{"name":"a","u":1},{"name":"b","u":2}]}}`,
+			`{"spec":{"containers":[{"name":"a"},{"$patch":"replace"}]}}`, `replace /spec/containers [{"name":"a"}]`, `{"spec":{"containers":[{"name":"a"}]}}`},
+		{"a list without a key is replaced", `{"spec":{"tolerations":[{"key":"a"}]}}`, `{"spec":{"tolerations":[{"key":"b"}]}}`,
+			`replace /spec/tolerations [{"key":"b"}]`, `{"spec":{"tolerations":[{"key":"b"}]}}`},
+		{"plain values are merged", `{"metadata":{"finalizers":["a","b"]}}`, `{"metadata":{"finalizers":["c","b"]}}`,
+			`replace /metadata/finalizers ["c","a","b"]`, `{"metadata":{"finalizers":["c","a","b"]}}`},
+		{"plain values are deleted", `{"metadata":{"finalizers":["a","b"]}}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"]}}`,
+			`replace /metadata/finalizers ["b"]`, `{"metadata":{"finalizers":["b"]}}`},
+		{"a map is replaced by directive", `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`, `{"spec":{"nodeSelector":{"$patch":"replace","a":"1"}}}`,
+			`replace /spec/nodeSelector {"a":"1"}`, `{"spec":{"nodeSelector":{"a":"1"}}}`},
+		{"keys are retained", `{"spec":{"volumes":[{"name":"u"},{"name":"v","emptyDir":{},"unknown":1}]}}`,
+			`{"spec":{"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/x"}}]}}`,
+			"remove /spec/volumes/1/emptyDir\nremove /spec/volumes/1/unknown\nadd /spec/volumes/1/hostPath {\"path\":\"/x\"}",
+			`{"spec":{"volumes":[{"name":"u"},{"name":"v","hostPath":{"path":"/x"}}]}}`},
+		{"two ports of one number are two", `{"spec":{"containers":[{"name":"c","ports":[{"containerPort":53,"protocol":"UDP","u":1},{"containerPort":53,"protocol":"TCP","u":2}]}]}}`,
+			`{"spec":{"containers":[{"name":"c","ports":[{"containerPort":53,"name":"dns"}]}]}}`,
+			`add /spec/containers/0/ports/0/name "dns"`,
+			`{"spec":{"containers":[{"name":"c","ports":[{"containerPort":53,"protocol":"UDP","u":1,"name":"dns"},{"containerPort":53,"protocol":"TCP","u":2}]}]}}`},
+		{"unknown objects are merged, unknown lists replaced", `{"spec":{"future":{"a":{"b":1,"c":[{"name":"x"}]}}}}`,
+			`{"spec":{"future":{"a":{"c":[{"name":"y"}],"d":2}}}}`,
+			"replace /spec/future/a/c [{\"name\":\"y\"}]\nadd /spec/future/a/d 2", `{"spec":{"future":{"a":{"b":1,"c":[{"name":"y"}],"d":2}}}}`},
+		{"directives do not leak into what is new", `{}`,
+			`{"spec":{"$setElementOrder/containers":[{"name":"c"}],"containers":[{"name":"c","env":[{"name":"A","$patch":"delete"},{"name":"B"}],"image":null}]}}`,
+			`add /spec {"containers":[{"env":[{"name":"B"}],"name":"c"}]}`, `{"spec":{"containers":[{"name":"c","env":[{"name":"B"}]}]}}`},
+		{"nor into an element that is new", `{"spec":{"containers":[{"name":"c"}]}}`,
+			`{"spec":{"containers":[{"name":"d","env":[{"name":"A","$patch":"delete"},{"name":"B","value":null}],"resources":{"$patch":"replace"}}]}}`,
+			`add /spec/containers/0 {"env":[{"name":"B"}],"name":"d"}`, `{"spec":{"containers":[{"name":"d","env":[{"name":"B"}]},{"name":"c"}]}}`},
+		{"numbers keep their digits", `{"spec":{"volumes":[{"name":"a"}],"priority":5}}`, `{"spec":{"priority":7,"big":123456789012345678901234567890}}`,
+			"add /spec/big 123456789012345678901234567890\nreplace /spec/priority 7",
+			`{"spec":{"volumes":[{"name":"a"}],"priority":7,"big":123456789012345678901234567890}}`},
+		{"one element twice in the patch", `{"spec":{"containers":[{"name":"a","u":[null]},{"name":"b"}]}}`,
+			`{"spec":{"containers":[{"name":"a","image":"i"},{"name":"a","tty":true}]}}`,
+			"add /spec/containers/0/image \"i\"\nadd /spec/containers/0/tty true", `{"spec":{"containers":[{"name":"a","u":[null],"image":"i","tty":true},{"name":"b"}]}}`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := strategic(t, c.merge)
+			d := parse(t, c.raw)
+			if err := d.Root().Merge(p); err != nil {
+				t.Fatal(err)
+			}
+			if got := patchText(d); got != c.patch {
+				t.Errorf("patch:\n got %s\nwant %s", got, c.patch)
+			}
+			after := patched(t, d, c.raw)
+			same(t, "result", after, c.want)
+			same(t, "what the document reads", string(d.Bytes()), after)
+			again := parse(t, after)
+			if err := again.Root().Merge(p); err != nil || again.Edits() > 0 {
+				t.Errorf("merged again: %v, %s", err, patchText(again))
+			}
+		})
+	}
+}
+
+func TestMergeSeesEarlierEdits(t *testing.T) {
+	raw := `{"spec":{"containers":[{"name":"a"},{"name":"b","u":1}]}}`
+	d := parse(t, raw)
+	containers := d.Root().At("spec", "containers")
+	elements := collect(containers)
+	containers.InsertBefore(elements[0], object{"name": "first"})
+	elements[0].Remove()
+	for _, p := range []string{`{"spec":{"containers":[{"name":"first","image":"f"},{"name":"b","image":"i"}]}}`, `{"spec":{"containers":[{"name":"x"}]}}`} {
+		if err := d.Root().Merge(strategic(t, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "result", patched(t, d, raw), `{"spec":{"containers":[{"name":"x"},{"name":"first","image":"f"},{"name":"b","u":1,"image":"i"}]}}`)
+}
+
+func TestMergeRefuses(t *testing.T) {
+	for raw, merge := range map[string]string{
+		`{"spec":{"containers":[{"image":"nameless"}]}}`: `{"spec":{"containers":[{"name":"c"}]}}`,
+		`{"spec":{"containers":[null]}}`:                 `{"spec":{"containers":[{"name":"c"}]}}`,
+	} {
+		if err := parse(t, raw).Root().Merge(strategic(t, merge)); err == nil {
+			t.Errorf("%s into %s: no error", merge, raw)
+		}
+	}
+	for raw, want := range map[string]string{
+		`{"spec":"text"}`:               "spec: Invalid value: must be an object, not a string",
+		`{"spec":{"containers":"c"}}`:   "spec.containers: Invalid value: must be an array, not a string",
+		`{"spec":{"containers":{}}}`:    "spec.containers: Invalid value: must be an array, not an object",
+		`{"metadata":[],"spec":"text"}`: "",
+	} {
+		d := parse(t, raw)
+		err := d.Root().Merge(strategic(t, `{"spec":{"containers":[{"name":"c"}]}}`))
+		if err != nil || d.Err() == nil || want != "" && d.Err().Error() != want {
+			t.Errorf("%s: %v, %v, want %s", raw, err, d.Err(), want)
+		}
+		if d.Patch() != nil {
+			t.Errorf("%s was edited", raw)
+		}
+	}
+}
+
+func TestParseStrategicPatchRefuses(t *testing.T) {
+	for raw, want := range map[string]string{
+		``:                                     "ends too early",
+		`[]`:                                   "is an array, not an object",
+		`"x"`:                                  "is a string, not an object",
+		`null`:                                 "is null, not an object",
+		`{"a":1,"a":2}`:                        "duplicate key",
+		`{"$patch":"delete"}`:                  "has $patch at its top",
+		`{"spec":"x"}`:                         "string",
+		`{"metadata":{"labels":{"a":1}}}`:      "number",
+		`{"spec":{"containers":{"name":"x"}}}`: "object",
+		`{"spec":{"containers":[{"image":"x"}]}}`:                                             "name",
+		`{"spec":{"containers":[{"name":"x","$patch":"drop"}]}}`:                              "drop",
+		`{"spec":{"nodeSelector":{"$patch":"drop"}}}`:                                         "drop",
+		`{"spec":{"volumes":[{"name":"v","$retainKeys":["name"],"emptyDir":{}}]}}`:            "retain",
+		`{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"b"}]}}`: "order",
+		`{"spec":{"containers":[{"name":{}},{"name":{}}]}}`:                                   "",
+		`{"spec":{"overhead":{"cpu":"much"}}}`:                                                "",
+	} {
+		if _, err := ParseStrategicPatch([]byte(raw), corev1.Pod{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", raw, err, want)
+		}
+	}
+}
+
+func TestStrategicPatchTells(t *testing.T) {
+	p := strategic(t, `{"metadata":{"labels":{"b":"1","a":null}},"spec":{"contaners":[{"name":"x"}],"priority":7,"nodeName":null}}`)
+	if got := p.Members("metadata", "labels"); fmt.Sprint(got) != "[a b]" {
+		t.Error(got)
+	}
+	if !p.Sets("spec", "priority") || p.Sets("spec", "nodeName") || p.Sets("spec", "x") || p.Sets("spec", "priority", "x") {
+		t.Error("Sets is wrong")
+	}
+	if got := p.UnknownFields(corev1.Pod{}); len(got) != 1 || !strings.Contains(got[0], "spec.contaners") {
+		t.Error(got)
+	}
+}
+
+// seed is USHER_SEED or the time, so that each run tries others and a failure can be repeated.
+func seed() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
+		return n
+	}
+	return uint64(time.Now().UnixNano())
+}
+
+// TestMergeDoesWhatKubernetesDoes: after the patch the document decodes to what the merge of Kubernetes makes of the whole typed pod; a
+// second merge gives nothing; and what no type knows stays where it was.
+func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
+	first := seed()
+	for i := range uint64(1000) {
+		r := rand.New(rand.NewPCG(first, i))
+		raw, merge := string(encode(randomTree(r, true))), string(encode(randomTree(r, false)))
+		name := fmt.Sprintf("USHER_SEED=%d, case %d: %s into %s", first, i, merge, raw)
+		p, err := ParseStrategicPatch([]byte(merge), corev1.Pod{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		d := parse(t, raw)
+		if err := d.Root().Merge(p); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		after := patched(t, d, raw)
+		compareWithKubernetes(t, name, raw, merge, after)
+		if before, left := strings.Count(raw, `"unknown":`), strings.Count(after, `"unknown":`); left != before-removedUnknown(raw, after) {
+			t.Fatalf("%s: %d of %d unknown fields are left in %s", name, left, before, after)
+		}
+		again := parse(t, after)
+		if err := again.Root().Merge(p); err != nil || again.Edits() > 0 {
+			t.Fatalf("%s, merged again: %v, %s", name, err, patchText(again))
+		}
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+func compareWithKubernetes(t *testing.T, name, raw, merge, after string) {
+	t.Helper()
+	var typed, got, want corev1.Pod
+	if err := json.Unmarshal([]byte(raw), &typed); err != nil {
+		t.Fatal(err)
+	}
+	merged, err := strategicpatch.StrategicMergePatch(encode(typed), []byte(merge), corev1.Pod{})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if err := json.Unmarshal(merged, &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(after), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("%s (-kubernetes +document):\n%s", name, diff)
+	}
+}
+
+// removedUnknown counts the unknown fields of elements that are gone: each has its element's name for a value.
+func removedUnknown(raw, after string) (gone int) {
+	var before, now corev1.Pod
+	_ = json.Unmarshal([]byte(raw), &before)
+	_ = json.Unmarshal([]byte(after), &now)
+	left := map[string]bool{}
+	for _, c := range now.Spec.Containers {
+		left[c.Name] = true
+	}
+	for _, c := range before.Spec.Containers {
+		if !left[c.Name] {
+			gone++
+		} else if !strings.Contains(after, `"unknown":"`+c.Name+`"`) {
+			gone = -1000 // moved or lost
+		}
+	}
+	return gone
+}
+
+// randomTree is a pod, or a patch for one.
+func randomTree(r *rand.Rand, pod bool) object {
+	meta, spec := object{}, object{}
+	if r.IntN(2) == 0 {
+		meta["labels"] = randomMap(r, pod)
+	}
+	if r.IntN(3) == 0 {
+		meta["finalizers"] = randomTexts(r)
+	}
+	if r.IntN(3) == 0 {
+		spec["nodeSelector"] = randomMap(r, pod)
+	}
+	if r.IntN(4) == 0 {
+		spec["tolerations"] = []any{object{"key": randomName(r)}}
+	}
+	if r.IntN(4) == 0 {
+		spec["priority"] = r.IntN(3)
+	}
+	if r.IntN(6) > 0 {
+		spec["containers"] = randomContainers(r, pod)
+	}
+	if r.IntN(4) == 0 && !pod {
+		spec["$setElementOrder/volumes"] = []any{object{"name": "b"}, object{"name": "a"}}
+	} else if r.IntN(3) > 0 {
+		spec["volumes"] = randomVolumes(r, pod)
+	}
+	return object{"metadata": meta, "spec": spec}
+}
+
+func randomName(r *rand.Rand) string { return string(rune('a' + r.IntN(4))) }
+
+func randomTexts(r *rand.Rand) []any {
+	texts := []any{}
+	for range r.IntN(3) {
+		texts = append(texts, randomName(r))
+	}
+	return uniqueTexts(texts)
+}
+
+func uniqueTexts(texts []any) []any {
+	seen, unique := map[any]bool{}, []any{}
+	for _, text := range texts {
+		if !seen[text] {
+			unique = append(unique, text)
+		}
+		seen[text] = true
+	}
+	return unique
+}
+
+// randomMap is never empty in a pod: the typed pod has no empty maps, and so $patch: replace finds nothing to replace in them.
+func randomMap(r *rand.Rand, pod bool) object {
+	m := object{}
+	if pod {
+		m["z"] = "z"
+	}
+	for range r.IntN(4) {
+		m[randomName(r)] = randomName(r)
+		if !pod && r.IntN(4) == 0 {
+			m[randomName(r)] = nil
+		}
+	}
+	if !pod && r.IntN(8) == 0 && len(m) > 0 {
+		maps.DeleteFunc(m, func(_ string, value any) bool { return value == nil }) // of these Kubernetes makes empty texts, we nothing
+		m["$patch"] = []string{"replace", "delete"}[r.IntN(2)]
+	}
+	return m
+}
+
+func randomContainers(r *rand.Rand, pod bool) []any {
+	list := []any{}
+	for _, i := range r.Perm(5)[:r.IntN(5)] {
+		c := object{"name": string(rune('a' + i))}
+		if r.IntN(2) == 0 {
+			c["image"] = randomName(r)
+		}
+		if pod {
+			c["unknown"] = c["name"]
+		} else if r.IntN(6) == 0 {
+			list = append(list, object{"name": c["name"], "$patch": "delete"})
+			continue
+		}
+		if r.IntN(2) == 0 {
+			c["env"] = randomEnv(r)
+		}
+		if r.IntN(3) == 0 {
+			c["resources"] = object{"limits": object{"cpu": fmt.Sprint(1 + r.IntN(3))}}
+		}
+		if r.IntN(3) == 0 {
+			c["args"] = randomTexts(r)
+		}
+		if r.IntN(3) == 0 {
+			c["ports"] = []any{object{"containerPort": 80 + r.IntN(2), "protocol": "TCP"}}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func randomEnv(r *rand.Rand) []any {
+	list := []any{}
+	for _, i := range r.Perm(4)[:r.IntN(4)] {
+		list = append(list, object{"name": string(rune('A' + i)), "value": randomName(r)})
+	}
+	return list
+}
+
+func randomVolumes(r *rand.Rand, pod bool) []any {
+	list := []any{}
+	for _, i := range r.Perm(3)[:r.IntN(4)] {
+		v := object{"name": string(rune('a' + i))}
+		source := []string{"emptyDir", "hostPath"}[r.IntN(2)]
+		v[source] = map[string]any{"emptyDir": object{"medium": "Memory"}, "hostPath": object{"path": "/" + randomName(r)}}[source]
+		if !pod {
+			v["$retainKeys"] = []any{"name", source}
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// FuzzMerge: no patch and no pod makes the merge panic, and what comes out applies.
+func FuzzMerge(f *testing.F) {
+	f.Add(`{"spec":{"containers":[{"name":"c","future":1}]}}`, `{"spec":{"containers":[{"name":"s"}]}}`)
+	f.Add(`{"spec":{"containers":[{"name":{}}]}}`, `{"spec":{"$setElementOrder/containers":[{"name":"s"}]}}`)
+	f.Add(`{"spec":{"volumes":[{"name":"v"},{"name":1}]}}`, `{"spec":{"volumes":[{"name":"v","$retainKeys":["name"]},{"name":"w","$patch":"delete"}]}}`)
+	f.Add(`{"metadata":null,"spec":[]}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"],"labels":{"$patch":"replace"}}}`)
+	f.Add(`{"a":{"b":[[1]]}}`, `{"a":{"b":[[2],{"$patch":"replace"}],"":{"$retainKeys":[""]}}}`)
+	f.Fuzz(func(t *testing.T, raw, merge string) {
+		p, err := ParseStrategicPatch([]byte(merge), corev1.Pod{})
+		d, wrong := Parse([]byte(raw))
+		if err != nil || wrong != nil {
+			return
+		}
+		if d.Root().Merge(p) != nil || d.Err() != nil || d.Root().kind() != '{' {
+			return
+		}
+		same(t, "the patch gives", patched(t, d, raw), string(d.Bytes()))
+	})
+}

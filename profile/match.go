@@ -1,0 +1,111 @@
+package profile
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Subject is what profiles may match: a pod or a reservation as it was submitted.
+type Subject struct {
+	Labels Labels
+	// Workload gives what the subject is a replica of. It is called only for profiles with a probability between 0 and 100; nil
+	// is the empty one.
+	Workload func() Workload
+	// Namespaces gives the labels of the namespaces that the subject is for: a pod's own, those of a reservation's owners.
+	// A profile with a namespaceSelector must match all of them; none at all, as of a namespace that nobody knows, it does
+	// not match. It is called at most once, and only if a profile that might match has a namespaceSelector. nil is a
+	// subject without namespaces.
+	Namespaces func() ([]Labels, error)
+}
+
+// Matches are the profiles for a subject, in order.
+type Matches struct {
+	// Applied are the profiles to apply.
+	Applied []*Profile
+	// Broken are those that would perhaps be applied if they could be evaluated: what can be evaluated of them matches.
+	Broken []*Profile
+}
+
+// Match finds the profiles for a subject. The error is that of Namespaces.
+func (s *Set) Match(subject Subject) (m Matches, err error) {
+	if s == nil {
+		return m, nil
+	}
+	candidates := s.pods.candidates(nil, subject.Labels)
+	ask := asker{ask: subject.Namespaces}
+	if !s.spaces.empty() {
+		spaces, err := ask.namespaces()
+		if err != nil {
+			return m, err
+		}
+		if len(spaces) > 0 {
+			candidates = s.spaces.candidates(candidates, spaces[0])
+		}
+	}
+	slices.Sort(candidates)
+	for _, i := range candidates {
+		p := s.profiles[i]
+		outcome, err := p.judge(subject, &ask)
+		switch {
+		case err != nil:
+			return m, err
+		case outcome == Applied:
+			m.Applied = append(m.Applied, p)
+		case outcome == Broken:
+			m.Broken = append(m.Broken, p)
+		}
+	}
+	return m, nil
+}
+
+// asker asks for namespaces once.
+type asker struct {
+	ask   func() ([]Labels, error)
+	asked bool
+	found []Labels
+	err   error
+}
+
+func (a *asker) namespaces() ([]Labels, error) {
+	if !a.asked && a.ask != nil {
+		a.found, a.err = a.ask()
+	}
+	a.asked = true
+	return a.found, a.err
+}
+
+// judge tells what a profile is to a subject. The namespace is asked for last, as it may have to be fetched.
+func (p *Profile) judge(subject Subject, ask *asker) (Outcome, error) {
+	switch {
+	case p.selector != nil && !p.selector.Matches(subject.Labels):
+		return OtherLabels, nil
+	case !p.draws(subject):
+		return NotDrawn, nil
+	case p.namespaces != nil:
+		if outcome, err := judgeNamespaces(p.namespaces, ask); outcome != "" || err != nil {
+			return outcome, err
+		}
+	}
+	if len(p.problems) > 0 {
+		return Broken, nil
+	}
+	return Applied, nil
+}
+
+// judgeNamespaces gives no outcome if all namespaces match.
+func judgeNamespaces(selector labels.Selector, ask *asker) (Outcome, error) {
+	spaces, err := ask.namespaces()
+	if err != nil {
+		return "", err
+	}
+	if len(spaces) == 0 {
+		return NoNamespace, nil
+	}
+	for _, space := range spaces {
+		if !selector.Matches(space) {
+			return OtherNamespace, nil
+		}
+	}
+	return "", nil
+}
