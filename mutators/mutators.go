@@ -21,3 +21,20 @@ func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 		overcommit(policy.Overcommit),
 	}
 }
+
+// ColocatedPods are the colocation suite's steps on pods that are created. Profiles come first, for they give the batch resources that
+// the next step repeats in an annotation; a profile's patch may bring GPUs too.
+func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Pod] {
+	return []admit.Mutator[admit.Pod]{
+		colocationProfile(ask, skipResources),
+		extendedResourceSpec(),
+		deviceResourceSpec(),
+	}
+}
+
+// Reservations are the steps on reservations that are created.
+func Reservations(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Reservation] {
+	return []admit.Mutator[admit.Reservation]{
+		reservationProfile(ask, skipResources),
+	}
+}

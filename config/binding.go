@@ -1,0 +1,107 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/api"
+)
+
+// Binding is the policy on who may bind pods to nodes. No users: everybody may.
+type Binding struct {
+	// Users are the names of users who may. The last part of a name, after a colon, may be "*" for any one part.
+	Users []string `json:"users,omitempty"`
+	// Namespaces are those of the pods that the rule protects; ["*"] is all of them.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// ExcludeNamespaces are not protected. Left out: kube-system; [] is none.
+	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
+	// BypassLabels are keys of pod labels whose mere presence lets everybody bind the pod. Left out:
+	// koordinator.sh/binding-admission-bypass; [] is none.
+	BypassLabels []string `json:"bypassLabels,omitempty"`
+	// BypassAnnotations are keys of annotations, likewise. Left out: none.
+	BypassAnnotations []string `json:"bypassAnnotations,omitempty"`
+}
+
+// AllNamespaces in Binding.Namespaces, alone, is every namespace.
+const AllNamespaces = "*"
+
+// AnyPart at the end of one of Binding.Users is any one part of a name.
+const AnyPart = ":*"
+
+// Excluded is ExcludeNamespaces with its default.
+func (b *Binding) Excluded() []string {
+	if b.ExcludeNamespaces == nil {
+		return []string{"kube-system"}
+	}
+	return b.ExcludeNamespaces
+}
+
+// Bypassing is BypassLabels with its default.
+func (b *Binding) Bypassing() []string {
+	if b.BypassLabels == nil {
+		return []string{api.LabelBindingBypass}
+	}
+	return b.BypassLabels
+}
+
+func (b *Binding) check(at *field.Path) (problems field.ErrorList) {
+	for i, user := range b.Users {
+		if problem := checkUser(user); problem != "" {
+			problems = append(problems, field.Invalid(at.Child("users").Index(i), user, problem))
+		}
+	}
+	if len(b.Users) > 0 && b.Namespaces == nil {
+		problems = append(problems, field.Required(at.Child("namespaces"),
+			`write ["*"] to protect the pods of all namespaces, or their names`))
+	}
+	if !slices.Equal(b.Namespaces, []string{AllNamespaces}) {
+		problems = append(problems, checkEach(b.Namespaces, at.Child("namespaces"), checkNamespace)...)
+	}
+	problems = append(problems, checkEach(b.ExcludeNamespaces, at.Child("excludeNamespaces"), validation.IsDNS1123Label)...)
+	problems = append(problems, checkEach(b.BypassLabels, at.Child("bypassLabels"), validation.IsQualifiedName)...)
+	return append(problems, checkEach(b.BypassAnnotations, at.Child("bypassAnnotations"), validation.IsQualifiedName)...)
+}
+
+func checkEach(values []string, at *field.Path, check func(string) []string) (problems field.ErrorList) {
+	for i, value := range values {
+		for _, problem := range check(value) {
+			problems = append(problems, field.Invalid(at.Index(i), value, problem))
+		}
+	}
+	return problems
+}
+
+func checkNamespace(name string) []string {
+	if name == AllNamespaces {
+		return []string{`stands for all namespaces, so it stands alone: write ["*"]`}
+	}
+	return validation.IsDNS1123Label(name)
+}
+
+// checkUser says what is wrong with a user, or "". The rules are strict because a name that matches more than its author meant
+// lets somebody bind pods whom nobody has thought of.
+func checkUser(user string) string {
+	prefix, _ := strings.CutSuffix(user, AnyPart)
+	account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
+	switch {
+	case strings.TrimSpace(user) != user || prefix == "":
+		return "must be the exact name of a user, without blanks around it"
+	case strings.Contains(prefix, "*"):
+		return `"*" can only be the whole last part of a name, after a colon, such as system:serviceaccount:kube-system:*`
+	case isAccount:
+		return checkServiceAccount(account)
+	}
+	return ""
+}
+
+// checkServiceAccount checks what stands behind system:serviceaccount: in a user's name.
+func checkServiceAccount(account string) string {
+	namespace, name, _ := strings.Cut(account, ":")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || name != "*" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "must be system:serviceaccount:NAMESPACE:NAME, or * for the name"
+	}
+	return ""
+}
