@@ -5,6 +5,7 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 LISTEN  ?= 127.0.0.1:9443
 OPS     ?= 127.0.0.1:8081
 CASE    ?=
+SUITE   ?= tutorial
 STATE   ?= .state
 FUZZTIME ?= 30s
 
@@ -14,8 +15,9 @@ FUZZTIME ?= 30s
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## serve the tutorial suite on https://127.0.0.1:9443, self-signed, no cluster
-	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s
+run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster
+	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s \
+		--cluster-dir samples/cluster --feature-gates $$(cat samples/feature-gates)
 
 try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods/lifespan-three for one
 	@LISTEN=$(LISTEN) STATE=$(STATE) ./samples/try.sh $(CASE)
@@ -54,8 +56,8 @@ load: build ## measure the service over TLS beside a constant server and the usu
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
-deploy: build ## install into the cluster of the current kubectl context; see deploy/README.md
-	@USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
+deploy: build ## install into the cluster of the current kubectl context, SUITE=tutorial, colocation or colocation-demo; see deploy/README.md
+	@SUITE=$(SUITE) USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
 
 undeploy: ## remove usher from that cluster, webhook configurations first
 	kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=usher --ignore-not-found

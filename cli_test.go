@@ -153,7 +153,7 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 	for kind := range review.Types {
 		known[kind.Kind] = true
 	}
-	for _, r := range routes(defaultPolicy(t)) {
+	for _, r := range routes(defaultWorld(t)) {
 		if !known[r.Kind.Kind] {
 			t.Errorf("review.Types lacks %s, the kind of %s", r.Kind.Kind, r.Path)
 		}

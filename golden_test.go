@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -35,7 +36,26 @@ func defaultMux(t testing.TB) http.Handler {
 		Limits:   handlers.NewLimits(8),
 		Draining: func() bool { return false },
 	}
-	return edge.Serve(routes(defaultPolicy(t)))
+	return edge.Serve(routes(defaultWorld(t)))
+}
+
+// defaultWorld is what `make run` serves.
+func defaultWorld(t testing.TB) world {
+	t.Helper()
+	text, err := os.ReadFile("samples/feature-gates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := parseGates(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: cluster.DefaultEnhancedRules}
+	known, err := source.open(open, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world{defaultPolicy(t), open, state{known}, source.labelRules.String()}
 }
 
 func defaultPolicy(t testing.TB) *config.Policy {

@@ -87,7 +87,7 @@ func troubles() []admit.Mutator[admit.Pod] {
 }
 
 func troubledRoutes(policy *config.Policy) []handlers.Route {
-	table := routes(policy)
+	table := routes(world{policy: policy, gates: defaultGates()})
 	for i := range table {
 		if table[i].Path == "/mutate-pods" {
 			table[i].Chain = admit.Mutate(admit.AsPod, policy.Modes, append(mutators.Pods(policy), troubles()...))
@@ -307,7 +307,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Edge{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(routes(policy)), map[string]string{}
+	mux, answers := edge.Serve(routes(world{policy: policy, gates: defaultGates()})), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = post(mux, name, readSample(t, name)).Body.String()
 	}

@@ -48,7 +48,7 @@ var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 // TestStepPromises: one step, one file, one word; a line of doc, a sample, a row in the README.
 func TestStepPromises(t *testing.T) {
 	readme, seen := readFile(t, "README.md"), map[string]bool{}
-	for _, r := range routes(defaultPolicy(t)) {
+	for _, r := range routes(defaultWorld(t)) {
 		room := "validators"
 		if r.Chain.Mutates() {
 			room = "mutators"
@@ -89,7 +89,7 @@ func hasSample(path, step string) bool {
 func TestRoutePromises(t *testing.T) {
 	readme := readFile(t, "README.md")
 	var folders []string
-	for _, r := range routes(defaultPolicy(t)) {
+	for _, r := range routes(defaultWorld(t)) {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
 		prefix := "/validate-"
 		if r.Chain.Mutates() {
@@ -218,7 +218,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"mutators":   {"api", "admit", "config", "document", "profile"},
 		"validators": {"api", "admit", "config", "document", "profile"},
 		"handlers":   {"admit", "document"},
-		"review":     {"admit", "document", "handlers"},
+		"review":     {"admit", "api", "document", "handlers", "profile"},
 		"load":       {"load/reviews", "certs"},
 	}
 	never := map[string][]string{ // packages of others that a room must not know
@@ -332,8 +332,7 @@ func FuzzHeartbeat(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
-	policy, _ := config.Parse(config.DefaultYAML(), stepNames())
-	all := routes(policy)
+	all := routes(defaultWorld(f))
 	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := nodes.Decide(t.Context(), body, nil)
@@ -341,4 +340,25 @@ func FuzzHeartbeat(f *testing.F) {
 			t.Fatalf("%s: %v\n%s", d.Outcome, d.Err, d.Stack)
 		}
 	})
+}
+
+// TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no less.
+func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
+	gatesArgument := regexp.MustCompile(`--feature-gates=(\S+)`)
+	for _, overlay := range []string{"colocation", "colocation-demo"} {
+		args := []string{"webhooks", "--rbac"}
+		if match := gatesArgument.FindString(readFile(t, "deploy/"+overlay+"/kustomization.yaml")); match != "" {
+			args = append(args, match)
+		}
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, stdio{nil, &out, &errs}); code != 0 {
+			t.Fatal(errs.String())
+		}
+		if file := "deploy/" + overlay + "/clusterrole.yaml"; readFile(t, file) != out.String() {
+			t.Errorf("%s is not what bin/usher %s prints", file, strings.Join(args, " "))
+		}
+	}
+	if text := strings.TrimSpace(readFile(t, "samples/feature-gates")); !strings.Contains(readFile(t, "deploy/colocation-demo/kustomization.yaml"), text) {
+		t.Error("the demo overlay's gates are not those of samples/feature-gates")
+	}
 }

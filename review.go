@@ -12,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/review"
 )
 
@@ -20,7 +19,10 @@ import (
 type reviewOptions struct {
 	path, output, config, old string
 	review.Options
-	files []string
+	files         []string
+	explain       bool
+	gates         gates
+	clusterSource clusterOptions
 }
 
 func parseReview(args []string, io stdio) (o reviewOptions, err error) {
@@ -36,7 +38,13 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json, or review: print the AdmissionReview for curl and call nothing")
+	set.BoolVar(&o.explain, "explain", false, "say for each colocation profile why it matches, or not")
+	o.clusterSource.addFilesTo(set)
+	featureGates := gatesFlag(set)
 	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	if o.gates, err = parseGates(*featureGates); err != nil {
 		return o, err
 	}
 	o.Operation, o.files = admissionv1.Operation(strings.ToUpper(operation)), set.Args()
@@ -82,7 +90,12 @@ func reviewFiles(ctx context.Context, args []string, io stdio) error {
 	if o.output == "review" {
 		return printReviews(documents, o, io)
 	}
-	reports, err := reportAll(ctx, documents, o, routes(policy))
+	known, err := o.clusterSource.open(o.gates, nil)
+	if err != nil {
+		return err
+	}
+	w := world{policy, o.gates, state{known}, o.clusterSource.labelRules.String()}
+	reports, err := reportAll(ctx, documents, o, w)
 	if err != nil {
 		return err
 	}
@@ -136,8 +149,8 @@ func printReviews(documents []review.Document, o reviewOptions, io stdio) error 
 	return nil
 }
 
-func reportAll(ctx context.Context, documents []review.Document, o reviewOptions, routes []handlers.Route) ([]review.Report, error) {
-	reports := []review.Report{}
+func reportAll(ctx context.Context, documents []review.Document, o reviewOptions, w world) ([]review.Report, error) {
+	reports, routes := []review.Report{}, routes(w)
 	for _, d := range documents {
 		body, err := review.AsReview(d, o.Options)
 		if err != nil {
@@ -150,6 +163,11 @@ func reportAll(ctx context.Context, documents []review.Document, o reviewOptions
 		report := review.Run(ctx, d.Source, body, chosen)
 		if len(chosen) == 0 && report.Verdict != "error" {
 			report.Hint = review.Hint(body, routes)
+		}
+		if o.explain {
+			if report.Profiles, err = explain(body, w.state); err != nil {
+				return nil, err
+			}
 		}
 		reports = append(reports, report)
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 	"usher.dev/usher/document"
 	"usher.dev/usher/handlers"
@@ -14,8 +15,32 @@ import (
 	"usher.dev/usher/validators"
 )
 
-// routes is the table of contents: every path, the requests it is for, and its chain. A new policy makes a new table.
-func routes(policy *config.Policy) []handlers.Route {
+// world is what the chains are made of.
+type world struct {
+	policy *config.Policy
+	gates  gates
+	state  state
+	// labelRules is where the rules about required labels stand, as namespace/name of a ConfigMap.
+	labelRules string
+}
+
+// routes are the routes of the table that the gates leave, with the steps that they leave. A new policy makes new routes.
+func routes(w world) (served []handlers.Route) {
+	for _, r := range table(w) {
+		r.Chain = r.Chain.Gated(w.gates.on)
+		if w.gates.on(r.Gate) && len(r.Chain.Steps()) > 0 {
+			served = append(served, r)
+		}
+	}
+	return served
+}
+
+// table is the table of contents: every path, the requests it is for, and its chain.
+func table(w world) []handlers.Route {
+	return append(tutorial(w.policy), colocation(w)...)
+}
+
+func tutorial(policy *config.Policy) []handlers.Route {
 	return []handlers.Route{
 		{
 			Path: "/mutate-pods", Suite: handlers.Tutorial,
@@ -44,9 +69,65 @@ func routes(policy *config.Policy) []handlers.Route {
 	}
 }
 
+func colocation(w world) []handlers.Route {
+	profiles := w.state.profileQuestions()
+	skipResources := w.gates.on("ColocationProfileSkipMutatingResources")
+	skipPriority := w.gates.on("ColocationProfileSkipValidatingPriority")
+	pods := validators.PodQuestions{LabelRules: w.state.labelRules, RulesFrom: w.labelRules, Reservations: w.state.reservations, Nodes: w.state.node}
+	return []handlers.Route{
+		{
+			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
+			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
+			Webhook: "mutate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
+			Exempt: mirrorPods,
+			Chain:  admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(profiles, skipResources)),
+		},
+		{
+			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
+			Path: "/validate-pod", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Kind: kind("Pod"), Resources: []string{"pods", "pods/resize"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
+			Webhook: "validate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone,
+			Exempt:      mirrorPods,
+			Chain:       admit.Validate(admit.AsPod, w.policy.Modes, validators.ColocatedPods(pods, skipPriority)),
+		},
+		{
+			Path: "/validate-pod-binding", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Kind: kind("Binding"), Resources: []string{"pods/binding", "bindings"}, Operations: onCreate, Scope: registration.NamespacedScope,
+			Webhook: "validate-pod-binding.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
+			SideEffects: registration.SideEffectClassNone,
+			Chain:       admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, w.state.pod)),
+		},
+		{
+			Path: "/mutate-reservation", Suite: handlers.Colocation, Gate: "ReservationMutatingWebhook",
+			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreate, Scope: registration.ClusterScope,
+			Webhook: "mutate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
+			Chain: admit.Mutate(admit.AsReservation, w.policy.Modes, mutators.Reservations(profiles, skipResources)),
+		},
+		{
+			Path: "/validate-reservation", Suite: handlers.Colocation, Gate: "ReservationValidatingWebhook",
+			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
+			Webhook: "validate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone,
+			Chain:       admit.Validate(admit.AsReservation, w.policy.Modes, validators.ReservationChecks()),
+		},
+		{
+			Path: "/validate-clustercolocationprofile", Suite: handlers.Colocation, Gate: "ProfileValidatingWebhook",
+			Kind:      metav1.GroupVersionKind(api.ClusterColocationProfileKind),
+			Resources: []string{"clustercolocationprofiles"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
+			Webhook: "validate-clustercolocationprofile.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone,
+			Chain:       admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
+		},
+	}
+}
+
 var (
-	onCreate = []admissionv1.Operation{admissionv1.Create}
-	onUpdate = []admissionv1.Operation{admissionv1.Update}
+	onCreate          = []admissionv1.Operation{admissionv1.Create}
+	onUpdate          = []admissionv1.Operation{admissionv1.Update}
+	onCreateAndUpdate = []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 )
 
 func kind(name string) metav1.GroupVersionKind {
@@ -64,7 +145,7 @@ func mirrorPods(object *document.Document) string {
 // stepNames are the names that the policy's modes may use.
 func stepNames() []string {
 	var names []string
-	for _, route := range routes(&config.Policy{}) {
+	for _, route := range table(world{policy: &config.Policy{}, gates: defaultGates()}) {
 		for _, step := range route.Chain.Steps() {
 			names = append(names, step.Name)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -34,6 +35,7 @@ type service struct {
 	metrics *prometheus.Registry
 	edge    handlers.Edge
 	routes  func(*config.Policy) []handlers.Route
+	cluster *cluster.Cluster
 	policy  prometheus.Gauge
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	health  handlers.Health
@@ -53,7 +55,10 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out, routes: routes}
+	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
+	s.routes = func(policy *config.Policy) []handlers.Route {
+		return routes(world{policy, o.gates, state{s.cluster}, o.clusterSource.labelRules.String()})
+	}
 	return s.run(ctx, stop)
 }
 
@@ -64,12 +69,21 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if err != nil {
 		return err
 	}
+	if s.cluster, err = s.clusterSource.open(s.gates, s.log); err != nil {
+		return err
+	}
+	if err := s.clusterSource.checkRivals(ctx, s.routes(policy), s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(clusterMetrics{s.cluster})
+	s.health.Checks = map[string]func() error{"cluster": s.cluster.Ready}
 	s.use(policy, nil)
 	if err := s.openCertificate(); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	go s.cluster.Run(background)
 	if s.config != "" {
 		go config.Watch(background, s.config, raw, stepNames(), pollEvery, s.use)
 	}
@@ -142,7 +156,7 @@ func (s *service) openCertificate() (err error) {
 	if s.source, err = certs.Open(dir); err != nil {
 		return err
 	}
-	s.health.Checks = map[string]func() error{"certificate": func() error { return s.source.Valid(time.Now()) }}
+	s.health.Checks["certificate"] = func() error { return s.source.Valid(time.Now()) }
 	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_certificate_expiry_timestamp_seconds",
 		Help: "When the served certificate ends."}, func() float64 { return float64(s.source.NotAfter().Unix()) }))
 	s.certificateChanged(true, nil)

@@ -16,6 +16,8 @@ type serveOptions struct {
 	certDir, stateDir        string
 	logFormat                string
 	maxInFlight              int
+	gates                    gates
+	clusterSource            clusterOptions
 	shutdownDelay, drainTime time.Duration
 }
 
@@ -32,11 +34,20 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
+	o.clusterSource.addTo(set)
+	featureGates := gatesFlag(set)
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
 	if set.NArg() > 0 {
 		return o, fmt.Errorf("serve takes no argument %q", set.Arg(0))
+	}
+	var err error
+	if o.gates, err = parseGates(*featureGates); err != nil {
+		return o, err
+	}
+	if err := o.clusterSource.check(); err != nil {
+		return o, err
 	}
 	return o, o.check(set.Changed("listen"), set.Changed("ops-listen"))
 }

@@ -8,13 +8,16 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -29,20 +32,61 @@ type address struct {
 	caBundle           []byte
 }
 
-// printWebhooks prints the configurations that make an API server call usher.
+// printWebhooks prints the configurations that make an API server call usher, or the rights that usher needs there.
 func printWebhooks(_ context.Context, args []string, io stdio) error {
 	set := flags("webhooks", io)
 	service := set.String("service", "usher/usher", "the Service, as namespace/name")
 	base := set.String("url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
 	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
+	suites := set.StringSlice("suite", []string{string(handlers.Tutorial)}, "which routes: tutorial (what is labelled admission-webhook: enabled), "+
+		"colocation (all namespaces but kube-system and usher's own), or both with a comma")
+	rbac := set.Bool("rbac", false, "print the ClusterRole for --cluster=api instead")
+	var source clusterOptions
+	source.addRulesTo(set)
+	featureGates := gatesFlag(set)
 	if err := parseAll(set, args); err != nil {
 		return err
+	}
+	open, err := parseGates(*featureGates)
+	if err != nil {
+		return err
+	}
+	if *rbac {
+		return writeYAML(io.out, clusterRole(source.memory(open)))
 	}
 	at, err := newAddress(*service, *base, *caFile)
 	if err != nil {
 		return err
 	}
-	return writeYAML(io.out, mutatingConfiguration(routes(&config.Policy{}), at), validatingConfiguration(routes(&config.Policy{}), at))
+	served, err := ofSuites(routes(world{policy: &config.Policy{}, gates: open}), *suites)
+	if err != nil {
+		return err
+	}
+	return writeYAML(io.out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
+}
+
+// ofSuites are the routes of the named suites.
+func ofSuites(all []handlers.Route, names []string) (chosen []handlers.Route, err error) {
+	for _, name := range names {
+		if suite := handlers.Suite(name); suite != handlers.Tutorial && suite != handlers.Colocation {
+			return nil, fmt.Errorf("--suite %q: must be %s or %s", name, handlers.Tutorial, handlers.Colocation)
+		}
+	}
+	for _, r := range all {
+		if slices.Contains(names, string(r.Suite)) {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen, nil
+}
+
+// clusterRole is what usher may do with --cluster=api: watch what its steps ask for, and look whether Koordinator's webhooks stand there.
+func clusterRole(memory cluster.Options) rbacv1.ClusterRole {
+	return rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: configurationMeta(),
+		Rules:      append(memory.Rules(), cluster.RivalRule()),
+	}
 }
 
 func newAddress(service, base, caFile string) (a address, err error) {

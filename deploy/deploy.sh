@@ -6,6 +6,14 @@ cd "$(dirname "$0")/.."
 usher=${USHER:-bin/usher}
 image=${IMAGE:-usher:dev}
 
+# What to install: tutorial, colocation or colocation-demo. The webhooks are told the same gates as the service.
+case ${SUITE:-tutorial} in
+tutorial) overlay=deploy/base webhooks="" ;;
+colocation) overlay=deploy/colocation webhooks="--suite=tutorial,colocation" ;;
+colocation-demo) overlay=deploy/colocation-demo webhooks="--suite=tutorial,colocation --feature-gates=$(cat samples/feature-gates)" ;;
+*) echo "SUITE is $SUITE: must be tutorial, colocation or colocation-demo" >&2; exit 2 ;;
+esac
+
 echo "installing $image into $(kubectl config current-context)"
 kubectl apply -f deploy/base/namespace.yaml
 
@@ -16,10 +24,11 @@ if [ -z "$secret" ]; then
 	"$usher" certs init --service usher/usher -o secret | kubectl create -f -
 fi
 
-kubectl kustomize deploy/base | sed "s|image: usher:dev$|image: $image|" | kubectl apply -f -
+kubectl kustomize "$overlay" | sed "s|image: usher:dev$|image: $image|" | kubectl apply -f -
 kubectl -n usher rollout status deployment/usher --timeout=3m
 
 # The CA comes from the Secret, so that it is the one of the certificate that is served.
 mkdir -p bin
 kubectl -n usher get secret usher-tls -o go-template='{{index .data "ca.crt" | base64decode}}' >bin/ca.crt
-"$usher" webhooks --service usher/usher --ca-file bin/ca.crt | kubectl apply -f -
+# shellcheck disable=SC2086 # several words
+"$usher" webhooks --service usher/usher --ca-file bin/ca.crt $webhooks | kubectl apply -f -

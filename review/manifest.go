@@ -202,7 +202,7 @@ func uid(raw []byte, o Options) types.UID {
 // namespaced tells whether objects of a kind live in namespaces, for the kinds that usher knows of.
 func namespaced(object *unstructured.Unstructured) bool {
 	switch object.GetKind() {
-	case "Node", "Namespace":
+	case "Node", "Namespace", "Reservation", "ClusterColocationProfile":
 		return false
 	}
 	return true

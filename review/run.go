@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/profile"
 )
 
 // Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
@@ -32,6 +33,8 @@ type Report struct {
 	// Before is the object as it came, After as it would be stored.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
+	// Profiles say why each colocation profile matched or not, if that was asked.
+	Profiles []profile.Explanation `json:"profiles,omitempty"`
 	// Hint says what to try when no route was called.
 	Hint string `json:"hint,omitempty"`
 }

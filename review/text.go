@@ -39,6 +39,12 @@ func Text(to io.Writer, r Report, style Style) {
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
+	for i, p := range r.Profiles {
+		if i == 0 {
+			b.WriteString("  profiles\n")
+		}
+		fmt.Fprintf(&b, "    %-20s %s: %s\n", harmless(p.Profile), p.Outcome, harmless(p.Detail))
+	}
 	if r.Hint != "" {
 		fmt.Fprintf(&b, "  %s\n", r.Hint)
 	}
@@ -53,7 +59,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 	}
 	fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
 	for _, s := range c.Steps {
-		fmt.Fprintf(b, "    %-14s %s\n", s.Name, stepText(s, strings.HasPrefix(c.Path, "/validate-")))
+		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, strings.HasPrefix(c.Path, "/validate-")))
 		for _, o := range s.Patch {
 			fmt.Fprintf(b, "      %.100s\n", o) // whole in the patch below
 		}
