@@ -294,6 +294,7 @@ func TestHazards(t *testing.T) {
 		"{annotationKeysMapping: {a: b}, patch: {metadata: {annotations: {a: x}}}}":          "profile p copies annotation a, and then writes it",
 		"{labelKeysMapping: {a: c, b: c}}":                                                   "profile p copies two keys to label c: the last by name wins",
 		"{labelKeysMapping: {a: a}}":                                                         "",
+		"{labelKeysMapping: {a: a}, labelSuffixes: {a: -x}}":                                 "",
 		"{selector: {matchLabels: {o: x}}}":                                                  "profile p selects on label o, which profile o writes: a second run matches others",
 		"{labels: {s: x}}":                                                                   "profile o selects on label s, which profile p writes: a second run matches others",
 		"{labelKeysMapping: {o: x}}":                                                         "", // o is applied before
