@@ -62,6 +62,7 @@ deploy: build ## install into the cluster of the current kubectl context, SUITE=
 undeploy: ## remove usher from that cluster, webhook configurations first
 	kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=usher --ignore-not-found
 	kubectl delete -k deploy/base --ignore-not-found
+	kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=usher --ignore-not-found
 
 clean: ## remove what was built, and the laptop's CA
 	rm -rf bin $(STATE)
