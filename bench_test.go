@@ -2,29 +2,48 @@ package main
 
 import (
 	"bytes"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"usher.dev/usher/load/reviews"
 )
 
-// BenchmarkRoutes measures every route on reviews of real size, changed and unchanged: bytes in, bytes out, without the
+// BenchmarkRoutes measures the tutorial's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the
 // network and without the log. `make load` measures the service as a whole.
 func BenchmarkRoutes(b *testing.B) {
 	mux := defaultMux(b)
 	for _, review := range reviews.All() {
-		b.Run(review.Name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(review.Body)))
-			for b.Loop() {
-				r := httptest.NewRequest("POST", review.Path+"?timeout=5s", bytes.NewReader(review.Body))
-				r.Header.Set("Content-Type", "application/json")
-				w := httptest.NewRecorder()
-				mux.ServeHTTP(w, r)
-				if w.Code != 200 {
-					b.Fatalf("%d %s", w.Code, w.Body)
-				}
-			}
-		})
+		b.Run(review.Name, func(b *testing.B) { benchmark(b, mux, review.Path, review.Body) })
+	}
+}
+
+// BenchmarkColocation does the same for the colocation suite, on its samples and on the production pod of 20 KB.
+func BenchmarkColocation(b *testing.B) {
+	mux := defaultMux(b)
+	for _, sample := range []string{
+		"mutate-pod/colocation-profile", "mutate-pod/colocation-profile-unmatched", "validate-pod/qos-priority",
+		"validate-pod-binding/binding-denied", "mutate-reservation/reservation-profile", "validate-reservation/reservation",
+		"validate-clustercolocationprofile/profile-good",
+	} {
+		b.Run(sample, func(b *testing.B) { benchmark(b, mux, "/"+route(sample), readSample(b, sample)) })
+	}
+	pod := readSample(b, "mutate-pods/production-pod")
+	for _, path := range []string{"/mutate-pod", "/validate-pod"} {
+		b.Run(path[1:]+"/20KB-pod", func(b *testing.B) { benchmark(b, mux, path, pod) })
+	}
+}
+
+func benchmark(b *testing.B, mux http.Handler, path string, body []byte) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, path+"?timeout=5s", bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			b.Fatalf("%d %s", w.Code, w.Body)
+		}
 	}
 }

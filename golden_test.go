@@ -92,12 +92,17 @@ func readSample(t testing.TB, name string) []byte {
 
 // post sends a review to the route that the sample's folder names.
 func post(mux http.Handler, name string, body []byte) *httptest.ResponseRecorder {
-	route, _, _ := strings.Cut(name, "/")
-	r := httptest.NewRequest(http.MethodPost, "/"+route+"?timeout=5s", bytes.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, "/"+route(name)+"?timeout=5s", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, r)
 	return w
+}
+
+// route is the route that a sample's folder names.
+func route(sample string) string {
+	folder, _, _ := strings.Cut(sample, "/")
+	return folder
 }
 
 // TestGoldens replays every sample through the real mux and compares the outcome, word for word, with the golden beside it.
