@@ -36,7 +36,9 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 	for _, p := range problems {
 		texts = append(texts, Shorten(fmt.Sprintf("%s: %s", p.Step, p.Error), maxProblem))
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
-			Type: metav1.CauseType(p.Type), Message: Shorten(p.ErrorBody(), maxProblem), Field: Shorten(p.Field, maxProblem),
+			Type: metav1.CauseType(p.Type), Field: Shorten(p.Field, maxProblem),
+			// kubectl shows the causes of an Invalid instead of the message, so each says who says so.
+			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ")",
 		})
 	}
 	status.Message = strings.Join(texts, "; ")
