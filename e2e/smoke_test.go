@@ -29,7 +29,7 @@ func TestLifespanTolerationsAreStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "/api/v1/namespaces/apps/pods/lifespan-pod"
-	t.Cleanup(func() { _, _ = cluster.Admin().Delete(within(t, time.Minute), path) })
+	discard(t, path)
 	pod, err := cluster.Admin().Get(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestHeartbeatIsAmplified(t *testing.T) {
 		"metadata": {"name": "n1", "labels": {"admission-webhook": "enabled"}}}`); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = cluster.Admin().Delete(within(t, time.Minute), path) })
+	discard(t, path)
 	const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
 		"allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
 	for range 2 { // the kubelet says the same again: usher must not amplify what it amplified

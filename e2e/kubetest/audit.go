@@ -38,7 +38,7 @@ type AuditEvent struct {
 		Reason  string
 		Message string
 	}
-	RequestObject Object
+	RequestObject json.RawMessage   // an object, or a patch, which may be a list
 	Annotations   map[string]string // also those of webhooks, as WEBHOOK/KEY
 }
 

@@ -62,6 +62,9 @@ func (b *Balancer) Ready() int {
 	return n
 }
 
+// IsReady tells if the replica of that number gets connections now.
+func (b *Balancer) IsReady(i int) bool { return b.ready[i].Load() }
+
 // Wait waits until n replicas get connections.
 func (b *Balancer) Wait(ctx context.Context, n int) error { return b.wait(ctx, n) }
 

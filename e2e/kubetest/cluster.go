@@ -55,6 +55,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// WithoutControlPlane is a cluster that is only the directory: for StartUsher, and what talks to usher without an API server.
+func WithoutControlPlane() (*Cluster, error) {
+	box, err := newSandbox()
+	return &Cluster{sandbox: box, clients: map[string]*http.Transport{}}, err
+}
+
 func (c *Cluster) start(ctx context.Context) (err error) {
 	if err := freePorts(&c.ports.api, &c.ports.etcd, &c.ports.etcdPeer); err != nil {
 		return err
@@ -100,6 +106,19 @@ func (c *Cluster) LogsOf(lines int, prefixes ...string) string {
 		}
 	}
 	return text.String()
+}
+
+// AdminKubeconfig is the path of a kubeconfig that may do everything.
+func (c *Cluster) AdminKubeconfig() string { return c.adminCfg }
+
+// Ended names the processes that have ended. One that was started again is another.
+func (c *Cluster) Ended() (names []string) {
+	for _, p := range c.all() {
+		if !p.Running() {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 func (c *Cluster) file(name string) string { return filepath.Join(c.dir, name) }

@@ -30,7 +30,7 @@ func (c *Cluster) KubectlInput(ctx context.Context, input string, args ...string
 
 // run runs a program that ends by itself, in the root of the repository.
 func (c *Cluster) run(ctx context.Context, input, program string, args ...string) (string, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return "", err
 	}

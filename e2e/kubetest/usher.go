@@ -26,6 +26,8 @@ type UsherOptions struct {
 	Replicas int
 	Policy   string   // the policy file's text
 	Flags    []string // after our own, so that they win
+
+	PolicyFile string // in place of Policy: a file of the caller's, with an absolute path
 }
 
 // Usher is the service: replicas that share one certificate and one policy file, behind a balancer.
@@ -57,6 +59,9 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 	}
 	u := &Usher{cluster: c, options: o, dir: c.file(o.Name)}
 	u.policyFile, u.CAFile = filepath.Join(u.dir, "policy.yaml"), filepath.Join(u.dir, "certs", "ca.crt")
+	if o.PolicyFile != "" {
+		u.policyFile = o.PolicyFile
+	}
 	if err := u.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -85,8 +90,10 @@ func (u *Usher) prepare(ctx context.Context) (err error) {
 	if err := os.Mkdir(u.dir, 0o700); err != nil {
 		return err
 	}
-	if err := u.SetPolicy(u.options.Policy); err != nil {
-		return err
+	if u.options.PolicyFile == "" {
+		if err := u.SetPolicy(u.options.Policy); err != nil {
+			return err
+		}
 	}
 	_, err = u.Run(ctx, "certs", "init", "--service", "usher/usher", "--out", filepath.Dir(u.CAFile))
 	return err
@@ -107,6 +114,10 @@ func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 func (u *Usher) Run(ctx context.Context, args ...string) (string, error) {
 	return u.cluster.run(ctx, "", u.binary, args...)
 }
+
+// Binary is the usher that runs, PolicyFile the policy that it reads again when it changes.
+func (u *Usher) Binary() string     { return u.binary }
+func (u *Usher) PolicyFile() string { return u.policyFile }
 
 // SetPolicy replaces the policy file. The replicas see it within two seconds.
 func (u *Usher) SetPolicy(text string) error {
@@ -231,14 +242,14 @@ func (r *Replica) Ready(ctx context.Context) error {
 	return err
 }
 
-// repository is the root of usher's tree.
-func repository() (string, error) {
+// Repository is the root of usher's tree.
+func Repository() (string, error) {
 	module, err := binaries.Module()
 	return filepath.Dir(module), err
 }
 
 func fromRepository(name string) (string, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return "", err
 	}

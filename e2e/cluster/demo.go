@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"usher.dev/usher/e2e/binaries"
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// demo is the cluster and what goes with it.
+type demo struct {
+	options options
+	out     io.Writer
+	bold    bool
+
+	root    string // of the repository, from where the walk-through is run
+	cluster *kubetest.Cluster
+	usher   *kubetest.Usher
+}
+
+// start starts everything, and tells each step when it begins and how long it took.
+func (d *demo) start(ctx context.Context) error {
+	module, err := binaries.Module()
+	if err != nil {
+		return err
+	}
+	d.root = filepath.Dir(module)
+	if err := built(); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.out, "Starting a Kubernetes cluster on this machine, all of it on 127.0.0.1.")
+	for _, step := range []struct {
+		does string
+		run  func(context.Context) error
+	}{
+		{"etcd, API server, scheduler and controller manager", d.startControlPlane},
+		{fmt.Sprintf("%d nodes: real kubelets, of 16 cores and 64Gi, with nothing below them", d.options.nodes), d.startNodes},
+		{"usher, built from this tree", d.startUsher},
+		{"deploy/base and the namespace apps", d.applyManifests},
+		{"the webhook configurations", d.register},
+		{"a folder for your PATH", d.linkPrograms},
+	} {
+		fmt.Fprintf(d.out, "  %s…", step.does)
+		began := time.Now()
+		stepCtx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		err := step.run(stepCtx)
+		cancel()
+		if err != nil {
+			fmt.Fprintln(d.out)
+			return err
+		}
+		fmt.Fprintf(d.out, " %.1fs\n", time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// built looks for all programs first, so that one that is missing is told before anything runs.
+func built() error {
+	for _, name := range binaries.ForDemo {
+		if _, err := binaries.Find(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) startControlPlane(ctx context.Context) (err error) {
+	d.cluster, err = kubetest.Start(ctx, kubetest.Options{Scheduler: true, ControllerManager: true})
+	return err
+}
+
+// startNodes leaves the label away by which a node opts in: that is a step of the walk-through.
+func (d *demo) startNodes(ctx context.Context) error {
+	for i := range d.options.nodes {
+		if _, err := d.cluster.StartHollow(ctx, fmt.Sprintf("node-%d", i+1), kubetest.HollowOptions{}); err != nil {
+			return err
+		}
+	}
+	_, err := d.cluster.Kubectl(ctx, "wait", "node", "--all", "--for=condition=Ready", "--timeout=1m")
+	return err
+}
+
+func (d *demo) startUsher(ctx context.Context) (err error) {
+	d.usher, err = d.cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy})
+	return err
+}
+
+// applyManifests applies what a real cluster gets. Only the Deployment is told to make no pods: nothing would run in them,
+// and usher runs beside the cluster.
+func (d *demo) applyManifests(ctx context.Context) error {
+	base, err := d.cluster.RenderDeploy(ctx, "deploy/base")
+	if err != nil {
+		return err
+	}
+	none := strings.Replace(base, "\n  replicas: 2\n", "\n  replicas: 0\n", 1)
+	if none == base {
+		return errors.New("deploy/base has no Deployment with 2 replicas any more: mend e2e/cluster/demo.go")
+	}
+	if err := d.cluster.Apply(ctx, none); err != nil {
+		return err
+	}
+	_, err = d.cluster.Kubectl(ctx, "apply", "-f", "deploy/demo/namespace.yaml")
+	return err
+}
+
+// register keeps the configurations in a file too, for the walk-through to bring them back.
+func (d *demo) register(ctx context.Context) error {
+	configurations, err := d.usher.Webhooks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.webhooksFile(), []byte(configurations), 0o600); err != nil {
+		return err
+	}
+	if err := d.usher.RegisterThese(ctx, configurations); err != nil {
+		return err
+	}
+	_, err = d.cluster.Kubectl(ctx, "delete", "namespace", "usher-e2e-probe", "--wait=false") // where it was tried out
+	return err
+}
+
+func (d *demo) webhooksFile() string { return filepath.Join(d.cluster.Dir(), "webhooks.yaml") }
+func (d *demo) binFolder() string    { return filepath.Join(d.cluster.Dir(), "bin") }
+
+func (d *demo) linkPrograms(context.Context) error {
+	kubectl, err := binaries.Find(binaries.Kubectl)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(d.binFolder(), 0o700); err != nil {
+		return err
+	}
+	if err := os.Symlink(kubectl, filepath.Join(d.binFolder(), "kubectl")); err != nil {
+		return err
+	}
+	return os.Symlink(d.usher.Binary(), filepath.Join(d.binFolder(), "usher"))
+}
+
+// stay waits until it is told to stop, or until a process ends that should not.
+func (d *demo) stay(ctx context.Context) error {
+	for {
+		if ended := d.cluster.Ended(); len(ended) > 0 {
+			return fmt.Errorf("%s ended unasked\n%s", strings.Join(ended, ", "), d.cluster.LogsOf(15, ended...))
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (d *demo) close() {
+	if d.cluster == nil {
+		return
+	}
+	fmt.Fprintln(d.out, "\nstopping, and removing", d.cluster.Dir())
+	if d.usher != nil {
+		d.usher.Stop()
+	}
+	if err := d.cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+	}
+}

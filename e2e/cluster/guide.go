@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// step is a part of the walk-through. Commands are printed with four spaces before them; what they must answer follows
+// with "-> ", where … stands for any text. The soak test runs what is printed, and holds it to that.
+type step struct {
+	title string
+	says  string
+	tries []try
+}
+
+type try struct {
+	command string
+	answers []string
+}
+
+// guide is all that is printed once the cluster is up.
+func (d *demo) guide() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n\nIn a second terminal:\n\n", d.heading("The cluster is up, until Ctrl-C here."))
+	for _, command := range []string{"cd " + quoted(d.root), "export KUBECONFIG=" + quoted(d.cluster.AdminKubeconfig()),
+		"export PATH=" + quoted(d.binFolder()) + ":$PATH"} {
+		fmt.Fprintf(&b, "    %s\n", command)
+	}
+	b.WriteString("\nThen, one line after the other:\n")
+	if d.options.policy != "" {
+		b.WriteString("(What follows was written for deploy/base/policy.yaml; with your policy, other answers may come.)\n")
+	}
+	for i, step := range d.walkThrough() {
+		fmt.Fprintf(&b, "\n%s\n", d.heading(fmt.Sprintf("%d. %s", i+1, step.title)))
+		if step.says != "" {
+			fmt.Fprintf(&b, "%s\n", step.says)
+		}
+		b.WriteString("\n")
+		for _, try := range step.tries {
+			fmt.Fprintf(&b, "    %s\n", try.command)
+			for _, answer := range try.answers {
+				fmt.Fprintf(&b, "  -> %s\n", answer)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", d.heading("Where things are"))
+	for _, line := range d.places() {
+		fmt.Fprintf(&b, "  %-18s %s\n", line[0], line[1])
+	}
+	b.WriteString("\nNothing runs in the pods: `kubectl logs` and `exec` have nobody to talk to.\n")
+	return b.String()
+}
+
+// walkThrough is that of deploy/README.md, with the numbers of these nodes.
+func (d *demo) walkThrough() []step {
+	const met = "node/node-1 condition met"
+	steps := []step{
+		{"A pod is refused", "usher is asked about pods in namespaces with the label admission-webhook: enabled, such as apps.", []try{
+			{"kubectl apply -f deploy/demo/offensive-pod.yaml", []string{
+				`Error from server (Forbidden): …admission webhook "validate-pods.usher.dev" denied the request: denied-names: ` +
+					`metadata.name: Forbidden: "offensive-pod" contains "offensive", which the policy does not allow…`}},
+		}},
+		{"A pod is changed", "Its label asks for 7 more days: it gets a toleration for each value from 14 down to 7.", []try{
+			{"kubectl apply -f deploy/demo/lifespan-pod.yaml", []string{"pod/lifespan-pod created"}},
+			{`kubectl -n apps get pod lifespan-pod -o jsonpath='{.spec.tolerations[*].value} {.spec.containers[0].env}{"\n"}'`,
+				[]string{`14 13 12 11 10 9 8 7 [{"name":"KUBE","value":"true"}]`}},
+		}},
+		{"Nodes are amplified", "With the kubelet's next status, every 3 s here, 16 cores are 32. The real number stays in capacity.", []try{
+			{"kubectl label node --all admission-webhook=enabled", []string{"node/node-1 labeled"}},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=32 --timeout=1m", []string{met}},
+			{nodesCommand, []string{"node-1 16 32"}},
+		}},
+		{"A pod that is too large fits", "This Deployment's one pod asks for 24 cores, and no node has more than 16.", []try{
+			{"kubectl apply -f deploy/demo/wide-deployment.yaml", []string{"deployment.apps/wide created"}},
+			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{`deployment "wide" successfully rolled out`}},
+			{"kubectl -n apps get pods -l app=wide -o wide", []string{"wide-… 1/1 Running…node-…"}},
+		}},
+		{"Without usher the nodes shrink back", "What runs goes on running. What comes next finds no room.", []try{
+			{"kubectl delete mutatingwebhookconfiguration usher", []string{`mutatingwebhookconfiguration.admissionregistration.k8s.io "usher" deleted`}},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=16 --timeout=1m", []string{met}},
+			{"kubectl -n apps get pods -l app=wide", []string{"wide-… 1/1 Running"}},
+			{"kubectl -n apps rollout restart deployment/wide", []string{"deployment.apps/wide restarted"}},
+			{"kubectl -n apps get pods -l app=wide", []string{"wide-… 0/1 Pending"}},
+			{"kubectl -n apps get events --field-selector reason=FailedScheduling",
+				[]string{fmt.Sprintf("0/%d nodes are available: %[1]d Insufficient cpu…", d.options.nodes)}},
+		}},
+		{"With usher the pod is scheduled", "", []try{
+			{"kubectl apply -f " + quoted(d.webhooksFile()), []string{"mutatingwebhookconfiguration.admissionregistration.k8s.io/usher created"}},
+			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{`deployment "wide" successfully rolled out`}},
+		}},
+	}
+	if d.options.policy != "" {
+		return steps // the file is somebody's own, and nobody knows what it says
+	}
+	return append(steps,
+		step{"The policy is changed", "usher reads the file again, and the nodes follow. Edit it as you like; a mistake leaves the old policy in force.", []try{
+			{`sed -i.bak 's/cpu: "2"/cpu: "3"/' ` + quoted(d.usher.PolicyFile()), nil},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=48 --timeout=1m", []string{met}},
+			{nodesCommand, []string{"node-1 16 48"}},
+		}})
+}
+
+const nodesCommand = "kubectl get node -o custom-columns=NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
+
+// places are for those who want to look further.
+func (d *demo) places() [][2]string {
+	lines := [][2]string{
+		{"policy", d.usher.PolicyFile()},
+		{"webhooks", d.webhooksFile()},
+		{"logs", filepath.Join(d.cluster.Dir(), "*.log")},
+		{"requests", filepath.Join(d.cluster.Dir(), "audit.log") + ", with what webhooks patched"},
+	}
+	for _, r := range d.usher.Replicas {
+		lines = append(lines, [2]string{r.Name, "curl http://" + r.Operations() + "/metrics"})
+	}
+	return lines
+}
+
+func (d *demo) heading(text string) string {
+	if d.bold {
+		return "\x1b[1m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+// quoted makes one word of a path for a shell, and leaves alone what is one.
+func quoted(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
+		return path
+	}
+	return strconv.Quote(path)
+}

@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// What several topics need.
+
+// optIn is the label by which namespaces and nodes ask for the tutorial's routes.
+const optIn = "admission-webhook"
+
+// namespace makes a namespace. It stays: without the controller manager nobody would end it.
+func namespace(ctx context.Context, t *testing.T, name string, labels kubetest.Object) string {
+	t.Helper()
+	object := kubetest.Object{"metadata": kubetest.Object{"name": name, "labels": labels}}
+	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces", object)
+	if err != nil && code(err) != 409 { // with -count it is there already
+		t.Fatal(err)
+	}
+	return name
+}
+
+func podPath(namespace, name string) string {
+	return "/api/v1/namespaces/" + namespace + "/pods/" + name
+}
+
+// discard deletes an object when the test has ended. By then the test's own context is over.
+func discard(t *testing.T, path string) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_, _ = cluster.Admin().Delete(ctx, path)
+	})
+}
+
+// stored reads an object as it lies in etcd.
+func stored(ctx context.Context, t *testing.T, path string) kubetest.Object {
+	t.Helper()
+	object, err := cluster.Admin().Get(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func checkNotStored(ctx context.Context, t *testing.T, path string) {
+	t.Helper()
+	if _, err := cluster.Admin().Get(ctx, path); code(err) != 404 {
+		t.Errorf("%s should not be there: %v", path, err)
+	}
+}
+
+// code is the HTTP status of a refusal by the API server, or 0.
+func code(err error) int {
+	var refused *kubetest.StatusError
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return 0
+}
+
+// checkSays looks for texts in an error.
+func checkSays(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("it succeeded; it should fail with %q", texts)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("it does not say %q:\n%v", text, err)
+		}
+	}
+}
+
+// pod has an init container, one without an environment and one that sets KUBE itself.
+func pod(namespace, name, lifespan string) kubetest.Object {
+	return decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
+		"metadata": {"name": %q, "namespace": %q, "labels": {"acme.com/lifespan-requested": %q}},
+		"spec": {"initContainers": [{"name": "init", "image": "example.com/a:1"}],
+			"containers": [{"name": "a", "image": "example.com/a:1"},
+				{"name": "own", "image": "example.com/a:1", "env": [{"name": "KUBE", "value": "mine"}]}]}}`, name, namespace, lifespan))
+}
+
+// checkSeated checks what the mutating route for pods is there for: the days, and KUBE in every container.
+func checkSeated(t *testing.T, pod kubetest.Object, wantDays string) {
+	t.Helper()
+	if got := days(pod); got != wantDays {
+		t.Errorf("tolerated days %q, want %q", got, wantDays)
+	}
+	for _, container := range append(pod.List("spec", "initContainers"), pod.List("spec", "containers")...) {
+		want := "KUBE=true"
+		if container.String("name") == "own" {
+			want = "KUBE=mine"
+		}
+		if got := environment(container); got != want {
+			t.Errorf("container %s has the environment %q, want %q", container.String("name"), got, want)
+		}
+	}
+}
+
+// checkUntouched is for a pod that usher was not asked about.
+func checkUntouched(t *testing.T, pod kubetest.Object) {
+	t.Helper()
+	if got := days(pod); got != "" {
+		t.Errorf("usher gave it days: %q", got)
+	}
+	if got := environment(pod.List("spec", "containers")[0]); got != "" {
+		t.Errorf("usher gave it an environment: %q", got)
+	}
+}
+
+// days are the tolerated days in their order; "any" tolerates all.
+func days(pod kubetest.Object) string {
+	var days []string
+	for _, toleration := range pod.List("spec", "tolerations") {
+		switch {
+		case toleration.String("key") != "acme.com/lifespan-remaining":
+		case toleration.String("operator") == "Exists":
+			days = append(days, "any")
+		default:
+			days = append(days, toleration.String("value"))
+		}
+	}
+	return strings.Join(days, " ")
+}
+
+func environment(container kubetest.Object) string {
+	var variables []string
+	for _, variable := range container.List("env") {
+		variables = append(variables, variable.String("name")+"="+variable.String("value"))
+	}
+	return strings.Join(variables, " ")
+}
+
+// decode is for JSON that a test has written itself.
+func decode(text string) kubetest.Object {
+	var o kubetest.Object
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func encode(object any) string {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// shipped is the policy of deploy/base. The cluster starts with it, and every test leaves it in force.
+func shipped(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/base/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(text))
+}
+
+// edited is the shipped policy with a change. A change that changes nothing would make the test prove nothing.
+func edited(t *testing.T, old, new string) string {
+	t.Helper()
+	text := shipped(t)
+	if !strings.Contains(text, old) {
+		t.Fatalf("deploy/base/policy.yaml has no %q any more", old)
+	}
+	return strings.Replace(text, old, new, 1)
+}
+
+// policyInForce is the last policy of setPolicy, or "" for the one that the cluster was started with.
+var policyInForce string
+
+// setPolicy replaces the policy file, waits until both replicas go by it, and takes the shipped one back after the test.
+func setPolicy(ctx context.Context, t *testing.T, policy string) {
+	t.Helper()
+	if err := usePolicy(ctx, policy); err != nil {
+		t.Fatal(err)
+	}
+	was := shipped(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := usePolicy(ctx, was); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func usePolicy(ctx context.Context, policy string) error {
+	if policy == policyInForce {
+		return nil // nobody would log anything
+	}
+	var before []int
+	for _, replica := range usher.Replicas {
+		before = append(before, loads(replica))
+	}
+	if err := usher.SetPolicy(policy); err != nil {
+		return err
+	}
+	err := kubetest.Eventually(ctx, func(context.Context) error {
+		for i, replica := range usher.Replicas {
+			if loads(replica) == before[i] {
+				return fmt.Errorf("%s does not take up the policy", replica.Name)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		policyInForce = policy
+	}
+	return err
+}
+
+// loads counts how often a replica took up a policy.
+func loads(replica *kubetest.Replica) int {
+	return strings.Count(replica.Process().Log(), `"msg":"policy in force"`)
+}

@@ -1,0 +1,274 @@
+// Package oracle asks the API server's own code what it makes of usher's answers: its webhook plugins run in this process,
+// with the configurations that `usher webhooks` prints, against an usher that runs as it is shipped. No control plane: a
+// sample takes a millisecond or two.
+//
+//	oracle_test.go  every sample review: same object, refusal, warnings and audit annotations as its golden
+//	edits_test.go   edited at random: never an answer that the API server cannot use
+//	plugin_test.go  the API server's side
+//	sample_test.go  the samples, their goldens, and the requests that they came from
+package oracle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// What all tests use.
+var (
+	all     configurations
+	samples []*sample
+	served  map[string]bool // the paths that this usher binary has
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	box, err := kubetest.WithoutControlPlane()
+	if err == nil {
+		defer box.Stop()
+		err = start(ctx, box)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the oracle cannot start:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// start runs usher as `make run` does, which the goldens were made with.
+func start(ctx context.Context, box *kubetest.Cluster) error {
+	root, err := kubetest.Repository()
+	if err != nil {
+		return err
+	}
+	policy, err := os.ReadFile(filepath.Join(root, "config", "default.yaml"))
+	if err != nil {
+		return err
+	}
+	gates, err := os.ReadFile(filepath.Join(root, "samples", "feature-gates"))
+	if err != nil {
+		return err
+	}
+	open := "--feature-gates=" + strings.TrimSpace(string(gates))
+	usher, err := box.StartUsher(ctx, kubetest.UsherOptions{Policy: string(policy),
+		Flags: []string{"--cluster-dir=" + filepath.Join(root, "samples", "cluster"), open}})
+	if err != nil {
+		return err
+	}
+	printed, err := usher.Run(ctx, "webhooks", "--url", usher.URL, "--ca-file", usher.CAFile, "--suite=tutorial,colocation", open)
+	if err != nil {
+		return err
+	}
+	if all, err = parseConfigurations(printed); err != nil {
+		return err
+	}
+	if served, err = routes(ctx, usher, open); err != nil {
+		return err
+	}
+	samples, err = readSamples(filepath.Join(root, "samples", "reviews"))
+	return err
+}
+
+// routes asks the binary for its paths.
+func routes(ctx context.Context, usher *kubetest.Usher, open string) (map[string]bool, error) {
+	text, err := usher.Run(ctx, "steps", "-o", "json", open)
+	if err != nil {
+		return nil, err
+	}
+	var steps []struct {
+		Path string
+		On   bool
+	}
+	if err := json.Unmarshal([]byte(text), &steps); err != nil {
+		return nil, err
+	}
+	paths := map[string]bool{}
+	for _, step := range steps {
+		paths[step.Path] = paths[step.Path] || step.On
+	}
+	return paths, nil
+}
+
+// namespaces are those of all samples.
+func namespaces() []string {
+	names := map[string]bool{}
+	for _, s := range samples {
+		names[s.request.Namespace] = true
+	}
+	delete(names, "")
+	return slices.Collect(maps.Keys(names))
+}
+
+// servers has an API server for each path and version of the review, and makes it once.
+type servers map[string]*apiServer
+
+func (all servers) of(t *testing.T, s *sample, c configurations) *apiServer {
+	t.Helper()
+	key := s.path + s.version
+	if all[key] == nil {
+		server, err := newAPIServer(c.only(s.path, s.version), namespaces(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[key] = server
+	}
+	return all[key]
+}
+
+// TestSamplesAsStored sends each sample with all its fields, and compares everything with the golden.
+func TestSamplesAsStored(t *testing.T) {
+	everySample(t, asStored, func(t *testing.T, s *sample, got outcome) {
+		compare(t, s, got)
+		compareObject(t, s, got, asStored)
+	})
+}
+
+// TestSamplesAsTyped sends each sample through the Go types, which is how pods and nodes reach a webhook. Quantities are
+// then written in their own way, and so may be in texts that tell of them: only the object and the verdict are compared.
+func TestSamplesAsTyped(t *testing.T) {
+	everySample(t, asTyped, func(t *testing.T, s *sample, got outcome) { compareObject(t, s, got, asTyped) })
+}
+
+// everySample admits every sample that can be rebuilt, and says of the others why not.
+func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, outcome)) {
+	made, asked, able := servers{}, 0, 0
+	for _, s := range samples {
+		t.Run(s.name, func(t *testing.T) {
+			if !served[s.path] {
+				t.Skip("this usher has no route " + s.path)
+			}
+			attributes, err := s.attributes(decode, s.request.Object.Raw)
+			if err != nil {
+				t.Skip("no API server sends this: ", err)
+			}
+			able++
+			got := made.of(t, s, all).admit(attributes)
+			if len(got.calls.sent) == 0 {
+				keptAway(t, s, got)
+				return
+			}
+			asked++
+			check(t, s, got)
+			if t.Failed() {
+				t.Logf("sent:\n%s\nanswered:\n%s", got.calls.sent[0], got.calls.answered[0])
+			}
+		})
+	}
+	t.Logf("%d samples; %d could be rebuilt; usher was asked about %d, the rules keep the others away", len(samples), able, asked)
+	if asked < len(samples)/2 {
+		t.Errorf("usher was asked about %d of %d samples: fewer than half", asked, len(samples))
+	}
+}
+
+// keptAway: the rules of the configuration do not let this request reach usher. That must not be one that usher would change or refuse.
+func keptAway(t *testing.T, s *sample, got outcome) {
+	t.Helper()
+	t.Logf("the configuration keeps %s %s/%s away", s.request.Operation, s.request.Resource.Resource, s.request.SubResource)
+	if got.err != nil {
+		t.Errorf("refused all the same: %v", got.err)
+	}
+	if s.golden.code == 200 && (s.golden.patched || !s.golden.allowed) {
+		t.Errorf("usher would have had something to say: allowed %v, patched %v", s.golden.allowed, s.golden.patched)
+	}
+}
+
+// compare holds the verdict, the warnings and the audit annotations to the golden.
+func compare(t *testing.T, s *sample, got outcome) {
+	t.Helper()
+	if !slices.Equal(got.warnings, s.golden.warnings) {
+		t.Errorf("warnings: %s", cmp.Diff(s.golden.warnings, got.warnings))
+	}
+	audit := map[string]string{}
+	for key, value := range got.audit {
+		if own, ok := strings.CutPrefix(key, strings.TrimPrefix(s.path, "/")+".usher.dev/"); ok {
+			audit[own] = value
+		}
+	}
+	if diff := cmp.Diff(s.golden.audit, audit); diff != "" {
+		t.Errorf("audit annotations: %s", diff)
+	}
+	var refusal *apierrors.StatusError
+	if s.golden.allowed || !errors.As(got.err, &refusal) {
+		return // compareObject compares the verdict
+	}
+	want := s.golden.status
+	want.Message = fmt.Sprintf("admission webhook %q denied the request: %s", strings.TrimPrefix(s.path, "/")+".usher.dev", want.Message)
+	if diff := cmp.Diff(want, refusal.ErrStatus); diff != "" {
+		t.Errorf("status: %s", diff)
+	}
+}
+
+// compareObject holds the verdict and the object to the golden.
+func compareObject(t *testing.T, s *sample, got outcome, decode decoder) {
+	t.Helper()
+	if s.golden.code != 200 {
+		t.Fatalf("the golden is HTTP %d, yet the rules let this through: %v", s.golden.code, got.err)
+	}
+	if err := unusable(got.err); err != nil {
+		t.Fatal(err)
+	}
+	if (got.err == nil) != s.golden.allowed {
+		t.Fatalf("want allowed %v, got %v", s.golden.allowed, got.err)
+	}
+	if got.err != nil || got.object == nil {
+		return
+	}
+	want := s.request.Object.Raw
+	if s.golden.patched {
+		want = s.golden.object
+	}
+	object, err := decode(want, got.object.GetObjectKind().GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plain(t, object), plain(t, got.object)); diff != "" {
+		t.Errorf("the object: %s", diff)
+	}
+}
+
+// plain is an object as JSON says it, whatever the order of its keys.
+func plain(t *testing.T, o runtime.Object) (value map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(text, &value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// unusable is nil for no error and for a refusal that usher meant. Everything else is an answer that the API server could not use.
+func unusable(err error) error {
+	if err == nil {
+		return nil
+	}
+	var refusal *apierrors.StatusError
+	if errors.As(err, &refusal) && refusal.ErrStatus.Code < 500 && strings.HasPrefix(refusal.ErrStatus.Message, "admission webhook ") &&
+		strings.Contains(refusal.ErrStatus.Message, " denied the request: ") {
+		return nil
+	}
+	return fmt.Errorf("the API server cannot use the answer: %w", err)
+}

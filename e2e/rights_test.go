@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+const rulesReview = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+
+// The identity that deploy/base gives to usher may do what every service account may, and no more; that is enough, since
+// usher, in all these tests, asks the API server nothing.
+func TestShippedIdentityHasNoRights(t *testing.T) {
+	ctx := within(t, time.Minute)
+	const accounts = "/api/v1/namespaces/usher/serviceaccounts"
+	discard(t, accounts+"/nobody")
+	if _, err := cluster.Admin().Create(ctx, accounts, kubetest.Object{"metadata": kubetest.Object{"name": "nobody"}}); err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := cluster.ServiceAccount(ctx, "usher", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := cluster.ServiceAccount(ctx, "usher", "usher")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"usher", "apps", "kube-system"} {
+		var rules []string
+		for _, client := range []*kubetest.Client{nobody, identity} {
+			review, err := client.Create(ctx, rulesReview, kubetest.Object{"apiVersion": "authorization.k8s.io/v1",
+				"kind": "SelfSubjectRulesReview", "spec": kubetest.Object{"namespace": namespace}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules = append(rules, sortedRules(review))
+		}
+		if rules[0] != rules[1] {
+			t.Errorf("in namespace %s usher's account may do\n%s\nothers may do\n%s", namespace, rules[1], rules[0])
+		}
+	}
+	// And in words that a reader of the audit asks for.
+	for _, path := range []string{"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/namespaces/usher/secrets",
+		"/api/v1/namespaces/usher/configmaps/usher-policy", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"} {
+		if _, err := identity.Get(ctx, path); code(err) != 403 {
+			t.Errorf("usher's account may read %s: %v", path, err)
+		}
+	}
+	if _, err := identity.Create(ctx, podPath("apps", "")+"?dryRun=All", pod("apps", "rights", "")); code(err) != 403 {
+		t.Errorf("usher's account may create pods: %v", err)
+	}
+}
+
+// sortedRules are a line for each right. The API server lists them in no order.
+func sortedRules(review kubetest.Object) string {
+	var rules []string
+	for _, kind := range []string{"resourceRules", "nonResourceRules"} {
+		for _, rule := range review.List("status", kind) {
+			rules = append(rules, encode(rule))
+		}
+	}
+	slices.Sort(rules)
+	return strings.Join(rules, "\n")
+}
+
+// deploy/base gives the pods no token, and binds nothing to the account.
+func TestShippedPodsGetNoToken(t *testing.T) {
+	ctx := within(t, time.Minute)
+	account := stored(ctx, t, "/api/v1/namespaces/usher/serviceaccounts/usher")
+	if account["automountServiceAccountToken"] != false {
+		t.Errorf("pods of the account get a token: %s", encode(account))
+	}
+	deployment := stored(ctx, t, "/apis/apps/v1/namespaces/usher/deployments/usher")
+	spec := kubetest.Object(deployment.At("spec", "template", "spec").(map[string]any))
+	if spec.String("serviceAccountName") != "usher" {
+		t.Errorf("the Deployment runs as %q", spec.String("serviceAccountName"))
+	}
+	if spec["automountServiceAccountToken"] == true {
+		t.Error("the Deployment mounts a token all the same")
+	}
+	for _, kind := range []string{"rolebindings", "clusterrolebindings"} {
+		bindings := stored(ctx, t, "/apis/rbac.authorization.k8s.io/v1/"+kind)
+		for _, binding := range bindings.List("items") {
+			for _, subject := range binding.List("subjects") {
+				if subject.String("kind") == "ServiceAccount" && subject.String("namespace") == "usher" {
+					t.Errorf("%s %s is for usher's account", kind, binding.String("metadata", "name"))
+				}
+			}
+		}
+	}
+}
+
+// As deploy/base runs it, usher never calls the API server: neither as its account, nor as anybody else.
+func TestUsherAsksTheAPIServerNothing(t *testing.T) {
+	ctx := within(t, time.Minute)
+	if _, err := cluster.Admin().Create(ctx, podPath("apps", "")+"?dryRun=All", pod("apps", "rights", "")); err != nil {
+		t.Fatal(err) // usher has work, and does it
+	}
+	events, err := cluster.Audit(func(e kubetest.AuditEvent) bool {
+		// The account is used only by the usher of the next test.
+		return strings.HasPrefix(e.UserAgent, "usher") && e.User.Username != "system:serviceaccount:usher:usher"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events {
+		t.Errorf("usher called the API server: %s %s as %s", event.Verb, event.RequestURI, event.User.Username)
+	}
+}
+
+// With --cluster=api usher watches the cluster. With the rights of the overlay's ClusterRole, and no others, it gets ready; the
+// API server refuses it nothing, and nothing in the role is there in vain.
+func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
+	ctx := within(t, 2*time.Minute)
+	if _, err := cluster.Kubectl(ctx, "apply", "-k", "deploy/crds"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all"); err != nil {
+		t.Fatal(err)
+	}
+	for _, overlay := range []string{"colocation", "colocation-demo"} {
+		t.Run(overlay, func(t *testing.T) {
+			rendered, err := cluster.RenderDeploy(ctx, "deploy/"+overlay)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var role kubetest.Object
+			var flags []string
+			for text := range strings.SplitSeq(rendered, "\n---\n") {
+				var o kubetest.Object
+				if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+					t.Fatal(err)
+				}
+				switch kind := o.String("kind"); kind {
+				case "ClusterRole", "ClusterRoleBinding":
+					discard(t, "/apis/rbac.authorization.k8s.io/v1/"+strings.ToLower(kind)+"s/"+o.String("metadata", "name"))
+					if err := cluster.Apply(ctx, text); err != nil {
+						t.Fatal(err)
+					}
+					if kind == "ClusterRole" {
+						role = o
+					}
+				case "Deployment":
+					flags = clusterFlags(o)
+				}
+			}
+			before := len(asUsher(t))
+			starting, cancel := context.WithTimeout(ctx, 30*time.Second) // without a right it never gets ready
+			defer cancel()
+			watcher, err := cluster.StartUsher(starting, kubetest.UsherOptions{
+				Name: fmt.Sprint(overlay, "-", before), Flags: append(flags, "--kubeconfig="+usherKubeconfig(ctx, t))})
+			if watcher != nil {
+				t.Cleanup(watcher.Stop)
+			}
+			if err != nil {
+				t.Errorf("%v\n%s", err, cluster.LogsOf(10, overlay))
+			}
+			checkRights(t, role, asUsher(t)[before:])
+		})
+	}
+}
+
+// clusterFlags are those of the shipped flags that say what usher asks the API server.
+func clusterFlags(deployment kubetest.Object) (flags []string) {
+	args, _ := deployment.List("spec", "template", "spec", "containers")[0].At("args").([]any)
+	for _, arg := range args {
+		for _, name := range []string{"--cluster=", "--feature-gates=", "--pod-enhanced-validator-config-namespace="} {
+			if flag := arg.(string); strings.HasPrefix(flag, name) {
+				flags = append(flags, flag)
+			}
+		}
+	}
+	return flags
+}
+
+// usherKubeconfig has the token that a pod of the Deployment would have.
+func usherKubeconfig(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	answer, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/usher/serviceaccounts/usher/token",
+		kubetest.Object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"spec": kubetest.Object{"expirationSeconds": 3600}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(cluster.Dir(), "usher-account.kubeconfig")
+	if err := os.WriteFile(file, []byte(encode(kubetest.Object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+		"clusters": []any{kubetest.Object{"name": "e2e", "cluster": kubetest.Object{
+			"server": cluster.URL, "certificate-authority": filepath.Join(cluster.Dir(), "ca.crt")}}},
+		"users": []any{kubetest.Object{"name": "usher", "user": kubetest.Object{"token": answer.String("status", "token")}}},
+		"contexts": []any{kubetest.Object{"name": "e2e",
+			"context": kubetest.Object{"cluster": "e2e", "user": "usher"}}}})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// asUsher are the requests of usher's account, without those of the tests in its name.
+func asUsher(t *testing.T) []kubetest.AuditEvent {
+	t.Helper()
+	events, err := cluster.Audit(func(e kubetest.AuditEvent) bool {
+		return e.User.Username == "system:serviceaccount:usher:usher" && !strings.HasPrefix(e.UserAgent, "Go-http-client")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func checkRights(t *testing.T, role kubetest.Object, events []kubetest.AuditEvent) {
+	t.Helper()
+	used := map[string]bool{}
+	for _, event := range events {
+		used[event.ObjectRef.Resource] = true
+		if event.ResponseStatus.Code == 403 {
+			t.Errorf("the role lacks %s %s: %s", event.Verb, event.RequestURI, event.ResponseStatus.Message)
+		}
+		if !slices.Contains([]string{"get", "list", "watch"}, event.Verb) {
+			t.Errorf("usher writes: %s %s", event.Verb, event.RequestURI)
+		}
+	}
+	for _, rule := range role.List("rules") {
+		for _, resource := range rule.At("resources").([]any) {
+			if !used[resource.(string)] {
+				t.Errorf("the role allows %s, which usher does not read", resource)
+			}
+		}
+	}
+	if len(role.List("rules")) == 0 {
+		t.Error("the overlay has no role")
+	}
+}

@@ -1,0 +1,168 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// counts are what the run tells at its end.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (c *counts) add(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]int{}
+	}
+	c.all[what] += n
+}
+
+func (c *counts) get(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[what]
+}
+
+func (c *counts) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var text strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(c.all)) {
+		fmt.Fprintf(&text, "\n%7d  %s", c.all[what], what)
+	}
+	return text.String()
+}
+
+// createPods creates pods and removes them again. Every fifth one must be refused.
+func (s *soak) createPods(ctx context.Context, random *rand.Rand, client int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		name, offensive := fmt.Sprintf("pod-%d-%d", client, n), n%5 == 4
+		if offensive {
+			name = "offensive-" + name
+		}
+		labels := kubetest.Object{}
+		if random.IntN(2) == 0 {
+			labels["acme.com/lifespan-requested"] = strconv.Itoa(random.IntN(15))
+		}
+		began := time.Now()
+		pod, err := s.create(ctx, name, labels)
+		if ctx.Err() != nil {
+			return
+		}
+		s.judge(name, offensive, began, pod, err)
+		pause(ctx, time.Duration(random.IntN(50))*time.Millisecond)
+	}
+}
+
+const podsPath = "/api/v1/namespaces/apps/pods"
+
+// create creates a pod that no node is asked to run, and asks for its removal if it was stored.
+func (s *soak) create(ctx context.Context, name string, labels kubetest.Object) (kubetest.Object, error) {
+	pod, err := s.admin.Create(ctx, podsPath, kubetest.Object{"apiVersion": "v1", "kind": "Pod",
+		"metadata": kubetest.Object{"name": name, "labels": labels},
+		"spec": kubetest.Object{"schedulerName": "nobody",
+			"containers": []kubetest.Object{{"name": "c", "image": "pause"}}}})
+	if err == nil {
+		_, _ = s.admin.Delete(ctx, podsPath+"/"+name) // may meet the API server's restart: a pod more does no harm
+	}
+	return pod, err
+}
+
+// judge holds what became of a pod to what should have.
+func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.Object, err error) {
+	var refusal *kubetest.StatusError
+	excuse := s.excuses.of(began)
+	switch {
+	case err == nil && offensive:
+		s.t.Errorf("%s is stored (%s)", name, excuse)
+	case err == nil:
+		s.counts.add("stored", 1)
+		s.checkSeated(pod)
+	case errors.As(err, &refusal) && refusal.Code == 403 && strings.Contains(refusal.Message, "denied-names"):
+		if !offensive {
+			s.t.Errorf("%s is denied: %v", name, err)
+		}
+		s.counts.add("denied", 1)
+	case excuse != "":
+		s.counts.add("refused: "+excuse, 1)
+	default:
+		s.t.Errorf("%s is refused after %s, and nothing excuses it: %v\n%s", name, time.Since(began), err, s.excuses.before(time.Now()))
+		s.counts.add("refused without excuse", 1)
+	}
+}
+
+// watchNodes looks if a node ever shows what it must not: 16 cores are real, 32 amplified once, and capacity stays.
+func (s *soak) watchNodes(ctx context.Context) {
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		list, err := s.admin.Get(ctx, "/api/v1/nodes")
+		if err != nil {
+			continue // the API server restarts
+		}
+		for _, node := range list.List("items") {
+			allocatable, capacity := node.String("status", "allocatable", "cpu"), node.String("status", "capacity", "cpu")
+			if allocatable != "16" && allocatable != "32" || capacity != "16" {
+				s.t.Errorf("%s shows %s of %s cores", node.String("metadata", "name"), allocatable, capacity)
+			}
+			s.counts.add("nodes looked at, with "+allocatable+" cores", 1)
+		}
+	}
+}
+
+// rollOut makes the Deployment's pods anew, every ten seconds.
+func (s *soak) rollOut(ctx context.Context) {
+	for ; ctx.Err() == nil; pause(ctx, 10*time.Second) {
+		_, err := s.cluster.Kubectl(ctx, "-n", "apps", "rollout", "restart", "deployment/web")
+		if err == nil {
+			s.counts.add("rollouts", 1)
+		}
+	}
+}
+
+// measures are what a process that leaks has more and more of.
+type measures map[string]float64
+
+// limits tell how much more is no leak: the same load may need a little more at another moment.
+var limits = measures{"go_goroutines": 20, "process_open_fds": 20, "process_resident_memory_bytes": 20 << 20}
+
+// measure reads a replica's metrics.
+func (s *soak) measure(replica int) measures {
+	_, text, err := s.usher.Replicas[replica].Get(s.t.Context(), "/metrics")
+	if err != nil {
+		s.t.Error(err)
+	}
+	found := measures{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, wanted := limits[name]; wanted {
+			found[name], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	if len(found) != len(limits) {
+		s.t.Errorf("usher's metrics tell only of %v", found)
+	}
+	return found
+}
+
+// checkMeasures compares what the spared replica has after half of the run with what it had before.
+func (s *soak) checkMeasures(before measures) {
+	after := s.measure(0)
+	s.t.Logf("the spared replica: %v, then %v", before, after)
+	for name, more := range limits {
+		if after[name] > before[name]+more {
+			s.t.Errorf("%s grew from %.0f to %.0f", name, before[name], after[name])
+		}
+	}
+}
