@@ -10,7 +10,7 @@ STATE   ?= .state
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e lint golden fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e cluster soak lint golden fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,14 +28,21 @@ build: ## build bin/usher
 test: ## run everything that needs no API server, with the race detector
 	go test -race ./...
 
-e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then one
+e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd e2e && go run ./build && go test -count=1 ./...
+
+cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
+	cd e2e && go run ./build -demo && go run ./cluster
+
+soak: ## chaos for some minutes: replicas and the API server die under load
+	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -count=1 -timeout 30m -v ./soak
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
+	cd e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
 	go test . -run 'Goldens|Golden' -update
