@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 .PHONY: help run try build test e2e cluster soak lint golden fuzz bench load image deploy undeploy clean
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster
 	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s \

@@ -142,7 +142,7 @@ func TestDocsTellTheTruth(t *testing.T) {
 		{"command", regexp.MustCompile("`(?:bin/)?usher ([a-z]+)"), func(name string) bool {
 			return name == "help" || slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
 		}},
-		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z]+)"), func(name string) bool {
+		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z0-9]+)"), func(name string) bool {
 			return regexp.MustCompile(`(?m)^` + name + `:.*## `).MatchString(makefile)
 		}},
 		{"link", regexp.MustCompile(`\]\(([^)#:]+)\)`), nil},
