@@ -17,7 +17,7 @@ import (
 // Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
 type Document struct {
 	root   *Value
-	tape   *tape // given back by Release; nil in a Sub, which looks at another's
+	tape   *tape   // given back by Release; nil in a Sub, which looks at another's
 	slabs  []*slab // of the handles, which are handed out by newValue
 	used   int     // handles of the last slab that were handed out
 	err    error
