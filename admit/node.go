@@ -1,6 +1,12 @@
 package admit
 
 import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/api"
 	"usher.dev/usher/document"
 )
 
@@ -10,8 +16,46 @@ type Node struct{ Meta }
 // AsNode views a document as a Node.
 func AsNode(d *document.Document) *Node { return &Node{Meta{d.Root()}} }
 
+// StoredNode is the request's old object as a Node; nil if it has none.
+func StoredNode(req *Request) *Node {
+	if req.OldObject == nil {
+		return nil
+	}
+	return AsNode(req.OldObject)
+}
+
+// ByKubelet tells whether a kubelet sends the request, the node's own or another's: users of that name are kubelets (Kubernetes
+// documentation, "Using Node Authorization").
+func (r *Request) ByKubelet() bool { return strings.HasPrefix(r.UserInfo.Username, "system:node:") }
+
 // Allocatable is status.allocatable: what pods may ask for.
 func (n *Node) Allocatable() Resources { return Resources{n.root.At("status", "allocatable")} }
 
 // Capacity is status.capacity: what the hardware has.
 func (n *Node) Capacity() Resources { return Resources{n.root.At("status", "capacity")} }
+
+// RatioAnnotation is the annotation that asks for amplification, as Koordinator's manager writes it; empty if it is not there.
+func (n *Node) RatioAnnotation() string {
+	text, _ := n.Annotation(api.AnnotationAmplificationRatio)
+	return text
+}
+
+// RatioLabel is the label that gives the ratio of a resource, and whether it is there.
+func (n *Node) RatioLabel(name corev1.ResourceName) (string, bool) {
+	v := n.label(api.LabelOvercommitPrefix + string(name))
+	return v.Text(), v.Exists()
+}
+
+// Selectable are the labels as selectors ask for them, without a map being made of them.
+func (m Meta) Selectable() labels.Labels { return selectable{m} }
+
+type selectable struct{ Meta }
+
+// Has tells whether a label is there.
+func (s selectable) Has(key string) bool { return s.HasLabel(key) }
+
+// Get is the value of a label; empty if it is missing.
+func (s selectable) Get(key string) string { return s.Label(key) }
+
+// Lookup is the value of a label, and whether it is there.
+func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.HasLabel(key) }

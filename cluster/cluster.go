@@ -28,6 +28,8 @@ type Options struct {
 	Kinds []Kind
 	// EnhancedRules names the ConfigMap of kind EnhancedRules; empty means DefaultEnhancedRules.
 	EnhancedRules types.NamespacedName
+	// SLOConfig names the ConfigMap of kind SLOConfig; empty means DefaultSLOConfig.
+	SLOConfig types.NamespacedName
 	// Compile makes, after each change of a kind, what steps need of it, for example a *profile.Set. See Compiled.
 	Compile map[Kind]Compiler
 	// Log gets what changes and what is wrong; nil for nothing.

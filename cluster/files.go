@@ -208,17 +208,20 @@ type loaded struct {
 	problems []error
 }
 
-// add takes up an object; false if no kind of usher's is like it.
-func (l *loaded) add(m manifest) bool {
+// add takes up an object; false if no kind of usher's is like it. Several kinds are ConfigMaps: each wants another one.
+func (l *loaded) add(m manifest) (known bool) {
 	group := m.GroupVersionKind().GroupKind()
-	k := Kind(slices.IndexFunc(rows[:], func(r row) bool { return r.kind.GroupKind() == group }))
-	if k < 0 {
-		return false
+	for k := range kindCount {
+		if rows[k].kind.GroupKind() != group {
+			continue
+		}
+		known = true
+		if problem := l.take(k, m); problem != nil {
+			l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.where, m.Kind, problem))
+			break
+		}
 	}
-	if problem := l.take(k, m); problem != nil {
-		l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.where, m.Kind, problem))
-	}
-	return true
+	return known
 }
 
 func (l *loaded) take(k Kind, m manifest) error {

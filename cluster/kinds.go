@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +26,17 @@ const (
 	Pods                        // their labels and annotations
 	Nodes                       // their labels
 	EnhancedRules               // the ConfigMap with the rules of the enhanced pod validator
+	SLOConfig                   // the ConfigMap with the SLO configuration
+	NodeMetrics                 // how much of a node was used
+	PodRequests                 // what the pods on a node ask for
 	kindCount
 )
 
 // DefaultEnhancedRules is where Koordinator keeps the rules of its enhanced pod validator.
 var DefaultEnhancedRules = types.NamespacedName{Namespace: "koordinator-system", Name: "pod-enhanced-validator-config"}
+
+// DefaultSLOConfig is where Koordinator keeps its SLO configuration.
+var DefaultSLOConfig = types.NamespacedName{Namespace: "koordinator-system", Name: "slo-controller-config"}
 
 // row is what must be known about a kind. A new kind is a constant, a row, and a question in questions.go.
 type row struct {
@@ -88,6 +95,19 @@ var rows = [kindCount]row{
 		decode:  keep(func(o *corev1.ConfigMap) any { return o.Data }),
 		compile: compileEnhancedRules,
 	},
+	SLOConfig: {
+		name: "sloconfig", kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), resource: "configmaps", namespaced: true,
+		decode:  keep(func(o *corev1.ConfigMap) any { return o.Data }),
+		compile: compileSLOConfig,
+	},
+	NodeMetrics: {
+		name: "nodemetrics", kind: api.NodeMetricKind, resource: api.NodeMetricResource.Resource, custom: true,
+		decode: keep(func(o *api.NodeMetric) any { return &api.NodeMetric{Status: o.Status} }),
+	},
+	PodRequests: {
+		name: "podrequests", kind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", namespaced: true,
+		decode: keep(keepRequest),
+	},
 }
 
 // String names the kind as logs and metrics do.
@@ -95,13 +115,13 @@ func (k Kind) String() string { return rows[k].name }
 
 // only is the one object of a kind that is wanted; empty for kinds of which all are.
 func (o Options) only(k Kind) types.NamespacedName {
-	switch {
-	case k != EnhancedRules:
-		return types.NamespacedName{}
-	case o.EnhancedRules == types.NamespacedName{}:
-		return DefaultEnhancedRules
+	switch k {
+	case EnhancedRules:
+		return cmp.Or(o.EnhancedRules, DefaultEnhancedRules)
+	case SLOConfig:
+		return cmp.Or(o.SLOConfig, DefaultSLOConfig)
 	}
-	return o.EnhancedRules
+	return types.NamespacedName{}
 }
 
 // Rules are the permissions that watching the wanted kinds takes, for a ClusterRole: one rule for each API group, and one for
@@ -122,7 +142,9 @@ func (o Options) Rules() []rbacv1.PolicyRule {
 			return r.APIGroups[0] == group && r.ResourceNames == nil
 		})
 		if same >= 0 && names == nil {
-			rules[same].Resources = append(rules[same].Resources, resource)
+			if !slices.Contains(rules[same].Resources, resource) {
+				rules[same].Resources = append(rules[same].Resources, resource)
+			}
 			continue
 		}
 		rules = append(rules, rbacv1.PolicyRule{

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/slo"
 )
 
 // Before a kind is synced, every question about it is answered with an error that wraps admit.ErrNotReady, and so an HTTP 503
@@ -53,6 +56,33 @@ func (s *Snapshot) NodeLabels(name string) (labels map[string]string, known bool
 	return labels, known && err == nil
 }
 
+// AllNodes gives the names and labels of all nodes, in no order.
+func (s *Snapshot) AllNodes() (iter.Seq2[string, map[string]string], error) {
+	return all[map[string]string](s, Nodes)
+}
+
+// NodeMetric gives what was measured of a node. What is not there, or not yet, is not known: whoever asks must not wait.
+func (s *Snapshot) NodeMetric(node string) (metric *api.NodeMetric, known bool) {
+	metric, known, err := find[*api.NodeMetric](s, NodeMetrics, node)
+	return metric, known && err == nil
+}
+
+// NodeRequests gives the sum of what the pods on a node ask for, of cpu and memory, without those that have ended. It is not known
+// before pods were listed. Every pod is looked at (10 ms for 100,000): only the rare question is for it.
+func (s *Snapshot) NodeRequests(node string) (requests corev1.ResourceList, known bool) {
+	pods, err := all[*podRequest](s, PodRequests)
+	if err != nil {
+		return nil, false
+	}
+	requests = corev1.ResourceList{}
+	for _, pod := range pods {
+		if pod.node == node {
+			addTo(requests, pod.requests)
+		}
+	}
+	return requests, true
+}
+
 // PriorityClass gives name, value, preemption policy and globalDefault of a class. One that is not there is not known: people
 // name classes that do not exist.
 func (s *Snapshot) PriorityClass(name string) (class *schedulingv1.PriorityClass, known bool, err error) {
@@ -83,6 +113,11 @@ func (s *Snapshot) Reservations() ([]*api.Reservation, error) {
 // LabelRules gives the rules of the enhanced pod validator, in their order; none if it is not enabled.
 func (s *Snapshot) LabelRules() ([]api.LabelRule, error) {
 	return Compiled[[]api.LabelRule](s, EnhancedRules)
+}
+
+// SLOConfig gives the SLO configuration; nil, which says nothing, if there is no ConfigMap.
+func (s *Snapshot) SLOConfig() (*slo.Config, error) {
+	return Compiled[*slo.Config](s, SLOConfig)
 }
 
 // Compiled gives what Options.Compile made of a kind, or the zero value if it made nothing yet.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -58,6 +59,20 @@ func sorted[T any](s *Snapshot, k Kind) ([]T, error) {
 		list = append(list, objects[key].(T))
 	}
 	return list, nil
+}
+
+// all gives the objects of a kind by key, in no order. T must be what the kind's row keeps.
+func all[T any](s *Snapshot, k Kind) (iter.Seq2[string, T], error) {
+	if err := s.ready(k); err != nil {
+		return nil, err
+	}
+	return func(yield func(string, T) bool) {
+		for key, object := range s.kinds[k].objects.all() {
+			if !yield(key, object.(T)) {
+				return
+			}
+		}
+	}, nil
 }
 
 // put takes up an object. One that does not decode leaves what was there: a state that was right once is better than none.

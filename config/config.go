@@ -20,6 +20,8 @@ type Policy struct {
 	Env []Variable `json:"env,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
+	// NodeAmplification amplifies nodes for the colocation suite, and bounds what others ask for.
+	NodeAmplification *NodeAmplification `json:"nodeAmplification,omitempty"`
 	// Binding says who may bind pods to nodes.
 	Binding *Binding `json:"binding,omitempty"`
 	// Modes says how seriously a step is taken, by its name. Default: enforce.

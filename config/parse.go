@@ -62,6 +62,9 @@ func (p *Policy) check(steps []string) (problems field.ErrorList) {
 	if p.Overcommit != nil {
 		problems = append(problems, p.Overcommit.check(field.NewPath("overcommit", "pools"))...)
 	}
+	if p.NodeAmplification != nil {
+		problems = append(problems, p.NodeAmplification.check(field.NewPath("nodeAmplification", "pools"))...)
+	}
 	if p.Binding != nil {
 		problems = append(problems, p.Binding.check(field.NewPath("binding"))...)
 	}

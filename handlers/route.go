@@ -37,6 +37,7 @@ type Route struct {
 	TimeoutSeconds int32
 	SideEffects    registration.SideEffectClass
 	Reinvocation   registration.ReinvocationPolicyType // mutating routes only
+	Conditions     []registration.MatchCondition       // which of these requests it wants, in CEL; none: all
 
 	// Heartbeat marks node status routes: they never refuse and never fail. Whatever goes wrong, the write passes as it
 	// is, with a warning.

@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/api"
 )
 
-// Amplifying a node without ever compounding.
+// Amplifying a node without ever compounding: what the steps overcommit and node-amplification share.
 //
 // A nodes/status write carries either numbers that the kubelet measured or an echo of numbers that we wrote, and nothing in
 // the request says which: most writers are not the kubelet, and the kubelet leaves out what it believes unchanged. So the
@@ -27,76 +27,94 @@ import (
 //
 // Resource by resource. What no rule can know is written down in docs/overcommit.md.
 
-// amplifiable are the resources that may be amplified: those that nodes share by time or by reclaim.
-var amplifiable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+// amplifiable are the resources that may be amplified.
+var amplifiable = api.Amplifiable()
 
 // rate is how one resource of one node is amplified.
 type rate struct {
 	ratio api.Ratio
 	by    string // where the ratio comes from
 	raise bool   // raise capacity with allocatable
+	// wanted is the ratio that the source asks for, where ratio may be lower because of what the node uses; else the zero Ratio.
+	wanted api.Ratio
+	note   string // why ratio is what it is, for the audit log
 }
 
-type rates map[corev1.ResourceName]rate
+// amplifies tells whether there is anything to do, and so to remember.
+func (r rate) amplifies() bool { return r.ratio.Amplifies() || r.wanted.Amplifies() }
+
+// amplifier is a step that amplifies nodes.
+type amplifier struct {
+	step string // its name
+	// rate gives the rate of a resource; last is what was remembered of it before this write, or nil.
+	rate func(name corev1.ResourceName, last *record) rate
+	// witness gives a record of a resource of which we remember nothing, from elsewhere, or nil. The field itself may be nil.
+	witness func(seen sight) *record
+}
 
 // amounts are allocatable and capacity of one resource; nil: not known.
 type amounts struct {
 	allocatable, capacity *resource.Quantity
 }
 
-// amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original.
-func amplify(req *admit.Request, node *admit.Node, wanted rates) {
-	var old *admit.Node
-	if req.OldObject != nil {
-		old = admit.AsNode(req.OldObject)
-	}
+// amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original. lost are the
+// resources whose original nobody knows for now: they pass as they are.
+func (a amplifier) amplify(req *admit.Request, node *admit.Node) (next memory, lost []corev1.ResourceName) {
+	old := admit.StoredNode(req)
 	mine, stored, damaged := readMemories(node, old)
-	next := memory{}
-	unknown := false
+	next = memory{}
+	forget := true
 	for _, name := range amplifiable {
 		seen := sight{
 			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
-			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), rate: wanted[name],
+			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node),
 		}
-		remember, lost := amplifyOne(req, node, seen, damaged)
-		unknown = unknown || lost
+		seen.rate = a.rate(name, seen.last(old != nil))
+		if !seen.remembered() && a.witness != nil {
+			seen.stored = a.witness(seen)
+		}
+		remember, known := a.amplifyOne(req, node, seen, damaged)
+		if !known {
+			lost = append(lost, name)
+			forget = forget && seen.remembered() // what nobody explains and we do not either stays for a while
+		}
 		if remember != nil {
 			next[name] = remember
 		}
 	}
-	if !unknown || len(next) > 0 {
+	if forget || len(next) > 0 {
 		next.write(node)
 	}
+	return next, lost
 }
 
-// amplifyOne does it for one resource. It gives what to remember, and whether the original is lost for now: then the
-// annotation stays as it is.
-func amplifyOne(req *admit.Request, node *admit.Node, seen sight, damaged bool) (remember *record, lost bool) {
-	amplified := seen.rate.ratio.Amplifies()
+// amplifyOne does it for one resource. It gives what to remember, and whether the original is known.
+func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight, damaged bool) (remember *record, known bool) {
+	amplified := seen.rate.amplifies()
 	switch {
 	case seen.now.allocatable == nil:
 		if node.Allocatable().Has(seen.name) {
 			req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", seen.name)
 		}
 		if amplified && seen.remembered() {
-			return seen.memory(), false // the number may come back
+			return seen.memory(), true // the number may come back
 		}
-		return nil, false
+		return nil, true
 	case !amplified && !seen.remembered():
-		return nil, false // nothing to amplify or to restore
+		return nil, true // nothing to amplify or to restore
 	}
 	original, known := seen.original()
 	if !known || original.guessed && (!amplified || enlarges(seen, original)) {
 		tellUnknown(req, seen.name, seen, damaged)
-		return nil, !seen.remembered()
+		return nil, false
 	}
 	result := amounts{allocatable: original.allocatable}
 	if amplified && original.allocatable.Sign() > 0 {
-		result = apply(req, seen.name, original.amounts, seen.rate)
-		remember = &record{raw: original.amounts, result: result, ratio: seen.rate.ratio, by: seen.rate.by}
+		result = a.apply(req, seen.name, original.amounts, seen.rate)
+		remember = &record{raw: original.amounts, result: result, ratio: seen.rate.ratio, wanted: seen.rate.wanted, by: seen.rate.by}
 	}
 	original.write(node, seen.name, result)
-	return remember, false
+	return remember, true
 }
 
 // enlarges tells whether amplifying an original would make the node larger than it shows itself.
@@ -127,7 +145,7 @@ func byKubelet(req *admit.Request, node *admit.Node) bool {
 }
 
 // apply multiplies an original. What the system reserves, capacity - allocatable, stays the same when capacity is raised.
-func apply(req *admit.Request, name corev1.ResourceName, raw amounts, r rate) amounts {
+func (a amplifier) apply(req *admit.Request, name corev1.ResourceName, raw amounts, r rate) amounts {
 	allocatable, saturated := r.ratio.Amplify(*raw.allocatable, name)
 	if saturated {
 		req.Trouble("saturated", "%s × %s of %s is beyond what a quantity holds and was cut", raw.allocatable, r.ratio, name)
@@ -136,7 +154,7 @@ func apply(req *admit.Request, name corev1.ResourceName, raw amounts, r rate) am
 	if r.raise && raw.capacity != nil {
 		result.capacity = raisedCapacity(name, raw, allocatable)
 	}
-	req.Audit("overcommit."+string(name), raw.allocatable.String()+" × "+r.ratio.String()+" = "+allocatable.String()+" by "+r.by)
+	req.Audit(a.step+"."+string(name), raw.allocatable.String()+" × "+r.ratio.String()+" = "+allocatable.String()+" by "+r.by+r.note)
 	return result
 }
 

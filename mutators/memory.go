@@ -14,7 +14,8 @@ import (
 //
 //	{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m","capacity":"31900m"},"ratio":"2","by":"pool default"}}
 //
-// result has no capacity when capacity is kept.
+// result has no capacity when capacity is kept. "wanted" stands there where what the node uses may lower the ratio: it is the ratio
+// without that.
 const amplifiedAnnotation = "usher.dev/amplified"
 
 // memory holds a record for each amplified resource.
@@ -24,6 +25,7 @@ type memory map[corev1.ResourceName]*record
 type record struct {
 	raw, result amounts
 	ratio       api.Ratio
+	wanted      api.Ratio // as in rate
 	by          string
 }
 
@@ -32,6 +34,7 @@ type recordJSON struct {
 	Raw    amountsJSON `json:"raw"`
 	Result amountsJSON `json:"result"`
 	Ratio  api.Ratio   `json:"ratio"`
+	Wanted api.Ratio   `json:"wanted,omitzero"`
 	By     string      `json:"by"`
 }
 
@@ -65,6 +68,7 @@ func readMemory(text string, present bool) (m memory, damaged bool) {
 func readRecord(v *document.Value) *record {
 	r := &record{raw: readAmounts(v.Get("raw")), result: readAmounts(v.Get("result")), by: v.Get("by").Text()}
 	r.ratio, _ = api.ParseRatio(v.Get("ratio").Text()) // one that does not read is 1, and then nothing is consistent but raw itself
+	r.wanted, _ = api.ParseRatio(v.Get("wanted").Text())
 	return r
 }
 
@@ -121,7 +125,7 @@ func (m memory) write(node *admit.Node) {
 	}
 	records := map[corev1.ResourceName]recordJSON{}
 	for name, r := range m {
-		records[name] = recordJSON{Raw: r.raw.json(), Result: r.result.json(), Ratio: r.ratio, By: r.by}
+		records[name] = recordJSON{Raw: r.raw.json(), Result: r.result.json(), Ratio: r.ratio, Wanted: r.wanted, By: r.by}
 	}
 	text, err := json.Marshal(records)
 	if err != nil {

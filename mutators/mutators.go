@@ -22,6 +22,13 @@ func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 	}
 }
 
+// NodeStatuses are the colocation suite's steps on node status updates. There is one, for the same reason.
+func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mutator[admit.Node] {
+	return []admit.Mutator[admit.Node]{
+		nodeAmplification(policy.NodeAmplification, ask),
+	}
+}
+
 // ColocatedPods are the colocation suite's steps on pods that are created. Profiles come first, for they give the batch resources that
 // the next step repeats in an annotation; a profile's patch may bring GPUs too.
 func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Pod] {

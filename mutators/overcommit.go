@@ -3,6 +3,7 @@ package mutators
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -19,7 +20,9 @@ func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 		Name: "overcommit",
 		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
-			amplify(req, node, ratesFor(pools, node))
+			rates := ratesFor(pools, node)
+			step := amplifier{step: "overcommit", rate: func(name corev1.ResourceName, _ *record) rate { return rates[name] }}
+			step.amplify(req, node)
 			return nil
 		},
 	}
@@ -29,6 +32,8 @@ type compiledPool struct {
 	selector labels.Selector
 	rates    rates
 }
+
+type rates map[corev1.ResourceName]rate
 
 // compilePools prepares the pools of a policy that was checked when it was loaded.
 func compilePools(policy *config.Overcommit) []compiledPool {
@@ -44,7 +49,7 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 		compiled := compiledPool{selector, rates{}}
 		for name, text := range pool.Ratios {
 			ratio, _ := api.ParseRatio(text) // so it was checked
-			compiled.rates[name] = rate{ratio, "pool " + pool.Name, pool.Capacity == config.Raise}
+			compiled.rates[name] = rate{ratio: ratio, by: "pool " + pool.Name, raise: pool.Capacity == config.Raise}
 		}
 		pools = append(pools, compiled)
 	}

@@ -25,7 +25,8 @@ type fleet struct {
 	t        *testing.T
 	stored   map[string]any
 	policy   *config.Overcommit
-	away     bool // usher is down and failurePolicy Ignore lets writes pass
+	steps    func() []admit.Mutator[admit.Node] // nil: those of the policy
+	away     bool                               // usher is down and failurePolicy Ignore lets writes pass
 	warnings []string
 	troubles []string
 }
@@ -59,7 +60,9 @@ func (f *fleet) write(user string, change func(node object)) {
 	sent, _ := json.Marshal(node)
 	if !f.away {
 		after, _ := f.admit(user, sent, old)
+		warnings, troubles := f.warnings, f.troubles
 		again, edits := f.admit(user, after, old) // reinvocation: the same request once more, on our own result
+		f.warnings, f.troubles = warnings, troubles
 		if edits > 0 {
 			f.t.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
 		}
@@ -73,7 +76,11 @@ func (f *fleet) admit(user string, sent, old []byte) (after []byte, operations i
 	f.t.Helper()
 	req := &admit.Request{Object: f.parse(sent), OldObject: f.parse(old)}
 	req.UserInfo.Username = user
-	chain := admit.Mutate(admit.AsNode, nil, Nodes(&config.Policy{Overcommit: f.policy}))
+	steps := Nodes(&config.Policy{Overcommit: f.policy})
+	if f.steps != nil {
+		steps = f.steps()
+	}
+	chain := admit.Mutate(admit.AsNode, nil, steps)
 	result, err := chain.Run(f.t.Context(), req, nil)
 	if err != nil || len(result.Problems) > 0 {
 		f.t.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)

@@ -35,6 +35,14 @@ func (s sight) memory() *record {
 	return s.stored
 }
 
+// last is what was remembered before this write. A writer may change the memory that it sends, so that the stored one counts.
+func (s sight) last(hasOld bool) *record {
+	if hasOld {
+		return s.stored
+	}
+	return s.mine
+}
+
 // original finds the amounts that the kubelet measured; false if nobody can know.
 func (s sight) original() (original, bool) {
 	if !s.remembered() {

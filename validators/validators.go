@@ -2,6 +2,8 @@
 package validators
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/profile"
@@ -38,6 +40,28 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[admit.Binding] {
 	return []admit.Validator[admit.Binding]{
 		binding(policy.Binding, pods),
+	}
+}
+
+// NodeQuestions are what the checks of nodes ask.
+type NodeQuestions struct {
+	SLOConfig SLOConfig
+	SLORatios config.SLORatios
+	Requests  NodeRequests
+}
+
+// Nodes are the checks of nodes that are created or updated, but for their status.
+func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuestions) []admit.Validator[admit.Node] {
+	return []admit.Validator[admit.Node]{
+		amplificationRatio(policy.NodeAmplification, ask.SLORatios, ask.Requests),
+		sloConflict(configMap, ask.SLOConfig),
+	}
+}
+
+// ConfigMaps are the checks of the SLO configuration.
+func ConfigMaps(options SLOOptions, nodes AllNodes) []admit.Validator[admit.ConfigMap] {
+	return []admit.Validator[admit.ConfigMap]{
+		sloConfig(options, nodes),
 	}
 }
 

@@ -1,0 +1,256 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+)
+
+// NodeAmplification is the policy on amplifying nodes in the colocation suite. Left out: a node's label or its annotation alone
+// decides, without a bound.
+type NodeAmplification struct {
+	// Pools are tried in order; the first whose selector matches a node's labels is the node's.
+	Pools []AmplificationPool `json:"pools,omitempty"`
+	// FromSLOConfig takes the ratios of the SLO configuration (resource-amplification-config) where a node's pool has none.
+	FromSLOConfig bool `json:"fromSLOConfig,omitempty"`
+}
+
+// AmplificationPool is a set of nodes, how they are amplified, and how far others may go.
+type AmplificationPool struct {
+	Name string `json:"name"`
+	// Selector picks nodes by their labels; empty: all nodes.
+	Selector metav1.LabelSelector `json:"selector"`
+	// Ratios are decimal strings of at least 1, for cpu and memory. They come before what labels and annotations say; a resource that is
+	// left out is left to them.
+	Ratios map[corev1.ResourceName]string `json:"ratios,omitempty"`
+	// MaxRatios bound the ratio of a resource, wherever it comes from; left out: no bound.
+	MaxRatios map[corev1.ResourceName]string `json:"maxRatios,omitempty"`
+	// MaxUtilization lowers the ratio of a resource on nodes that use more of it than so many percent of capacity; left out: it does not.
+	MaxUtilization map[corev1.ResourceName]int `json:"maxUtilization,omitempty"`
+}
+
+func (n *NodeAmplification) check(at *field.Path) (problems field.ErrorList) {
+	seen := map[string]bool{}
+	for i, pool := range n.Pools {
+		problems = append(problems, pool.check(at.Index(i))...)
+		if seen[pool.Name] {
+			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), pool.Name))
+		}
+		seen[pool.Name] = true
+	}
+	return problems
+}
+
+func (p *AmplificationPool) check(at *field.Path) (problems field.ErrorList) {
+	if p.Name == "" {
+		problems = append(problems, field.Required(at.Child("name"), "the name is shown where the pool's ratios and bounds are used"))
+	}
+	problems = append(problems, checkSelector(&p.Selector, at.Child("selector"))...)
+	if len(p.Ratios)+len(p.MaxRatios)+len(p.MaxUtilization) == 0 {
+		problems = append(problems, field.Required(at.Child("ratios"), `such as {cpu: "2"}; or maxRatios, or maxUtilization`))
+	}
+	ratios, wrong := checkRatios(p.Ratios, at.Child("ratios"))
+	bounds, alsoWrong := checkRatios(p.MaxRatios, at.Child("maxRatios"))
+	problems = append(append(problems, wrong...), alsoWrong...)
+	for _, name := range slices.Sorted(maps.Keys(ratios)) {
+		if bound, ok := bounds[name]; ok && ratios[name].Above(bound) {
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), ratios[name].String(),
+				"is above maxRatios "+bound.String()))
+		}
+	}
+	return append(problems, checkPercents(p.MaxUtilization, at.Child("maxUtilization"))...)
+}
+
+type byResource = map[corev1.ResourceName]api.Ratio
+
+// checkRatios gives those that can be read.
+func checkRatios(texts map[corev1.ResourceName]string, at *field.Path) (ratios byResource, problems field.ErrorList) {
+	ratios = byResource{}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		ratio, err := api.ParseRatio(texts[name])
+		switch {
+		case !slices.Contains(api.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case err != nil:
+			problems = append(problems, field.Invalid(at.Key(string(name)), texts[name], err.Error()))
+		default:
+			ratios[name] = ratio
+		}
+	}
+	return ratios, problems
+}
+
+func checkPercents(percents map[corev1.ResourceName]int, at *field.Path) (problems field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(percents)) {
+		switch percent := percents[name]; {
+		case !slices.Contains(api.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case percent < 1 || percent > 100:
+			problems = append(problems, field.Invalid(at.Key(string(name)), percent, "must be from 1 to 100, in percent of capacity"))
+		}
+	}
+	return problems
+}
+
+// SLORatios gives the ratios of resource-amplification-config for a node with these labels: decimal numbers by resource name. ok is
+// false if it says nothing about the node, or is not known.
+type SLORatios func(labels map[string]string) (ratios map[string]string, ok bool)
+
+// RatioSources say by which ratio a node's resources are amplified. For each resource the first source that names it decides, also if
+// what it says cannot be obeyed: the policy's pool, the SLO configuration, the node's label, its annotation. A kubelet can write the
+// annotation of its own node, so that one comes last.
+type RatioSources struct {
+	pools []ratioPool
+	slo   SLORatios
+}
+
+type ratioPool struct {
+	AmplificationPool
+	by             string // as it is shown
+	selector       labels.Selector
+	ratios, bounds byResource
+}
+
+// Sources compiles a policy that was checked when it was loaded. slo may be nil.
+func (n *NodeAmplification) Sources(slo SLORatios) *RatioSources {
+	s := &RatioSources{}
+	if n == nil {
+		return s
+	}
+	if n.FromSLOConfig {
+		s.slo = slo
+	}
+	for _, pool := range n.Pools {
+		selector, err := metav1.LabelSelectorAsSelector(&pool.Selector)
+		if err != nil {
+			selector = labels.Nothing() // the policy's check refuses such a selector
+		}
+		compiled := ratioPool{AmplificationPool: pool, by: "pool " + pool.Name, selector: selector}
+		compiled.ratios, _ = checkRatios(pool.Ratios, nil)
+		compiled.bounds, _ = checkRatios(pool.MaxRatios, nil)
+		s.pools = append(s.pools, compiled)
+	}
+	return s
+}
+
+// pool is the node's pool; an empty one if no pool is.
+func (s *RatioSources) pool(node *admit.Node) *ratioPool {
+	for i := range s.pools {
+		if p := &s.pools[i]; p.selector.Empty() || p.selector.Matches(node.Selectable()) {
+			return p
+		}
+	}
+	return &ratioPool{}
+}
+
+// WantedRatio is what the sources say about one resource of a node.
+type WantedRatio struct {
+	// Ratio is 1 if no source names the resource, or if what it says cannot be obeyed.
+	Ratio api.Ratio
+	// By is the source that decides, such as "pool batch"; empty if none names the resource.
+	By string
+	// Wrong is why the source cannot be obeyed; nil if it can.
+	Wrong error
+	// MaxUtilization is the pool's, in percent of capacity; 0 if it has none.
+	MaxUtilization int
+}
+
+// NodeRatios is what the sources say about a node.
+type NodeRatios struct {
+	// Speaks tells that a source says anything at all about the node.
+	Speaks bool
+	// Of are the resources that may be amplified.
+	Of map[corev1.ResourceName]WantedRatio
+	// Foreign are names in the annotation that are not amplified, sorted.
+	Foreign []string
+	// Malformed is why the annotation is no JSON object of numbers; nil if it is.
+	Malformed error
+}
+
+// Sources of ratios, as they are shown beside "pool NAME".
+const (
+	BySLOConfig  = "SLO configuration"
+	ByLabel      = "label"
+	ByAnnotation = "annotation"
+)
+
+// For gives what the sources say about a node.
+func (s *RatioSources) For(node *admit.Node) (said NodeRatios) {
+	pool := s.pool(node)
+	annotation := node.RatioAnnotation()
+	asked := asked{node: node, pool: pool}
+	asked.annotation, said.Malformed = api.ParseNodeRatios(annotation)
+	said.Foreign = asked.annotation.Foreign
+	if s.slo != nil {
+		asked.slo, _ = s.slo(node.Labels())
+	}
+	said.Speaks = annotation != ""
+	for _, name := range api.Amplifiable() {
+		wanted := asked.about(name)
+		if wanted.By == "" {
+			continue
+		}
+		if said.Of == nil {
+			said.Of = map[corev1.ResourceName]WantedRatio{}
+		}
+		said.Of[name], said.Speaks = wanted, true
+	}
+	return said
+}
+
+// asked are the sources' words about one node.
+type asked struct {
+	node       *admit.Node
+	pool       *ratioPool
+	slo        map[string]string
+	annotation api.NodeRatios
+}
+
+func (a *asked) about(name corev1.ResourceName) (w WantedRatio) {
+	w.Ratio, w.By, w.Wrong = a.first(name)
+	if bound, bounded := a.pool.bounds[name]; w.Wrong == nil && bounded && w.Ratio.Above(bound) {
+		w.Wrong = fmt.Errorf("%s is above %s, the bound of %s for %s", w.Ratio, bound, a.pool.by, name)
+	}
+	if w.Wrong != nil {
+		w.Ratio = api.Ratio{}
+	}
+	w.MaxUtilization = a.pool.MaxUtilization[name]
+	return w
+}
+
+// first is what the first source says that names a resource.
+func (a *asked) first(name corev1.ResourceName) (ratio api.Ratio, by string, err error) {
+	if ratio, ok := a.pool.ratios[name]; ok {
+		return ratio, a.pool.by, nil
+	}
+	if text, ok := a.slo[string(name)]; ok {
+		ratio, err = api.ParseRatioNumber(text)
+		return ratio, BySLOConfig, err
+	}
+	if text, ok := a.node.RatioLabel(name); ok {
+		ratio, err = api.ParseRatio(text)
+		return ratio, ByLabel, err
+	}
+	if ratio, ok := a.annotation.Of[name]; ok {
+		return ratio, ByAnnotation, nil
+	}
+	if err := a.annotation.Wrong[name]; err != nil {
+		return ratio, ByAnnotation, err
+	}
+	return ratio, "", nil
+}
+
+// Bound is the bound of a node's pool for a resource, and the pool as it is shown; false if there is none.
+func (s *RatioSources) Bound(node *admit.Node, name corev1.ResourceName) (bound api.Ratio, by string, bounded bool) {
+	pool := s.pool(node)
+	bound, bounded = pool.bounds[name]
+	return bound, pool.by, bounded
+}

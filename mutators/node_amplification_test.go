@@ -1,0 +1,586 @@
+package mutators
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+	"usher.dev/usher/config"
+	"usher.dev/usher/document"
+)
+
+const ratioKey, rawKey = api.AnnotationAmplificationRatio, api.AnnotationRawAllocatable
+
+// koordinated is a fleet of the colocation suite. Every write goes through a step that was made anew, as after a restart.
+type koordinated struct {
+	*fleet
+	policy  *config.NodeAmplification
+	slo     map[string]string // nil: it says nothing
+	metrics map[string]*api.NodeMetric
+	now     time.Time
+}
+
+func newKoordinated(t *testing.T, ratio string) *koordinated {
+	k := &koordinated{fleet: newFleet(t, config.Keep, "1"), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	k.steps = func() []admit.Mutator[admit.Node] {
+		a := &nodeAmplifier{
+			sources: k.policy.Sources(func(map[string]string) (map[string]string, bool) { return k.slo, k.slo != nil }),
+			metrics: func(node string) (*api.NodeMetric, bool) { m, ok := k.metrics[node]; return m, ok },
+			now:     func() time.Time { return k.now },
+		}
+		return []admit.Mutator[admit.Node]{a.mutator()}
+	}
+	k.mark(ratioKey, ratio)
+	return k
+}
+
+// mark is what an administrator does on `nodes`; empty text removes the annotation.
+func (k *koordinated) mark(key, text string) { k.put("annotations", key, text) }
+
+func (k *koordinated) label(key, text string) { k.put("labels", key, text) }
+
+func (k *koordinated) put(list, key, text string) {
+	meta := k.stored["metadata"].(object)
+	if meta[list] == nil {
+		meta[list] = object{}
+	}
+	meta[list].(object)[key] = text
+	if text == "" {
+		delete(meta[list].(object), key)
+	}
+}
+
+func (k *koordinated) marked(key string) string {
+	annotations, _ := k.stored["metadata"].(object)["annotations"].(object)
+	text, _ := annotations[key].(string)
+	return text
+}
+
+func (k *koordinated) pool(pools ...config.AmplificationPool) {
+	k.policy = &config.NodeAmplification{Pools: pools, FromSLOConfig: true}
+}
+
+type texts = map[corev1.ResourceName]string
+
+func (k *koordinated) wantRaw(when, want string) {
+	k.t.Helper()
+	if got := k.marked(rawKey); got != want {
+		k.t.Fatalf("%s: raw-allocatable is %s, want %s", when, got, want)
+	}
+}
+
+func (k *koordinated) wantBy(when, by string) {
+	k.t.Helper()
+	if !strings.Contains(k.annotation(), `"by":"`+by+`"`) {
+		k.t.Fatalf("%s: %s, want it by %s", when, k.annotation(), by)
+	}
+}
+
+const bothRaw = `{"cpu":"15900m","memory":"60Gi"}`
+
+func (k *koordinated) measure() { k.post(kubelet, "cpu:15900m/16", "memory:60Gi/64Gi") }
+
+// The ratio annotation goes up, down and away, whoever writes in between. Capacity is never touched.
+func TestRatioAnnotation(t *testing.T) {
+	k := newKoordinated(t, `{"cpu":1.5}`)
+	k.measure()
+	k.want("first", "cpu", "23850m/16")
+	k.want("first", "memory", "60Gi/64Gi")
+	k.wantRaw("first", bothRaw)
+	for range 3 {
+		k.measure()
+		k.echo(controller)
+		k.echo(kubelet)
+	}
+	k.want("echoes", "cpu", "23850m/16")
+	for _, step := range []struct{ ratio, cpu, memory string }{
+		{`{"cpu":2}`, "31800m/16", "60Gi/64Gi"},
+		{`{"cpu":2,"memory":1.25}`, "31800m/16", "75Gi/64Gi"},
+		{`{"cpu":1.2,"memory":1.25}`, "19080m/16", "75Gi/64Gi"},
+		{`{"memory":1.25}`, "15900m/16", "75Gi/64Gi"},
+		{`{"cpu":3e0}`, "47700m/16", "60Gi/64Gi"},
+		{`{"cpu":1.00}`, "15900m/16", "60Gi/64Gi"},
+		{`{"cpu":1.333333333333}`, "21199m/16", "60Gi/64Gi"},
+		{`{}`, "15900m/16", "60Gi/64Gi"},
+	} {
+		k.mark(ratioKey, step.ratio)
+		k.echo(controller)
+		k.want(step.ratio, "cpu", step.cpu)
+		k.want(step.ratio, "memory", step.memory)
+		k.wantRaw(step.ratio, bothRaw)
+		k.measure()
+		k.want(step.ratio+", measured", "cpu", step.cpu)
+		k.want(step.ratio+", measured", "memory", step.memory)
+	}
+	k.mark(ratioKey, `{"cpu":2,"memory":2}`)
+	k.measure()
+	k.mark(ratioKey, "")
+	k.echo(controller)
+	k.want("switched off", "cpu", "15900m/16")
+	k.want("switched off", "memory", "60Gi/64Gi")
+	if k.annotation()+k.marked(rawKey) != "" {
+		t.Errorf("left behind: %s %s", k.annotation(), k.marked(rawKey))
+	}
+}
+
+// What stands in annotations never stops a heartbeat (10.1): the resource in question is restored, and people are told.
+func TestBadRatios(t *testing.T) {
+	for ratio, want := range map[string]struct {
+		cpu, memory, trouble, raw string
+	}{
+		`{`:                           {"15900m/16", "60Gi/64Gi", "ratio-malformed", ""},
+		`null`:                        {"15900m/16", "60Gi/64Gi", "ratio-malformed", ""},
+		`[1]`:                         {"15900m/16", "60Gi/64Gi", "ratio-malformed", ""},
+		`{"cpu":2,"cpu":3}`:           {"15900m/16", "60Gi/64Gi", "ratio-malformed", ""},
+		`{"cpu":"2"}`:                 {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":null,"memory":1.25}`:  {"15900m/16", "75Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":0.5}`:                 {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":-2}`:                  {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":0}`:                   {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":1e99}`:                {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":1e999999999}`:         {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+		`{"cpu":4.01,"memory":1.25}`:  {"15900m/16", "75Gi/64Gi", "ratio-refused", bothRaw},
+		`{"eni":2}`:                   {"15900m/16", "60Gi/64Gi", "ratio-foreign", bothRaw},
+		`{"CPU":2,"memory":1.25}`:     {"15900m/16", "75Gi/64Gi", "ratio-foreign", bothRaw},
+		`{"cpu":{"a":1},"memory":[]}`: {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
+	} {
+		k := newKoordinated(t, `{"cpu":2,"memory":2}`)
+		k.pool(config.AmplificationPool{Name: "all", MaxRatios: texts{"cpu": "4"}})
+		k.measure()
+		k.mark(ratioKey, ratio)
+		for _, write := range []func(){func() { k.echo(controller) }, k.measure} {
+			write()
+			k.want(ratio, "cpu", want.cpu)
+			k.want(ratio, "memory", want.memory)
+			k.wantRaw(ratio, want.raw)
+			if !slices.Contains(k.troubles, want.trouble) || len(k.warnings) == 0 {
+				t.Errorf("%s: troubles %v, warnings %v", ratio, k.troubles, k.warnings)
+			}
+		}
+	}
+}
+
+// Koordinator's list of originals may be damaged, or forged: our own memory counts, and the list is written anew.
+func TestRawAnnotationIsRepaired(t *testing.T) {
+	for _, raw := range []string{"", "null", "{", `{"cpu":"1"}`, `{"cpu":"31800m"}`, `{"cpu":"1e99999999"}`, `{"cpu":7}`, `{"eni":"1"}`} {
+		for _, user := range []string{kubelet, controller} {
+			k := newKoordinated(t, `{"cpu":2}`)
+			k.measure()
+			k.mark(rawKey, raw)
+			k.echo(user)
+			k.want("raw "+raw, "cpu", "31800m/16")
+			k.wantRaw("raw "+raw, bothRaw)
+		}
+	}
+}
+
+// Our memory is gone, but Koordinator's list explains the number: so it is when usher takes over from Koordinator's webhook.
+func TestTakesOverFromKoordinator(t *testing.T) {
+	k := newKoordinated(t, `{"cpu":2}`)
+	k.away = true
+	k.post(kubelet, "cpu:31800m/16", "memory:60Gi/64Gi")
+	k.mark(rawKey, bothRaw)
+	k.away = false
+	k.echo(controller)
+	k.want("taken over", "cpu", "31800m/16")
+	if len(k.troubles) > 0 || !strings.Contains(k.annotation(), `"15900m"`) {
+		t.Fatalf("%v %s", k.troubles, k.annotation())
+	}
+	k.mark(amplifiedAnnotation, "")
+	k.mark(ratioKey, "")
+	k.mark(ratioKey, `{"cpu":2}`)
+	k.echo(controller)
+	k.want("our memory was lost", "cpu", "31800m/16")
+	for raw, noted := range map[string]string{`{"cpu":"31800m"}`: `{"cpu":"31800m","memory":"60Gi"}`,
+		`{"cpu":"15901m"}`: `{"cpu":"15901m","memory":"60Gi"}`, `{"cpu":"0"}`: `{"cpu":"0","memory":"60Gi"}`, "": `{"memory":"60Gi"}`} {
+		k.mark(amplifiedAnnotation, "{")
+		k.mark(rawKey, raw)
+		k.echo(controller)
+		k.want("nothing explains the number, raw "+raw, "cpu", "31800m/16")
+		if !slices.Contains(k.troubles, "original-unknown") {
+			t.Errorf("raw %s: troubles %v", raw, k.troubles)
+		}
+		k.wantRaw("what nobody knows stays as it was noted", noted)
+		if k.annotation() != "{" {
+			t.Errorf("raw %s: the damaged memory became %q before the kubelet taught anything", raw, k.annotation())
+		}
+	}
+	k.measure()
+	k.want("the kubelet teaches", "cpu", "31800m/16")
+	k.wantRaw("the kubelet teaches", bothRaw)
+}
+
+func TestAmplifiedOneResourceChanges(t *testing.T) {
+	k := newKoordinated(t, `{"cpu":2,"memory":2}`)
+	k.post(kubelet, "cpu:4/4", "memory:8Gi/8Gi")
+	k.post(kubelet, "memory:7Gi/")
+	k.want("only memory in the kubelet's patch", "cpu", "8/4")
+	k.want("only memory in the kubelet's patch", "memory", "14Gi/8Gi")
+	k.post(controller, "cpu:3/")
+	k.want("only cpu, by another", "cpu", "6/4")
+	k.want("only cpu, by another", "memory", "14Gi/8Gi")
+}
+
+func TestAmplifiedWhileAway(t *testing.T) {
+	k := newKoordinated(t, `{"cpu":2}`)
+	k.measure()
+	k.away = true
+	k.post(kubelet, "cpu:17900m/18")
+	k.mark(ratioKey, `{"cpu":3}`)
+	k.away = false
+	k.echo(kubelet)
+	k.want("back", "cpu", "53700m/18")
+	k.post(kubelet, "cpu:/60")
+	k.want("the measured number equals the amplified one: told by capacity", "cpu", "161100m/60")
+}
+
+// A kubelet must not amplify its own node by an annotation in a status write, in no way; its other changes stay.
+func TestKubeletChangesTheRatio(t *testing.T) {
+	for _, user := range []string{kubelet, "system:node:n2"} {
+		for _, text := range []string{`{"cpu":4}`, "", "{"} {
+			k := newKoordinated(t, `{"cpu":1.5}`)
+			k.measure()
+			k.write(user, func(node object) {
+				annotations := node["metadata"].(object)["annotations"].(object)
+				annotations[ratioKey], annotations["note"] = text, "new"
+				if text == "" {
+					delete(annotations, ratioKey)
+				}
+			})
+			if k.marked(ratioKey) != `{"cpu":1.5}` || k.marked("note") != "new" || !slices.Contains(k.troubles, "ratio-put-back") || len(k.warnings) == 0 {
+				t.Errorf("%s writes %q: %q, %q, %v", user, text, k.marked(ratioKey), k.marked("note"), k.troubles)
+			}
+			k.want("put back", "cpu", "23850m/16")
+		}
+	}
+	k := newKoordinated(t, "")
+	k.write(kubelet, func(node object) {
+		node["metadata"].(object)["annotations"] = object{ratioKey: `{"cpu":4}`}
+		put(node, "allocatable", "cpu", "15900m")
+	})
+	k.want("added", "cpu", "15900m/<nil>")
+	if k.marked(ratioKey) != "" {
+		t.Error("the annotation stays")
+	}
+	k.write("kubernetes-admin", func(node object) { node["metadata"].(object)["annotations"] = object{ratioKey: `{"cpu":4}`} })
+	if k.marked(ratioKey) == "" || len(k.troubles) > 1 { // the original is unknown, for the kubelet measured before there was a ratio
+		t.Errorf("an administrator's change: %q %v", k.marked(ratioKey), k.troubles)
+	}
+}
+
+// The order of the sources, resource by resource, and the way from each to the next.
+func TestSourcesOfRatios(t *testing.T) {
+	const cpuLabel, memoryLabel = api.LabelOvercommitPrefix + "cpu", api.LabelOvercommitPrefix + "memory"
+	k := newKoordinated(t, `{"cpu":1.5,"memory":1.5}`)
+	k.measure()
+	k.wantBy("annotation", config.ByAnnotation)
+	check := func(when, by, cpu, memory string) {
+		t.Helper()
+		k.echo(controller)
+		k.want(when, "cpu", cpu)
+		k.want(when, "memory", memory)
+		k.wantBy(when, by)
+	}
+	k.label(cpuLabel, "3")
+	check("a label", config.ByLabel, "47700m/16", "90Gi/64Gi")
+	k.slo = map[string]string{"cpu": "2"}
+	check("the SLO configuration is not asked for", config.ByLabel, "47700m/16", "90Gi/64Gi")
+	k.pool(config.AmplificationPool{Name: "other", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"no": "node"}}, Ratios: texts{"cpu": "4"}})
+	check("the SLO configuration", config.BySLOConfig, "31800m/16", "90Gi/64Gi")
+	k.slo = map[string]string{"cpu": "many"}
+	k.echo(controller)
+	k.want("it is wrong: nobody else is asked", "cpu", "15900m/16")
+	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1.25"}})
+	check("a pool", "pool p", "19875m/16", "90Gi/64Gi")
+	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1"}})
+	check("a pool says 1", config.ByAnnotation, "15900m/16", "90Gi/64Gi")
+	k.policy, k.slo = nil, nil
+	k.label(memoryLabel, "0.5")
+	check("the pool is gone, a label is wrong", config.ByLabel, "47700m/16", "60Gi/64Gi")
+	if !slices.Contains(k.troubles, "ratio-refused") {
+		t.Error(k.troubles)
+	}
+	k.label(cpuLabel, "")
+	k.label(memoryLabel, "")
+	check("back to the annotation", config.ByAnnotation, "23850m/16", "90Gi/64Gi")
+	k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "1.5", "memory": "1.25"}})
+	k.echo(controller)
+	k.want("at its bound", "cpu", "23850m/16")
+	k.want("above its bound", "memory", "60Gi/64Gi")
+}
+
+// used is a metric of node n1; amounts are of cpu.
+func (k *koordinated) used(amounts map[string]string) {
+	m := &api.NodeMetric{}
+	m.Status.UpdateTime = &metav1.Time{Time: k.now}
+	for window, amount := range amounts {
+		length, _ := time.ParseDuration(window)
+		usage := api.AggregatedUsage{Duration: metav1.Duration{Duration: length}}
+		usage.Usage.P95.Resources = api.ResourceList{"cpu": resource.MustParse(amount)}
+		m.Status.NodeMetric.AggregatedNodeUsages = append(m.Status.NodeMetric.AggregatedNodeUsages, usage)
+	}
+	k.metrics = map[string]*api.NodeMetric{"n1": m}
+}
+
+func TestRatioFollowsUse(t *testing.T) {
+	k := newKoordinated(t, "")
+	limited := func(ratio string) {
+		k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": ratio}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
+	}
+	limited("2")
+	k.post(kubelet, "cpu:16/16")
+	k.want("never measured", "cpu", "16/16")
+	if k.annotation() != "" {
+		t.Errorf("nothing is effective yet: %s", k.annotation())
+	}
+	for _, step := range []struct{ p95, cpu string }{
+		{"4", "32/16"},         // 25 %: twice the ratio fits
+		{"8", "32/16"},         // just at the bound
+		{"8400m", "32/16"},     // 1.90: 5 %, not more
+		{"8500m", "30080m/16"}, // 1.88
+		{"8600m", "30080m/16"}, // 1.86: about the same
+		{"10", "25600m/16"},    // 1.6
+		{"16", "16/16"},        // 1
+		{"15300m", "16/16"},    // 1.04
+		{"15900m", "16/16"},    // 1.00
+		{"15", "16960m/16"},    // 1.06
+		{"0", "32/16"},
+		{"100", "16/16"}, // more than there is
+		{"7", "32/16"},
+	} {
+		k.used(map[string]string{"24h": step.p95, "5m": "1"})
+		k.post(kubelet, "cpu:16/16")
+		k.want("p95 "+step.p95, "cpu", step.cpu)
+		k.echo(controller)
+		k.want("p95 "+step.p95+", echo", "cpu", step.cpu)
+	}
+	k.used(map[string]string{"24h": "10"})
+	k.echo(controller)
+	k.want("a metric", "cpu", "25600m/16")
+	for when, change := range map[string]func(){
+		"stale":      func() { k.used(map[string]string{"24h": "1"}); k.now = k.now.Add(metricAge + time.Second) },
+		"no p95":     func() { k.used(nil) },
+		"never told": func() { k.used(map[string]string{"24h": "1"}); k.metrics["n1"].Status.UpdateTime = nil },
+		"negative":   func() { k.used(map[string]string{"24h": "-1"}) },
+		"gone":       func() { k.metrics = nil },
+		"another node": func() {
+			k.used(map[string]string{"24h": "1"})
+			k.metrics = map[string]*api.NodeMetric{"n2": k.metrics["n1"]}
+		},
+	} {
+		k.used(map[string]string{"24h": "10"})
+		change()
+		k.echo(controller)
+		k.want(when+": the last ratio stays", "cpu", "25600m/16")
+		k.post(kubelet, "cpu:16/16")
+		k.want(when+": the last ratio stays", "cpu", "25600m/16")
+	}
+	k.metrics = nil
+	limited("1.2")
+	k.echo(controller)
+	k.want("the pool wants less", "cpu", "19200m/16")
+	limited("3")
+	k.echo(controller)
+	k.want("the pool wants more, but nobody measures", "cpu", "19200m/16")
+	k.used(map[string]string{"24h": "7800m"})
+	k.echo(controller)
+	k.want("measured", "cpu", "48/16")
+	limited("3.06")
+	k.echo(controller)
+	k.want("another wish is taken up at once", "cpu", "48960m/16")
+	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}})
+	k.metrics = nil
+	k.echo(controller)
+	k.want("use is not looked at any more", "cpu", "32/16")
+	k.pool()
+	k.echo(controller)
+	k.want("the pool is gone", "cpu", "16/16")
+}
+
+// A kubelet that forges the last effective ratio in its request gains nothing.
+func TestLastRatioForged(t *testing.T) {
+	k := newKoordinated(t, "")
+	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
+	k.used(map[string]string{"24h": "10"})
+	k.post(kubelet, "cpu:16/16")
+	k.want("measured", "cpu", "25600m/16")
+	k.metrics = nil
+	k.write(kubelet, func(node object) {
+		node["metadata"].(object)["annotations"].(object)[amplifiedAnnotation] =
+			`{"cpu":{"raw":{"allocatable":"16","capacity":"16"},"result":{"allocatable":"31520m"},"ratio":"1.97","wanted":"2","by":"pool p"}}`
+	})
+	k.want("forged", "cpu", "25600m/16")
+}
+
+// Nobody asks for anything: nothing is read, written or said, whatever the numbers are.
+func TestSilentNode(t *testing.T) {
+	k := newKoordinated(t, "")
+	k.pool(config.AmplificationPool{Name: "bounds", MaxRatios: texts{"cpu": "2"}})
+	for _, cpu := range []string{"nonsense", "15900m", "63"} {
+		k.post(kubelet, "cpu:"+cpu+"/16")
+		if k.annotation() != "" || k.marked(rawKey) != "" || len(k.warnings)+len(k.troubles) > 0 {
+			t.Errorf("%s: %s %s %v", cpu, k.annotation(), k.marked(rawKey), k.troubles)
+		}
+	}
+}
+
+// On dry run the answer is the same: there is nothing to hold back.
+func TestDryRunIsTheSame(t *testing.T) {
+	k := newKoordinated(t, `{"cpu":2}`)
+	sent := k.parse([]byte(`{"metadata":{"name":"n1","annotations":{"` + ratioKey + `":"{\"cpu\":2}"}},"status":{"allocatable":{"cpu":"4"},"capacity":{"cpu":"4"}}}`))
+	req := &admit.Request{Object: sent, OldObject: sent, DryRun: true}
+	req.UserInfo.Username = kubelet
+	if _, err := admit.Mutate(admit.AsNode, nil, k.steps()).Run(t.Context(), req, nil); err != nil || len(sent.Patch()) != 3 {
+		t.Errorf("%v %v", err, sent.Patch())
+	}
+}
+
+// TestRandomKoordinated lets chance choose who writes what. Whatever happens, allocatable never exceeds the largest original that the
+// kubelet ever measured × the pool's bound, and the kubelet's own post brings the exact result.
+func TestRandomKoordinated(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		k := newKoordinated(t, `{"cpu":2}`)
+		k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"memory": 60}})
+		cores := int64(4 + r.IntN(60))
+		largest := cores
+		pick := func(list ...string) string { return list[r.IntN(len(list))] }
+		post := func() { k.post(kubelet, fmt.Sprintf("cpu:%dm/%d", cores*1000-100, cores), "memory:8Gi/8Gi") }
+		annotations := map[string]any{}
+		events := []func(){
+			func() { k.echo(controller) },
+			func() { k.echo(kubelet) },
+			func() {
+				k.mark(ratioKey, pick(`{"cpu":2}`, `{"cpu":1.5,"memory":1.2}`, `{"cpu":9}`, `{`, `{}`, ``, `{"cpu":4}`, `{"eni":1}`))
+			},
+			func() { k.label(api.LabelOvercommitPrefix+"cpu", pick("", "", "3", "x", "1", "1.5")) },
+			func() { k.mark(amplifiedAnnotation, pick("", "{", "{}", k.annotation())) },
+			func() { k.mark(rawKey, pick("", "{", "{}", k.marked(rawKey))) },
+			func() { cores = int64(4 + r.IntN(60)); largest = max(largest, cores) },
+			post,
+			func() { k.post(controller, fmt.Sprintf("memory:%dGi/", 1+r.IntN(9))) },
+			func() { k.away = true; post(); k.away = false },
+			func() {
+				k.write(kubelet, func(node object) {
+					node["metadata"].(object)["annotations"] = annotations
+				})
+			},
+		}
+		for range 60 {
+			annotations = object{ratioKey: pick(`{"cpu":4}`, `{"cpu":100}`), rawKey: pick("", `{"cpu":"1"}`)}
+			events[r.IntN(len(events))]()
+			if _, wrong := readMemory(k.annotation(), true); wrong {
+				post() // as with overcommit: what follows without memory is the kubelet's next sync
+			}
+			got := resource.MustParse(fmt.Sprint(orZero(k.stored["status"].(object)["allocatable"].(object)["cpu"])))
+			if got.MilliValue() > 4*(largest*1000-100) {
+				t.Fatalf("seed %d: compounded to %s of %d cores, memory %s", seed, got.String(), largest, k.annotation())
+			}
+		}
+		k.mark(ratioKey, `{"cpu":2}`)
+		k.label(api.LabelOvercommitPrefix+"cpu", "")
+		post()
+		k.want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", fmt.Sprintf("%s/%d", milli(2*(cores*1000-100)), cores))
+		k.wantRaw(fmt.Sprintf("seed %d", seed), fmt.Sprintf(`{"cpu":"%s","memory":"8Gi"}`, milli(cores*1000-100)))
+		k.mark(ratioKey, "")
+		k.echo(controller)
+		k.want(fmt.Sprintf("seed %d: switched off", seed), "cpu", fmt.Sprintf("%s/%d", milli(cores*1000-100), cores))
+	}
+}
+
+func orZero(v any) any {
+	if v == nil {
+		return "0"
+	}
+	return v
+}
+
+// FuzzNodeAnnotations: whatever stands in annotations and labels, a heartbeat is never refused and never fails, its patch applies, and
+// a second run gives none.
+func FuzzNodeAnnotations(f *testing.F) {
+	f.Add(`{"cpu":1.5}`, `{"cpu":"4"}`, `{"cpu":{"raw":{"allocatable":"4","capacity":"8"},"result":{"allocatable":"6"},"ratio":"1.5","by":"x"}}`, "2", "6", true)
+	f.Add(`{"cpu":1e99,"memory":[]}`, `null`, `{`, "x", "1e40", false)
+	f.Add(`{"cpu":1.5}`, `{"cpu":"4"}`, ``, "", "6", false)
+	f.Fuzz(func(t *testing.T, ratio, raw, remembered, label, cpu string, byKubelet bool) {
+		k := newKoordinated(t, ratio)
+		k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 60}})
+		k.used(map[string]string{"1h": "3"})
+		k.mark(rawKey, raw)
+		k.mark(amplifiedAnnotation, remembered)
+		k.label(api.LabelOvercommitPrefix+"cpu", label)
+		user := controller
+		if byKubelet {
+			user = kubelet
+		}
+		k.post(user, "cpu:"+cpu+"/8")
+		k.echo(controller)
+		k.post(kubelet, "cpu:4/8")
+	})
+}
+
+// The heartbeats of a node of 30 KB, from the bytes of the review to the patch; "read" is what reading alone costs.
+func BenchmarkHeartbeats(b *testing.B) {
+	const mem = `{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m"},"ratio":"2","by":"annotation"}}`
+	marks := object{ratioKey: `{"cpu":2}`, rawKey: bothRaw, amplifiedAnnotation: mem}
+	policy := &config.Policy{NodeAmplification: &config.NodeAmplification{Pools: []config.AmplificationPool{
+		{Name: "batch", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "batch"}}, Ratios: texts{"cpu": "2"}},
+		{Name: "all", MaxRatios: texts{"cpu": "4"}},
+	}}}
+	for _, c := range []struct {
+		name, now   string
+		annotations object
+		chain       admit.Chain
+	}{
+		{"read", "31800m", marks, admit.Chain{}},
+		{"no-annotation", "15900m", object{}, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
+		{"unchanged", "31800m", marks, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
+		{"amplified", "15900m", marks, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
+	} {
+		body, _ := json.Marshal(object{"object": heartbeatOf(c.now, c.annotations), "oldObject": heartbeatOf("31800m", c.annotations)})
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				review, err := document.Parse(body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				req := &admit.Request{Object: review.Root().Get("object").Sub(), OldObject: review.Root().Get("oldObject").Sub(), Review: review}
+				req.UserInfo.Username = kubelet
+				if _, err := c.chain.Run(b.Context(), req, nil); err != nil {
+					b.Fatal(err)
+				}
+				if patched := req.Object.PatchJSON() != nil; patched != (c.name == "amplified") {
+					b.Fatalf("patched: %v", patched)
+				}
+				req.Release()
+			}
+		})
+	}
+}
+
+// heartbeatOf is a node of 30 KB, most of it images.
+func heartbeatOf(cpu string, annotations object) object {
+	var images []any
+	for i := range 170 {
+		images = append(images, object{"sizeBytes": 98765432 + i, "names": []any{
+			fmt.Sprintf("registry.example.com/team-%d/service@sha256:29c34ae123ffc298fb3a8fed72acd1117d177d3eeb29b5bbbc2d5cf0a3c4b592", i),
+			fmt.Sprintf("registry.example.com/team-%d/service:v1", i)}})
+	}
+	return object{
+		"kind": "Node", "apiVersion": "v1",
+		"metadata": object{"name": "n1", "annotations": annotations, "labels": object{"kubernetes.io/os": "linux", "zone": "a"}},
+		"status": object{"images": images, "allocatable": object{"cpu": cpu, "memory": "60Gi", "pods": "110"},
+			"capacity": object{"cpu": "16", "memory": "64Gi", "pods": "110"}},
+	}
+}

@@ -1,0 +1,69 @@
+package slo
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// finding is what was found of one key.
+type finding struct {
+	key      string
+	problems []Problem
+	more     int // problems that were not kept
+	warn     func(Warning)
+}
+
+// maxProblems is how many problems of a key are told: a text of 1 MiB may have 100,000.
+const maxProblems = 100
+
+// maxValue is how many characters of a value are quoted.
+const maxValue = 80
+
+// pathOf is the field path of a data key.
+func pathOf(key string) *field.Path { return field.NewPath("data").Key(key) }
+
+func (f *finding) path() *field.Path { return pathOf(f.key) }
+
+// add keeps a problem, without the long value that it may quote.
+func (f *finding) add(err *field.Error) {
+	if len(f.problems) == maxProblems {
+		f.more++
+		return
+	}
+	if text, ok := err.BadValue.(string); ok {
+		err.BadValue = shorten(text)
+	}
+	f.problems = append(f.problems, Problem{Key: f.key, Err: err})
+}
+
+func (f *finding) invalid(at *field.Path, value any, format string, args ...any) {
+	f.add(field.Invalid(at, value, fmt.Sprintf(format, args...)))
+}
+
+// count is how many problems there are.
+func (f *finding) count() int { return len(f.problems) + f.more }
+
+func (f *finding) warnf(format string, args ...any) {
+	f.warn(Warning{f.key, fmt.Sprintf(format, args...)})
+}
+
+// all are the problems that were kept, and how many there are beside them.
+func (f *finding) all() []Problem {
+	if f.more == 0 {
+		return f.problems
+	}
+	err := field.Invalid(f.path(), field.OmitValueType{}, fmt.Sprintf("%d more problems; mend those above first", f.more))
+	return append(f.problems[:len(f.problems):len(f.problems)], Problem{Key: f.key, Err: err})
+}
+
+// shorten cuts a text at maxValue characters.
+func shorten(text string) string {
+	cut := 0
+	for at := range text {
+		if cut++; cut > maxValue {
+			return text[:at] + "…"
+		}
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+package slo
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// pair is two numbers of which one must be below the other. Who gives only one of them leaves the other to the cluster's
+// strategy, or to the default.
+type pair struct {
+	in                         []string // the members that lead to both
+	lower, upper               string
+	lowerDefault, upperDefault *int64 // nil: it follows from the other one, or there is none
+}
+
+// checkPairs checks the pairs of the cluster's strategy and of each entry.
+func (s *section) checkPairs(entries []entry, found *finding) {
+	cluster := s.clusterOf(s.tree)
+	at := found.path()
+	if s.cluster != "" {
+		at = at.Child(s.cluster)
+	}
+	for _, p := range s.pairs {
+		s.checkPair(p, layer{at: at, tree: cluster}, found)
+	}
+	for i := range entries {
+		own := layer{found.path().Child(s.list).Index(entries[i].number), entries[i].tree, cluster}
+		for _, p := range s.pairs {
+			s.checkPair(p, own, found)
+		}
+	}
+}
+
+// layer is a strategy and the one that counts where it says nothing.
+type layer struct {
+	at         *field.Path
+	tree, base map[string]any
+}
+
+// limit is a number of a pair, as it counts in the end.
+type limit struct {
+	value int64
+	given bool   // somebody gives it
+	ok    bool   // it keeps its own rule; one that does not is told already, and compared with nothing
+	own   bool   // the strategy itself gives it
+	from  string // who else does
+}
+
+func (l limit) String() string { return fmt.Sprint(l.value) + l.from }
+
+func (s *section) checkPair(p pair, l layer, found *finding) {
+	lower, upper := s.limit(p, p.lower, l, p.lowerDefault), s.limit(p, p.upper, l, p.upperDefault)
+	at := l.at
+	for _, name := range p.in {
+		at = at.Child(name)
+	}
+	if lower.own && !upper.given {
+		found.warnf("%s: no effect without %s", at.Child(p.lower), p.upper)
+	}
+	if !lower.ok || !upper.ok || lower.value < upper.value {
+		return
+	}
+	if lower.own {
+		found.invalid(at.Child(p.lower), lower.value, "must be less than %s, which is %s", p.upper, upper)
+	}
+	if upper.own {
+		found.invalid(at.Child(p.upper), upper.value, "must be greater than %s, which is %s", p.lower, lower)
+	}
+}
+
+// limit looks for a number where it may be given.
+func (s *section) limit(p pair, name string, l layer, byDefault *int64) limit {
+	rule := s.strategy
+	for _, in := range p.in {
+		rule = rule[in].(fields)
+	}
+	read := func(value any, own bool, from string) limit {
+		n, isInt := value.(int64)
+		return limit{n, true, isInt && rule[name].(whole).allows(n), own, from}
+	}
+	if own := down(l.tree, p.in)[name]; own != nil {
+		return read(own, true, "")
+	}
+	if base := down(l.base, p.in)[name]; base != nil {
+		return read(base, false, " by "+s.cluster)
+	}
+	if byDefault != nil {
+		return read(*byDefault, false, " by default")
+	}
+	return limit{}
+}
+
+// down follows members; nil if one is missing.
+func down(tree map[string]any, names []string) map[string]any {
+	for _, name := range names {
+		tree, _ = tree[name].(map[string]any)
+	}
+	return tree
+}
