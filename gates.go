@@ -30,6 +30,9 @@ func knownGates() []gate {
 		{"ValidatePodDeviceResource", false, "check GPU resources"},
 		{"EnablePodEnhancedValidator", false, "check the labels that the enhanced validator's ConfigMap requires"},
 		{"BindingAdmissionWebhook", false, "let only the users of the policy bind pods to nodes"},
+		{"NodeMutatingWebhook", false, "serve /mutate-node-status, and register it in place of /mutate-nodes"},
+		{"NodeValidatingWebhook", false, "serve /validate-node"},
+		{"ConfigMapValidatingWebhook", false, "serve /validate-configmap"},
 		{"TopologyValidation", true, "check the annotations that ask for CPU and NUMA placement"},
 		{"ReservationFit", false, "refuse pods that no reservation they ask for can ever hold"},
 	}

@@ -50,12 +50,12 @@ func defaultWorld(t testing.TB) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: cluster.DefaultEnhancedRules}
+	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: cluster.DefaultEnhancedRules, sloConfig: cluster.DefaultSLOConfig}
 	known, err := source.open(open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{defaultPolicy(t), open, state{known}, source.labelRules.String()}
+	return world{defaultPolicy(t), open, state{known}, source}
 }
 
 func defaultPolicy(t testing.TB) *config.Policy {

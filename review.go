@@ -94,7 +94,7 @@ func reviewFiles(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	w := world{policy, o.gates, state{known}, o.clusterSource.labelRules.String()}
+	w := world{policy, o.gates, state{known}, o.clusterSource}
 	reports, err := reportAll(ctx, documents, o, w)
 	if err != nil {
 		return err

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
@@ -20,8 +23,8 @@ type world struct {
 	policy *config.Policy
 	gates  gates
 	state  state
-	// labelRules is where the rules about required labels stand, as namespace/name of a ConfigMap.
-	labelRules string
+	// known says which ConfigMaps steps read.
+	known clusterOptions
 }
 
 // routes are the routes of the table that the gates leave, with the steps that they leave. A new policy makes new routes.
@@ -73,8 +76,8 @@ func colocation(w world) []handlers.Route {
 	profiles := w.state.profileQuestions()
 	skipResources := w.gates.on("ColocationProfileSkipMutatingResources")
 	skipPriority := w.gates.on("ColocationProfileSkipValidatingPriority")
-	pods := validators.PodQuestions{LabelRules: w.state.labelRules, RulesFrom: w.labelRules, Reservations: w.state.reservations, Nodes: w.state.node}
-	return []handlers.Route{
+	pods := validators.PodQuestions{LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node}
+	return append(colocatedNodes(w), []handlers.Route{
 		{
 			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
 			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
@@ -121,7 +124,44 @@ func colocation(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNone,
 			Chain:       admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
 		},
+	}...)
+}
+
+// colocatedNodes are the routes of the colocation suite about nodes and what configures them.
+func colocatedNodes(w world) []handlers.Route {
+	amplify := mutators.AmplificationQuestions{SLORatios: w.state.sloRatios, Metrics: w.state.nodeMetric}
+	nodes := validators.NodeQuestions{SLOConfig: w.state.slo, SLORatios: w.state.sloRatios, Requests: w.state.nodeRequests}
+	slo := validators.SLOOptions{ConfigMap: w.known.sloConfig, NamesRequired: w.known.sloNames == "true"}
+	return []handlers.Route{
+		{
+			Path: "/mutate-node-status", Suite: handlers.Colocation, Gate: "NodeMutatingWebhook",
+			Kind: kind("Node"), Resources: []string{"nodes/status"}, Operations: onUpdate, Scope: registration.ClusterScope,
+			Webhook: "mutate-node-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
+			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
+			Heartbeat: true,
+			Chain:     admit.Mutate(admit.AsNode, w.policy.Modes, mutators.NodeStatuses(w.policy, amplify)),
+		},
+		{
+			Path: "/validate-node", Suite: handlers.Colocation, Gate: "NodeValidatingWebhook",
+			Kind: kind("Node"), Resources: []string{"nodes"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
+			Webhook: "validate-node.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
+			SideEffects: registration.SideEffectClassNone,
+			Chain:       admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes)),
+		},
+		{
+			Path: "/validate-configmap", Suite: handlers.Colocation, Gate: "ConfigMapValidatingWebhook",
+			Kind: kind("ConfigMap"), Resources: []string{"configmaps"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
+			Webhook: "validate-configmap.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone, Conditions: onlyObject("slo-config", w.known.sloConfig),
+			Chain: admit.Validate(admit.AsConfigMap, w.policy.Modes, validators.ConfigMaps(slo, w.state.allNodes)),
+		},
 	}
+}
+
+// onlyObject is the match condition for one object, so that the API server calls for no other.
+func onlyObject(name string, object types.NamespacedName) []registration.MatchCondition {
+	return []registration.MatchCondition{{Name: name, Expression: fmt.Sprintf(
+		"request.namespace == %q && has(object.metadata.name) && object.metadata.name == %q", object.Namespace, object.Name)}}
 }
 
 var (

@@ -57,7 +57,7 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	defer stop()
 	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
 	s.routes = func(policy *config.Policy) []handlers.Route {
-		return routes(world{policy, o.gates, state{s.cluster}, o.clusterSource.labelRules.String()})
+		return routes(world{policy, o.gates, state{s.cluster}, o.clusterSource})
 	}
 	return s.run(ctx, stop)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -16,12 +17,14 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/profile"
+	"usher.dev/usher/slo"
 )
 
 // clusterOptions are the flags that say where usher learns what the cluster looks like.
 type clusterOptions struct {
 	source, dir, kubeconfig string
-	labelRules              types.NamespacedName
+	labelRules, sloConfig   types.NamespacedName
+	sloNames                string // whether the entries of the SLO configuration need names: "true" or "false"
 }
 
 func (o *clusterOptions) addTo(set *pflag.FlagSet) {
@@ -39,6 +42,9 @@ func (o *clusterOptions) addRulesTo(set *pflag.FlagSet) {
 	set.StringVar(&o.labelRules.Namespace, "pod-enhanced-validator-config-namespace", cluster.DefaultEnhancedRules.Namespace,
 		"namespace of the ConfigMap with the rules about required labels")
 	set.StringVar(&o.labelRules.Name, "pod-enhanced-validator-config-name", cluster.DefaultEnhancedRules.Name, "its name")
+	set.StringVar(&o.sloConfig.Namespace, "config-namespace", cluster.DefaultSLOConfig.Namespace, "namespace of the ConfigMap with the SLO configuration")
+	set.StringVar(&o.sloConfig.Name, "slo-config-name", cluster.DefaultSLOConfig.Name, "its name")
+	set.StringVar(&o.sloNames, "node-strategy-name-need-check", "false", "true: every entry of the SLO configuration needs a name of its own")
 }
 
 func (o *clusterOptions) check() error {
@@ -95,7 +101,7 @@ func (o *clusterOptions) checkRivals(ctx context.Context, routes []handlers.Rout
 
 // memory says what of a cluster is kept: what the steps behind the open gates ask for.
 func (o *clusterOptions) memory(open gates) cluster.Options {
-	options := cluster.Options{EnhancedRules: o.labelRules, Compile: map[cluster.Kind]cluster.Compiler{cluster.Profiles: compileProfiles}}
+	options := cluster.Options{EnhancedRules: o.labelRules, SLOConfig: o.sloConfig, Compile: map[cluster.Kind]cluster.Compiler{cluster.Profiles: compileProfiles}}
 	for _, need := range []struct {
 		gate  string
 		kinds []cluster.Kind
@@ -105,6 +111,9 @@ func (o *clusterOptions) memory(open gates) cluster.Options {
 		{"ProfileValidatingWebhook", []cluster.Kind{cluster.Profiles, cluster.PriorityClasses}},
 		{"EnablePodEnhancedValidator", []cluster.Kind{cluster.EnhancedRules}},
 		{"BindingAdmissionWebhook", []cluster.Kind{cluster.Pods}},
+		{"NodeMutatingWebhook", []cluster.Kind{cluster.SLOConfig, cluster.NodeMetrics}},
+		{"NodeValidatingWebhook", []cluster.Kind{cluster.SLOConfig, cluster.PodRequests}},
+		{"ConfigMapValidatingWebhook", []cluster.Kind{cluster.Nodes}},
 		{"ReservationFit", []cluster.Kind{cluster.Reservations, cluster.Nodes}},
 	} {
 		if open.on(need.gate) {
@@ -158,6 +167,26 @@ func (s state) reservations() ([]*api.Reservation, error) { return s.Now().Reser
 
 func (s state) node(name string) (labels map[string]string, known bool) {
 	return s.Now().NodeLabels(name)
+}
+
+func (s state) allNodes() (iter.Seq2[string, map[string]string], error) { return s.Now().AllNodes() }
+
+func (s state) nodeMetric(name string) (*api.NodeMetric, bool) { return s.Now().NodeMetric(name) }
+
+func (s state) nodeRequests(name string) (corev1.ResourceList, bool) {
+	return s.Now().NodeRequests(name)
+}
+
+func (s state) slo() (*slo.Config, error) { return s.Now().SLOConfig() }
+
+// sloRatios are the ratios that the SLO configuration gives a node. Node routes never wait: what is not there yet says nothing.
+func (s state) sloRatios(labels map[string]string) (map[string]string, bool) {
+	known, err := s.slo()
+	if err != nil || known == nil {
+		return nil, false
+	}
+	ratios := known.Amplification(labels)
+	return ratios, len(ratios) > 0
 }
 
 func (s state) labelRules() ([]api.LabelRule, error) { return s.Now().LabelRules() }

@@ -58,7 +58,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	served, err := ofSuites(routes(world{policy: &config.Policy{}, gates: open}), *suites)
+	served, err := ofSuites(routes(world{policy: &config.Policy{}, gates: open, known: source}), *suites)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,24 @@ func ofSuites(all []handlers.Route, names []string) (chosen []handlers.Route, er
 			chosen = append(chosen, r)
 		}
 	}
-	return chosen, nil
+	return oneAmplifier(chosen), nil
+}
+
+// oneAmplifier leaves one route for heartbeats, the last: two amplifiers on one node would compound.
+func oneAmplifier(routes []handlers.Route) []handlers.Route {
+	last := -1
+	for i, r := range routes {
+		if r.Heartbeat {
+			last = i
+		}
+	}
+	var kept []handlers.Route
+	for i, r := range routes {
+		if !r.Heartbeat || i == last {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 // clusterRole is what usher may do with --cluster=api: watch what its steps ask for, and look whether Koordinator's webhooks stand there.
@@ -124,6 +141,7 @@ func mutatingConfiguration(routes []handlers.Route, at address) registration.Mut
 			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
 			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			MatchConditions:    r.Conditions,
 			ReinvocationPolicy: &r.Reinvocation,
 		})
 	}
@@ -140,6 +158,7 @@ func validatingConfiguration(routes []handlers.Route, at address) registration.V
 			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
 			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			MatchConditions: r.Conditions,
 		})
 	}
 	return c

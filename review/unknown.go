@@ -16,6 +16,7 @@ var Types = map[metav1.GroupVersionKind]func() any{
 	{Version: "v1", Kind: "Pod"}:                              func() any { return &corev1.Pod{} },
 	{Version: "v1", Kind: "Node"}:                             func() any { return &corev1.Node{} },
 	{Version: "v1", Kind: "Binding"}:                          func() any { return &corev1.Binding{} },
+	{Version: "v1", Kind: "ConfigMap"}:                        func() any { return &corev1.ConfigMap{} },
 	metav1.GroupVersionKind(api.ReservationKind):              func() any { return &api.Reservation{} },
 	metav1.GroupVersionKind(api.ClusterColocationProfileKind): func() any { return &api.ClusterColocationProfile{} },
 }

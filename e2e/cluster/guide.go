@@ -53,33 +53,40 @@ func (d *demo) guide() string {
 	return b.String()
 }
 
+const (
+	answersForbidden = `Error from server (Forbidden): …admission webhook "validate-pods.usher.dev" denied the request: ` +
+		`denied-names: metadata.name: Forbidden: "offensive-pod" contains "offensive", which the policy does not allow…`
+	answersDeleted = `mutatingwebhookconfiguration.admissionregistration.k8s.io "usher" deleted`
+	answersCreated = "mutatingwebhookconfiguration.admissionregistration.k8s.io/usher created"
+	answersMet     = "node/node-1 condition met"
+	answersRolled  = `deployment "wide" successfully rolled out`
+	tolerations    = `kubectl -n apps get pod lifespan-pod ` +
+		`-o jsonpath='{.spec.tolerations[*].value} {.spec.containers[0].env}{"\n"}'`
+)
+
 // walkThrough is that of deploy/README.md, with the numbers of these nodes.
 func (d *demo) walkThrough() []step {
-	const met = "node/node-1 condition met"
 	steps := []step{
-		{"A pod is refused", "usher is asked about pods in namespaces with the label admission-webhook: enabled, such as apps.", []try{
-			{"kubectl apply -f deploy/demo/offensive-pod.yaml", []string{
-				`Error from server (Forbidden): …admission webhook "validate-pods.usher.dev" denied the request: denied-names: ` +
-					`metadata.name: Forbidden: "offensive-pod" contains "offensive", which the policy does not allow…`}},
+		{"A pod is refused", "usher is asked in namespaces with the label admission-webhook: enabled, such as apps.", []try{
+			{"kubectl apply -f deploy/demo/offensive-pod.yaml", []string{answersForbidden}},
 		}},
-		{"A pod is changed", "Its label asks for 7 more days: it gets a toleration for each value from 14 down to 7.", []try{
+		{"A pod is changed", "Its label asks for 7 more days: a toleration for each value from 14 down to 7.", []try{
 			{"kubectl apply -f deploy/demo/lifespan-pod.yaml", []string{"pod/lifespan-pod created"}},
-			{`kubectl -n apps get pod lifespan-pod -o jsonpath='{.spec.tolerations[*].value} {.spec.containers[0].env}{"\n"}'`,
-				[]string{`14 13 12 11 10 9 8 7 [{"name":"KUBE","value":"true"}]`}},
+			{tolerations, []string{`14 13 12 11 10 9 8 7 [{"name":"KUBE","value":"true"}]`}},
 		}},
-		{"Nodes are amplified", "With the kubelet's next status, every 3 s here, 16 cores are 32. The real number stays in capacity.", []try{
+		{"Nodes are amplified", "With the kubelet's next status, every 3 s, 16 cores are 32. Capacity stays.", []try{
 			{"kubectl label node --all admission-webhook=enabled", []string{"node/node-1 labeled"}},
-			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=32 --timeout=1m", []string{met}},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=32 --timeout=1m", []string{answersMet}},
 			{nodesCommand, []string{"node-1 16 32"}},
 		}},
 		{"A pod that is too large fits", "This Deployment's one pod asks for 24 cores, and no node has more than 16.", []try{
 			{"kubectl apply -f deploy/demo/wide-deployment.yaml", []string{"deployment.apps/wide created"}},
-			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{`deployment "wide" successfully rolled out`}},
+			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{answersRolled}},
 			{"kubectl -n apps get pods -l app=wide -o wide", []string{"wide-… 1/1 Running…node-…"}},
 		}},
 		{"Without usher the nodes shrink back", "What runs goes on running. What comes next finds no room.", []try{
-			{"kubectl delete mutatingwebhookconfiguration usher", []string{`mutatingwebhookconfiguration.admissionregistration.k8s.io "usher" deleted`}},
-			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=16 --timeout=1m", []string{met}},
+			{"kubectl delete mutatingwebhookconfiguration usher", []string{answersDeleted}},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=16 --timeout=1m", []string{answersMet}},
 			{"kubectl -n apps get pods -l app=wide", []string{"wide-… 1/1 Running"}},
 			{"kubectl -n apps rollout restart deployment/wide", []string{"deployment.apps/wide restarted"}},
 			{"kubectl -n apps get pods -l app=wide", []string{"wide-… 0/1 Pending"}},
@@ -87,22 +94,23 @@ func (d *demo) walkThrough() []step {
 				[]string{fmt.Sprintf("0/%d nodes are available: %[1]d Insufficient cpu…", d.options.nodes)}},
 		}},
 		{"With usher the pod is scheduled", "", []try{
-			{"kubectl apply -f " + quoted(d.webhooksFile()), []string{"mutatingwebhookconfiguration.admissionregistration.k8s.io/usher created"}},
-			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{`deployment "wide" successfully rolled out`}},
+			{"kubectl apply -f " + quoted(d.webhooksFile()), []string{answersCreated}},
+			{"kubectl -n apps rollout status deployment/wide --timeout=2m", []string{answersRolled}},
 		}},
 	}
 	if d.options.policy != "" {
 		return steps // the file is somebody's own, and nobody knows what it says
 	}
 	return append(steps,
-		step{"The policy is changed", "usher reads the file again, and the nodes follow. Edit it as you like; a mistake leaves the old policy in force.", []try{
+		step{"The policy is changed", "usher reads the file again. A mistake leaves the old policy in force.", []try{
 			{`sed -i.bak 's/cpu: "2"/cpu: "3"/' ` + quoted(d.usher.PolicyFile()), nil},
-			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=48 --timeout=1m", []string{met}},
+			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=48 --timeout=1m", []string{answersMet}},
 			{nodesCommand, []string{"node-1 16 48"}},
 		}})
 }
 
-const nodesCommand = "kubectl get node -o custom-columns=NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
+const nodesCommand = "kubectl get node -o custom-columns=" +
+	"NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
 
 // places are for those who want to look further.
 func (d *demo) places() [][2]string {

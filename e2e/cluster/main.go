@@ -61,7 +61,8 @@ type options struct {
 
 func parse(args []string) (o options, err error) {
 	set := flag.NewFlagSet("cluster", flag.ContinueOnError)
-	set.StringVar(&o.policy, "policy", "", "usher's policy `file`, read again when it changes (default: a copy of deploy/base/policy.yaml to edit)")
+	set.StringVar(&o.policy, "policy", "", "usher's policy `file`, read again when it changes "+
+		"(default: a copy of deploy/base/policy.yaml to edit)")
 	set.IntVar(&o.nodes, "nodes", 2, "how many nodes, of 16 cores and 64Gi each")
 	if err := set.Parse(args); err != nil {
 		return o, err

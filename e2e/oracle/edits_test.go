@@ -144,7 +144,8 @@ func (addsSidecar) Admit(_ context.Context, a admission.Attributes, _ admission.
 			return nil
 		}
 	}
-	resources := map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "64Mi"}, "limits": map[string]any{"cpu": "1", "memory": "1Gi"}}
+	resources := map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "64Mi"},
+		"limits": map[string]any{"cpu": "1", "memory": "1Gi"}}
 	containers = append(containers, map[string]any{"name": "sidecar", "image": "mesh", "resources": resources})
 	return unstructured.SetNestedSlice(pod.Object, containers, "spec", "containers")
 }

@@ -181,7 +181,7 @@ func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, o
 	}
 }
 
-// keptAway: the rules of the configuration do not let this request reach usher. That must not be one that usher would change or refuse.
+// keptAway: the rules of the configuration do not let this request reach usher, which then must have had nothing to say.
 func keptAway(t *testing.T, s *sample, got outcome) {
 	t.Helper()
 	t.Logf("the configuration keeps %s %s/%s away", s.request.Operation, s.request.Resource.Resource, s.request.SubResource)
@@ -213,7 +213,8 @@ func compare(t *testing.T, s *sample, got outcome) {
 		return // compareObject compares the verdict
 	}
 	want := s.golden.status
-	want.Message = fmt.Sprintf("admission webhook %q denied the request: %s", strings.TrimPrefix(s.path, "/")+".usher.dev", want.Message)
+	webhook := strings.TrimPrefix(s.path, "/") + ".usher.dev"
+	want.Message = fmt.Sprintf("admission webhook %q denied the request: %s", webhook, want.Message)
 	if diff := cmp.Diff(want, refusal.ErrStatus); diff != "" {
 		t.Errorf("status: %s", diff)
 	}
@@ -260,13 +261,14 @@ func plain(t *testing.T, o runtime.Object) (value map[string]any) {
 	return value
 }
 
-// unusable is nil for no error and for a refusal that usher meant. Everything else is an answer that the API server could not use.
+// unusable is nil for no error, and for a refusal that usher meant. Else the API server could not use the answer.
 func unusable(err error) error {
 	if err == nil {
 		return nil
 	}
 	var refusal *apierrors.StatusError
-	if errors.As(err, &refusal) && refusal.ErrStatus.Code < 500 && strings.HasPrefix(refusal.ErrStatus.Message, "admission webhook ") &&
+	if errors.As(err, &refusal) && refusal.ErrStatus.Code < 500 &&
+		strings.HasPrefix(refusal.ErrStatus.Message, "admission webhook ") &&
 		strings.Contains(refusal.ErrStatus.Message, " denied the request: ") {
 		return nil
 	}

@@ -73,10 +73,12 @@ func everythingIfNil(s *metav1.LabelSelector) *metav1.LabelSelector {
 func (c configurations) only(path, version string) configurations {
 	var one configurations
 	elsewhere := func(at registration.WebhookClientConfig) bool { return !strings.HasSuffix(*at.URL, path) }
+	mutates := func(w registration.MutatingWebhook) bool { return elsewhere(w.ClientConfig) }
+	validates := func(w registration.ValidatingWebhook) bool { return elsewhere(w.ClientConfig) }
 	c.mutating.DeepCopyInto(&one.mutating)
 	c.validating.DeepCopyInto(&one.validating)
-	one.mutating.Webhooks = slices.DeleteFunc(one.mutating.Webhooks, func(w registration.MutatingWebhook) bool { return elsewhere(w.ClientConfig) })
-	one.validating.Webhooks = slices.DeleteFunc(one.validating.Webhooks, func(w registration.ValidatingWebhook) bool { return elsewhere(w.ClientConfig) })
+	one.mutating.Webhooks = slices.DeleteFunc(one.mutating.Webhooks, mutates)
+	one.validating.Webhooks = slices.DeleteFunc(one.validating.Webhooks, validates)
 	for i := range one.mutating.Webhooks {
 		one.mutating.Webhooks[i].AdmissionReviewVersions = []string{version}
 	}
@@ -157,7 +159,8 @@ func (s *apiServer) Initialize(plugin admission.Interface) {
 	nowhere := kubernetes.NewForConfigOrDie(&rest.Config{Host: "127.0.0.1:1"}) // asked only for a namespace that is not there
 	hooks.SetExternalKubeClientSet(nowhere)
 	hooks.SetExternalKubeInformerFactory(s.informers)
-	hooks.SetAuthenticationInfoResolverWrapper(func(usual webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
+	type resolver = webhookutil.AuthenticationInfoResolver
+	hooks.SetAuthenticationInfoResolverWrapper(func(usual resolver) resolver {
 		return &webhookutil.AuthenticationInfoResolverDelegator{
 			ClientConfigForServiceFunc: usual.ClientConfigForService,
 			ClientConfigForFunc: func(host string) (*rest.Config, error) {

@@ -99,7 +99,8 @@ func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.
 	case excuse != "":
 		s.counts.add("refused: "+excuse, 1)
 	default:
-		s.t.Errorf("%s is refused after %s, and nothing excuses it: %v\n%s", name, time.Since(began), err, s.excuses.before(time.Now()))
+		s.t.Errorf("%s is refused after %s, and nothing excuses it: %v\n%s",
+			name, time.Since(began), err, s.excuses.before(time.Now()))
 		s.counts.add("refused without excuse", 1)
 	}
 }

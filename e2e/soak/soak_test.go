@@ -100,7 +100,8 @@ func start(t *testing.T) *soak {
 	s := &soak{t: t, cluster: cluster, admin: cluster.Admin()}
 	t.Cleanup(s.stop)
 	for i := range nodes {
-		if _, err := cluster.StartHollow(ctx, fmt.Sprintf("node-%d", i+1), kubetest.HollowOptions{StatusEvery: time.Second}); err != nil {
+		name, fast := fmt.Sprintf("node-%d", i+1), kubetest.HollowOptions{StatusEvery: time.Second}
+		if _, err := cluster.StartHollow(ctx, name, fast); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,130 @@
+package colocation
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+const ratioAnnotation = "node.koordinator.sh/resource-amplification-ratio"
+
+const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
+
+func newNode(ctx context.Context, t *testing.T, name, labels string) {
+	t.Helper()
+	_, err := cluster.Admin().Create(ctx, "/api/v1/nodes", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": %s}}`, name, labels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, "/api/v1/nodes/"+name)
+}
+
+// beat is a kubelet's status update; it gives the allocatable cpu that is stored.
+func beat(ctx context.Context, t *testing.T, node string) string {
+	t.Helper()
+	if _, err := cluster.Node(node).Patch(ctx, "/api/v1/nodes/"+node+"/status", kubetest.StrategicPatch, heartbeat); err != nil {
+		t.Fatalf("a heartbeat was refused: %v", err)
+	}
+	stored, err := cluster.Admin().Get(ctx, "/api/v1/nodes/"+node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored.String("status", "allocatable", "cpu")
+}
+
+func annotate(ctx context.Context, node, ratio string) error {
+	_, err := cluster.Kubectl(ctx, "annotate", "--overwrite", "node", node, ratioAnnotation+"="+ratio)
+	return err
+}
+
+// TestRatioAnnotation: up, down, off, and never compounded, whatever the kubelet sends meanwhile.
+func TestRatioAnnotation(t *testing.T) {
+	ctx := within(t, time.Minute)
+	newNode(ctx, t, "amplified", `{}`)
+	for _, c := range []struct{ ratio, want string }{
+		{"", "15900m"}, {`{"cpu": 1.5}`, "23850m"}, {`{"cpu": 2}`, "31800m"}, {`{"cpu": 1.2}`, "19080m"}, {`{}`, "15900m"},
+	} {
+		if c.ratio != "" {
+			if err := annotate(ctx, "amplified", c.ratio); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 5 {
+			if got := beat(ctx, t, "amplified"); got != c.want {
+				t.Errorf("ratio %s, heartbeat %d: allocatable is %s, want %s", c.ratio, i, got, c.want)
+			}
+		}
+	}
+}
+
+// TestBadRatiosAreRefused: by kubectl, and what the kubelet writes itself is put back.
+func TestBadRatiosAreRefused(t *testing.T) {
+	ctx := within(t, time.Minute)
+	newNode(ctx, t, "bounded", `{}`)
+	for _, bad := range []string{`{"cpu": 0.5}`, `{"cpu": "2"}`, `{"eni": 2}`, `{"cpu"`} {
+		err := annotate(ctx, "bounded", bad)
+		if err == nil {
+			t.Errorf("%s was stored", bad)
+		}
+	}
+	const status = "/api/v1/nodes/bounded/status"
+	own := fmt.Sprintf(`{"metadata": {"annotations": {%q: "{\"cpu\": 9}"}}, "status": {"allocatable": {"cpu": "15900m"}, "capacity": {"cpu": "16"}}}`, ratioAnnotation)
+	if _, err := cluster.Node("bounded").Patch(ctx, status, kubetest.StrategicPatch, own); err != nil {
+		t.Fatalf("the heartbeat was refused: %v", err)
+	}
+	stored, err := cluster.Admin().Get(ctx, "/api/v1/nodes/bounded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored.String("status", "allocatable", "cpu") != "15900m" || stored.String("metadata", "annotations", ratioAnnotation) != "" {
+		t.Errorf("a kubelet amplified its own node: %v", stored.At("status", "allocatable"))
+	}
+}
+
+func sloConfigMap(nodeConfigs string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+		"data": {"colocation-config": %q}}`, `{"enable": true, "nodeConfigs": [`+nodeConfigs+`]}`)
+}
+
+// TestSLOConfiguration: ranges, overlaps and conflicts with two real nodes; other ConfigMaps are nobody's business.
+func TestSLOConfiguration(t *testing.T) {
+	ctx := within(t, time.Minute)
+	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
+	newNode(ctx, t, "slo-1", `{"pool": "a"}`)
+	newNode(ctx, t, "slo-2", `{"pool": "a", "disk": "ssd"}`)
+	const path = "/api/v1/namespaces/koordinator-system/configmaps"
+	remove(t, path+"/slo-controller-config")
+	create := func(nodeConfigs string) error {
+		_, err := cluster.Admin().Create(ctx, path, sloConfigMap(nodeConfigs))
+		return err
+	}
+	refusedWith(t, create(`{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": -1}`), "cpuReclaimThresholdPercent", "-1")
+	const one = `{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": 60}`
+	const ssd = `{"name": "ssd", "nodeSelector": {"matchLabels": {"disk": "ssd"}}, "cpuReclaimThresholdPercent": 70}`
+	err := kubetest.Eventually(ctx, func(ctx context.Context) error { // until both replicas know of the nodes
+		for range 4 {
+			_, err := cluster.Admin().Create(ctx, path+"?dryRun=All", sloConfigMap(one+","+ssd))
+			if err == nil {
+				return fmt.Errorf("two entries for node slo-2 were let in")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusedWith(t, create(one+","+ssd), "slo-2")
+	if err := create(one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Admin().Update(ctx, path+"/slo-controller-config", sloConfigMap(one+","+`{"name": "b", "nodeSelector": {"matchLabels": {"pool": "b"}}, "cpuReclaimThresholdPercent": 50}`)); err != nil {
+		t.Errorf("an update without overlap: %v", err)
+	}
+	if _, err := cluster.Admin().Create(ctx, path, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "another"}, "data": {"colocation-config": "{"}}`); err != nil {
+		t.Errorf("another ConfigMap: %v", err)
+	}
+	remove(t, path+"/another")
+}
