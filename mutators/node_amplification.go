@@ -2,10 +2,7 @@ package mutators
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +11,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
 
 // NodeMetrics gives what Koordinator's node agent measured of a node; known is false if there is nothing, or not yet. It does not wait.
@@ -186,92 +182,4 @@ func (a *nodeAmplifier) use(node *admit.Node, name corev1.ResourceName) (u nodeU
 		return u, "the NodeMetric has no p95"
 	}
 	return nodeUse{name, used, capacity, window}, ""
-}
-
-// rawWitness makes a record of what stands in Koordinator's annotations, for a resource of which our own memory says nothing: it was
-// lost, or Koordinator's webhook worked here before. It is believed only where it explains the number that arrives.
-func rawWitness(node, old *admit.Node, seen sight) *record {
-	from := node
-	if old != nil {
-		from = old
-	}
-	raw, noted := readRaw(from)[seen.name]
-	witness := amounts{&raw, seen.now.capacity}
-	if !noted || raw.Sign() <= 0 || !plausible(witness) {
-		return nil
-	}
-	said, _ := api.ParseNodeRatios(from.RatioAnnotation())
-	ratio, ok := said.Of[seen.name]
-	if !ok {
-		ratio = seen.rate.ratio
-	}
-	result, _ := ratio.Amplify(raw, seen.name)
-	if now := seen.now.allocatable; !same(now, &raw) && !same(now, &result) {
-		return nil
-	}
-	return &record{raw: witness, result: amounts{allocatable: &result}, ratio: ratio}
-}
-
-// readRaw reads Koordinator's list of originals; what does not read is none.
-func readRaw(node *admit.Node) api.ResourceList {
-	text, _ := node.Annotation(api.AnnotationRawAllocatable)
-	if text == "" {
-		return nil
-	}
-	parsed, err := document.Parse([]byte(text))
-	if err != nil {
-		return nil
-	}
-	defer parsed.Release()
-	list := api.ResourceList{}
-	for name, member := range parsed.Root().Members() {
-		q, err := api.ParseQuantity(member.Text())
-		if err != nil {
-			return nil
-		}
-		list[corev1.ResourceName(name)] = q
-	}
-	if parsed.Err() != nil {
-		return nil
-	}
-	return list
-}
-
-// noteRaw writes the originals for Koordinator's scheduler: of both resources, amplified or not, as Koordinator's webhook does
-// wherever a ratio is asked for. Where none is, the list goes. What nobody knows stays as it was noted.
-func noteRaw(node *admit.Node, asked bool, next memory, lost []corev1.ResourceName) {
-	if !asked {
-		if len(lost) == 0 {
-			node.RemoveAnnotation(api.AnnotationRawAllocatable)
-		}
-		return
-	}
-	before := readRaw(node)
-	list := originals(node, next, lost, before)
-	if len(list) == 0 || maps.EqualFunc(list, before, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }) {
-		return
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		panic(err) // quantities always encode
-	}
-	node.SetAnnotation(api.AnnotationRawAllocatable, string(text))
-}
-
-// originals are what the kubelet measured, as far as it is known: of what is not amplified, the number that stands there.
-func originals(node *admit.Node, next memory, lost []corev1.ResourceName, before api.ResourceList) api.ResourceList {
-	list := api.ResourceList{}
-	for _, name := range amplifiable {
-		q, known := node.Allocatable().Get(name)
-		switch {
-		case next[name] != nil:
-			q, known = *next[name].raw.allocatable, true
-		case slices.Contains(lost, name):
-			q, known = before[name]
-		}
-		if known {
-			list[name] = q
-		}
-	}
-	return list
 }

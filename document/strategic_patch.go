@@ -1,0 +1,91 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+)
+
+// StrategicPatch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
+// it at the same time.
+type StrategicPatch struct {
+	tree object
+	keys mergeKeys
+}
+
+type object = map[string]any
+
+// ParseStrategicPatch reads a patch for objects of a Go type, of which like is any value. The type's tags say by which
+// key a list is merged. A patch that never applies is an error: one that is no object, that contradicts itself, or whose
+// parts have other types than the object's.
+func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
+	d, err := Parse(raw) // refuses duplicate keys, which encoding/json does not
+	if err != nil {
+		return nil, err
+	}
+	defer d.Release()
+	tree, ok := decode(d.root).(object)
+	if !ok {
+		return nil, fmt.Errorf("is %s, not an object", kindNames[d.root.kind()])
+	}
+	if _, replaces := tree[wholeDirective]; replaces {
+		return nil, errors.New("has $patch at its top, which drops the whole object; put it further down")
+	}
+	known, err := strategicpatch.NewPatchMetaFromStruct(like)
+	if err != nil {
+		return nil, err
+	}
+	p := &StrategicPatch{tree, mergeKeys{known: known}}
+	return p, p.check(reflect.TypeOf(like))
+}
+
+// check applies the patch to an empty object and to one that has all that the patch names.
+func (p *StrategicPatch) check(like reflect.Type) error {
+	for _, base := range []object{{}, skeleton(p.tree).(object)} {
+		merged, err := p.mergeInto(base)
+		if err != nil {
+			return err
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(encode(clean(merged)), reflect.New(like).Interface()); err != nil {
+			return errors.New(decodeProblem(err))
+		}
+	}
+	return nil
+}
+
+// UnknownFields names what the patch has and the Go type does not know, which may be a mistake in writing.
+func (p *StrategicPatch) UnknownFields(like any) (unknown []string) {
+	into := reflect.New(reflect.TypeOf(like)).Interface()
+	problems, _ := kjson.UnmarshalStrict(encode(skeleton(p.tree)), into, kjson.DisallowUnknownFields)
+	for _, problem := range problems {
+		unknown = append(unknown, problem.Error())
+	}
+	return unknown
+}
+
+// Sets tells whether the patch puts something other than null at a place.
+func (p *StrategicPatch) Sets(names ...string) bool {
+	var at any = p.tree
+	for _, name := range names {
+		in, ok := at.(object)
+		if !ok {
+			return false
+		}
+		at = in[name]
+	}
+	return at != nil
+}
+
+// Members are the names that the patch has at a place, in order.
+func (p *StrategicPatch) Members(names ...string) []string {
+	at := p.tree
+	for _, name := range names {
+		at, _ = at[name].(object)
+	}
+	return slices.Sorted(maps.Keys(at))
+}

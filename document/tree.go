@@ -1,0 +1,114 @@
+package document
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+)
+
+// decode gives the tree of a value, with numbers as they are written.
+func decode(v *Value) any {
+	switch v.kind() {
+	case 0, 'n':
+		return nil
+	case '"':
+		return v.Text()
+	case 't', 'f':
+		return v.kind() == 't'
+	case '0':
+		return json.Number(v.base)
+	case '[':
+		list := []any{}
+		for element := range v.Elements() {
+			list = append(list, decode(element))
+		}
+		return list
+	}
+	tree := object{}
+	for name, member := range v.Members() {
+		tree[name] = decode(member)
+	}
+	return tree
+}
+
+// copyOf copies a patch for the merge of Kubernetes, which changes it. A list of keys to retain retains our mark too.
+func copyOf(tree any) any {
+	switch tree := tree.(type) {
+	case object:
+		c := make(object, len(tree))
+		for name, member := range tree {
+			c[name] = copyOf(member)
+		}
+		if keys, ok := c[retainDirective].([]any); ok {
+			c[retainDirective] = append(keys, markKey)
+		}
+		return c
+	case []any:
+		c := make([]any, len(tree), len(tree)+1)
+		for i, element := range tree {
+			c[i] = copyOf(element)
+		}
+		return c
+	}
+	return tree
+}
+
+// clean drops what the merge leaves behind in parts that are new: directives, what is marked as deleted, and nulls.
+func clean(tree any) any {
+	switch tree := tree.(type) {
+	case object:
+		c := object{}
+		for name, member := range tree {
+			if !isDirective(name) && member != nil && !isDropped(member) {
+				c[name] = clean(member)
+			}
+		}
+		return c
+	case []any:
+		c := []any{}
+		for _, element := range tree {
+			if !isDropped(element) {
+				c = append(c, clean(element))
+			}
+		}
+		return c
+	}
+	return tree
+}
+
+func isDirective(name string) bool {
+	_, beside := directiveFor(name)
+	return beside || name == wholeDirective || name == retainDirective || name == markKey
+}
+
+func isDropped(value any) bool {
+	part, _ := value.(object)
+	_, ok := part[wholeDirective]
+	return ok
+}
+
+// skeleton is what an object has at least for the patch to have something to work on.
+func skeleton(tree any) any {
+	switch tree := tree.(type) {
+	case object:
+		s := object{}
+		for name, member := range tree {
+			if list, ok := strings.CutPrefix(name, deleteDirective); ok && tree[list] == nil {
+				name = list
+			}
+			if !isDirective(name) && member != nil {
+				s[name] = skeleton(member)
+			}
+		}
+		return s
+	case []any:
+		s := []any{}
+		for _, element := range tree {
+			if part := skeleton(element); !reflect.DeepEqual(part, object{}) {
+				s = append(s, part)
+			}
+		}
+		return s
+	}
+	return tree
+}
