@@ -199,7 +199,7 @@ func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
 		t.Errorf("allowed %v with status %+v", r.Allowed, r.Result)
 	}
 	for _, warning := range r.Warnings {
-		if len([]rune(warning)) > 120 {
+		if len([]rune(warning)) > 256 {
 			t.Errorf("a warning of %d characters: %s", len(warning), warning)
 		}
 	}

@@ -140,7 +140,7 @@ func compileProfiles(s *cluster.Snapshot) (any, []error) {
 type state struct{ *cluster.Cluster }
 
 func (s state) profileQuestions() mutators.ProfileQuestions {
-	return mutators.ProfileQuestions{Profiles: s.profiles, Namespace: s.namespace, PriorityClass: s.priorityClass}
+	return mutators.ProfileQuestions{Profiles: s.profiles, Namespace: s.namespace, OwnersNamespace: s.ownersNamespace, PriorityClass: s.priorityClass}
 }
 
 func (s state) profiles() (*profile.Set, error) {
@@ -149,6 +149,10 @@ func (s state) profiles() (*profile.Set, error) {
 
 func (s state) namespace(name string) (labels map[string]string, known bool, err error) {
 	return s.Now().Namespace(name)
+}
+
+func (s state) ownersNamespace(name string) (labels map[string]string, known bool, err error) {
+	return s.Now().NamedNamespace(name)
 }
 
 func (s state) priorityClass(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error) {

@@ -93,15 +93,19 @@ func (r *Request) Release() {
 	r.Review, r.Object, r.OldObject = nil, nil, nil
 }
 
-// The Kubernetes documentation asks for warnings of at most 120 characters; the API server cuts all of them once they have
-// more than 4096 together.
-const warningLength, maxWarnings = 120, 4096 / 120
+// The Kubernetes documentation asks for warnings of at most 120 characters where possible; beyond 256 the API server may cut one, and
+// all of them once they have more than 4096 together.
+const warningLength, warningsLength = 256, 4096
 
-// Warnf tells the user something about a request that is allowed all the same. Text above 120 characters is cut;
-// repetitions, and what comes after 34 warnings, are dropped.
+// Warnf tells the user something about a request that is allowed all the same. Text above 256 characters is cut; repetitions, and what
+// does not fit into 4096 characters together, are dropped.
 func (r *Request) Warnf(format string, args ...any) {
 	text := Shorten(fmt.Sprintf(format, args...), warningLength)
-	if len(r.warnings) < maxWarnings && !slices.Contains(r.warnings, text) {
+	room := warningsLength - utf8.RuneCountInString(text)
+	for _, w := range r.warnings {
+		room -= utf8.RuneCountInString(w)
+	}
+	if room >= 0 && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
 }

@@ -33,6 +33,15 @@ func (s *Snapshot) Namespace(name string) (labels map[string]string, known bool,
 	return labels, known, s.late(Namespaces, name, known, err)
 }
 
+// NamedNamespace is Namespace for a name that nobody vouches for: one that is not there is not known, watched or not.
+func (s *Snapshot) NamedNamespace(name string) (labels map[string]string, known bool, err error) {
+	found, known, err := find[*namespace](s, Namespaces, name)
+	if known {
+		labels = found.labels
+	}
+	return labels, known, err
+}
+
 // NamespaceDeleting tells whether a namespace is being deleted. The error is Namespace's.
 func (s *Snapshot) NamespaceDeleting(name string) (bool, error) {
 	found, known, err := find[*namespace](s, Namespaces, name)

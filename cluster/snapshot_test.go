@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 )
 
@@ -380,5 +381,17 @@ func BenchmarkPodQuestion(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _, _, _ = c.Now().Pod("ns", "pod-500")
+	}
+}
+
+// TestNamedNamespace: a watched namespace that only somebody's text names may not exist, and nothing waits for it.
+func TestNamedNamespace(t *testing.T) {
+	s := &Snapshot{api: true}
+	s.kinds[Namespaces] = kindState{wanted: true, synced: true}
+	if _, known, err := s.NamedNamespace("absent"); known || err != nil {
+		t.Errorf("%v, %v", known, err)
+	}
+	if _, _, err := s.Namespace("absent"); !errors.Is(err, admit.ErrNotReady) {
+		t.Error(err)
 	}
 }

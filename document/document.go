@@ -144,6 +144,10 @@ func (d *Document) Try(f func() error) error {
 // fail remembers the first value of the wrong type.
 func (d *Document) fail(v *Value, detail string, args ...any) {
 	if d.err == nil {
-		d.err = field.TypeInvalid(v.Path(), field.OmitValueType{}, fmt.Sprintf(detail, args...))
+		path := v.Path()
+		if path == nil {
+			path = field.NewPath("object") // as reviews and CEL call it
+		}
+		d.err = field.TypeInvalid(path, field.OmitValueType{}, fmt.Sprintf(detail, args...))
 	}
 }

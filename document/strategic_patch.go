@@ -33,6 +33,9 @@ func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
 	if !ok {
 		return nil, fmt.Errorf("is %s, not an object", kindNames[d.root.kind()])
 	}
+	if text := hostileIn(tree, "", ""); text != "" {
+		return nil, fmt.Errorf("has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
+	}
 	if _, replaces := tree[wholeDirective]; replaces {
 		return nil, errors.New("has $patch at its top, which drops the whole object; put it further down")
 	}

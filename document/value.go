@@ -151,6 +151,10 @@ func As[T any](v *Value) T {
 	if raw == nil {
 		return into
 	}
+	if text := hostileQuantity(v); text != "" {
+		v.doc.fail(v, "has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
+		return into
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &into); err != nil {
 		v.doc.fail(v, "%s", decodeProblem(err))
 		var zero T

@@ -17,10 +17,16 @@ type ProfileQuestions struct {
 	Profiles func() (*profile.Set, error)
 	// Namespace gives the labels of a namespace. It is asked only if a profile that might match has a namespaceSelector. A
 	// namespace that is not known matches no namespaceSelector.
-	Namespace func(name string) (labels map[string]string, known bool, err error)
+	Namespace NamespaceLabels
+	// OwnersNamespace is Namespace for one that a reservation's author names: nobody has said that it exists, so that it is not known
+	// where Namespace would wait for it.
+	OwnersNamespace NamespaceLabels
 	// PriorityClass gives the value and the preemption policy of a PriorityClass.
 	PriorityClass func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
 }
+
+// NamespaceLabels gives the labels of a namespace.
+type NamespaceLabels func(name string) (labels map[string]string, known bool, err error)
 
 // colocationProfile gives pods what the ClusterColocationProfiles that match them say. All are matched with the pod as
 // it was submitted, and applied in the order of their names, so that the last one wins. Afterwards cpu and memory become
@@ -40,7 +46,7 @@ func PodSubject(namespace string, pod *admit.Pod, ask ProfileQuestions) profile.
 	return profile.Subject{
 		Labels:     profile.LabelsOf(pod.AllLabels()),
 		Workload:   func() profile.Workload { return workloadOf("Pod", namespace, pod.Meta) },
-		Namespaces: func() ([]profile.Labels, error) { return ask.labelsOf(namespace) },
+		Namespaces: func() ([]profile.Labels, error) { return ask.labelsOf(ask.Namespace, namespace) },
 	}
 }
 
@@ -76,9 +82,9 @@ func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subjec
 }
 
 // labelsOf gives the labels of namespaces; of none at all if one is not known.
-func (q ProfileQuestions) labelsOf(namespaces ...string) (all []profile.Labels, _ error) {
+func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (all []profile.Labels, _ error) {
 	for _, name := range namespaces {
-		labels, known, err := q.Namespace(name)
+		labels, known, err := ask(name)
 		if err != nil || !known {
 			return nil, err
 		}

@@ -38,9 +38,10 @@ func colocationOf(t testing.TB, documents ...string) ProfileQuestions {
 	}
 	set, _ := profile.Compile(list)
 	return ProfileQuestions{
-		Profiles:      func() (*profile.Set, error) { return set, nil },
-		Namespace:     namespaceOf,
-		PriorityClass: priorityClassOf,
+		Profiles:        func() (*profile.Set, error) { return set, nil },
+		Namespace:       namespaceOf,
+		OwnersNamespace: namespaceOf,
+		PriorityClass:   priorityClassOf,
 	}
 }
 
@@ -546,7 +547,7 @@ func TestRandomProfiles(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%s: %v", name, problems)
 		}
-		ask := ProfileQuestions{func() (*profile.Set, error) { return set, nil }, namespaceOf, priorityClassOf}
+		ask := ProfileQuestions{func() (*profile.Set, error) { return set, nil }, namespaceOf, namespaceOf, priorityClassOf}
 		raw := string(mustJSON(randomColocated(r)))
 		after, _, err := runOnce(t, colocationProfile(ask, false), admit.AsPod, raw)
 		if err != nil {

@@ -30,9 +30,11 @@ func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[
 // ReservationSubject is what profiles see of a reservation.
 func ReservationSubject(reservation *admit.Reservation, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
-		Labels:     profile.LabelsOf(reservation.AllLabels()),
-		Workload:   func() profile.Workload { return workloadOf("Reservation", "", reservation.Meta) },
-		Namespaces: func() ([]profile.Labels, error) { return ask.labelsOf(ownersNamespaces(reservation.Owners())...) },
+		Labels:   profile.LabelsOf(reservation.AllLabels()),
+		Workload: func() profile.Workload { return workloadOf("Reservation", "", reservation.Meta) },
+		Namespaces: func() ([]profile.Labels, error) {
+			return ask.labelsOf(ask.OwnersNamespace, ownersNamespaces(reservation.Owners())...)
+		},
 	}
 }
 

@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,8 +31,47 @@ func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
 	for _, suffix := range Sorted(s.LabelSuffixes) {
 		problems = append(problems, checkSuffix(specPath.Child("labelSuffixes").Key(suffix.Key), suffix)...)
 	}
+	problems = append(problems, checkPatch(s)...)
 	if classes := api.QoSClasses(); s.QoSClass != "" && !slices.Contains(classes, s.QoSClass) {
 		problems = append(problems, field.NotSupported(specPath.Child("qosClass"), s.QoSClass, classes))
+	}
+	return problems
+}
+
+// notByPatch are fields of a pod that a patch cannot give it: its identity, which the API server has settled, and what must agree with a
+// PriorityClass.
+var notByPatch = []struct{ part, name, instead string }{
+	{"metadata", "name", "leave it out: the API server has settled it"},
+	{"metadata", "generateName", "leave it out: the API server has settled it"},
+	{"metadata", "namespace", "leave it out: the API server has settled it"},
+	{"metadata", "uid", "leave it out: the API server has settled it"},
+	{"spec", "priority", "name a class in spec.priorityClassName of the profile, which sets it too"},
+	{"spec", "priorityClassName", "use spec.priorityClassName of the profile, which sets the priority too"},
+	{"spec", "preemptionPolicy", "use spec.priorityClassName of the profile, which sets it too"},
+}
+
+// checkPatch finds what the API server would refuse each pod for that gets the patch.
+func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) {
+	var patch struct {
+		Metadata map[string]json.RawMessage `json:"metadata"`
+		Spec     map[string]json.RawMessage `json:"spec"`
+	}
+	if !s.HasPatch() || json.Unmarshal(s.Patch, &patch) != nil {
+		return nil // what does not parse was found before
+	}
+	at := specPath.Child("patch")
+	for _, f := range notByPatch {
+		part := map[string]map[string]json.RawMessage{"metadata": patch.Metadata, "spec": patch.Spec}[f.part]
+		if _, there := part[f.name]; there {
+			problems = append(problems, field.Forbidden(at.Child(f.part, f.name), f.instead))
+		}
+	}
+	var labels map[string]*string
+	_ = json.Unmarshal(patch.Metadata["labels"], &labels)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if value := labels[key]; value != nil && !strings.HasPrefix(key, "$") {
+			problems = append(problems, checkLabel(at.Child("metadata", "labels").Key(key), Pair{Key: key, Value: *value})...)
+		}
 	}
 	return problems
 }

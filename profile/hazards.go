@@ -38,8 +38,9 @@ func (s *Set) Hazards() (hazards []string) {
 }
 
 func (p *Profile) ownHazards() (hazards []string) {
+	written, otherwise := setOf(p.writtenLabels()), setOf(p.writtenAfterCopying("label"))
 	for _, key := range p.selectedLabels() {
-		if slices.Contains(p.writtenLabels(), key) && !p.stillMatches(key) {
+		if written[key] && !p.stillMatches(key, otherwise) {
 			hazards = append(hazards,
 				fmt.Sprintf("profile %s selects on label %s, which it writes itself: it may not match twice", p.Name, key))
 		}
@@ -50,9 +51,9 @@ func (p *Profile) ownHazards() (hazards []string) {
 
 // copyHazards are those of a mapping. A key that is written after it was copied is another one in the next run.
 func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
-	written, targets := p.writtenAfterCopying(kind), map[string]bool{}
+	written, targets := setOf(p.writtenAfterCopying(kind)), map[string]bool{}
 	for _, keys := range mapping {
-		if slices.Contains(written, keys.Key) && keys.Key != keys.Value {
+		if written[keys.Key] && keys.Key != keys.Value {
 			hazards = append(hazards, fmt.Sprintf("profile %s copies %s %s, and then writes it: a second run copies another value",
 				p.Name, kind, keys.Key))
 		}
@@ -64,12 +65,11 @@ func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
 	return hazards
 }
 
-// stillMatches tells whether the selector matches the constant that the profile writes.
-func (p *Profile) stillMatches(key string) bool {
+// stillMatches tells whether the selector matches the constant that the profile writes; otherwise are the keys that it writes by
+// other means.
+func (p *Profile) stillMatches(key string, otherwise map[string]bool) bool {
 	value, constant := p.Spec.Labels[key]
-	after := *p.Spec
-	after.Labels = nil
-	if others := (&Profile{Spec: &after, Patch: p.Patch}).writtenLabels(); !constant || slices.Contains(others, key) {
+	if !constant || otherwise[key] {
 		return false
 	}
 	requirements, _ := p.selector.Requirements()
@@ -79,8 +79,9 @@ func (p *Profile) stillMatches(key string) bool {
 }
 
 func (p *Profile) selectsWhatIsWrittenBy(o *Profile) (hazards []string) {
+	written := setOf(o.writtenLabels())
 	for _, key := range p.selectedLabels() {
-		if slices.Contains(o.writtenLabels(), key) {
+		if written[key] {
 			hazards = append(hazards, fmt.Sprintf("profile %s selects on label %s, which profile %s writes: a second run matches others",
 				p.Name, key, o.Name))
 		}
@@ -90,9 +91,10 @@ func (p *Profile) selectsWhatIsWrittenBy(o *Profile) (hazards []string) {
 
 // copiesWhatIsWrittenBy is asked of a profile that is applied before the other.
 func (p *Profile) copiesWhatIsWrittenBy(later *Profile) (hazards []string) {
-	copies := func(kind string, mapping []Pair, written []string) {
+	copies := func(kind string, mapping []Pair, list []string) {
+		written := setOf(list)
 		for _, keys := range mapping {
-			if slices.Contains(written, keys.Key) {
+			if written[keys.Key] {
 				hazards = append(hazards, fmt.Sprintf("profile %s copies %s %s, which profile %s writes later: a second run copies that",
 					p.Name, kind, keys.Key, later.Name))
 			}
@@ -144,6 +146,15 @@ func (p *Profile) writtenAfterCopying(kind string) (written []string) {
 		written = append(written, p.Patch.Members("metadata", kind+"s")...)
 	}
 	return written
+}
+
+// setOf is for profiles of hundreds of keys, that a check of each against each must not take seconds.
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, key := range list {
+		set[key] = true
+	}
+	return set
 }
 
 func keys(m map[string]string) (list []string) {

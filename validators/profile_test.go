@@ -153,3 +153,21 @@ func TestRefusedAreBroken(t *testing.T) {
 		}
 	}
 }
+
+// TestPatchOfWhatItCannotGive: a patch that each pod would be refused for.
+func TestPatchOfWhatItCannotGive(t *testing.T) {
+	for patch, says := range map[string]string{
+		`{metadata: {name: x}}`:                          "spec.patch.metadata.name: Forbidden",
+		`{metadata: {namespace: x}}`:                     "spec.patch.metadata.namespace: Forbidden",
+		`{spec: {priority: 5}}`:                          "spec.patch.spec.priority: Forbidden",
+		`{spec: {priorityClassName: koord-batch}}`:       "spec.patch.spec.priorityClassName: Forbidden",
+		`{metadata: {labels: {"not a key": v}}}`:         "spec.patch.metadata.labels[not a key]: Invalid value",
+		`{metadata: {labels: {key: "not a value"}}}`:     "spec.patch.metadata.labels[key]: Invalid value",
+		`{metadata: {labels: {gone: null, tier: good}}}`: "",
+	} {
+		problems, _ := checkProfile(t, "metadata: {name: p}\nspec: {patch: "+patch+"}", "")
+		if says == "" && len(problems) > 0 || says != "" && (len(problems) != 1 || !strings.Contains(problems[0], says)) {
+			t.Errorf("%s: %q, want %s", patch, problems, says)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func reservePod() admit.Validator[admit.Pod] {
 		Doc:  "refuses pods with the annotation by which the scheduler knows its own stand-ins for reservations",
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			value, has := pod.Annotation(api.AnnotationReservePod)
-			if !has {
+			if !has || pod.Deleting() {
 				return nil, nil
 			}
 			if old := storedPod(req); old != nil {

@@ -23,6 +23,9 @@ func topology() admit.Validator[admit.Pod] {
 		Doc:  "refuses annotations on CPU binding and NUMA placement that the scheduler cannot read; warns of those without effect",
 		Gate: "TopologyValidation",
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			if pod.Deleting() {
+				return nil, nil
+			}
 			if text, ok := newAnnotation(req, pod, api.AnnotationResourceSpec); ok {
 				spec, wrong := readResourceSpec(text)
 				if problems = append(problems, wrong...); len(wrong) == 0 {

@@ -76,12 +76,18 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 	if err != nil {
 		return err
 	}
-	printed, err := usher.Run(ctx, "webhooks", "--url", usher.URL, "--ca-file", usher.CAFile, "--suite=tutorial,colocation", open)
-	if err != nil {
-		return err
-	}
-	if all, err = parseConfigurations(printed); err != nil {
-		return err
+	// Suite by suite: together they would have one of the two node amplifiers, and each has samples.
+	for _, suite := range []string{"tutorial", "colocation"} {
+		printed, err := usher.Run(ctx, "webhooks", "--url", usher.URL, "--ca-file", usher.CAFile, "--suite="+suite, open)
+		if err != nil {
+			return err
+		}
+		c, err := parseConfigurations(printed)
+		if err != nil {
+			return err
+		}
+		all.mutating.Webhooks = append(all.mutating.Webhooks, c.mutating.Webhooks...)
+		all.validating.Webhooks = append(all.validating.Webhooks, c.validating.Webhooks...)
 	}
 	if served, err = routes(ctx, usher, open); err != nil {
 		return err

@@ -1,0 +1,41 @@
+package document
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestHostileQuantities: a quantity that resource.Quantity would work on for minutes is refused where one stands; the same text is
+// a text elsewhere, such as a commit in a label.
+func TestHostileQuantities(t *testing.T) {
+	const pod = `{"metadata":{"labels":{"commit":"12e4567"}},"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"1e5000000"}],"args":["1e5000000"]RES}]EXTRA}}`
+	cases := []struct {
+		resources, extra string
+		refused          bool
+	}{
+		{``, ``, false},
+		{`,"resources":{"requests":{"cpu":"1e3","memory":"12E"}}`, ``, false},
+		{`,"resources":{"requests":{"cpu":"1e-5000000"}}`, ``, true},
+		{`,"resources":{"limits":{"memory":"1E999"}}`, ``, true},
+		{`,"resources":{"limits":{"memory":1e5000000}}`, ``, true},
+		{`,"resources":{"limits":{"memory":"` + strings.Repeat("9", 65) + `"}}`, ``, true},
+		{``, `,"overhead":{"cpu":"+1e+100"}`, true},
+		{``, `,"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1e4000"}}]`, true},
+	}
+	for _, c := range cases {
+		text := strings.NewReplacer("RES", c.resources, "EXTRA", c.extra).Replace(pod)
+		d, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		As[corev1.Pod](d.Root())
+		if refused := d.Err() != nil; refused != c.refused {
+			t.Errorf("%s%s: %v", c.resources, c.extra, d.Err())
+		}
+		if _, err := ParseStrategicPatch([]byte(text), corev1.Pod{}); (err != nil) != c.refused {
+			t.Errorf("as a patch: %s%s: %v", c.resources, c.extra, err)
+		}
+	}
+}
