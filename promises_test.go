@@ -98,6 +98,9 @@ func TestRoutePromises(t *testing.T) {
 		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(readme, "`"+r.Path+"`") {
 			t.Errorf("%s: the path begins with %s and stands in the README", r.Path, prefix)
 		}
+		if r.Chain.Commits() && r.SideEffects != "NoneOnDryRun" || !r.Chain.Commits() && r.SideEffects != "None" {
+			t.Errorf("%s: NoneOnDryRun if it has a commit step, else None: not %s", r.Path, r.SideEffects)
+		}
 		if strings.Count(r.Webhook, ".") < 2 || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 || r.SideEffects == "" || len(r.Operations) == 0 || r.Scope == "" {
 			t.Errorf("%s: its webhook has a name of three segments, 2 to 5 s, side effects, operations and a scope: %+v", r.Path, r)
 		}
@@ -215,9 +218,10 @@ func TestImportsRunOneWay(t *testing.T) {
 		"certs":      {},
 		"slo":        {"api"},
 		"profile":    {"api", "document"},
-		"cluster":    {"api", "admit", "profile", "slo"},
-		"mutators":   {"api", "admit", "config", "document", "profile"},
-		"validators": {"api", "admit", "config", "document", "profile", "slo"},
+		"quota":      {"api", "admit", "quota"},
+		"cluster":    {"api", "admit", "profile", "quota", "quota/ledger", "slo"},
+		"mutators":   {"api", "admit", "config", "document", "profile", "quota"},
+		"validators": {"api", "admit", "config", "document", "profile", "quota", "quota/ledger", "slo"},
 		"handlers":   {"admit", "document"},
 		"review":     {"admit", "api", "document", "handlers", "profile"},
 		"load":       {"load/reviews", "certs"},

@@ -51,6 +51,14 @@ func (v voice) copy() voice {
 	return voice{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.troubles)}
 }
 
+// Subject is what the request is about: the object, or on DELETE the stored one. Nil if a review holds neither.
+func (r *Request) Subject() *document.Document {
+	if r.Object == nil {
+		return r.OldObject
+	}
+	return r.Object
+}
+
 // ObjectName is the object's name, or its generateName followed by a star while it has no name.
 func (r *Request) ObjectName() string {
 	if r.Name != "" || r.Object == nil {
@@ -80,6 +88,17 @@ type Mutator[T any] struct {
 type Validator[T any] struct {
 	Name, Doc, Gate string // as in Mutator
 	// Run gives the user's problems, each with its field path, and separately our own failure. It records no edits.
+	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
+}
+
+// Commit is the one step of a chain that may leave something behind outside of the object: a check whose yes must be remembered, so
+// that the next one counts with it. It runs last, and only if no check refused.
+type Commit[T any] struct {
+	Name, Doc, Gate string // as in Mutator
+	// Judge gives the verdict and leaves nothing behind: for a dry run, and for a mode in which a refusal does not count.
+	Judge func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
+	// Run gives the verdict and remembers a yes before it returns. It must keep the deadline of ctx, and remember nothing for a caller
+	// that has gone. Running twice for one request must count once.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 }
 

@@ -28,6 +28,8 @@ type Chain struct {
 type step struct {
 	Step
 	run func(context.Context, *Request) (field.ErrorList, error)
+	// judge is set for a commit step: run, without leaving anything behind.
+	judge func(context.Context, *Request) (field.ErrorList, error)
 }
 
 // Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
@@ -38,7 +40,7 @@ func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutat
 		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name)},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return blame(m.Run(ctx, req, as(req.Object)))
-			}})
+			}, nil})
 	}
 	return c
 }
@@ -47,18 +49,33 @@ func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutat
 func Validate[T any](as func(*document.Document) *T, modes Modes, validators []Validator[T]) Chain {
 	var c Chain
 	for _, v := range validators {
-		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)},
-			func(ctx context.Context, req *Request) (field.ErrorList, error) {
-				return v.Run(ctx, req, as(req.Object))
-			}})
+		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)}, on(as, v.Run), nil})
 	}
 	return c
+}
+
+// ThenCommit is the chain with a commit step at its end. A chain has at most one, and it validates.
+func ThenCommit[T any](c Chain, as func(*document.Document) *T, modes Modes, last Commit[T]) Chain {
+	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, modes.Of(last.Name)}, on(as, last.Run), on(as, last.Judge)})
+	return c
+}
+
+// on runs a check on the view of what a request is about.
+func on[T any](as func(*document.Document) *T, check func(context.Context, *Request, *T) (field.ErrorList, error)) func(context.Context, *Request) (field.ErrorList, error) {
+	return func(ctx context.Context, req *Request) (field.ErrorList, error) {
+		return check(ctx, req, as(req.Subject()))
+	}
 }
 
 // Gated is the chain without the steps whose gate is not open.
 func (c Chain) Gated(open func(gate string) bool) Chain {
 	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !open(s.Gate) })
 	return c
+}
+
+// Commits tells whether the chain may leave something behind, and so must be registered as such.
+func (c Chain) Commits() bool {
+	return slices.ContainsFunc(c.steps, func(s step) bool { return s.judge != nil })
 }
 
 // Mutates tells whether the chain may give a patch.
@@ -115,8 +132,8 @@ type After func(*Request, StepResult)
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
 	for _, s := range c.steps {
-		if s.Mode == Off {
-			continue
+		if s.Mode == Off || s.judge != nil && len(result.Problems) > 0 {
+			continue // what is refused anyway is not committed
 		}
 		if err := ctx.Err(); err != nil {
 			return result, fmt.Errorf("%s: not begun: %w", s.Name, err)
@@ -158,13 +175,14 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	start := time.Now()
 	done := StepResult{Name: s.Name, Mode: s.Mode}
 	var failure error
-	before, said := req.Object.Edits(), req.voice.copy()
-	_ = req.Object.Try(func() error {
-		done.Refused, failure = s.run(ctx, req)
+	subject := req.Subject()
+	before, said := subject.Edits(), req.voice.copy()
+	_ = subject.Try(func() error {
+		done.Refused, failure = s.how(req)(ctx, req)
 		if err := unreadable(req); err != nil {
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
-		done.Changed = req.Object.Edits() != before
+		done.Changed = subject.Edits() != before
 		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
 			done.WouldChange = done.Changed && failure == nil && len(done.Refused) == 0
 			done.Changed, req.voice = false, said
@@ -175,6 +193,14 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	s.rehearse(req, done)
 	done.Duration = time.Since(start)
 	return done, failure
+}
+
+// how says which function a step runs: one that commits only judges what will not happen, and where its verdict does not count.
+func (s step) how(req *Request) func(context.Context, *Request) (field.ErrorList, error) {
+	if s.judge != nil && (req.DryRun || s.Mode != Enforce) {
+		return s.judge
+	}
+	return s.run
 }
 
 // rehearse reports what a step would have done in mode enforce.

@@ -68,7 +68,11 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 		d.fail(err)
 		return d
 	}
-	if d.Untouched = r.untouched(d.Request); d.Untouched == "" {
+	switch d.Untouched = r.untouched(d.Request); {
+	case d.Untouched != "":
+	case d.Request.Subject() == nil:
+		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
+	default:
 		d.Result, err = r.Chain.Run(ctx, d.Request, after)
 	}
 	r.conclude(ctx, &d, err)

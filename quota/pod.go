@@ -1,0 +1,67 @@
+package quota
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Amount is a quantity of a resource, exact.
+type Amount = resource.Quantity
+
+// Pod is what is kept of a pod to count it.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	Node            string // empty while it is not bound
+	// Label is the value of api.LabelQuotaName, and Labelled whether the label is there.
+	Label    string
+	Labelled bool
+	// Requests is what the pod asks for as the scheduler counts, with Overhead in it.
+	Requests, Overhead corev1.ResourceList
+	// Replaced is Requests after the pod's annotation api.AnnotationReplaceResources; nil without that annotation.
+	Replaced corev1.ResourceList
+	// Ended: it succeeded or failed, and holds nothing any more.
+	Ended bool
+	// Gone is when a pod that is being deleted stops to count, whether its node tells or not; zero if it is not being deleted.
+	Gone time.Time
+}
+
+// Counting says how pods are counted.
+type Counting struct {
+	IgnoreOverhead bool // gate ElasticQuotaIgnorePodOverhead
+	Replace        bool // gates ElasticQuotaEvaluationTransformPod and ReplaceResourcesTransformer
+}
+
+// Charge is what a pod counts for: nothing once it has ended.
+func (c Counting) Charge(p *Pod) corev1.ResourceList {
+	if p.Ended {
+		return nil
+	}
+	list := p.Requests
+	if c.Replace && p.Replaced != nil {
+		list = p.Replaced
+	}
+	if !c.IgnoreOverhead || len(p.Overhead) == 0 {
+		return list
+	}
+	less := list.DeepCopy()
+	for name, overhead := range p.Overhead {
+		left := less[name]
+		left.Sub(overhead)
+		less[name] = left
+	}
+	return less
+}
+
+// Holder is what decides which quota a pod belongs to.
+type Holder struct {
+	Namespace string
+	Label     string // the value of api.LabelQuotaName
+	Labelled  bool   // whether the label is there, empty or not
+}
+
+// Holder is the pod's.
+func (p *Pod) Holder() Holder { return Holder{p.Namespace, p.Label, p.Labelled} }
