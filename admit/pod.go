@@ -16,6 +16,9 @@ type Pod struct{ Meta }
 // AsPod views a document as a Pod.
 func AsPod(d *document.Document) *Pod { return &Pod{Meta{d.Root()}} }
 
+// Phase is status.phase.
+func (p *Pod) Phase() corev1.PodPhase { return corev1.PodPhase(p.root.At("status", "phase").Text()) }
+
 // Object is the whole typed pod with all edits so far. It costs a full decoding: for the rare step that wants it.
 func (p *Pod) Object() corev1.Pod { return document.As[corev1.Pod](p.root) }
 
@@ -28,6 +31,37 @@ func (p *Pod) Tolerations() []corev1.Toleration {
 func (p *Pod) AppendToleration(t corev1.Toleration) { p.tolerations().Append(t) }
 
 func (p *Pod) tolerations() *document.Value { return p.root.At("spec", "tolerations") }
+
+// NodeTerms are the terms of the required node affinity: a node must match one of them.
+func (p *Pod) NodeTerms() iter.Seq[*NodeTerm] {
+	return func(yield func(*NodeTerm) bool) {
+		for v := range p.nodeTerms().Elements() {
+			if !yield(&NodeTerm{v}) {
+				return
+			}
+		}
+	}
+}
+
+// AppendNodeTerm adds a term at the end: a node may match it instead of the others.
+func (p *Pod) AppendNodeTerm(t corev1.NodeSelectorTerm) { p.nodeTerms().Append(t) }
+
+func (p *Pod) nodeTerms() *document.Value {
+	return p.root.At("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+}
+
+// NodeTerm is the view of one term: a node must match all of it. An empty one matches no node.
+type NodeTerm struct{ root *document.Value }
+
+// Term is the whole typed term.
+func (t *NodeTerm) Term() corev1.NodeSelectorTerm {
+	return document.As[corev1.NodeSelectorTerm](t.root)
+}
+
+// AppendExpression adds a requirement on the node's labels at the end.
+func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
+	t.root.Get("matchExpressions").Append(r)
+}
 
 // SchedulerName is spec.schedulerName.
 func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
@@ -56,6 +90,9 @@ func (p *Pod) SetPriority(class string, value int32, preemption *corev1.Preempti
 	}
 }
 
+// ContainersPath is the field path of spec.containers.
+var ContainersPath = field.NewPath("spec", "containers")
+
 // PriorityClassNamePath is the field path of spec.priorityClassName; that of a template's pod begins with the template's.
 func (p *Pod) PriorityClassNamePath() *field.Path {
 	return p.root.At("spec", "priorityClassName").Path()
@@ -69,6 +106,27 @@ func (p *Pod) Merge(patch *document.StrategicPatch) error { return p.root.Merge(
 
 // Spec is the whole typed spec with all edits so far. It costs a full decoding: for the rare step that wants it.
 func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.Get("spec")) }
+
+// Asking is the part of the typed spec that says what the pod asks for, and of which node. It costs a fraction of Spec.
+func (p *Pod) Asking() corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeName:       p.root.At("spec", "nodeName").Text(),
+		InitContainers: asking(p.InitContainers()), Containers: asking(p.RegularContainers()),
+		Overhead:  document.As[corev1.ResourceList](p.root.At("spec", "overhead")),
+		Resources: document.As[*corev1.ResourceRequirements](p.root.At("spec", "resources")),
+	}
+}
+
+func asking(containers iter.Seq[*Container]) (all []corev1.Container) {
+	for c := range containers {
+		all = append(all, corev1.Container{
+			Name:          c.Name(),
+			Resources:     document.As[corev1.ResourceRequirements](c.root.Get("resources")),
+			RestartPolicy: document.As[*corev1.ContainerRestartPolicy](c.root.Get("restartPolicy")),
+		})
+	}
+	return all
+}
 
 // Overhead is spec.overhead: what the runtime itself needs (RuntimeClass).
 func (p *Pod) Overhead() Resources { return Resources{p.root.At("spec", "overhead")} }

@@ -19,6 +19,10 @@ var shapes = []string{
 	`{}`,
 	`{"metadata":null,"spec":null,"status":null}`,
 	`{"metadata":{},"spec":{"containers":null},"status":{}}`,
+	`{"spec":{"affinity":{"podAffinity":{},"nodeAffinity":null}}}`,
+	`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":null}}}}}`,
+	`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
+	  {"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"}]},{"matchExpressions":null}]}}}}}`,
 	`{"metadata":{"labels":null,"annotations":null},"spec":{"containers":[{}],"tolerations":null},"status":{"allocatable":null}}`,
 	`{"metadata":{"labels":{"a/b":"1"},"annotations":{"a/b":"1","c~d":"2"}},"spec":{"tolerations":[{"key":"k"}],"initContainers":[{"name":"i","env":[{"name":"A"}]}],
 	  "containers":[{"name":"c","env":null,"resources":{"limits":{"cpu":"1","memory":"2Gi"}}},{"name":"d"}]},"status":{"allocatable":{"cpu":"1","memory":"1Gi"},"capacity":{"cpu":2}}}`,
@@ -44,9 +48,43 @@ var podVerbs = map[string]struct {
 	"SetPriority without policy": {func(p *Pod) { p.SetPriority("zero", 0, nil) }, func(p *corev1.Pod) {
 		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = "zero", new(int32(0)), nil
 	}},
-	"Overhead.Set":     {func(p *Pod) { p.Overhead().Set("cpu", resource.MustParse("1")) }, func(p *corev1.Pod) { setResource(&p.Spec.Overhead, "cpu", "1") }},
-	"Resources.Set":    {setRequests, setRequestsTyped},
-	"Resources.Remove": {removeLimits, removeLimitsTyped},
+	"AppendNodeTerm":            {func(p *Pod) { p.AppendNodeTerm(term) }, func(p *corev1.Pod) { *termsOf(p) = append(*termsOf(p), term) }},
+	"NodeTerm.AppendExpression": {appendExpression, appendExpressionTyped},
+	"Overhead.Set":              {func(p *Pod) { p.Overhead().Set("cpu", resource.MustParse("1")) }, func(p *corev1.Pod) { setResource(&p.Spec.Overhead, "cpu", "1") }},
+	"Resources.Set":             {setRequests, setRequestsTyped},
+	"Resources.Remove":          {removeLimits, removeLimitsTyped},
+}
+
+var term = corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{"<a>"}}}}
+
+func termsOf(p *corev1.Pod) *[]corev1.NodeSelectorTerm {
+	if p.Spec.Affinity == nil {
+		p.Spec.Affinity = &corev1.Affinity{}
+	}
+	if p.Spec.Affinity.NodeAffinity == nil {
+		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	node := p.Spec.Affinity.NodeAffinity
+	if node.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		node.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	}
+	return &node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+func appendExpression(p *Pod) {
+	for t := range p.NodeTerms() {
+		t.AppendExpression(term.MatchExpressions[0])
+	}
+}
+
+func appendExpressionTyped(p *corev1.Pod) {
+	if a := p.Spec.Affinity; a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return
+	}
+	for i := range *termsOf(p) {
+		t := &(*termsOf(p))[i]
+		t.MatchExpressions = append(t.MatchExpressions, term.MatchExpressions[0])
+	}
 }
 
 func appendEnv(p *Pod) {
@@ -174,8 +212,28 @@ func patched(t *testing.T, d *document.Document, raw string) []byte {
 	return after
 }
 
+// TestAsking: what a pod asks for is the same, read in part or as a whole.
+func TestAsking(t *testing.T) {
+	full := `{"spec":{"nodeName":"n","overhead":{"cpu":"1"},"resources":{"requests":{"memory":"1Gi"}},"volumes":[{"name":"v"}],
+	  "initContainers":[{"name":"i","restartPolicy":"Always","resources":{"requests":{"cpu":1}}},{"name":"j","image":"x"}],
+	  "containers":[{"name":"c","env":[{"name":"A"}],"resources":{"requests":{"cpu":"1"},"limits":{"cpu":"2"}}}]}}`
+	for _, shape := range append(slices.Clone(shapes), full) {
+		whole := AsPod(parse(t, shape)).Spec()
+		want := corev1.PodSpec{NodeName: whole.NodeName, Overhead: whole.Overhead, Resources: whole.Resources}
+		for _, c := range whole.InitContainers {
+			want.InitContainers = append(want.InitContainers, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+		}
+		for _, c := range whole.Containers {
+			want.Containers = append(want.Containers, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+		}
+		if diff := cmp.Diff(want, AsPod(parse(t, shape)).Asking()); diff != "" {
+			t.Errorf("%s (-whole +part):\n%s", shape, diff)
+		}
+	}
+}
+
 func TestReads(t *testing.T) {
-	p := AsPod(parse(t, shapes[4]))
+	p := AsPod(parse(t, shapes[len(shapes)-1]))
 	whole := p.Object()
 	var names []string
 	for c := range p.Containers() {
@@ -190,7 +248,7 @@ func TestReads(t *testing.T) {
 	if value, ok := p.Annotation("c~d"); value != "2" || !ok {
 		t.Error("Annotation is wrong")
 	}
-	node := parse(t, shapes[4])
+	node := parse(t, shapes[len(shapes)-1])
 	n := AsNode(node)
 	cpu, ok := n.Capacity().Get("cpu")
 	if !ok || cpu.String() != "2" {

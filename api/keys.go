@@ -85,6 +85,8 @@ const (
 	AnnotationQuotaAllocated = "quota.scheduling.koordinator.sh/allocated"
 	// AnnotationQuotaMaxStrictCheck is a JSON array of resource names for which spec.max may not fall below what is used.
 	AnnotationQuotaMaxStrictCheck = "quota.scheduling.koordinator.sh/max-strict-check-resource-keys"
+	// AnnotationQuotaReservations is usher's own record of pods that were admitted and not seen yet; the quota ledger writes it.
+	AnnotationQuotaReservations = "usher.dev/reservations"
 )
 
 // Annotations of Nodes, as Koordinator's amplification knows them.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/quota/ledger"
 )
 
 // Options say what is kept of a cluster.
@@ -32,6 +33,10 @@ type Options struct {
 	SLOConfig types.NamespacedName
 	// Compile makes, after each change of a kind, what steps need of it, for example a *profile.Set. See Compiled.
 	Compile map[Kind]Compiler
+	// Follow are told every event of a kind that is wanted. What files hold at first, they are told before Files returns.
+	Follow map[Kind]ledger.Follower
+	// WriteQuotas tells that Records or WriteChildRequest will be used, for Rules.
+	WriteQuotas bool
 	// Log gets what changes and what is wrong; nil for nothing.
 	Log logrus.FieldLogger
 	// Poll is how often the files are compared with what is in force; zero means 2 s.
@@ -176,14 +181,19 @@ func (c *Cluster) Problems() []error {
 	return problems
 }
 
-// change makes the next snapshot and puts it in force. The kinds are those that edit changes.
-func (c *Cluster) change(edit func(*Snapshot), kinds ...Kind) {
+// change makes the next snapshot and puts it in force, unless edit tells that it changed nothing. The kinds are those that edit may
+// change; only those whose objects did change are compiled.
+func (c *Cluster) change(edit func(*Snapshot) (changed bool), kinds ...Kind) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	next := *c.Now()
-	edit(&next)
+	before := c.Now()
+	next := *before
+	if !edit(&next) {
+		return
+	}
 	for _, k := range kinds {
-		if next.kinds[k].wanted {
+		was, is := &before.kinds[k], &next.kinds[k]
+		if is.wanted && (is.objects != was.objects || is.synced != was.synced) {
 			next.compile(k, c.compiler(k))
 		}
 	}

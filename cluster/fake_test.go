@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,11 +14,13 @@ import (
 	"testing"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server that knows lists, pages, watches, bookmarks and expired versions, and can lose its connections.
+// fakeAPI is an API server that knows lists, pages, watches, bookmarks and expired versions, and can lose its connections. It gives and
+// patches single ElasticQuotas, too.
 type fakeAPI struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -32,7 +35,12 @@ type fakeAPI struct {
 	refuse    map[string]int // resource to the HTTP code of every answer
 	seen      []string       // requests, as "list pods" or "watch pods"
 	accept    map[string]string
+	single    []fakeRequest // for one object
+	hang      bool          // requests for one object are not answered
 }
+
+// fakeRequest is a request for one object, as it came.
+type fakeRequest struct{ method, uri, contentType, body string }
 
 type fakeEvent struct {
 	version        int
@@ -68,31 +76,34 @@ func (f *fakeAPI) set(change func()) {
 
 // apply stores an object, given without resourceVersion; nil removes it.
 func (f *fakeAPI) apply(k Kind, key, object string) {
-	f.set(func() {
-		resource := rows[k].resource
-		if f.stored[resource] == nil {
-			f.stored[resource] = map[string]json.RawMessage{}
-		}
-		before, known := f.stored[resource][key]
-		f.version++
-		kind := "ADDED"
-		switch {
-		case object == "" && !known:
-			return
-		case object == "":
-			kind, object = "DELETED", string(before)
-			delete(f.stored[resource], key)
-		case known:
-			kind = "MODIFIED"
-		}
-		text := withVersion(k, key, object, f.version)
-		if kind != "DELETED" {
-			f.stored[resource][key] = json.RawMessage(text)
-		}
-		f.events = append(f.events, fakeEvent{f.version, resource, fmt.Sprintf(`{"type":%q,"object":%s}`, kind, text)})
-		close(f.changed)
-		f.changed = make(chan struct{})
-	})
+	f.set(func() { f.store(k, key, object) })
+}
+
+// store does apply's work. The caller holds mu.
+func (f *fakeAPI) store(k Kind, key, object string) {
+	resource := rows[k].resource
+	if f.stored[resource] == nil {
+		f.stored[resource] = map[string]json.RawMessage{}
+	}
+	before, known := f.stored[resource][key]
+	f.version++
+	kind := "ADDED"
+	switch {
+	case object == "" && !known:
+		return
+	case object == "":
+		kind, object = "DELETED", string(before)
+		delete(f.stored[resource], key)
+	case known:
+		kind = "MODIFIED"
+	}
+	text := withVersion(k, key, object, f.version)
+	if kind != "DELETED" {
+		f.stored[resource][key] = json.RawMessage(text)
+	}
+	f.events = append(f.events, fakeEvent{f.version, resource, fmt.Sprintf(`{"type":%q,"object":%s}`, kind, text)})
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 // withVersion completes an object as an API server does, managedFields included.
@@ -123,6 +134,10 @@ func withVersion(k Kind, key, object string, version int) string {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(path) == 7 { // apis, group, version, namespaces, namespace, resource, name
+		f.one(w, r, path[4]+"/"+path[6])
+		return
+	}
 	resource := path[len(path)-1]
 	verb := "list"
 	if r.URL.Query().Get("watch") != "" {
@@ -143,6 +158,53 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.watch(w, r, resource)
 	}
+}
+
+// one answers a request for one ElasticQuota.
+func (f *fakeAPI) one(w http.ResponseWriter, r *http.Request, key string) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.single = append(f.single, fakeRequest{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)})
+	if f.hang {
+		f.mu.Unlock()
+		<-r.Context().Done()
+		f.mu.Lock()
+		return
+	}
+	resource := rows[ElasticQuotas].resource
+	stored, known := f.stored[resource][key]
+	var patch struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	_ = json.Unmarshal(body, &patch)
+	switch {
+	case f.refuse[resource] != 0:
+		answerStatus(w, f.refuse[resource], "Refused")
+		return
+	case !known:
+		answerStatus(w, http.StatusNotFound, "NotFound")
+		return
+	case r.Method == http.MethodPatch && patch.Metadata.ResourceVersion != "" && patch.Metadata.ResourceVersion != versionOf(stored):
+		answerStatus(w, http.StatusConflict, "Conflict")
+		return
+	case r.Method == http.MethodPatch:
+		merged, err := jsonpatch.MergePatch(stored, body)
+		if err != nil {
+			panic(err)
+		}
+		f.store(ElasticQuotas, key, string(merged))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(f.stored[resource][key])
+}
+
+func versionOf(object []byte) string {
+	var o struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	_ = json.Unmarshal(object, &o)
+	return o.Metadata.ResourceVersion
 }
 
 func answerStatus(w http.ResponseWriter, code int, reason string) {

@@ -11,11 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/quota/ledger"
 )
 
 // files is a directory of manifests.
@@ -24,6 +27,7 @@ type files struct {
 	every   time.Duration
 	tried   digest            // of the contents that were put in force last, or were bad
 	ignored map[string]string // what was logged of each file: the kinds that usher does not know
+	used    int               // how many readings were put in force
 }
 
 // maxManifests bounds a file in bytes: a larger one is a mistake.
@@ -171,12 +175,13 @@ func (f *files) use(c *Cluster, contents map[string][]byte) error {
 	if len(state.problems) > 0 {
 		return bad(state.problems)
 	}
-	c.useAll(state)
+	f.used++
+	c.useAll(state, strconv.Itoa(f.used))
 	return nil
 }
 
-// useAll makes one snapshot of all that the files hold.
-func (c *Cluster) useAll(state *loaded) {
+// useAll makes one snapshot of all that the files hold, and then tells the followers. Files have no versions: the reading stands for one.
+func (c *Cluster) useAll(state *loaded, version string) {
 	var wanted []Kind
 	for k := range kindCount {
 		if c.Now().kinds[k].wanted {
@@ -184,11 +189,18 @@ func (c *Cluster) useAll(state *loaded) {
 			c.beat(k, pulse{last: time.Now()})
 		}
 	}
-	c.change(func(s *Snapshot) {
+	c.change(func(s *Snapshot) bool {
 		for _, k := range wanted {
 			s.replace(k, state.items[k])
 		}
+		return true
 	}, wanted...)
+	for _, k := range wanted {
+		for _, i := range state.items[k] {
+			i.ResourceVersion = version
+		}
+		c.follow(k, func(f ledger.Follower) { f.Replace(c.allSeen(k, state.items[k]), version) })
+	}
 }
 
 func (f *files) tellIgnored(c *Cluster, file string, unknown []string) {

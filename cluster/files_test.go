@@ -375,6 +375,6 @@ func FuzzReadManifests(f *testing.F) {
 			}
 		}
 		c := newCluster(Options{Kinds: allKinds}, nil)
-		c.useAll(state)
+		c.useAll(state, "1")
 	})
 }

@@ -28,7 +28,9 @@ const (
 	EnhancedRules               // the ConfigMap with the rules of the enhanced pod validator
 	SLOConfig                   // the ConfigMap with the SLO configuration
 	NodeMetrics                 // how much of a node was used
-	PodRequests                 // what the pods on a node ask for
+	PodRequests                 // what is counted of pods: their requests, node, quota label, and whether they have ended
+	ElasticQuotas               // what rules and the ledger need of them
+	QuotaProfiles               // ElasticQuotaProfiles
 	kindCount
 )
 
@@ -106,7 +108,16 @@ var rows = [kindCount]row{
 	},
 	PodRequests: {
 		name: "podrequests", kind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", namespaced: true,
-		decode: keep(keepRequest),
+		decode: keep(keepPod),
+	},
+	ElasticQuotas: {
+		name: "elasticquotas", kind: api.ElasticQuotaKind, resource: api.ElasticQuotaResource.Resource, namespaced: true, custom: true,
+		decode: keep(keepQuota), compile: compileQuotas,
+	},
+	QuotaProfiles: {
+		name: "elasticquotaprofiles", kind: api.ElasticQuotaProfileKind,
+		resource: api.ElasticQuotaProfileResource.Resource, namespaced: true, custom: true,
+		decode: keep(keepQuotaProfile),
 	},
 }
 
@@ -125,7 +136,7 @@ func (o Options) only(k Kind) types.NamespacedName {
 }
 
 // Rules are the permissions that watching the wanted kinds takes, for a ClusterRole: one rule for each API group, and one for
-// each kind of which a single object is read.
+// each kind of which a single object is read. With WriteQuotas, one more lets quotas be patched.
 func (o Options) Rules() []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "watch"}
 	var rules []rbacv1.PolicyRule
@@ -149,6 +160,12 @@ func (o Options) Rules() []rbacv1.PolicyRule {
 		}
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs,
+		})
+	}
+	if o.WriteQuotas {
+		quotas := api.ElasticQuotaResource
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource}, Verbs: []string{"patch"},
 		})
 	}
 	return rules

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/quota"
 )
 
 func TestNodeQuestions(t *testing.T) {
@@ -46,23 +49,61 @@ func TestNodeQuestionsDoNotWait(t *testing.T) {
 	}
 }
 
-func TestKeepRequest(t *testing.T) {
+func TestKeepPod(t *testing.T) {
 	const spec = `"nodeName":"n","containers":[{"resources":{"requests":{"cpu":"1","memory":"1Gi","gpu":"1"}}},{"resources":{"requests":{"cpu":"500m"}}}]`
 	for raw, want := range map[string]string{
-		`{"spec":{` + spec + `}}`: "n 1500m 1Gi 2",
-		`{"spec":{` + spec + `,"initContainers":[{"resources":{"requests":{"cpu":"4"}}},{"restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}}]}}`: "n 4 1Gi 2",
-		`{"spec":{` + spec + `,"overhead":{"cpu":"250m"}}}`:                  "n 1750m 1Gi 2",
-		`{"spec":{` + spec + `,"resources":{"requests":{"cpu":"3"}}}}`:       "n 3 1Gi 2",
-		`{"spec":{` + spec + `},"status":{"phase":"Running"}}`:               "n 1500m 1Gi 2",
-		`{"spec":{` + spec + `},"status":{"phase":"Succeeded"}}`:             " 0 0 0",
-		`{"spec":{` + spec + `},"status":{"phase":"Failed"}}`:                " 0 0 0",
-		`{"spec":{` + strings.Replace(spec, `"nodeName":"n",`, "", 1) + `}}`: " 0 0 0",
-		`{"spec":{"nodeName":"n"}}`:                                          "n 0 0 0",
+		`{"spec":{` + spec + `}}`: "n 1500m 1Gi 3; 1500m 1Gi",
+		`{"spec":{` + spec + `,"initContainers":[{"resources":{"requests":{"cpu":"4"}}},{"restartPolicy":"Always","resources":{"requests":{"cpu":"3"}}}]}}`: "n 4500m 1Gi 3; 4500m 1Gi",
+		`{"spec":{` + spec + `,"overhead":{"cpu":"250m"}}}`:                  "n 1750m 1Gi 3; 1750m 1Gi",
+		`{"spec":{` + spec + `,"resources":{"requests":{"cpu":"3"}}}}`:       "n 3 1Gi 3; 3 1Gi",
+		`{"spec":{` + spec + `},"status":{"phase":"Running"}}`:               "n 1500m 1Gi 3; 1500m 1Gi",
+		`{"spec":{` + spec + `},"status":{"phase":"Succeeded"}}`:             "n 0 0 0; 0 0",
+		`{"spec":{` + spec + `},"status":{"phase":"Failed"}}`:                "n 0 0 0; 0 0",
+		`{"spec":{` + strings.Replace(spec, `"nodeName":"n",`, "", 1) + `}}`: " 1500m 1Gi 3; 0 0",
+		`{"spec":{"nodeName":"n"}}`:                                          "n 0 0 0; 0 0",
 	} {
+		c := newCluster(Options{Kinds: []Kind{PodRequests}}, nil)
 		i := event{PodRequests, "default/p", raw}.item(t)
-		kept := i.kept.(*podRequest)
-		if got := fmt.Sprint(kept.node, " ", kept.requests.Cpu(), " ", kept.requests.Memory(), " ", len(kept.requests)); got != want {
+		_ = (&store{c, PodRequests}).Replace([]any{i}, "1")
+		kept := i.kept.(*quota.Pod)
+		onNode, _ := c.Now().NodeRequests("n")
+		if got := fmt.Sprint(kept.Node, " ", kept.Requests.Cpu(), " ", kept.Requests.Memory(), " ", len(kept.Requests), "; ",
+			onNode.Cpu(), " ", onNode.Memory()); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// TestEndedOnNode: a pod that has ended asks its node for nothing, whatever was kept of it.
+func TestEndedOnNode(t *testing.T) {
+	c := newCluster(Options{Kinds: []Kind{PodRequests}}, nil)
+	i := event{PodRequests, "default/p", `{"spec":{"nodeName":"n","containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`}.item(t)
+	i.kept.(*quota.Pod).Ended = true
+	_ = (&store{c, PodRequests}).Replace([]any{i}, "1")
+	if requests, known := c.Now().NodeRequests("n"); !known || len(requests) > 0 {
+		t.Errorf("%v %v", requests, known)
+	}
+}
+
+// TestKeepPodWhole: all that quota.PodOf reads is decoded.
+func TestKeepPodWhole(t *testing.T) {
+	got := event{PodRequests, "ns/p", `{"metadata":{"uid":"u","labels":{"quota.scheduling.koordinator.sh/name":"q"},
+		"annotations":{"pod.koordinator.sh/replace-resources":"gpu:"},"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30},
+		"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1","gpu":"1"}}}],"overhead":{"cpu":"1"}}}`}.item(t).kept.(*quota.Pod)
+	gone := got.Gone.UTC().Format(time.RFC3339)
+	_, replaced := got.Replaced["gpu"]
+	if got.Namespace != "ns" || got.Name != "p" || got.UID != "u" || got.Label != "q" || !got.Labelled || gone != "2026-01-01T00:00:30Z" ||
+		got.Overhead.Cpu().String() != "1" || got.Requests.Cpu().String() != "2" || got.Replaced.Cpu().String() != "2" || replaced {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHostilePod: no file makes usher compute for minutes.
+func TestHostilePod(t *testing.T) {
+	for _, spec := range []string{`"containers":[{"resources":{"requests":{"cpu":"1e-99999999"}}}]`, `"overhead":{"cpu":"1e-99999999"}`,
+		`"initContainers":[{"resources":{"requests":{"cpu":"1e-99999999"}}}]`, `"resources":{"requests":{"cpu":"1e-99999999"}}`} {
+		if i := (event{PodRequests, "ns/p", "{\"spec\":{" + spec + "}}"}).item(t); i.err == nil {
+			t.Errorf("%s: %+v", spec, i.kept)
 		}
 	}
 }

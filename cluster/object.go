@@ -9,6 +9,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/api"
+	"usher.dev/usher/quota/ledger"
 )
 
 // item is an object as a source brings it: a little metadata, which the reflector wants, and what is kept. It is thrown away when
@@ -18,6 +19,8 @@ type item struct {
 	metav1.ObjectMeta
 	kept any
 	err  error // why there is nothing to keep
+	// What of a quota is not kept, but told: the annotations ledger.Annotation and api.AnnotationQuotaChildRequest.
+	record, childRequest string
 }
 
 // DeepCopyObject gives the item itself: nobody changes one.
@@ -97,9 +100,13 @@ func itemOf(object metav1.Object) (*item, error) {
 	if object.GetName() == "" {
 		return nil, errors.New("metadata.name is missing")
 	}
-	return &item{ObjectMeta: metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: object.GetNamespace(), ResourceVersion: object.GetResourceVersion(),
-	}}, nil
+	annotations := object.GetAnnotations()
+	return &item{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: object.GetName(), Namespace: object.GetNamespace(), ResourceVersion: object.GetResourceVersion(),
+		},
+		record: annotations[ledger.Annotation], childRequest: annotations[api.AnnotationQuotaChildRequest],
+	}, nil
 }
 
 // nameAndKeys is the metadata that is kept of custom resources.

@@ -9,6 +9,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/quota"
 	"usher.dev/usher/slo"
 )
 
@@ -79,14 +80,14 @@ func (s *Snapshot) NodeMetric(node string) (metric *api.NodeMetric, known bool) 
 // NodeRequests gives the sum of what the pods on a node ask for, of cpu and memory, without those that have ended. It is not known
 // before pods were listed. Every pod is looked at (10 ms for 100,000): only the rare question is for it.
 func (s *Snapshot) NodeRequests(node string) (requests corev1.ResourceList, known bool) {
-	pods, err := all[*podRequest](s, PodRequests)
+	pods, err := all[*quota.Pod](s, PodRequests)
 	if err != nil {
 		return nil, false
 	}
 	requests = corev1.ResourceList{}
 	for _, pod := range pods {
-		if pod.node == node {
-			addTo(requests, pod.requests)
+		if pod.Node == node && !pod.Ended {
+			addRequests(requests, pod)
 		}
 	}
 	return requests, true
@@ -127,6 +128,26 @@ func (s *Snapshot) LabelRules() ([]api.LabelRule, error) {
 // SLOConfig gives the SLO configuration; nil, which says nothing, if there is no ConfigMap.
 func (s *Snapshot) SLOConfig() (*slo.Config, error) {
 	return Compiled[*slo.Config](s, SLOConfig)
+}
+
+// QuotaTree gives the tree of all elastic quotas.
+func (s *Snapshot) QuotaTree() (*quota.Tree, error) {
+	tree, err := Compiled[*quota.Tree](s, ElasticQuotas)
+	if err == nil && tree == nil { // an empty tree would let everything in
+		err = fmt.Errorf("cluster state: there is no tree of the %s", ElasticQuotas)
+	}
+	return tree, err
+}
+
+// CountedPods gives all pods as quotas count them, by namespace/name, in no order.
+func (s *Snapshot) CountedPods() (iter.Seq2[string, *quota.Pod], error) {
+	return all[*quota.Pod](s, PodRequests)
+}
+
+// QuotaProfiles gives all ElasticQuotaProfiles, sorted by namespace and name: name, namespace, labels and spec. The list is made anew for
+// each call.
+func (s *Snapshot) QuotaProfiles() ([]*api.ElasticQuotaProfile, error) {
+	return sorted[*api.ElasticQuotaProfile](s, QuotaProfiles)
 }
 
 // Compiled gives what Options.Compile made of a kind, or the zero value if it made nothing yet.

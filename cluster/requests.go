@@ -5,18 +5,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/api"
+	"usher.dev/usher/quota"
 )
 
-// boundPod is a Pod of which only what says its node and its requests is decoded.
-type boundPod struct {
+// countedPod is a Pod of which only what quota.PodOf reads is decoded. Requests are enough: the API server has made requests of limits
+// that stand alone before it stored the pod.
+type countedPod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		NodeName       string                       `json:"nodeName"`
-		InitContainers []requestingContainer        `json:"initContainers"`
-		Containers     []requestingContainer        `json:"containers"`
-		Overhead       api.ResourceList             `json:"overhead"`
-		Resources      *corev1.ResourceRequirements `json:"resources"`
+		NodeName       string                `json:"nodeName"`
+		InitContainers []requestingContainer `json:"initContainers"`
+		Containers     []requestingContainer `json:"containers"`
+		Overhead       api.ResourceList      `json:"overhead"`
+		Resources      *requests             `json:"resources"`
 	} `json:"spec"`
 	Status struct {
 		Phase corev1.PodPhase `json:"phase"`
@@ -25,47 +27,48 @@ type boundPod struct {
 
 type requestingContainer struct {
 	Name          string                         `json:"name"`
-	Resources     corev1.ResourceRequirements    `json:"resources"`
+	Resources     requests                       `json:"resources"`
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
 }
 
-// podRequest is what one pod takes of its node; without a node, of none.
-type podRequest struct {
-	node     string
-	requests corev1.ResourceList // cpu and memory
+// requests is a corev1.ResourceRequirements that is safe to read from a file, too.
+type requests struct {
+	Requests api.ResourceList `json:"requests"`
 }
 
-// keepRequest keeps what a pod asks its node for. A pod that is not bound, or has ended, asks for nothing.
-func keepRequest(o *boundPod) any {
-	if o.Spec.NodeName == "" || o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed {
-		return &podRequest{}
-	}
-	all := api.PodRequest(&corev1.PodSpec{
+func (r requests) requirements() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList(r.Requests)}
+}
+
+// keepPod keeps what is counted of a pod.
+func keepPod(o *countedPod) any {
+	spec := &corev1.PodSpec{
+		NodeName: o.Spec.NodeName, Overhead: corev1.ResourceList(o.Spec.Overhead),
 		InitContainers: containersOf(o.Spec.InitContainers), Containers: containersOf(o.Spec.Containers),
-		Overhead: corev1.ResourceList(o.Spec.Overhead), Resources: o.Spec.Resources,
-	})
-	kept := &podRequest{node: o.Spec.NodeName, requests: corev1.ResourceList{}}
-	for _, name := range api.Amplifiable() {
-		if api.Asks(all, name) {
-			kept.requests[name] = all[name]
-		}
 	}
-	return kept
+	if o.Spec.Resources != nil {
+		whole := o.Spec.Resources.requirements()
+		spec.Resources = &whole
+	}
+	inNamespace(&o.ObjectMeta)
+	return quota.PodOf(&o.ObjectMeta, spec, o.Status.Phase)
 }
 
 func containersOf(list []requestingContainer) []corev1.Container {
 	containers := make([]corev1.Container, len(list))
 	for i, c := range list {
-		containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources.requirements(), RestartPolicy: c.RestartPolicy}
 	}
 	return containers
 }
 
-// addTo adds a list to a sum.
-func addTo(sum, more corev1.ResourceList) {
-	for name, q := range more {
-		total := sum[name].DeepCopy()
-		total.Add(q)
-		sum[name] = total
+// addRequests adds what a pod asks its node for, of cpu and memory, to a sum.
+func addRequests(sum corev1.ResourceList, p *quota.Pod) {
+	for _, name := range api.Amplifiable() {
+		if api.Asks(p.Requests, name) {
+			total := sum[name].DeepCopy()
+			total.Add(p.Requests[name])
+			sum[name] = total
+		}
 	}
 }

@@ -75,48 +75,69 @@ func all[T any](s *Snapshot, k Kind) (iter.Seq2[string, T], error) {
 	}, nil
 }
 
-// put takes up an object. One that does not decode leaves what was there: a state that was right once is better than none.
-func (s *Snapshot) put(k Kind, i *item) {
+// put takes up an object, and tells whether that changed anything. One that does not decode leaves what was there: a state that was right
+// once is better than none.
+func (s *Snapshot) put(k Kind, i *item) (changed bool) {
 	state := &s.kinds[k]
-	state.bad = maps.Clone(state.bad)
 	if i.err != nil {
+		state.bad = maps.Clone(state.bad)
 		if state.bad == nil {
 			state.bad = map[string]error{}
 		}
 		state.bad[i.key()] = i.err
-		return
+		return true
 	}
-	delete(state.bad, i.key())
-	if before, known := state.objects.get(i.key()); known && reflect.DeepEqual(before, i.kept) {
-		return // most changes of a pod are to what is not kept
+	changed = state.mend(i.key())
+	if before, known := state.objects.get(i.key()); known && same(before, i.kept) {
+		return changed // most changes of a pod are to what is not kept
 	}
 	state.objects = state.objects.with(i.key(), i.kept)
+	return true
 }
 
-func (s *Snapshot) remove(k Kind, key string) {
+// same tells whether two states of an object keep the same. Texts that are equal decode to what is deeply equal, quantities too; those that
+// only mean the same, as 1 and 1000m do, are rare, and to take them for a change costs no more than a change.
+func same(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// mend forgets that an object did not decode.
+func (state *kindState) mend(key string) (changed bool) {
+	if _, changed = state.bad[key]; changed {
+		state.bad = maps.Clone(state.bad)
+		delete(state.bad, key)
+	}
+	return changed
+}
+
+func (s *Snapshot) remove(k Kind, key string) (changed bool) {
 	state := &s.kinds[k]
-	state.bad = maps.Clone(state.bad)
-	delete(state.bad, key)
-	state.objects = state.objects.without(key)
+	changed = state.mend(key)
+	before := state.objects
+	state.objects = before.without(key)
+	return changed || state.objects != before
 }
 
-// replace takes up all objects of a kind, which is synced from then on.
+// replace takes up all objects of a kind, which is synced from then on. If they are what was there, the table stays, so that nothing is
+// compiled anew.
 func (s *Snapshot) replace(k Kind, items []*item) {
 	state := &s.kinds[k]
-	objects := make(map[string]any, len(items))
-	bad := map[string]error{}
+	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
 	for _, i := range items {
-		switch before, known := state.objects.get(i.key()); {
-		case i.err == nil:
-			objects[i.key()] = i.kept
-		case known:
-			objects[i.key()] = before
-			fallthrough
-		default:
+		before, known := state.objects.get(i.key())
+		if i.err != nil {
 			bad[i.key()] = i.err
 		}
+		switch {
+		case known && (i.err != nil || same(before, i.kept)):
+			objects[i.key()] = before
+		case i.err == nil:
+			objects[i.key()] = i.kept
+			changed = true
+		}
 	}
-	state.objects, state.bad, state.synced = tableOf(objects), bad, true
+	if changed || len(objects) != state.objects.size {
+		state.objects = tableOf(objects)
+	}
+	state.bad, state.synced = bad, true
 }
 
 // compile brings up to date what follows from a kind.

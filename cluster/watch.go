@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"usher.dev/usher/quota/ledger"
 )
 
 // server is an API server that tells what changes.
@@ -48,7 +50,7 @@ func (c *Cluster) failed(k Kind, err error) {
 			c.log.WithField("kind", k.String()).Warn("the CRD is not installed; usher goes on without, and looks for it again")
 		}
 		c.beat(k, pulse{last: time.Now(), missing: true})
-		c.change(func(s *Snapshot) { s.kinds[k].synced = true }, k)
+		c.withoutCRD(k)
 		return
 	}
 	if before.err == nil || before.err.Error() != err.Error() {
@@ -57,13 +59,26 @@ func (c *Cluster) failed(k Kind, err error) {
 	c.beat(k, pulse{missing: before.missing, err: err})
 }
 
+// withoutCRD takes a kind that nobody has defined for one of which there are no objects, if nothing was known of it.
+func (c *Cluster) withoutCRD(k Kind) {
+	if c.Now().kinds[k].synced {
+		return
+	}
+	c.change(func(s *Snapshot) bool {
+		s.kinds[k].synced = true
+		return true
+	}, k)
+	c.follow(k, func(f ledger.Follower) { f.Replace(nil, "") })
+}
+
 func (c *Cluster) pulse(k Kind) pulse {
 	c.watching.Lock()
 	defer c.watching.Unlock()
 	return c.pulses[k]
 }
 
-// store puts what a reflector brings into the cluster's snapshots. It implements cache.ReflectorStore and ReflectorBookmarkStore.
+// store puts what a reflector brings into the cluster's snapshots, and tells the kind's follower. It implements cache.ReflectorStore and
+// ReflectorBookmarkStore. A reflector brings one thing after the other.
 type store struct {
 	c *Cluster
 	k Kind
@@ -80,7 +95,9 @@ func (s *store) alive() {
 // Add takes up an object.
 func (s *store) Add(object any) error {
 	s.alive()
-	s.c.change(func(next *Snapshot) { next.put(s.k, object.(*item)) }, s.k)
+	i := object.(*item)
+	s.c.change(func(next *Snapshot) bool { return next.put(s.k, i) }, s.k)
+	s.c.follow(s.k, func(f ledger.Follower) { f.Put(s.c.seen(s.k, i)) })
 	return nil
 }
 
@@ -90,19 +107,29 @@ func (s *store) Update(object any) error { return s.Add(object) }
 // Delete drops an object.
 func (s *store) Delete(object any) error {
 	s.alive()
-	s.c.change(func(next *Snapshot) { next.remove(s.k, object.(*item).key()) }, s.k)
+	i := object.(*item)
+	gone := s.c.seen(s.k, i)
+	if i.err == nil {
+		gone.Object = i.kept // the last state, which may be newer than what was known
+	}
+	s.c.change(func(next *Snapshot) bool { return next.remove(s.k, i.key()) }, s.k)
+	s.c.follow(s.k, func(f ledger.Follower) { f.Remove(gone) })
 	return nil
 }
 
 // Replace takes up all objects of the kind.
-func (s *store) Replace(objects []any, _ string) error {
+func (s *store) Replace(objects []any, version string) error {
 	s.alive()
 	items := make([]*item, len(objects))
 	for i, object := range objects {
 		items[i] = object.(*item)
 	}
 	first := !s.c.Now().kinds[s.k].synced
-	s.c.change(func(next *Snapshot) { next.replace(s.k, items) }, s.k)
+	s.c.change(func(next *Snapshot) bool {
+		next.replace(s.k, items)
+		return true
+	}, s.k)
+	s.c.follow(s.k, func(f ledger.Follower) { f.Replace(s.c.allSeen(s.k, items), version) })
 	if first {
 		s.c.log.WithField("kind", s.k.String()).WithField("objects", len(items)).Info("cluster state synced")
 	}
@@ -112,8 +139,9 @@ func (s *store) Replace(objects []any, _ string) error {
 // Resync is never asked for.
 func (s *store) Resync() error { return nil }
 
-// Bookmark is a sign of life.
-func (s *store) Bookmark(string) error {
+// Bookmark is a sign of life, and says that nothing older is to come.
+func (s *store) Bookmark(version string) error {
 	s.alive()
+	s.c.follow(s.k, func(f ledger.Follower) { f.Reached(version) })
 	return nil
 }

@@ -21,8 +21,8 @@ type Pod struct {
 	Labelled bool
 	// Requests is what the pod asks for as the scheduler counts, with Overhead in it.
 	Requests, Overhead corev1.ResourceList
-	// Replaced is Requests after the pod's annotation api.AnnotationReplaceResources; nil without that annotation.
-	Replaced corev1.ResourceList
+	// Replaced and ReplacedOverhead are the same after the pod's annotation api.AnnotationReplaceResources; nil without that annotation.
+	Replaced, ReplacedOverhead corev1.ResourceList
 	// Ended: it succeeded or failed, and holds nothing any more.
 	Ended bool
 	// Gone is when a pod that is being deleted stops to count, whether its node tells or not; zero if it is not being deleted.
@@ -40,17 +40,17 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	if p.Ended {
 		return nil
 	}
-	list := p.Requests
+	list, over := p.Requests, p.Overhead
 	if c.Replace && p.Replaced != nil {
-		list = p.Replaced
+		list, over = p.Replaced, p.ReplacedOverhead
 	}
-	if !c.IgnoreOverhead || len(p.Overhead) == 0 {
+	if !c.IgnoreOverhead || len(over) == 0 {
 		return list
 	}
 	less := list.DeepCopy()
-	for name, overhead := range p.Overhead {
+	for name, amount := range over {
 		left := less[name]
-		left.Sub(overhead)
+		left.Sub(amount)
 		less[name] = left
 	}
 	return less

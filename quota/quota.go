@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -17,7 +18,10 @@ import (
 // them: two of the same name in two namespaces are a mistake.
 type Quota struct {
 	Namespace, Name string
+	UID             types.UID
 	Created         time.Time
+	// Deleting: it is on its way out, and only waits for its finalizers.
+	Deleting bool
 	// Parent is the name of the parent quota: api.RootQuota where the label does not say. Only the root quota has none.
 	Parent string
 	TreeID string
@@ -30,6 +34,11 @@ type Quota struct {
 	Admission corev1.ResourceList
 	// Guaranteed is what the scheduler guarantees to the quota and all below it.
 	Guaranteed corev1.ResourceList
+	// SharedWeight is the weight in sharing what is idle.
+	SharedWeight corev1.ResourceList
+	// StrictKeys are the resources of which Max may not fall below Used, which is status.used.
+	StrictKeys []corev1.ResourceName
+	Used       corev1.ResourceList
 	// Problems are the annotations that do not parse; each then counts as if it were missing.
 	Problems field.ErrorList
 }
@@ -37,30 +46,34 @@ type Quota struct {
 // Of reads an ElasticQuota.
 func Of(q *api.ElasticQuota) *Quota {
 	made := &Quota{
-		Namespace: q.Namespace, Name: q.Name, Created: q.CreationTimestamp.Time,
+		Namespace: q.Namespace, Name: q.Name, UID: q.UID, Created: q.CreationTimestamp.Time, Deleting: q.DeletionTimestamp != nil,
 		Parent: q.Labels[api.LabelQuotaParent], TreeID: q.Labels[api.LabelQuotaTreeID],
 		IsParent: q.Labels[api.LabelQuotaIsParent] == "true", IsRoot: q.Labels[api.LabelQuotaIsRoot] == "true",
 		Force: q.Labels[api.LabelQuotaAllowForceUpdate] == "true",
-		Min:   corev1.ResourceList(q.Spec.Min), Max: corev1.ResourceList(q.Spec.Max),
+		Min:   corev1.ResourceList(q.Spec.Min), Max: corev1.ResourceList(q.Spec.Max), Used: corev1.ResourceList(q.Status.Used),
 	}
-	if made.Parent == "" && made.Name != api.RootQuota {
+	if made.Name == api.RootQuota {
+		made.Parent = "" // whatever its label says
+	} else if made.Parent == "" {
 		made.Parent = api.RootQuota
 	}
-	made.Namespaces = parse[[]string](made, q.Annotations, api.AnnotationQuotaNamespaces)
-	made.Admission = corev1.ResourceList(parse[api.ResourceList](made, q.Annotations, api.AnnotationQuotaAdmission))
-	made.Guaranteed = corev1.ResourceList(parse[api.ResourceList](made, q.Annotations, api.AnnotationQuotaGuaranteed))
+	made.Namespaces = parse[[]string](made, q.Annotations, api.AnnotationQuotaNamespaces, `["team-a"]`)
+	made.Admission = corev1.ResourceList(parse[api.ResourceList](made, q.Annotations, api.AnnotationQuotaAdmission, `{"cpu":"4"}`))
+	made.Guaranteed = corev1.ResourceList(parse[api.ResourceList](made, q.Annotations, api.AnnotationQuotaGuaranteed, `{"cpu":"4"}`))
+	made.SharedWeight = corev1.ResourceList(parse[api.ResourceList](made, q.Annotations, api.AnnotationQuotaSharedWeight, `{"cpu":"4"}`))
+	made.StrictKeys = parse[[]corev1.ResourceName](made, q.Annotations, api.AnnotationQuotaMaxStrictCheck, `["cpu"]`)
 	return made
 }
 
 // parse reads the JSON text of an annotation; an empty one counts as missing.
-func parse[T any](q *Quota, annotations map[string]string, key string) T {
+func parse[T any](q *Quota, annotations map[string]string, key, example string) T {
 	text := annotations[key]
 	if text == "" {
 		return *new(T)
 	}
 	value, err := api.ParseJSONText[T](text)
 	if err != nil {
-		q.Problems = append(q.Problems, field.Invalid(admit.AnnotationPath(key), admit.Shorten(text, 200), err.Error()))
+		q.Problems = append(q.Problems, field.Invalid(admit.AnnotationPath(key), admit.Shorten(text, 200), err.Error()+"; write JSON such as "+example))
 	}
 	return value
 }

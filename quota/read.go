@@ -21,7 +21,8 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, phase corev1.PodPhase)
 	}
 	p.Requests, p.Overhead = api.PodRequest(spec), spec.Overhead
 	if text := meta.Annotations[api.AnnotationReplaceResources]; text != "" {
-		p.Replaced = api.PodRequest(replace(spec, text))
+		replaced := replace(spec, text)
+		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
 	}
 	return p
 }

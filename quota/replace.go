@@ -1,6 +1,80 @@
 package quota
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"maps"
+	"slices"
+	"strings"
 
-// replace gives the spec whose resources are named as the text of api.AnnotationReplaceResources says.
-func replace(spec *corev1.PodSpec, text string) *corev1.PodSpec { return spec }
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What an annotation may ask for at most: it is applied to every list of every container, and anybody may write it. No pod has so
+// many resources, and no resource has so long a name.
+const maxReplacements, maxResourceName = 100, 320
+
+// replacement renames a resource, or erases it if there is no new name.
+type replacement struct{ from, to corev1.ResourceName }
+
+// replace gives the spec whose resources are named as the text of api.AnnotationReplaceResources says: those of containers, init
+// containers and overhead. What it changes is copied before: others read the spec too.
+func replace(spec *corev1.PodSpec, text string) *corev1.PodSpec {
+	replacements := parseReplacements(text)
+	if len(replacements) == 0 {
+		return spec
+	}
+	changed := *spec
+	changed.InitContainers = replaceIn(spec.InitContainers, replacements)
+	changed.Containers = replaceIn(spec.Containers, replacements)
+	changed.Overhead = replaced(spec.Overhead, replacements)
+	return &changed
+}
+
+// parseReplacements reads "from:to,erase:". What does not have exactly one colon says nothing, nor does what names nothing.
+func parseReplacements(text string) (list []replacement) {
+	for entry := range strings.SplitSeq(text, ",") {
+		from, to, ok := strings.Cut(entry, ":")
+		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
+		if !ok || strings.Contains(to, ":") || from == "" || len(from) > maxResourceName || len(to) > maxResourceName {
+			continue
+		}
+		if list = append(list, replacement{corev1.ResourceName(from), corev1.ResourceName(to)}); len(list) == maxReplacements {
+			break
+		}
+	}
+	return list
+}
+
+func replaceIn(containers []corev1.Container, replacements []replacement) []corev1.Container {
+	changed := slices.Clone(containers)
+	for i := range changed {
+		r := &changed[i].Resources
+		r.Requests, r.Limits = replaced(r.Requests, replacements), replaced(r.Limits, replacements)
+	}
+	return changed
+}
+
+// replaced applies replacements to a list, one after the other as they stand in the text. What is there already under the new name
+// is not overwritten.
+func replaced(list corev1.ResourceList, replacements []replacement) corev1.ResourceList {
+	changed := maps.Clone(list)
+	for _, r := range replacements {
+		amount, has := changed[r.from]
+		if _, taken := changed[r.to]; !has || taken {
+			continue
+		}
+		delete(changed, r.from)
+		if r.to != "" {
+			changed[r.to] = renamed(r.from, amount)
+		}
+	}
+	return changed
+}
+
+// renamed is an amount under its new name. Under a name of its own, cpu counts in whole milli-cores, as batch-cpu does: 2 become 2k.
+func renamed(from corev1.ResourceName, amount resource.Quantity) resource.Quantity {
+	if from == corev1.ResourceCPU {
+		return *resource.NewQuantity(amount.MilliValue(), resource.DecimalSI)
+	}
+	return amount
+}

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"usher.dev/usher/api"
 )
@@ -10,11 +11,13 @@ import (
 // Tree is all quotas at one moment. It never changes, and it is the same whatever the order in which its quotas were learned.
 // The root quota is there whether an object stands for it or not.
 type Tree struct {
+	all       []*Quota // by age, the doubles too
 	quotas    map[string]*Quota
 	children  map[string][]string // of a name, sorted; also of parents that do not exist
 	byBinding map[string]*Quota   // of a namespace: the quota whose annotation lists it
 	doubles   []*Quota            // whose name another has
 	contested []contested
+	flaws     func() []*Flaw // found once, when somebody asks
 }
 
 // contested is a namespace that more than one quota lists.
@@ -25,9 +28,15 @@ type contested struct {
 
 // Grow makes the tree of some quotas. Where two have the same name, or list the same namespace, the elder counts.
 func Grow(quotas []*Quota) *Tree {
-	t := &Tree{quotas: make(map[string]*Quota, len(quotas)), children: map[string][]string{}, byBinding: map[string]*Quota{}}
 	quotas = slices.Clone(quotas)
 	slices.SortFunc(quotas, elder)
+	return grow(quotas)
+}
+
+// grow makes the tree of quotas that are sorted by age.
+func grow(quotas []*Quota) *Tree {
+	t := &Tree{all: quotas, quotas: make(map[string]*Quota, len(quotas)), children: map[string][]string{}, byBinding: map[string]*Quota{}}
+	t.flaws = sync.OnceValue(t.findFlaws)
 	for _, q := range quotas {
 		if _, taken := t.quotas[q.Name]; taken {
 			t.doubles = append(t.doubles, q)
@@ -84,16 +93,31 @@ func (t *Tree) Children(name string) []string { return t.children[name] }
 func (t *Tree) Path(name string) []*Quota {
 	var path []*Quota
 	for q := t.quotas[name]; q != nil && q.Name != api.RootQuota; q = t.quotas[q.Parent] {
-		if at := slices.Index(path, q); at >= 0 {
-			return endAtFirst(path, at)
+		if n := len(path); n > 0 && path[n/2] == q { // the hare meets the tortoise: this costs little, however long a chain somebody made
+			return endAtFirst(append(path, q))
 		}
 		path = append(path, q)
 	}
 	return path
 }
 
-// endAtFirst turns the cycle at the end of a path so that it ends with its first name.
-func endAtFirst(path []*Quota, from int) []*Quota {
+// endAtFirst cuts a path that goes round a cycle, perhaps more than once, where the cycle closes, and turns the cycle so that it ends
+// with its first name.
+func endAtFirst(path []*Quota) []*Quota {
+	first := make(map[*Quota]int, len(path))
+	from := 0
+	for i, q := range path {
+		if at, again := first[q]; again {
+			path, from = path[:i], at
+			break
+		}
+		first[q] = i
+	}
+	return turned(path, from)
+}
+
+// turned is a path whose cycle, which begins at from, ends with its first name.
+func turned(path []*Quota, from int) []*Quota {
 	cycle := path[from:]
 	first := slices.Index(cycle, slices.MinFunc(cycle, func(a, b *Quota) int { return cmp.Compare(a.Name, b.Name) }))
 	return slices.Concat(path[:from], cycle[first+1:], cycle[:first+1])

@@ -17,6 +17,8 @@ type Object struct {
 	Quota   *quota.Quota
 	Version string
 	Record  string // of Annotation; empty without
+	// ChildRequest is the text of api.AnnotationQuotaChildRequest; empty without.
+	ChildRequest string
 }
 
 // Store keeps the records where all replicas see them: on the quota objects.

@@ -1,0 +1,168 @@
+package quota
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pendingLasts is how long an admitted change is believed in that the tree does not show. A watch brings it within a second; what comes
+// later was not stored at all: another webhook refused it, or the API server did.
+const pendingLasts = 10 * time.Second
+
+// Pending is the changes that this replica has admitted and does not see in the tree yet. Two quotas that are created in the same second
+// so see each other, and a child its parent. The truth is the tree: what is pending here is forgotten as soon as the tree shows it, or
+// after ten seconds. Make one with NewPending; it outlives a change of the policy.
+type Pending struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	entries map[types.NamespacedName]pending
+	// The last tree that was made with the entries, and of what; both nil once the entries are others.
+	base, made *Tree
+}
+
+// pending is an admitted change.
+type pending struct {
+	Change
+	was     *Quota // what the tree showed in its place at that time; nil: nothing
+	expires time.Time
+}
+
+// NewPending makes an empty one; now is the clock.
+func NewPending(now func() time.Time) *Pending {
+	return &Pending{now: now, entries: map[types.NamespacedName]pending{}}
+}
+
+// Over gives the stored tree with all that is pending.
+func (p *Pending) Over(stored func() (*Tree, error)) (*Tree, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, tree, err := p.trees(stored)
+	return tree, err
+}
+
+// Judge gives the verdict on a change of the stored tree with all that is pending. It remembers nothing.
+func (p *Pending) Judge(r Rules, stored func() (*Tree, error), c Change) (Verdict, error) {
+	tree, err := p.Over(stored)
+	if err != nil {
+		return Verdict{}, err
+	}
+	return r.Judge(tree, c)
+}
+
+// Admit gives the verdict too, and remembers the change if there is no problem, in place of what was pending for the same quota: a
+// repeated request counts once. Nobody else is admitted meanwhile.
+func (p *Pending) Admit(r Rules, stored func() (*Tree, error), c Change) (Verdict, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	base, tree, err := p.trees(stored) // asked under the lock: an older tree might not show what was forgotten because a newer did
+	if err != nil {
+		return Verdict{}, err
+	}
+	verdict, err := r.Judge(tree, c)
+	if err == nil && len(verdict.Problems) == 0 {
+		p.remember(base, c)
+	}
+	return verdict, err
+}
+
+// trees gives the stored tree, and that with what is pending, which is the same one if nothing is.
+func (p *Pending) trees(stored func() (*Tree, error)) (base, over *Tree, err error) {
+	if base, err = stored(); err != nil {
+		return nil, nil, err
+	}
+	p.forget(base)
+	if len(p.entries) == 0 {
+		return base, base, nil
+	}
+	if p.base != base {
+		changes := make(map[types.NamespacedName]*Quota, len(p.entries))
+		for id, entry := range p.entries {
+			changes[id] = entry.New
+		}
+		p.base, p.made = base, base.with(changes)
+	}
+	return base, p.made, nil
+}
+
+// forget drops what the tree shows, and what has expired.
+func (p *Pending) forget(tree *Tree) {
+	now := p.now()
+	for id, entry := range p.entries {
+		if !now.Before(entry.expires) || entry.seenAs(tree.at(id)) {
+			delete(p.entries, id)
+			p.base, p.made = nil, nil
+		}
+	}
+}
+
+// seenAs tells whether a tree that shows a quota in this place, or nil, has come to know of the change: it no longer shows what it
+// showed then, nor what the request found.
+func (e pending) seenAs(shown *Quota) bool {
+	switch {
+	case shown == nil:
+		return e.New == nil || e.was != nil
+	case e.New == nil:
+		return shown.Deleting || e.Old.UID != "" && shown.UID != e.Old.UID
+	case e.Old == nil:
+		return e.was == nil || shown.UID != e.was.UID
+	}
+	return same(shown, e.New) || (e.was == nil || !same(shown, e.was)) && !same(shown, e.Old)
+}
+
+// remember keeps an admitted change, unless the rules do not see any in it, or it cannot come to be: a quota that is there is not
+// created once more, which the API server tells its user.
+func (p *Pending) remember(base *Tree, c Change) {
+	id := c.Identity()
+	before, again := p.entries[id]
+	was := base.at(id)
+	switch {
+	case id.Name == "":
+		return
+	case c.Old == nil && was != nil && !(again && before.New == nil):
+		return
+	case c.Old != nil && c.New != nil && same(c.Old, c.New):
+		return
+	}
+	if c.New != nil && c.New.Created.IsZero() { // as if the API server had stored it now: it is the youngest
+		young := *c.New
+		young.Created = p.now()
+		c.New = &young
+	}
+	p.entries[id] = pending{c, was, p.now().Add(pendingLasts)}
+	p.base, p.made = nil, nil
+}
+
+// at gives the quota of a name in a namespace, which may not be the one that counts under that name; nil if there is none.
+func (t *Tree) at(id types.NamespacedName) *Quota {
+	q := t.quotas[id.Name]
+	if q == nil || q.Namespace == id.Namespace {
+		return q
+	}
+	for _, double := range t.doubles {
+		if double.identity() == id {
+			return double
+		}
+	}
+	return nil
+}
+
+// with is the tree with some quotas replaced or added, or taken out where nil stands.
+func (t *Tree) with(changes map[types.NamespacedName]*Quota) *Tree {
+	list := make([]*Quota, 0, len(t.all)+len(changes))
+	for _, q := range t.all {
+		if _, changed := changes[q.identity()]; !changed {
+			list = append(list, q)
+		}
+	}
+	for _, q := range changes {
+		if q != nil {
+			at, _ := slices.BinarySearchFunc(list, q, elder)
+			list = slices.Insert(list, at, q)
+		}
+	}
+	return grow(list)
+}

@@ -1,0 +1,297 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// replica is one usher: what it sees stored, and what it remembers.
+type replica struct {
+	*testing.T
+	pending *Pending
+	rules   Rules
+	now     time.Time
+	stored  []string // quotas in short, as they are stored
+	tree    *Tree    // what the replica sees of them
+}
+
+func newReplica(t *testing.T, stored ...string) *replica {
+	r := &replica{T: t, rules: calm(), now: noon, stored: stored}
+	r.pending = NewPending(func() time.Time { return r.now })
+	r.sync()
+	return r
+}
+
+// sync brings the watch up to date.
+func (r *replica) sync() { r.tree = treeOf(r.T, r.stored...) }
+
+func (r *replica) asked() (*Tree, error) { return r.tree, nil }
+
+// admit sends a change, old and new in short, and compares what is told.
+func (r *replica) admit(about, old, new string, wants ...string) {
+	r.Helper()
+	change := Change{quotaOf(r, old), quotaOf(r, new)}
+	for range 2 { // a rehearsal tells the same, and leaves nothing behind
+		rehearsed, err := r.pending.Judge(r.rules, r.asked, change)
+		if err != nil {
+			r.Errorf("%s: %v", about, err)
+		}
+		wantTold(r.T, about+", rehearsed", told(rehearsed), wants...)
+	}
+	verdict, err := r.pending.Admit(r.rules, r.asked, change)
+	if err != nil {
+		r.Errorf("%s: %v", about, err)
+	}
+	wantTold(r.T, about, told(verdict), wants...)
+}
+
+// sees tells which of the quotas q, r, s, t the overlaid tree has, with their min.
+func (r *replica) sees() string {
+	r.Helper()
+	tree, err := r.pending.Over(r.asked)
+	if err != nil {
+		r.Error(err)
+	}
+	var seen []string
+	for _, name := range tree.Names() {
+		q, _ := tree.Get(name)
+		seen = append(seen, strings.TrimSpace(fmt.Sprint(name, " ", inShort(q.Min))))
+	}
+	return strings.Join(seen, ", ")
+}
+
+func (r *replica) wantSeen(about, want string) {
+	r.Helper()
+	if got := r.sees(); got != want {
+		r.Errorf("%s: %s, want %s", about, got, want)
+	}
+}
+
+const parentOfTen = "p is-parent=true min=cpu:10 max=cpu:10"
+
+func TestPendingCreations(t *testing.T) {
+	r := newReplica(t, parentOfTen)
+	r.admit("one", "", "q parent=p min=cpu:6 max=cpu:10")
+	r.admit("both are too much", "", "r parent=p min=cpu:6 max=cpu:10", `spec.min[cpu]: Invalid value: "6": makes 12`)
+	r.wantSeen("a refused one leaves nothing behind", "p cpu=10, q cpu=6")
+	r.admit("the first once more", "", "q parent=p min=cpu:6 max=cpu:10")
+	r.admit("with another name", "", "s parent=p min=cpu:4 max=cpu:10")
+	r.admit("the same name elsewhere", "", "s@elsewhere", "metadata.name")
+	r.now = r.now.Add(pendingLasts - 1)
+	r.admit("nothing is left", "", "r parent=p min=cpu:1 max=cpu:10", "makes 11")
+	r.now = r.now.Add(1)
+	r.wantSeen("the time is over", "p cpu=10")
+	r.admit("now there is room", "", "r parent=p min=cpu:6 max=cpu:10")
+}
+
+func TestPendingParent(t *testing.T) {
+	r := newReplica(t)
+	r.admit("parent", "", parentOfTen)
+	r.admit("child", "", "q parent=p is-parent=true min=cpu:6 max=cpu:10")
+	r.admit("grandchild", "", "r parent=q min=cpu:6 max=cpu:10")
+	r.admit("a cycle of what is pending", "p is-parent=true min=cpu:10 max=cpu:10", "p parent=q is-parent=true min=cpu:10 max=cpu:10", "would put the quota below itself: p -> q -> p")
+	r.admit("the parent is needed", parentOfTen, "", "p has children (q)")
+	r.stored = []string{parentOfTen, "q parent=p is-parent=true min=cpu:6 max=cpu:10"}
+	r.sync()
+	r.wantSeen("two are seen", "p cpu=10, q cpu=6, r cpu=6")
+	r.stored[1] = "q parent=p is-parent=true min=cpu:7 max=cpu:10" // somebody else changes it
+	r.sync()
+	r.wantSeen("the tree is the truth", "p cpu=10, q cpu=7, r cpu=6")
+	r.stored = r.stored[:1]
+	r.sync()
+	r.wantSeen("what was seen does not come back", "p cpu=10, r cpu=6")
+}
+
+func TestPendingUpdates(t *testing.T) {
+	const small, large = "q parent=p min=cpu:1 max=cpu:10", "q parent=p min=cpu:9 max=cpu:10"
+	r := newReplica(t, parentOfTen, small, "r parent=p min=cpu:1 max=cpu:10")
+	r.admit("grows", small, large)
+	r.admit("grows, once more", small, large)
+	r.admit("what is left", "r parent=p min=cpu:1 max=cpu:10", "r parent=p min=cpu:2 max=cpu:10", "makes 11")
+	r.admit("another label", large, large+" shared-weight=cpu:1") // replaces the first
+	r.wantSeen("still", "p cpu=10, q cpu=9, r cpu=1")
+	r.admit("nothing changes", large, large) // does not
+	r.wantSeen("still", "p cpu=10, q cpu=9, r cpu=1")
+	r.sync() // another tree, that shows the same
+	r.wantSeen("still", "p cpu=10, q cpu=9, r cpu=1")
+	r.stored[1] = large // the first of two
+	r.sync()
+	r.wantSeen("still", "p cpu=10, q cpu=9, r cpu=1")
+	r.stored[1] = "q parent=p min=cpu:3 max=cpu:10" // not ours
+	r.sync()
+	r.wantSeen("the tree is the truth", "p cpu=10, q cpu=3, r cpu=1")
+	r.stored[1] = small
+	r.sync()
+	r.wantSeen("forgotten", "p cpu=10, q cpu=1, r cpu=1")
+}
+
+func TestPendingUpdateOfPendingCreation(t *testing.T) {
+	r := newReplica(t, parentOfTen)
+	r.admit("one", "", "q parent=p min=cpu:6 max=cpu:10")
+	r.admit("changes", "q parent=p min=cpu:6 max=cpu:10", "q parent=p min=cpu:9 max=cpu:10")
+	r.wantSeen("not stored yet", "p cpu=10, q cpu=9")
+	r.stored = append(r.stored, "q parent=p min=cpu:6 max=cpu:10")
+	r.sync()
+	r.wantSeen("the first is stored", "p cpu=10, q cpu=9")
+	r.stored[1] = "q parent=p min=cpu:9 max=cpu:10"
+	r.sync()
+	r.wantSeen("both are stored", "p cpu=10, q cpu=9")
+	r.stored = r.stored[:1]
+	r.sync()
+	r.wantSeen("and gone", "p cpu=10")
+}
+
+func TestPendingDeletions(t *testing.T) {
+	const q = "q parent=p min=cpu:9 max=cpu:10 namespaces=a"
+	r := newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.admit("deleted, once more", q, "")
+	r.admit("its place and its namespace are free", "", "r parent=p min=cpu:9 max=cpu:10 namespaces=a")
+	r.admit("so is its name", "", "q@elsewhere max=cpu:1")
+	r.wantSeen("all three", "p cpu=10, q, r cpu=9")
+	r.sync()
+	r.wantSeen("not seen yet", "p cpu=10, q, r cpu=9")
+	r.admit("no children any more", q, "")
+	r.stored = []string{parentOfTen, "r parent=p min=cpu:9 max=cpu:10 namespaces=a", "q@elsewhere max=cpu:1"}
+	r.sync()
+	r.wantSeen("all three", "p cpu=10, q, r cpu=9")
+
+	r = newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.stored[1] += " deleting"
+	r.sync()
+	r.wantSeen("it waits for a finalizer", "p cpu=10, q cpu=9")
+	r.admit("deleted, once more", r.stored[1], "")
+	r.admit("the finalizer goes", r.stored[1], r.stored[1])
+
+	r = newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.now = r.now.Add(pendingLasts)
+	r.wantSeen("it was not deleted", "p cpu=10, q cpu=9")
+}
+
+func TestPendingRecreation(t *testing.T) {
+	const q = "q parent=p min=cpu:9 max=cpu:10"
+	r := newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.admit("created", "", "q parent=p min=cpu:5 max=cpu:10 uid=new")
+	r.wantSeen("as created", "p cpu=10, q cpu=5")
+	r.sync()
+	r.wantSeen("the old one is still seen", "p cpu=10, q cpu=5")
+	r.stored[1] = "q parent=p min=cpu:5 max=cpu:10 uid=new"
+	r.sync()
+	r.stored = r.stored[:1]
+	r.wantSeen("the new one is seen", "p cpu=10, q cpu=5")
+	r.sync()
+	r.wantSeen("and gone", "p cpu=10")
+}
+
+// Creating what is there comes to nothing: the API server refuses it.
+func TestPendingCreationOfWhatIsThere(t *testing.T) {
+	r := newReplica(t, parentOfTen, "q parent=p min=cpu:1 max=cpu:10")
+	r.admit("once more", "", "q parent=p min=cpu:9 max=cpu:10")
+	r.wantSeen("as it is", "p cpu=10, q cpu=1")
+	r.admit("without a name", "", "@quotas parent=p max=cpu:10")
+	r.wantSeen("as it is", "p cpu=10, q cpu=1")
+}
+
+// Of many that come at once, no more are admitted than fit.
+func TestPendingAtOnce(t *testing.T) {
+	r := newReplica(t, parentOfTen)
+	admitted := make(chan bool, 100)
+	var all sync.WaitGroup
+	for i := range cap(admitted) {
+		change := Change{New: quotaOf(t, fmt.Sprintf("q%d parent=p min=cpu:1 max=cpu:10", i))}
+		all.Go(func() {
+			verdict, err := r.pending.Admit(r.rules, r.asked, change)
+			admitted <- err == nil && len(verdict.Problems) == 0
+		})
+	}
+	all.Wait()
+	n := 0
+	for range cap(admitted) {
+		if <-admitted {
+			n++
+		}
+	}
+	if n != 10 {
+		t.Errorf("%d quotas with a min of 1 each were admitted below a parent with 10", n)
+	}
+}
+
+// Our own failures are told as such, and remember nothing.
+func TestPendingFailures(t *testing.T) {
+	r := newReplica(t, parentOfTen, "q parent=p max=cpu:10")
+	broken := errors.New("not synced")
+	notYet := func() (*Tree, error) { return nil, broken }
+	change := Change{New: quotaOf(t, "x")}
+	if _, err := r.pending.Judge(r.rules, notYet, change); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if _, err := r.pending.Admit(r.rules, notYet, change); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if _, err := r.pending.Over(notYet); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	r.rules.NamespaceDeleting = func(string) (bool, error) { return false, broken }
+	if _, err := r.pending.Admit(r.rules, r.asked, Change{Old: quotaOf(t, parentOfTen)}); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	r.wantSeen("nothing happened", "p cpu=10, q")
+}
+
+// manyQuotas are a hundred parents with as many children.
+func manyQuotas(t testing.TB) []*Quota {
+	var list []*Quota
+	for i := range 100 {
+		parent := fmt.Sprint("p", i)
+		list = append(list, quotaOf(t, parent+" is-parent=true min=cpu:1000 max=cpu:1000"))
+		for j := range 99 {
+			list = append(list, quotaOf(t, fmt.Sprintf("q%d-%d parent=%s min=cpu:1 max=cpu:10 namespaces=ns-%d-%d", i, j, parent, i, j)))
+		}
+	}
+	return list
+}
+
+// BenchmarkJudge is a change in a tree of ten thousand quotas, without and with others pending.
+func BenchmarkJudge(b *testing.B) {
+	tree := Grow(manyQuotas(b))
+	tree.Problems()
+	change := Change{quotaOf(b, "q5-5 parent=p5 min=cpu:1 max=cpu:10"), quotaOf(b, "q5-5 parent=p5 min=cpu:2 max=cpu:10")}
+	asked := func() (*Tree, error) { return tree, nil }
+	for _, c := range []struct {
+		name string
+		run  func(*Pending) error
+	}{
+		{"nothing pending", func(p *Pending) error { _, err := p.Judge(calm(), asked, change); return err }},
+		{"one pending", func(p *Pending) error { _, err := p.Judge(calm(), asked, change); return err }},
+		{"a burst", func(p *Pending) error { _, err := p.Admit(calm(), asked, change); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p := NewPending(time.Now)
+			if c.name != "nothing pending" {
+				if _, err := p.Admit(calm(), asked, Change{New: quotaOf(b, "x max=cpu:1")}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if err := c.run(p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkGrow is the cost of a new picture of ten thousand quotas.
+func BenchmarkGrow(b *testing.B) {
+	list := manyQuotas(b)
+	for b.Loop() {
+		Grow(list)
+	}
+}

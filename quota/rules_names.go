@@ -1,0 +1,22 @@
+package quota
+
+import (
+	"slices"
+
+	"usher.dev/usher/admit"
+)
+
+// checkNames keeps the name (A1) and the namespaces (A2, U3) of a quota from belonging to another.
+func (j *judge) checkNames() {
+	if other, ok := j.tree.Get(j.new.Name); ok && j.create && other.Namespace != j.new.Namespace {
+		j.refuse(admit.NamePath, j.new.Name, "names of elastic quotas are global: %s exists in namespace %s; choose another name",
+			other.Name, other.Namespace)
+	}
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(j.new.Namespaces))) {
+		holds := j.tree.byBinding[namespace]
+		if holds == nil || holds.identity() == j.new.identity() || slices.Contains(j.old.Namespaces, namespace) {
+			continue
+		}
+		j.refuse(namespacesPath, namespace, "pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)
+	}
+}

@@ -1,0 +1,63 @@
+package quota
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkSelf checks what a quota says by itself.
+func (j *judge) checkSelf() {
+	j.checkSign(maxPath, j.old.Max, j.new.Max)                      // S1
+	j.checkSign(minPath, j.old.Min, j.new.Min)                      // S2
+	j.checkSign(weightPath, j.old.SharedWeight, j.new.SharedWeight) // S4
+	j.checkSign(admissionPath, j.old.Admission, j.new.Admission)
+	j.checkRange()
+	j.checkUsed()
+}
+
+// checkSign refuses negative amounts (S1, S2, S4).
+func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
+	for _, name := range resources(new) {
+		if amount := new[name]; amount.Sign() < 0 && !sameAmount(old, new, name) {
+			j.refuse(at.Key(string(name)), amount.String(), "must not be negative")
+		}
+	}
+}
+
+// checkRange asks that each resource of min is in max (S5), and not above it (S6).
+func (j *judge) checkRange() {
+	for _, name := range resources(j.new.Min) {
+		if sameAmount(j.old.Min, j.new.Min, name) && sameAmount(j.old.Max, j.new.Max, name) {
+			continue
+		}
+		at, amount := minPath.Key(string(name)), amountOf(j.new.Min, name)
+		if _, ok := j.new.Max[name]; !ok {
+			j.refuse(at, amount, "spec.max does not name %s: what is guaranteed needs a limit; add it there", name)
+		} else if over(j.new.Min, j.new.Max, name) {
+			j.refuse(at, amount, "is more than spec.max, which is %s", amountOf(j.new.Max, name))
+		}
+	}
+}
+
+// checkUsed keeps max from falling below what is used, for the resources that the annotation names (S8, S9). It looks at those only whose
+// max falls, or which the annotation begins to name: use may grow above a max that is there.
+func (j *judge) checkUsed() {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(j.new.StrictKeys))) {
+		used, inUse := j.new.Used[name]
+		max, limited := j.new.Max[name]
+		before, wasLimited := j.old.Max[name]
+		known := !j.create && slices.Contains(j.old.StrictKeys, name)
+		falls := wasLimited && (!limited || max.Cmp(before) < 0)
+		if !inUse || known && !falls {
+			continue
+		}
+		if !limited {
+			j.refuse(maxPath, resources(j.new.Max), "must name %s, of which %s is used: annotation %s asks that max is not below what is used",
+				name, used.String(), strictKey)
+		} else if max.Cmp(used) < 0 {
+			j.refuse(maxPath.Key(string(name)), max.String(), "is less than the %s that are used, which annotation %s forbids", used.String(), strictKey)
+		}
+	}
+}
