@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/quota"
+)
+
+// claims are what pods count for at one moment: those that were seen, by the accounts, and beyond them those for which room is held. A pod
+// that is both counts for the larger of the two in each quota, never for both: it is stored once. So do two reservations for one name, of
+// a client that tried twice.
+type claims struct {
+	tree     *quota.Tree
+	accounts *accounts // its mu is held
+	byPod    map[string][]*reservation
+	reserved map[string]sum // of a quota and all below it, beyond what is used
+	paths    map[string][]*quota.Quota
+}
+
+func newClaims(tree *quota.Tree, a *accounts, reservations []*reservation) *claims {
+	c := &claims{tree: tree, accounts: a, byPod: map[string][]*reservation{}, reserved: map[string]sum{}, paths: map[string][]*quota.Quota{}}
+	for _, r := range reservations {
+		c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
+	}
+	for key := range c.byPod {
+		c.count(key, sum.plus)
+	}
+	return c
+}
+
+// hold counts one more reservation. It takes the place of none, not even of one for the same pod and as much, as when an API server asks
+// again: which of the two answers is heard, nobody knows, and the other one may be taken back.
+func (c *claims) hold(r *reservation) {
+	c.count(r.Pod, sum.minus)
+	c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
+	c.count(r.Pod, sum.plus)
+}
+
+// has tells whether an answer like that counts already.
+func (c *claims) has(r *reservation) bool {
+	return slices.ContainsFunc(c.byPod[r.Pod], func(other *reservation) bool { return r.answer() == other.answer() })
+}
+
+// count adds to reserved what is held for a pod, or takes it away.
+func (c *claims) count(key string, how func(sum, corev1.ResourceName, quota.Amount)) {
+	for _, q := range c.places(key) {
+		of := c.reserved[q.Name]
+		if of == nil {
+			of = sum{}
+			c.reserved[q.Name] = of
+		}
+		for name, amount := range c.beyond(key, q) {
+			how(of, name, amount)
+		}
+	}
+}
+
+// places are the quotas in which room is held for a pod.
+func (c *claims) places(key string) (all []*quota.Quota) {
+	list := c.byPod[key]
+	if len(list) == 1 {
+		return c.path(list[0].Quota)
+	}
+	for _, r := range list {
+		for _, q := range c.path(r.Quota) {
+			if !slices.Contains(all, q) {
+				all = append(all, q)
+			}
+		}
+	}
+	return all
+}
+
+// beyond is what is held for a pod in a quota beyond what is used by it there.
+func (c *claims) beyond(key string, q *quota.Quota) sum {
+	most := sum{}
+	for _, r := range c.byPod[key] {
+		if slices.Contains(c.path(r.Quota), q) {
+			most.raise(r.request())
+		}
+	}
+	seen := c.seen(key, q)
+	for name, amount := range most {
+		if used, ok := seen[name]; ok {
+			if amount.Cmp(used) <= 0 {
+				delete(most, name)
+				continue
+			}
+			most.minus(name, used)
+		}
+	}
+	return most
+}
+
+// seen is what a pod that was seen counts for in a quota.
+func (c *claims) seen(key string, q *quota.Quota) corev1.ResourceList {
+	one := c.accounts.pods[key]
+	if one == nil || len(one.charge) == 0 || !slices.Contains(c.path(c.tree.Bind(one.pod.Holder(), c.accounts.labelOnly).Name), q) {
+		return nil
+	}
+	return one.charge
+}
+
+// path is Tree.Path, found once.
+func (c *claims) path(name string) []*quota.Quota {
+	path, known := c.paths[name]
+	if !known {
+		path = c.tree.Path(name)
+		c.paths[name] = path
+	}
+	return path
+}
+
+// excess tells why a pod does not fit beside all others; nil if it does. newest gives the quota as it is known best.
+func (c *claims) excess(ask quota.Ask, newest func(*quota.Quota) *quota.Quota) *quota.Excess {
+	key := podKey(ask.Pod)
+	found := &quota.Excess{Via: ask.Binding.Via, Own: ask.Binding.Name}
+	for _, q := range c.path(ask.Binding.Name) {
+		used, reserved := c.others(key, q)
+		for _, name := range slices.Sorted(maps.Keys(ask.Charge)) {
+			limit, source, judged := judged(ask, c.tree, newest(q), name)
+			if !judged {
+				continue
+			}
+			want := ask.Charge[name]
+			total := sum{name: want}
+			total.plus(name, used[name])
+			total.plus(name, reserved[name])
+			if all := total[name]; all.Cmp(limit) > 0 {
+				found.Items = append(found.Items, quota.ExcessItem{Quota: q.Name, Resource: name,
+					Requested: want, Used: used[name], Reserved: reserved[name], Limit: limit, Source: source})
+			}
+		}
+	}
+	if len(found.Items) == 0 {
+		return nil
+	}
+	found.Quota = found.Items[0].Quota
+	return found
+}
+
+// others are what is used and reserved in a quota by all pods but one.
+func (c *claims) others(key string, q *quota.Quota) (used, reserved sum) {
+	used, reserved = maps.Clone(c.accounts.used[q.Name]), maps.Clone(c.reserved[q.Name])
+	if used == nil {
+		used = sum{}
+	}
+	if reserved == nil {
+		reserved = sum{}
+	}
+	used.sub(c.seen(key, q))
+	reserved.sub(corev1.ResourceList(c.beyond(key, q)))
+	return used, reserved
+}
+
+// judged tells whether a pod is judged by a quota for a resource: there is a limit, and the pod takes more than it had there.
+func judged(ask quota.Ask, tree *quota.Tree, q *quota.Quota, name corev1.ResourceName) (limit quota.Amount, source string, ok bool) {
+	want := ask.Charge[name]
+	if want.Sign() <= 0 {
+		return limit, "", false
+	}
+	if limit, source, ok = q.Limit(name); !ok {
+		return limit, "", false
+	}
+	if b := ask.Before; b != nil && want.Cmp(b.Charge[name]) <= 0 &&
+		slices.ContainsFunc(tree.Path(b.Binding.Name), func(p *quota.Quota) bool { return p.Name == q.Name }) {
+		return limit, "", false
+	}
+	return limit, source, true
+}
+
+// counts tells whether anything on a pod's way to the top judges it.
+func counts(ask quota.Ask, tree *quota.Tree) bool {
+	for _, q := range tree.Path(ask.Binding.Name) {
+		for name := range ask.Charge {
+			if _, _, ok := judged(ask, tree, q, name); ok {
+				return true
+			}
+		}
+	}
+	return false
+}

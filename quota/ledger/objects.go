@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/quota"
+)
+
+// objects are the quota objects as this replica knows them best: from its watch, or from its own reads and writes, which are often newer. They
+// are a Follower of the quotas.
+type objects struct {
+	mu      sync.Mutex
+	known   map[types.NamespacedName]Object
+	records map[types.NamespacedName]bool // who has a record
+
+	tree   *quota.Tree       // that the next two are of; nil if they are to be found out anew
+	astray map[string]record // by the name of the top that they are below
+	strays map[types.NamespacedName]bool
+}
+
+func newObjects() *objects {
+	return &objects{known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}}
+}
+
+// Replace takes up all quotas there are.
+func (o *objects) Replace(all []Seen, _ string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.known
+	o.known, o.records, o.tree = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, nil
+	for _, seen := range all {
+		if object, ok := objectOf(seen); ok {
+			key := keyOf(object.Quota)
+			o.put(object)
+			if b, known := before[key]; known {
+				o.put(b)
+			}
+		}
+	}
+}
+
+// Put takes up a quota that came or changed.
+func (o *objects) Put(seen Seen) {
+	if object, ok := objectOf(seen); ok {
+		o.learn(object)
+	}
+}
+
+// Remove forgets a quota.
+func (o *objects) Remove(seen Seen) {
+	object, ok := objectOf(seen)
+	if !ok {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := keyOf(object.Quota)
+	if now, known := o.known[key]; known && !older(seen.Version, now.Version) {
+		delete(o.known, key)
+		delete(o.records, key)
+		o.tree = nil
+	}
+}
+
+// Reached says nothing about quotas: the one who writes finds out what is new.
+func (o *objects) Reached(string) {}
+
+// objectOf is a quota object as a watch shows it; false if it does not decode.
+func objectOf(seen Seen) (Object, bool) {
+	q, ok := seen.Object.(*quota.Quota)
+	return Object{Quota: q, Version: seen.Version, Record: seen.Record, ChildRequest: seen.ChildRequest}, ok
+}
+
+func keyOf(q *quota.Quota) types.NamespacedName {
+	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
+}
+
+func (o *objects) get(key types.NamespacedName) (Object, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	object, known := o.known[key]
+	return object, known
+}
+
+// learn takes up an object unless a newer one is known.
+func (o *objects) learn(object Object) {
+	if object.Quota == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.put(object)
+}
+
+func (o *objects) put(object Object) {
+	key := keyOf(object.Quota)
+	before, known := o.known[key]
+	if known && older(object.Version, before.Version) {
+		return
+	}
+	o.known[key] = object
+	if has := object.Record != ""; has != o.records[key] || o.strays[key] {
+		o.tree = nil
+	}
+	if object.Record != "" {
+		o.records[key] = true
+	} else {
+		delete(o.records, key)
+	}
+}
+
+// below is what records say of a tree that stand on other objects than its top: where the record was before the quota there got a parent.
+func (o *objects) below(tree *quota.Tree, top string) record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tree != tree {
+		o.tree, o.astray, o.strays = tree, map[string]record{}, map[types.NamespacedName]bool{}
+		for key := range o.records {
+			o.look(key)
+		}
+	}
+	return o.astray[top]
+}
+
+// look notes the reservations of an object that is not, or not any more, the top of its tree.
+func (o *objects) look(key types.NamespacedName) {
+	path := o.tree.Path(key.Name)
+	if len(path) < 2 || keyOf(path[0]) != key {
+		return
+	}
+	o.strays[key] = true
+	if found, err := parseRecord(o.known[key].Record); err == nil {
+		top := path[len(path)-1].Name
+		all := o.astray[top]
+		o.astray[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, found.Pods...)}
+	}
+}
+
+// withRecord are the objects that have a record.
+func (o *objects) withRecord() (all []Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.records {
+		all = append(all, o.known[key])
+	}
+	return all
+}

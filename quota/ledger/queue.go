@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"usher.dev/usher/quota"
+)
+
+// queue are those who wait for a decision about one tree. One batch at a time is decided; all who come meanwhile are the next.
+type queue struct {
+	top     string
+	waiting []*waiter
+}
+
+// waiter is one who waits.
+type waiter struct {
+	ctx    context.Context
+	ask    quota.Ask
+	answer chan verdict // has room for one
+	state  atomic.Int32
+}
+
+// A waiter is answered, or has gone: never both, so that no room is held for one who does not know.
+const (
+	waiting int32 = iota
+	answered
+	gone
+)
+
+// leave is for a caller who cannot wait any longer: true if no answer was on its way.
+func (w *waiter) leave() bool { return w.state.CompareAndSwap(waiting, gone) }
+
+// tell answers the waiter: false if he has gone.
+func (w *waiter) tell(v verdict) bool {
+	if !w.state.CompareAndSwap(waiting, answered) {
+		return false
+	}
+	w.answer <- v
+	return true
+}
+
+// here tells whether the caller still waits.
+func (w *waiter) here() bool { return w.ctx.Err() == nil && w.state.Load() == waiting }
+
+// maxBatch bounds a batch, so that the first of very many do not wait for the last.
+const maxBatch = 256
+
+// join lines up for a tree's next batch.
+func (l *Ledger) join(top string, w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[top]
+	if q == nil {
+		q = &queue{top: top}
+		l.queues[top] = q
+		go l.work(q)
+	}
+	q.waiting = append(q.waiting, w)
+}
+
+// work decides batch after batch until nobody waits.
+func (l *Ledger) work(q *queue) {
+	for batch := l.next(q); batch != nil; batch = l.next(q) {
+		l.serve(q.top, batch)
+	}
+}
+
+// next takes the next batch; nil when nobody waits, and the queue is forgotten.
+func (l *Ledger) next(q *queue) (batch []*waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(q.waiting) == 0 {
+		delete(l.queues, q.top)
+		return nil
+	}
+	n := min(len(q.waiting), maxBatch)
+	batch, q.waiting = q.waiting[:n:n], q.waiting[n:]
+	return batch
+}
+
+// serve decides and writes until all of a batch are answered or have gone.
+func (l *Ledger) serve(top string, batch []*waiter) {
+	for attempt := 0; ; attempt++ {
+		if batch = l.present(top, batch); len(batch) == 0 {
+			return
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), lastDeadline(batch))
+		made, err := l.tryBatch(ctx, top, batch)
+		cancel()
+		switch {
+		case err == nil:
+			l.tellAll(batch, made)
+			return
+		case errors.Is(err, ErrConflict):
+			pause(attempt)
+		case errors.Is(err, errLeft), errors.Is(err, errMoved):
+		default:
+			l.unheard.add(made.held()...) // it may have been written all the same
+			failAll(batch, err)
+			return
+		}
+	}
+}
+
+// errLeft: somebody went while it was being decided for him too.
+var errLeft = errors.New("a caller has gone")
+
+// tryBatch decides on a batch and, if room was given, writes that.
+func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (plan, error) {
+	asks := make([]quota.Ask, len(batch))
+	for i, w := range batch {
+		asks[i] = w.ask
+	}
+	made, m, err := l.think(ctx, top, asks)
+	if err != nil || !made.granted {
+		return made, err
+	}
+	for _, w := range batch {
+		if !w.here() {
+			return plan{}, errLeft
+		}
+	}
+	return made, l.write(ctx, m, made.record)
+}
+
+// write puts a record in force.
+func (l *Ledger) write(ctx context.Context, m moment, record string) error {
+	key := keyOf(m.top.Quota)
+	l.counts.writes.Add(1)
+	object, err := l.options.Store.Write(ctx, key, m.top.Version, record)
+	if err == nil {
+		l.objects.learn(object)
+		return nil
+	}
+	if fresh, unread := l.options.Store.Read(ctx, key); unread == nil { // it is not what we thought, or the write may have happened
+		l.objects.learn(fresh)
+	}
+	if errors.Is(err, ErrConflict) {
+		l.counts.conflicts.Add(1)
+		return err
+	}
+	l.counts.failures.Add(1)
+	return busy(err)
+}
+
+// present are those of a batch who still wait, and still for this tree: quotas can move to another.
+func (l *Ledger) present(top string, batch []*waiter) (here []*waiter) {
+	for _, w := range batch {
+		if !w.here() {
+			continue
+		}
+		switch now, err := l.topOf(w.ask); {
+		case err != nil:
+			w.tell(verdict{err: err})
+		case now == "":
+			w.tell(verdict{}) // nothing judges it any more
+		case now != top:
+			l.join(now, w)
+		default:
+			here = append(here, w)
+		}
+	}
+	return here
+}
+
+func lastDeadline(batch []*waiter) (last time.Time) {
+	for _, w := range batch {
+		deadline, ok := w.ctx.Deadline()
+		if !ok {
+			deadline = time.Now().Add(maxWork)
+		}
+		if deadline.After(last) {
+			last = deadline
+		}
+	}
+	return last
+}
+
+// maxWork is the longest work for those who set no deadline.
+const maxWork = 30 * time.Second
+
+// tellAll answers a batch, and notes the room that was written for those who had gone by then.
+func (l *Ledger) tellAll(batch []*waiter, p plan) {
+	for i, w := range batch {
+		if v := p.verdicts[i]; !w.tell(v) && v.held != nil {
+			l.unheard.add(*v.held)
+		}
+	}
+}
+
+func failAll(batch []*waiter, err error) {
+	for _, w := range batch {
+		w.tell(verdict{err: err})
+	}
+}
+
+// pause lets another replica finish before the next attempt.
+func pause(attempt int) {
+	time.Sleep(rand.N(time.Millisecond << min(attempt, 5)))
+}
