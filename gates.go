@@ -35,6 +35,18 @@ func knownGates() []gate {
 		{"ConfigMapValidatingWebhook", false, "serve /validate-configmap"},
 		{"TopologyValidation", true, "check the annotations that ask for CPU and NUMA placement"},
 		{"ReservationFit", false, "refuse pods that no reservation they ask for can ever hold"},
+		{"ElasticMutatingWebhook", true, "serve /mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},
+		{"ElasticValidatingWebhook", true, "serve /validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},
+		{"ElasticQuotaEnableUpdateResourceKey", false, "let an elastic quota limit fewer resources than its parent"},
+		{"ElasticQuotaGuaranteeUsage", false, "hold the min of elastic quotas against what is guaranteed up to the top"},
+		{"MultiQuotaTree", false, "keep pods on the nodes of their quota's tree"},
+		{"SupportParentQuotaSubmitPod", false, "let pods belong to parent quotas"},
+		{"DisableDefaultQuota", false, "let only its label give a pod a quota"},
+		{"EnableQuotaAdmission", false, "refuse pods that do not fit into their elastic quota or one above it"},
+		{"EnableQuotaAdmissionOnUpdate", false, "refuse moves of a pod to a quota that it does not fit into, too"},
+		{"ElasticQuotaIgnorePodOverhead", false, "count pods without their overhead"},
+		{"ElasticQuotaEvaluationTransformPod", false, "count pods as annotation pod.koordinator.sh/replace-resources says, together with the next"},
+		{"ReplaceResourcesTransformer", false, "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
 	}
 }
 

@@ -55,7 +55,7 @@ func defaultWorld(t testing.TB) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{defaultPolicy(t), open, state{known}, source}
+	return world{defaultPolicy(t), open, known, source}
 }
 
 func defaultPolicy(t testing.TB) *config.Policy {

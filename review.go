@@ -94,7 +94,7 @@ func reviewFiles(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	w := world{policy, o.gates, state{known}, o.clusterSource}
+	w := world{policy, o.gates, known, o.clusterSource}
 	reports, err := reportAll(ctx, documents, o, w)
 	if err != nil {
 		return err
@@ -160,7 +160,12 @@ func reportAll(ctx context.Context, documents []review.Document, o reviewOptions
 		if err != nil {
 			return nil, err
 		}
+		before, err := quotaOf(body, w.state) // it counts afterwards
+		if err != nil {
+			return nil, err
+		}
 		report := review.Run(ctx, d.Source, body, chosen)
+		report.Quota = before
 		if len(chosen) == 0 && report.Verdict != "error" {
 			report.Hint = review.Hint(body, routes)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -15,6 +16,7 @@ import (
 	"usher.dev/usher/document"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/quota"
 	"usher.dev/usher/validators"
 )
 
@@ -75,26 +77,7 @@ func tutorial(policy *config.Policy) []handlers.Route {
 func colocation(w world) []handlers.Route {
 	profiles := w.state.profileQuestions()
 	skipResources := w.gates.on("ColocationProfileSkipMutatingResources")
-	skipPriority := w.gates.on("ColocationProfileSkipValidatingPriority")
-	pods := validators.PodQuestions{LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node}
-	return append(colocatedNodes(w), []handlers.Route{
-		{
-			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
-			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
-			Webhook: "mutate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
-			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
-			Exempt: mirrorPods,
-			Chain:  admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(profiles, skipResources)),
-		},
-		{
-			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
-			Path: "/validate-pod", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
-			Kind: kind("Pod"), Resources: []string{"pods", "pods/resize"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
-			Webhook: "validate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
-			SideEffects: registration.SideEffectClassNone,
-			Exempt:      mirrorPods,
-			Chain:       admit.Validate(admit.AsPod, w.policy.Modes, validators.ColocatedPods(pods, skipPriority)),
-		},
+	return slices.Concat(colocatedNodes(w), colocatedPods(w), elasticQuotas(w), []handlers.Route{
 		{
 			Path: "/validate-pod-binding", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
 			Kind: kind("Binding"), Resources: []string{"pods/binding", "bindings"}, Operations: onCreate, Scope: registration.NamespacedScope,
@@ -124,7 +107,72 @@ func colocation(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNone,
 			Chain:       admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
 		},
-	}...)
+	})
+}
+
+// colocatedPods are the routes of the colocation suite about pods.
+func colocatedPods(w world) []handlers.Route {
+	profiles := w.state.profileQuestions()
+	profiles.Trees = mutators.TreeQuestions{
+		QuotaTree: w.state.quotaTree, QuotaProfiles: w.state.quotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
+	}
+	checks := validators.ColocatedPods(validators.PodQuestions{
+		LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node,
+		Quotas: validators.QuotaMembership{
+			Tree: w.state.quotaTree, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
+			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
+			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+		},
+	}, w.gates.on("ColocationProfileSkipValidatingPriority"))
+	quotas := validators.EvaluateQuota(validators.QuotaAdmission{
+		Tree: w.state.quotaTree, Ledger: w.state.ledger(), Counting: counting(w.gates),
+		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+	})
+	return []handlers.Route{
+		{
+			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
+			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
+			Webhook: "mutate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
+			Exempt: mirrorPods,
+			Chain:  admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(profiles, w.gates.on("ColocationProfileSkipMutatingResources"))),
+		},
+		{
+			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
+			Path: "/validate-pod", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Kind: kind("Pod"), Resources: []string{"pods", "pods/resize"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
+			Webhook: "validate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNoneOnDryRun,
+			Exempt:      mirrorPods,
+			Chain:       admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, quotas),
+		},
+	}
+}
+
+// elasticQuotas are the routes about elastic quotas. usher's own writes are records of the ledger, which are not to be put back.
+func elasticQuotas(w world) []handlers.Route {
+	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: w.state.storedQuotas, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+		UpdateResourceKey: w.gates.on("ElasticQuotaEnableUpdateResourceKey"), GuaranteeUsage: w.gates.on("ElasticQuotaGuaranteeUsage"),
+		HasPods: w.state.podsOf, NamespaceDeleting: w.state.namespaceDeleting,
+	}})
+	return []handlers.Route{
+		{
+			Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticMutatingWebhook",
+			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
+			Webhook: "mutate-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
+			NotForUsher: true,
+			Chain:       admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(w.state.quotaTree)),
+		},
+		{
+			Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticValidatingWebhook",
+			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onAnyWrite, Scope: registration.NamespacedScope,
+			Webhook: "validate-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			SideEffects: registration.SideEffectClassNoneOnDryRun,
+			NotForUsher: true,
+			Chain:       admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules),
+		},
+	}
 }
 
 // colocatedNodes are the routes of the colocation suite about nodes and what configures them.
@@ -168,6 +216,7 @@ var (
 	onCreate          = []admissionv1.Operation{admissionv1.Create}
 	onUpdate          = []admissionv1.Operation{admissionv1.Update}
 	onCreateAndUpdate = []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
+	onAnyWrite        = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
 )
 
 func kind(name string) metav1.GroupVersionKind {

@@ -22,7 +22,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -35,7 +34,7 @@ type service struct {
 	metrics *prometheus.Registry
 	edge    handlers.Edge
 	routes  func(*config.Policy) []handlers.Route
-	cluster *cluster.Cluster
+	state   state
 	policy  prometheus.Gauge
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	health  handlers.Health
@@ -57,7 +56,7 @@ func serve(ctx context.Context, args []string, io stdio) error {
 	defer stop()
 	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
 	s.routes = func(policy *config.Policy) []handlers.Route {
-		return routes(world{policy, o.gates, state{s.cluster}, o.clusterSource})
+		return routes(world{policy, o.gates, s.state, o.clusterSource})
 	}
 	return s.run(ctx, stop)
 }
@@ -69,21 +68,25 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if err != nil {
 		return err
 	}
-	if s.cluster, err = s.clusterSource.open(s.gates, s.log); err != nil {
+	if s.state, err = s.clusterSource.open(s.gates, s.log); err != nil {
 		return err
 	}
 	if err := s.clusterSource.checkRivals(ctx, s.routes(policy), s.log); err != nil {
 		return err
 	}
-	s.metrics.MustRegister(clusterMetrics{s.cluster})
-	s.health.Checks = map[string]func() error{"cluster": s.cluster.Ready}
+	s.metrics.MustRegister(clusterMetrics{s.state.Cluster})
+	if s.state.quotas.ledger != nil {
+		s.metrics.MustRegister(quotaMetrics{s.state.quotas.ledger})
+	}
+	s.health.Checks = map[string]func() error{"cluster": s.state.Ready}
 	s.use(policy, nil)
 	if err := s.openCertificate(); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go s.cluster.Run(background)
+	go s.state.Run(background)
+	s.state.quotas.run(background, s.childRequest)
 	if s.config != "" {
 		go config.Watch(background, s.config, raw, stepNames(), pollEvery, s.use)
 	}
@@ -220,6 +223,9 @@ func (s *service) operations() http.Handler {
 	mux := http.NewServeMux()
 	s.health.Register(mux)
 	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+	if s.state.quotas.ledger != nil {
+		mux.HandleFunc("/debug/quotas", debugQuotas(s.state.quotas.ledger))
+	}
 	return mux
 }
 

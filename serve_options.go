@@ -6,6 +6,8 @@ import (
 	"net"
 	"runtime"
 	"time"
+
+	"usher.dev/usher/quota/ledger"
 )
 
 // serveOptions are the flags of usher serve.
@@ -17,6 +19,7 @@ type serveOptions struct {
 	logFormat                string
 	maxInFlight              int
 	gates                    gates
+	childRequest             bool
 	clusterSource            clusterOptions
 	shutdownDelay, drainTime time.Duration
 }
@@ -25,7 +28,7 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	var o serveOptions
 	set := flags("serve", io)
 	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
-	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz and /metrics, plain HTTP")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and /debug/quotas, plain HTTP")
 	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
 	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
 	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
@@ -35,6 +38,9 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
 	o.clusterSource.addTo(set)
+	set.DurationVar(&o.clusterSource.quotaExpiry, "quota-reservation-expiry", ledger.DefaultExpiry,
+		"how long a quota holds room for an admitted pod that does not appear: longer than the API server's --request-timeout and half a minute")
+	set.BoolVar(&o.childRequest, "quota-child-request", false, "write what pods ask for to the quotas' annotation child-request: where no Koordinator scheduler does")
 	featureGates := gatesFlag(set)
 	if err := set.Parse(args); err != nil {
 		return o, err
@@ -53,6 +59,12 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 }
 
 func (o *serveOptions) check(listenSet, opsSet bool) error {
+	if o.clusterSource.quotaExpiry < time.Second {
+		return fmt.Errorf("--quota-reservation-expiry %s: must be longer than the API server works on a request, 60s by default", o.clusterSource.quotaExpiry)
+	}
+	if o.childRequest && o.clusterSource.source != "api" {
+		return errors.New("--quota-child-request is for --cluster=api")
+	}
 	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
 		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
 	}

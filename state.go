@@ -17,13 +17,16 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/profile"
+	"usher.dev/usher/quota"
 	"usher.dev/usher/slo"
+	"usher.dev/usher/validators"
 )
 
 // clusterOptions are the flags that say where usher learns what the cluster looks like.
 type clusterOptions struct {
 	source, dir, kubeconfig string
 	labelRules, sloConfig   types.NamespacedName
+	quotaExpiry             time.Duration
 	sloNames                string // whether the entries of the SLO configuration need names: "true" or "false"
 }
 
@@ -60,12 +63,25 @@ func (o *clusterOptions) check() error {
 }
 
 // open makes the memory of the cluster. It is current while its Run runs.
-func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (*cluster.Cluster, error) {
+func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (state, error) {
 	options := o.memory(open)
 	options.Log = log
+	s := state{quotas: newQuotas(o, open, log)}
+	s.quotas.follow(&options)
+	var err error
 	if o.source != "api" {
-		return cluster.Files(o.dir, options)
+		s.Cluster, err = cluster.Files(o.dir, options)
+	} else {
+		s.Cluster, err = o.watch(options)
 	}
+	if err != nil {
+		return state{}, err
+	}
+	s.quotas.cluster.Store(s.Cluster)
+	return s, nil
+}
+
+func (o *clusterOptions) watch(options cluster.Options) (*cluster.Cluster, error) {
 	config, err := cluster.LoadConfig(o.kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--cluster=api: %w", err)
@@ -115,11 +131,17 @@ func (o *clusterOptions) memory(open gates) cluster.Options {
 		{"NodeValidatingWebhook", []cluster.Kind{cluster.SLOConfig, cluster.PodRequests}},
 		{"ConfigMapValidatingWebhook", []cluster.Kind{cluster.Nodes}},
 		{"ReservationFit", []cluster.Kind{cluster.Reservations, cluster.Nodes}},
+		{"PodValidatingWebhook", []cluster.Kind{cluster.ElasticQuotas}},
+		{"ElasticMutatingWebhook", []cluster.Kind{cluster.ElasticQuotas}},
+		{"ElasticValidatingWebhook", []cluster.Kind{cluster.ElasticQuotas, cluster.PodRequests, cluster.Namespaces}},
+		{"MultiQuotaTree", []cluster.Kind{cluster.ElasticQuotas, cluster.QuotaProfiles}},
+		{"EnableQuotaAdmission", []cluster.Kind{cluster.ElasticQuotas, cluster.PodRequests}},
 	} {
 		if open.on(need.gate) {
 			options.Kinds = append(options.Kinds, need.kinds...)
 		}
 	}
+	options.WriteQuotas = open.on("EnableQuotaAdmission")
 	return options
 }
 
@@ -137,7 +159,10 @@ func compileProfiles(s *cluster.Snapshot) (any, []error) {
 }
 
 // state answers what steps ask about the cluster, each time as it is then.
-type state struct{ *cluster.Cluster }
+type state struct {
+	*cluster.Cluster
+	quotas *quotas
+}
 
 func (s state) profileQuestions() mutators.ProfileQuestions {
 	return mutators.ProfileQuestions{Profiles: s.profiles, Namespace: s.namespace, OwnersNamespace: s.ownersNamespace, PriorityClass: s.priorityClass}
@@ -194,3 +219,30 @@ func (s state) sloRatios(labels map[string]string) (map[string]string, bool) {
 }
 
 func (s state) labelRules() ([]api.LabelRule, error) { return s.Now().LabelRules() }
+
+// The questions about quotas have answers only where there is a cluster, not where routes are merely listed.
+
+func (s state) quotaTree() (*quota.Tree, error) { return s.quotas.tree() }
+
+func (s state) storedQuotas() (*quota.Tree, error) { return s.quotas.storedWithPods() }
+
+func (s state) quotaProfiles() ([]*api.ElasticQuotaProfile, error) { return s.Now().QuotaProfiles() }
+
+func (s state) podsOf(name string) ([]string, int) { return s.quotas.podsOf(name) }
+
+func (s state) namespaceDeleting(name string) (bool, error) { return s.Now().NamespaceDeleting(name) }
+
+// ledger is nil where pods are not held to their quotas.
+func (s state) ledger() validators.Ledger {
+	if s.quotas == nil || s.quotas.ledger == nil {
+		return nil
+	}
+	return s.quotas.ledger
+}
+
+func (s state) pendingQuotas() *quota.Pending {
+	if s.quotas == nil {
+		return nil
+	}
+	return s.quotas.pending
+}

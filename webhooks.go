@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -30,6 +31,7 @@ type address struct {
 	namespace, service string
 	url                string
 	caBundle           []byte
+	user               string // who usher is for the API server
 }
 
 // printWebhooks prints the configurations that make an API server call usher, or the rights that usher needs there.
@@ -37,6 +39,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	set := flags("webhooks", io)
 	service := set.String("service", "usher/usher", "the Service, as namespace/name")
 	base := set.String("url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
+	user := set.String("user", "", "who usher is for the API server (default: the service account usher in the Service's namespace)")
 	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
 	suites := set.StringSlice("suite", []string{string(handlers.Tutorial)}, "which routes: tutorial (what is labelled admission-webhook: enabled), "+
 		"colocation (all namespaces but kube-system and usher's own), or both with a comma")
@@ -58,6 +61,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
+	at.user = cmp.Or(*user, "system:serviceaccount:"+at.namespace+":usher")
 	served, err := ofSuites(routes(world{policy: &config.Policy{}, gates: open, known: source}), *suites)
 	if err != nil {
 		return err
@@ -141,7 +145,7 @@ func mutatingConfiguration(routes []handlers.Route, at address) registration.Mut
 			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
 			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions:    r.Conditions,
+			MatchConditions:    conditions(r, at),
 			ReinvocationPolicy: &r.Reinvocation,
 		})
 	}
@@ -158,7 +162,7 @@ func validatingConfiguration(routes []handlers.Route, at address) registration.V
 			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
 			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions: r.Conditions,
+			MatchConditions: conditions(r, at),
 		})
 	}
 	return c
@@ -187,6 +191,15 @@ func rules(r handlers.Route) []registration.RuleWithOperations {
 		operations = append(operations, registration.OperationType(o))
 	}
 	return []registration.RuleWithOperations{{Operations: operations, Rule: rule}}
+}
+
+// conditions are the route's, and one that leaves usher's own requests out.
+func conditions(r handlers.Route, at address) []registration.MatchCondition {
+	if !r.NotForUsher {
+		return r.Conditions
+	}
+	return append(slices.Clip(r.Conditions), registration.MatchCondition{
+		Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
 }
 
 // optIn is the label by which namespaces and nodes opt in to the tutorial suite.

@@ -38,6 +38,7 @@ type Route struct {
 	SideEffects    registration.SideEffectClass
 	Reinvocation   registration.ReinvocationPolicyType // mutating routes only
 	Conditions     []registration.MatchCondition       // which of these requests it wants, in CEL; none: all
+	NotForUsher    bool                                // usher's own requests are not wanted
 
 	// Heartbeat marks node status routes: they never refuse and never fail. Whatever goes wrong, the write passes as it
 	// is, with a warning.

@@ -59,7 +59,7 @@ spec:
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	return ProfileQuestions{func() (*profile.Set, error) { return set, nil }, namespaceOf, namespaceOf, priorityClassOf}
+	return ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf}
 }
 
 // BenchmarkColocationProfile costs a pod of 2.9 KB, its parsing and the patch as JSON included. The reference takes, for 10 profiles,

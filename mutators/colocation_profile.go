@@ -23,6 +23,8 @@ type ProfileQuestions struct {
 	OwnersNamespace NamespaceLabels
 	// PriorityClass gives the value and the preemption policy of a PriorityClass.
 	PriorityClass func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
+	// Trees are what the step on quota trees asks, which follows on the profiles.
+	Trees TreeQuestions
 }
 
 // NamespaceLabels gives the labels of a namespace.

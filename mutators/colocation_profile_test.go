@@ -547,7 +547,7 @@ func TestRandomProfiles(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%s: %v", name, problems)
 		}
-		ask := ProfileQuestions{func() (*profile.Set, error) { return set, nil }, namespaceOf, namespaceOf, priorityClassOf}
+		ask := ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf}
 		raw := string(mustJSON(randomColocated(r)))
 		after, _, err := runOnce(t, colocationProfile(ask, false), admit.AsPod, raw)
 		if err != nil {

@@ -4,6 +4,7 @@ package mutators
 import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/quota"
 )
 
 // Pods are the tutorial's steps on pods that are created. The two touch different fields: the order is that of the
@@ -30,11 +31,12 @@ func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mut
 }
 
 // ColocatedPods are the colocation suite's steps on pods that are created. Profiles come first, for they give the batch resources that
-// the next step repeats in an annotation; a profile's patch may bring GPUs too.
+// the next step repeats in an annotation; a profile's labels may name a quota, and its patch may bring GPUs too.
 func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		colocationProfile(ask, skipResources),
 		extendedResourceSpec(),
+		multiQuotaTree(ask.Trees),
 		deviceResourceSpec(),
 	}
 }
@@ -43,5 +45,14 @@ func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[adm
 func Reservations(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Reservation] {
 	return []admit.Mutator[admit.Reservation]{
 		reservationProfile(ask, skipResources),
+	}
+}
+
+// ElasticQuotas are the steps on elastic quotas that are created or updated. They touch different labels and annotations, in any order.
+// tree gives the quotas that are stored, with those that were admitted a moment ago: quota.Pending.Over.
+func ElasticQuotas(tree func() (*quota.Tree, error)) []admit.Mutator[admit.ElasticQuota] {
+	return []admit.Mutator[admit.ElasticQuota]{
+		quotaDefaults(tree),
+		quotaReservations(),
 	}
 }

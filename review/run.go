@@ -15,6 +15,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/profile"
+	"usher.dev/usher/quota/ledger"
 )
 
 // Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
@@ -35,8 +36,17 @@ type Report struct {
 	After  json.RawMessage `json:"after,omitempty"`
 	// Profiles say why each colocation profile matched or not, if that was asked.
 	Profiles []profile.Explanation `json:"profiles,omitempty"`
+	// Quota is the way through the quota tree that a pod was judged by, if pods are held to quotas.
+	Quota *Quota `json:"quota,omitempty"`
 	// Hint says what to try when no route was called.
 	Hint string `json:"hint,omitempty"`
+}
+
+// Quota is the elastic quota of a pod, how the pod came to it, and how that and each one above it stood before the review.
+type Quota struct {
+	Name string       `json:"name"`
+	Via  string       `json:"via"`
+	Path []ledger.Row `json:"path,omitempty"`
 }
 
 // Call is what one route did.

@@ -45,11 +45,29 @@ func Text(to io.Writer, r Report, style Style) {
 		}
 		fmt.Fprintf(&b, "    %-20s %s: %s\n", harmless(p.Profile), p.Outcome, harmless(p.Detail))
 	}
+	quotaText(&b, r.Quota)
 	if r.Hint != "" {
 		fmt.Fprintf(&b, "  %s\n", r.Hint)
 	}
 	b.WriteString(Diff(r.Before, r.After, style))
 	_, _ = io.WriteString(to, b.String())
+}
+
+// quotaText prints the way through the quota tree; a pod of the default quota has none.
+func quotaText(b *strings.Builder, q *Quota) {
+	if q == nil {
+		return
+	}
+	fmt.Fprintf(b, "  quota  %s (via %s)\n", harmless(q.Name), q.Via)
+	for _, row := range q.Path {
+		for i, r := range row.Resources {
+			name := row.Name
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(b, "    %-22s %s\n", harmless(name), harmless(r.String()))
+		}
+	}
 }
 
 func callText(b *strings.Builder, c Call, style Style) {

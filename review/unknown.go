@@ -18,6 +18,7 @@ var Types = map[metav1.GroupVersionKind]func() any{
 	{Version: "v1", Kind: "Binding"}:                          func() any { return &corev1.Binding{} },
 	{Version: "v1", Kind: "ConfigMap"}:                        func() any { return &corev1.ConfigMap{} },
 	metav1.GroupVersionKind(api.ReservationKind):              func() any { return &api.Reservation{} },
+	metav1.GroupVersionKind(api.ElasticQuotaKind):             func() any { return &api.ElasticQuota{} },
 	metav1.GroupVersionKind(api.ClusterColocationProfileKind): func() any { return &api.ClusterColocationProfile{} },
 }
 

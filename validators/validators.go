@@ -22,13 +22,16 @@ type PodQuestions struct {
 	RulesFrom    string // where the label rules stand, as namespace/name of a ConfigMap
 	Reservations Reservations
 	Nodes        NodeLabels
+	Quotas       QuotaMembership
 }
 
-// ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order.
+// ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order. What Koordinator
+// checks of quotas after that of their names, EvaluateQuota, commits, and so comes last.
 func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		reservePod(),
 		qosPriority(skipPriority),
+		quotaMeta(ask.Quotas),
 		deviceResource(),
 		requiredLabels(ask.RulesFrom, ask.LabelRules),
 		topology(),

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/quota"
+	"usher.dev/usher/quota/ledger"
+)
+
+// quotas are what usher remembers of elastic quotas beside the snapshot of the cluster: what it has admitted and not seen yet. They outlive
+// a change of the policy.
+type quotas struct {
+	cluster   atomic.Pointer[cluster.Cluster] // nil until it is open
+	pending   *quota.Pending
+	ledger    *ledger.Ledger // nil unless pods are held to their quotas
+	labelOnly bool
+}
+
+func newQuotas(o *clusterOptions, open gates, log logrus.FieldLogger) *quotas {
+	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.on("DisableDefaultQuota")}
+	if !open.on("EnableQuotaAdmission") {
+		return q
+	}
+	options := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	if o.source == "api" {
+		options.Store = records{q}
+	}
+	q.ledger = ledger.New(options)
+	return q
+}
+
+// counting is how pods are counted.
+func counting(open gates) quota.Counting {
+	return quota.Counting{
+		IgnoreOverhead: open.on("ElasticQuotaIgnorePodOverhead"),
+		Replace:        open.on("ElasticQuotaEvaluationTransformPod") && open.on("ReplaceResourcesTransformer"),
+	}
+}
+
+// follow lets the ledger see what the cluster sees.
+func (q *quotas) follow(o *cluster.Options) {
+	if q.ledger != nil {
+		o.Follow = map[cluster.Kind]ledger.Follower{cluster.PodRequests: q.ledger.Pods()}
+		if q.ledger.Shared() {
+			o.Follow[cluster.ElasticQuotas] = q.ledger.Quotas()
+		}
+	}
+}
+
+// stored are the quotas that the cluster shows.
+func (q *quotas) stored() (*quota.Tree, error) {
+	known := q.cluster.Load()
+	if known == nil {
+		return nil, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
+	}
+	return known.Now().QuotaTree()
+}
+
+// tree are the quotas that the cluster shows, with those that this replica has just admitted.
+func (q *quotas) tree() (*quota.Tree, error) { return q.pending.Over(q.stored) }
+
+// storedWithPods are the quotas for those who ask podsOf too.
+func (q *quotas) storedWithPods() (*quota.Tree, error) {
+	tree, err := q.stored()
+	if err == nil {
+		_, err = q.cluster.Load().Now().CountedPods()
+	}
+	return tree, err
+}
+
+// podsOf are the pods that count against a quota: namespace/name, sorted, and how many. Every pod is looked at: only the rare question is for
+// it. Where pods are not known, storedWithPods said so.
+func (q *quotas) podsOf(name string) (found []string, total int) {
+	tree, err := q.stored()
+	if err != nil {
+		return nil, 0
+	}
+	pods, err := q.cluster.Load().Now().CountedPods()
+	if err != nil {
+		return nil, 0
+	}
+	for key, pod := range pods {
+		if !pod.Ended && tree.Bind(pod.Holder(), q.labelOnly).Name == name {
+			found = append(found, key)
+		}
+	}
+	slices.Sort(found)
+	return found, len(found)
+}
+
+// run keeps the records tidy, and the numbers of the quotas if that was asked.
+func (q *quotas) run(ctx context.Context, childRequest bool) {
+	if q.ledger == nil {
+		return
+	}
+	go q.ledger.Run(ctx)
+	if childRequest {
+		go q.ledger.KeepChildRequests(ctx, 2*time.Second, q.cluster.Load().WriteChildRequest)
+	}
+}
+
+// records is the ledger's store on the API server, which the cluster knows once it is open.
+type records struct{ *quotas }
+
+// Read is ledger.Store's.
+func (r records) Read(ctx context.Context, key types.NamespacedName) (ledger.Object, error) {
+	return r.cluster.Load().Records().Read(ctx, key)
+}
+
+// Write is ledger.Store's.
+func (r records) Write(ctx context.Context, key types.NamespacedName, version, record string) (ledger.Object, error) {
+	return r.cluster.Load().Records().Write(ctx, key, version, record)
+}

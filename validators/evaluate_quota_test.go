@@ -1,0 +1,455 @@
+package validators
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
+	"usher.dev/usher/document"
+	"usher.dev/usher/quota"
+)
+
+// fakeLedger knows what the quotas' pods count for, and adds what it holds.
+type fakeLedger struct {
+	tree           *quota.Tree
+	used, reserved map[string]corev1.ResourceList
+	err            error
+	judged, held   []quota.Ask
+}
+
+func (l *fakeLedger) Judge(_ context.Context, ask quota.Ask) (*quota.Excess, error) {
+	l.judged = append(l.judged, ask)
+	return l.verdict(ask), l.err
+}
+
+func (l *fakeLedger) Reserve(_ context.Context, ask quota.Ask) (*quota.Excess, error) {
+	l.held = append(l.held, ask)
+	return l.verdict(ask), l.err
+}
+
+func (l *fakeLedger) verdict(ask quota.Ask) *quota.Excess {
+	excess := &quota.Excess{Via: ask.Binding.Via, Own: ask.Binding.Name}
+	for _, q := range l.tree.Path(ask.Binding.Name) {
+		for _, name := range slices.Sorted(maps.Keys(ask.Charge)) {
+			item := quota.ExcessItem{Quota: q.Name, Resource: name, Requested: ask.Charge[name], Used: l.used[q.Name][name], Reserved: l.reserved[q.Name][name]}
+			var is bool
+			item.Limit, item.Source, is = q.Limit(name)
+			sum := item.Requested.DeepCopy()
+			sum.Add(item.Used)
+			sum.Add(item.Reserved)
+			if is && !item.Requested.IsZero() && sum.Cmp(item.Limit) > 0 {
+				excess.Items = append(excess.Items, item)
+			}
+		}
+	}
+	if len(excess.Items) == 0 {
+		return nil
+	}
+	excess.Quota = excess.Items[0].Quota
+	return excess
+}
+
+// limits reads "cpu=4 memory=8Gi".
+func limits(short string) corev1.ResourceList { return corev1.ResourceList(list(short)) }
+
+// listed is limits the other way round, sorted.
+func listed(l corev1.ResourceList) string {
+	var pairs []string
+	for name, amount := range l {
+		pairs = append(pairs, fmt.Sprintf("%s=%s", name, &amount))
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, " ")
+}
+
+// quotaOf makes a quota in kube-system with spec.max and the limits at admission.
+func quotaOf(name, most, admission string) *quota.Quota {
+	q := &quota.Quota{Namespace: "kube-system", Name: name, Parent: api.RootQuota, Max: limits(most)}
+	if admission != "" {
+		q.Admission = limits(admission)
+	}
+	return q
+}
+
+// askingPod is a pod of a quota ("": no label) that asks for resources; more is added to its metadata.
+func askingPod(label, requests, more string) string {
+	labels := `"labels":{}`
+	if label != "" {
+		labels = fmt.Sprintf(`"labels":{%q:%q}`, api.LabelQuotaName, label)
+	}
+	var pairs []string
+	for _, pair := range strings.Fields(requests) {
+		name, amount, _ := strings.Cut(pair, "=")
+		pairs = append(pairs, fmt.Sprintf("%q:%q", name, amount))
+	}
+	return `{"metadata":{"name":"p",` + labels + more + `},"spec":{"containers":[{"name":"c","resources":{"requests":{` + strings.Join(pairs, ",") + `}}}]}}`
+}
+
+// evaluated runs the step as a request that is to be, and gives its problems and warnings, one a line.
+func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
+	t.Helper()
+	problems, err := EvaluateQuota(ask).Run(t.Context(), req, admit.AsPod(req.Object))
+	if err != nil || req.Object.Err() != nil {
+		t.Fatalf("%v, %v", err, req.Object.Err())
+	}
+	for _, w := range req.Warnings() {
+		if strings.HasSuffix(w, "…") {
+			t.Errorf("a warning is cut: %s", w)
+		}
+	}
+	return strings.Join(append(texts(problems), req.Warnings()...), "\n")
+}
+
+const (
+	byLabel      = `metadata.labels[quota.scheduling.koordinator.sh/name]: `
+	viaLabel     = byLabel + `Forbidden: quota quota1 (via label): `
+	unknownQuota = byLabel + `Invalid value: "quota2": no elastic quota has this name; set the label to one that exists, or remove it`
+	makeRoom     = `; ask for less, free some of it, or raise the limit`
+	askLess      = `; ask for less, or raise the limit`
+	fromMax      = ` (spec.max)`
+	fromNote     = ` (annotation quota.scheduling.koordinator.sh/admission)`
+)
+
+// The rows of spec 11.10 about one quota and a pod that is created, and W28.
+func TestEvaluateQuota(t *testing.T) {
+	const native, batch = "cpu=2 memory=4Gi", "kubernetes.io/batch-cpu=1 kubernetes.io/batch-memory=2Gi"
+	for _, c := range []struct {
+		name, most, used, admission, label, requests string
+		want                                         []string
+		asks                                         bool // whether the ledger is asked
+	}{
+		{"room", "cpu=4 memory=8Gi", "", "", "quota1", native, nil, true},
+		{"room beside others", "cpu=4 memory=8Gi", "cpu=2 memory=2Gi", "", "quota1", native, nil, true},
+		{"cpu is full", "cpu=4 memory=8Gi", "cpu=4 memory=2Gi", "", "quota1", native, []string{viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom}, true},
+		{"both are full", "cpu=4 memory=8Gi", "cpu=4 memory=8Gi", "", "quota1", native, []string{
+			viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom, viaLabel + `memory requested 4Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, true},
+		{"admission above max", "cpu=4 memory=8Gi", "cpu=4 memory=2Gi", "cpu=8 memory=16Gi", "quota1", native, nil, true},
+		{"admission above max, used", "cpu=4 memory=8Gi", "cpu=4 memory=8Gi", "cpu=8 memory=16Gi", "quota1", native, nil, true},
+		{"unknown", "cpu=4 memory=8Gi", "", "", "quota2", native, []string{unknownQuota}, false},
+		{"batch only, a native pod", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "", "", "quota1", native, nil, true},
+		{"batch only, a batch pod", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "", "quota1", batch, []string{
+			viaLabel + `kubernetes.io/batch-cpu requested 1, used 4, limit 4` + fromMax + makeRoom,
+			viaLabel + `kubernetes.io/batch-memory requested 2Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, true},
+		{"larger than the quota", "cpu=1 memory=2Gi", "", "", "quota1", native, []string{
+			viaLabel + `cpu requested 2, used 0, limit 1` + fromMax + askLess, viaLabel + `memory requested 4Gi, used 0, limit 2Gi` + fromMax + askLess}, true},
+		{"admission of zero", "cpu=4 memory=8Gi", "", "cpu=0 memory=0", "quota1", native, []string{
+			viaLabel + `cpu requested 2, used 0, limit 0` + fromNote + askLess, viaLabel + `memory requested 4Gi, used 0, limit 0` + fromNote + askLess}, true},
+		{"admission of something else", "cpu=4 memory=8Gi", "", "kubernetes.io/batch-cpu=0", "quota1", native, nil, true},
+
+		{"W28: gpu-core alone", "koordinator.sh/gpu-core=100", "koordinator.sh/gpu-core=50", "", "quota1", "koordinator.sh/gpu-core=100",
+			[]string{viaLabel + `koordinator.sh/gpu-core requested 100, used 50, limit 100` + fromMax + makeRoom}, true},
+		{"W28: custom, only at admission", "cpu=4", "", "example.com/licence=0", "quota1", "example.com/licence=1",
+			[]string{viaLabel + `example.com/licence requested 1, used 0, limit 0` + fromNote + askLess}, true},
+		{"nothing asked", "cpu=4", "cpu=4", "", "quota1", "", nil, true},
+		{"zero asked", "cpu=4", "cpu=5", "", "quota1", "cpu=0", nil, true},
+		{"no limits", "", "", "", "quota1", native, nil, true},
+		{"no label: the default quota", "cpu=1", "", "", "", native, nil, false},
+		{"the default quota", "cpu=1", "", "", api.DefaultQuota, native, nil, false},
+		{"the system quota", "cpu=1", "", "", api.SystemQuota, native, nil, false},
+		{"the root quota", "cpu=1", "", "", api.RootQuota, native, nil, false},
+	} {
+		tree := quota.Grow([]*quota.Quota{quotaOf("quota1", c.most, c.admission), quotaOf(api.SystemQuota, "cpu=0", "")})
+		ledger := &fakeLedger{tree: tree, used: map[string]corev1.ResourceList{"quota1": limits(c.used)}}
+		ask := QuotaAdmission{Tree: func() (*quota.Tree, error) { return tree, nil }, Ledger: ledger}
+		got := evaluated(t, ask, requestFor(t, "ns1", askingPod(c.label, c.requests, ""), ""))
+		if want := strings.Join(c.want, "\n"); got != want || (len(ledger.held) == 1) != c.asks || len(ledger.judged) > 0 {
+			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, want)
+		}
+	}
+}
+
+// departments are a parent with two teams, and what they use.
+func departments() *fakeLedger {
+	company, teamA, teamB := quotaOf("company", "cpu=100 memory=200Gi", ""), quotaOf("team-a", "cpu=8 memory=16Gi", ""), quotaOf("team-b", "cpu=4", "")
+	parent := quotaOf("departments", "cpu=10 memory=20Gi", "")
+	company.IsParent, parent.IsParent, parent.Parent, teamA.Parent, teamB.Parent = true, true, "company", "departments", "departments"
+	teamA.Namespaces = []string{"team-a"}
+	return &fakeLedger{
+		tree: quota.Grow([]*quota.Quota{company, parent, teamA, teamB}), reserved: map[string]corev1.ResourceList{"team-a": limits("cpu=1")},
+		used: map[string]corev1.ResourceList{"company": limits("cpu=99"), "departments": limits("cpu=9 memory=1Gi"), "team-a": limits("cpu=7"), "team-b": limits("cpu=2")},
+	}
+}
+
+func (l *fakeLedger) admission() QuotaAdmission {
+	return QuotaAdmission{Tree: func() (*quota.Tree, error) { return l.tree, nil }, Ledger: l}
+}
+
+// Every quota on the path, how the pod came there, and where to change it (W30, W63).
+func TestEvaluateQuotaPath(t *testing.T) {
+	const bound = `spec.containers: Forbidden: quota team-a (via namespace annotation): `
+	for _, c := range []struct{ name, namespace, label, requests, want string }{
+		{"own", "team-a", "", "cpu=500m memory=1Gi", bound + `cpu requested 500m, used 7, reserved 1, limit 8` + fromMax + makeRoom},
+		{"all", "team-a", "", "cpu=2", bound + `cpu requested 2, used 7, reserved 1, limit 8` + fromMax + makeRoom + "\n" +
+			`spec.containers: Forbidden: quota departments, parent of team-a (via namespace annotation): cpu requested 2, used 9, limit 10` + fromMax + makeRoom + "\n" +
+			`spec.containers: Forbidden: quota company, above team-a (via namespace annotation): cpu requested 2, used 99, limit 100` + fromMax + makeRoom},
+		{"the parent's, by label", "ns1", "team-b", "memory=20Gi", byLabel + `Forbidden: quota departments, parent of team-b (via label): memory requested 20Gi, used 1Gi, limit 20Gi` + fromMax + makeRoom},
+		{"room", "ns1", "team-b", "cpu=1", ""},
+	} {
+		got := evaluated(t, departments().admission(), requestFor(t, c.namespace, askingPod(c.label, c.requests, ""), ""))
+		if got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// Which requests are asked about: the update rows of spec 11.10, resizes, and those that need nothing.
+func TestEvaluateQuotaWhen(t *testing.T) {
+	const small, large = "cpu=1", "cpu=3"
+	ended := func(pod, phase string) string {
+		return strings.TrimSuffix(pod, "}") + `,"status":{"phase":"` + phase + `"}}`
+	}
+	deleted := func(pod string) string {
+		return strings.Replace(pod, `"metadata":{`, `"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z",`, 1)
+	}
+	pod := func(label, requests string) string { return askingPod(label, requests, "") }
+	const full = byLabel + `Forbidden: quota team-b (via label): cpu requested 3, used 2, limit 4` + fromMax + makeRoom
+	for _, c := range []struct {
+		name, operation, sub string
+		onUpdate             bool
+		old, pod             string
+		asks                 bool
+		want                 string
+	}{
+		{"move, gate off", "UPDATE", "", false, pod("team-a", large), pod("team-b", large), false, ""},
+		{"same quota, gate on", "UPDATE", "", true, pod("team-b", small), pod("team-b", large), false, ""},
+		{"move with room", "UPDATE", "", true, pod("team-a", small), pod("team-b", small), true, ""},
+		{"move to a full one", "UPDATE", "", true, pod("team-a", large), pod("team-b", large), true, full},
+		{"move from none", "UPDATE", "", true, pod("", large), pod("team-b", large), true, full},
+		{"move to none", "UPDATE", "", true, pod("team-b", large), pod("", large), false, ""},
+		{"move to default", "UPDATE", "", true, pod("team-b", large), pod(api.DefaultQuota, large), false, ""},
+		{"move to unknown", "UPDATE", "", true, pod("team-b", large), pod("quota2", large), false, unknownQuota},
+		{"unknown before", "UPDATE", "", true, pod("quota2", large), pod("quota2", large), false, ""},
+		{"from none to the default by name", "UPDATE", "", true, pod("", large), pod(api.DefaultQuota, large), false, ""},
+
+		{"resize", "UPDATE", "resize", false, pod("team-b", small), pod("team-b", large), true, full},
+		{"resize with room", "UPDATE", "resize", false, pod("team-b", small), pod("team-b", "cpu=2"), true, ""},
+		{"resize down", "UPDATE", "resize", false, pod("team-b", "cpu=4"), pod("team-b", large), false, ""},
+		{"resize to the same", "UPDATE", "resize", false, pod("team-b", large), pod("team-b", "cpu=3000m"), false, ""},
+		{"resize one up, one down", "UPDATE", "resize", false, pod("team-b", "cpu=3 memory=1"), pod("team-b", "cpu=1 memory=2"), true, ""},
+		{"resize, a new resource", "UPDATE", "resize", false, pod("team-b", ""), pod("team-b", "cpu=1"), true, ""},
+		{"resize of no quota", "UPDATE", "resize", false, pod("", small), pod("", large), false, ""},
+		{"resize of unknown", "UPDATE", "resize", false, pod("quota2", small), pod("quota2", large), false, unknownQuota},
+		{"resize of unknown down", "UPDATE", "resize", false, pod("quota2", large), pod("quota2", small), false, ""},
+		{"resize of one that is deleted", "UPDATE", "resize", false, deleted(pod("team-b", small)), deleted(pod("team-b", large)), false, ""},
+		{"resize of one that is over", "UPDATE", "resize", false, pod("team-b", small), ended(pod("team-b", large), "Failed"), false, ""},
+
+		{"update of one that failed", "UPDATE", "", true, pod("team-a", large), ended(pod("team-b", large), "Failed"), false, ""},
+
+		{"another subresource", "UPDATE", "status", true, pod("team-a", small), pod("team-b", large), false, ""},
+		{"ephemeral containers", "UPDATE", "ephemeralcontainers", true, pod("team-b", large), pod("team-b", large), false, ""},
+		{"update of a deleted pod", "UPDATE", "", true, deleted(pod("team-a", large)), deleted(pod("team-b", large)), false, ""},
+		{"update of one that is over", "UPDATE", "", true, pod("team-a", large), ended(pod("team-b", large), "Succeeded"), false, ""},
+		{"update of one that runs", "UPDATE", "", true, pod("team-a", large), ended(pod("team-b", large), "Running"), true, full},
+		{"create", "CREATE", "", false, "", pod("team-b", large), true, full},
+		{"create one that is over", "CREATE", "", false, "", ended(pod("team-b", large), "Succeeded"), false, ""},
+		{"create a subresource", "CREATE", "eviction", false, "", pod("team-b", large), false, ""},
+		{"an update without the old object", "UPDATE", "resize", true, "", pod("team-b", large), false, ""},
+		{"delete", "DELETE", "", true, pod("team-b", large), pod("team-b", large), false, ""},
+	} {
+		ledger := departments()
+		ledger.used = map[string]corev1.ResourceList{"team-b": limits("cpu=2")}
+		ask := ledger.admission()
+		ask.OnUpdate = c.onUpdate
+		req := requestFor(t, "ns1", c.pod, c.old)
+		req.Operation, req.SubResource = admissionv1.Operation(c.operation), c.sub
+		if got := evaluated(t, ask, req); got != c.want || (len(ledger.held) == 1) != c.asks {
+			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, c.want)
+		}
+	}
+}
+
+// Another label that leads to the same quota moves nobody, and who keeps the label does not wait for the quotas.
+func TestEvaluateQuotaStays(t *testing.T) {
+	ledger := departments()
+	ask := ledger.admission()
+	ask.OnUpdate = true
+	evaluated(t, ask, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
+	ask.Tree = func() (*quota.Tree, error) { return nil, admit.ErrNotReady }
+	evaluated(t, ask, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
+	if len(ledger.held) > 0 {
+		t.Errorf("asked about %+v", ledger.held)
+	}
+}
+
+// What the ledger is asked: the pod with its identity and namespace, its quota, and what it counts for.
+func TestEvaluateQuotaQuestion(t *testing.T) {
+	const uid = `,"uid":"own","namespace":"ignored"`
+	replaced := askingPod("quota1", "cpu=2 memory=4Gi example.io/gpu=1", `,"annotations":{"pod.koordinator.sh/replace-resources":"cpu:example.io/cpu,memory:"}`)
+	heavy := strings.Replace(askingPod("quota1", "cpu=2", ""), `"spec":{`, `"spec":{"overhead":{"cpu":"250m"},`, 1)
+	for _, c := range []struct {
+		name, pod string
+		counting  quota.Counting
+		uid       string
+		charge    string
+		want      string
+	}{
+		{"a review without an identity", askingPod("quota1", "example.io/cpu=2", ""), quota.Counting{}, "review", "example.io/cpu=2", ""},
+		{"a pod with one", askingPod("quota1", "example.io/cpu=2", uid), quota.Counting{}, "own", "example.io/cpu=2", ""},
+		{"replaced", replaced, quota.Counting{Replace: true}, "review", "example.io/cpu=2k example.io/gpu=1", ""},
+		{"replaced, gates off", replaced, quota.Counting{}, "review", "cpu=2 example.io/gpu=1 memory=4Gi", viaLabel + `memory requested 4Gi, used 0, limit 0` + fromMax + askLess},
+		{"overhead", heavy, quota.Counting{}, "review", "cpu=2250m", viaLabel + `cpu requested 2250m, used 0, limit 2` + fromMax + askLess},
+		{"overhead ignored", heavy, quota.Counting{IgnoreOverhead: true}, "review", "cpu=2", ""},
+	} {
+		ledger := &fakeLedger{tree: quota.Grow([]*quota.Quota{quotaOf("quota1", "cpu=2 memory=0 example.io/cpu=4k example.io/gpu=3", "")})}
+		ask := ledger.admission()
+		ask.Counting = c.counting
+		req := requestFor(t, "ns1", c.pod, "")
+		req.UID = "review"
+		sent := string(req.Object.Bytes())
+		if got := evaluated(t, ask, req); got != c.want || len(ledger.held) != 1 {
+			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, c.want)
+			continue
+		}
+		asked := ledger.held[0]
+		if asked.Pod.UID != types.UID(c.uid) || asked.Pod.Namespace != "ns1" || asked.Pod.Name != "p" || asked.Binding.Quota.Name != "quota1" || asked.Binding.Via != "label" {
+			t.Errorf("%s: asked about %+v of %+v", c.name, asked.Pod, asked.Binding)
+		}
+		if got := listed(asked.Charge); got != c.charge {
+			t.Errorf("%s: charged %s, want %s", c.name, got, c.charge)
+		}
+		if string(req.Object.Bytes()) != sent {
+			t.Errorf("%s: the object was changed (W31)", c.name)
+		}
+	}
+}
+
+// Of a pod that is there already the ledger learns where it is, and what it counts for there.
+func TestEvaluateQuotaBefore(t *testing.T) {
+	for _, c := range []struct{ name, sub, old, pod, want string }{
+		{"create", "", "", askingPod("team-b", "cpu=1", ""), "none"},
+		{"move", "", askingPod("team-a", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), "team-a: cpu=1"},
+		{"move from none", "", askingPod("", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), api.DefaultQuota + ": "},
+		{"move from unknown", "", askingPod("quota2", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), "quota2: cpu=1"},
+		{"resize", "resize", askingPod("team-b", "cpu=1", ""), askingPod("team-b", "cpu=1500m", ""), "team-b: cpu=1"},
+	} {
+		ledger := departments()
+		ask := ledger.admission()
+		ask.OnUpdate = true
+		req := requestFor(t, "ns1", c.pod, c.old)
+		req.SubResource = c.sub
+		evaluated(t, ask, req)
+		got := "none"
+		if before := ledger.held[0].Before; before != nil {
+			got = before.Binding.Name + ": " + listed(before.Charge)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Only Run holds room.
+func TestEvaluateQuotaJudges(t *testing.T) {
+	ledger := departments()
+	req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
+	problems, err := EvaluateQuota(ledger.admission()).Judge(t.Context(), req, admit.AsPod(req.Object))
+	if len(problems) != 3 || err != nil || len(ledger.judged) != 1 || len(ledger.held) != 0 {
+		t.Errorf("%v, %v, judged %d, held %d", problems, err, len(ledger.judged), len(ledger.held))
+	}
+}
+
+// The chain runs the commit as a dry run or a check before it demands.
+func TestEvaluateQuotaInAChain(t *testing.T) {
+	denies := admit.Validator[admit.Pod]{Name: "no", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
+		return field.ErrorList{field.Forbidden(admit.NamePath, "no")}, nil
+	}}
+	for _, c := range []struct {
+		name         string
+		dry          bool
+		checks       []admit.Validator[admit.Pod]
+		judged, held int
+	}{{"real", false, nil, 0, 1}, {"dry run", true, nil, 1, 0}, {"refused before", false, []admit.Validator[admit.Pod]{denies}, 0, 0}} {
+		ledger := departments()
+		chain := admit.ThenCommit(admit.Validate(admit.AsPod, nil, c.checks), admit.AsPod, nil, EvaluateQuota(ledger.admission()))
+		req := requestFor(t, "ns1", askingPod("team-b", "cpu=1", ""), "")
+		req.DryRun = c.dry
+		if _, err := chain.Run(t.Context(), req, nil); err != nil || len(ledger.judged) != c.judged || len(ledger.held) != c.held {
+			t.Errorf("%s: %v, judged %d, held %d", c.name, err, len(ledger.judged), len(ledger.held))
+		}
+	}
+}
+
+// An annotation that does not read counts as missing, and the pod's author hears of it (W63).
+func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
+	broken := &api.ElasticQuota{}
+	broken.Name = "quota1"
+	broken.Annotations = map[string]string{api.AnnotationQuotaAdmission: "junk", api.AnnotationQuotaGuaranteed: "junk", api.AnnotationQuotaNamespaces: "junk"}
+	broken.Spec.Max = list("cpu=2")
+	other := *broken
+	other.Name, other.Annotations = "quota2", map[string]string{api.AnnotationQuotaGuaranteed: "junk"} // no business of pods
+	const warning = "elastic quota quota1: annotation quota.scheduling.koordinator.sh/admission does not read; spec.max limits alone"
+	for _, c := range []struct{ label, requests, want string }{
+		{"quota1", "cpu=2", warning},
+		{"quota1", "cpu=3", viaLabel + `cpu requested 3, used 0, limit 2` + fromMax + askLess + "\n" + warning},
+		{"quota2", "cpu=2", ""},
+	} {
+		ledger := &fakeLedger{tree: quota.Grow([]*quota.Quota{quota.Of(broken), quota.Of(&other)})}
+		if got := evaluated(t, ledger.admission(), requestFor(t, "ns1", askingPod(c.label, c.requests, ""), "")); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// What is our fault stays that, with its cause.
+func TestEvaluateQuotaFails(t *testing.T) {
+	late := fmt.Errorf("a cause: %w", admit.ErrNotReady)
+	failing := departments()
+	failing.err = late
+	for name, ask := range map[string]QuotaAdmission{
+		"quotas": {Tree: func() (*quota.Tree, error) { return nil, late }}, "ledger": failing.admission(),
+	} {
+		req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
+		if problems, err := EvaluateQuota(ask).Run(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) || len(problems) > 0 {
+			t.Errorf("%s: %v, %v", name, problems, err)
+		}
+	}
+	req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
+	if problems, err := EvaluateQuota(QuotaAdmission{}).Run(t.Context(), req, admit.AsPod(req.Object)); err != nil || len(problems) > 0 {
+		t.Errorf("no quotas: %v, %v", problems, err)
+	}
+}
+
+// Only with the gate does a label that is empty or missing mean no quota at all.
+func TestEvaluateQuotaLabelOnly(t *testing.T) {
+	for labelOnly, want := range map[bool]int{false: 1, true: 0} {
+		ledger := departments()
+		ask := ledger.admission()
+		ask.LabelOnly = labelOnly
+		if evaluated(t, ask, requestFor(t, "team-a", askingPod("", "cpu=100m memory=1", ""), "")); len(ledger.held) != want {
+			t.Errorf("LabelOnly %v: asked %d", labelOnly, len(ledger.held))
+		}
+	}
+}
+
+func BenchmarkEvaluateQuota(b *testing.B) {
+	ledger := departments()
+	for name, labels := range map[string]string{"no quota": "", "a quota": fmt.Sprintf("%q:%q,", api.LabelQuotaName, "team-b")} {
+		b.Run(name, func(b *testing.B) {
+			pod := benchPod(labels, "", nativeMembers)
+			b.ReportAllocs()
+			for b.Loop() {
+				d, err := document.Parse([]byte(pod))
+				if err != nil {
+					b.Fatal(err)
+				}
+				req := &admit.Request{Object: d, Operation: "CREATE", Namespace: "ns1"}
+				if _, err := EvaluateQuota(ledger.admission()).Judge(b.Context(), req, admit.AsPod(d)); err != nil {
+					b.Fatal(err)
+				}
+				ledger.judged = nil
+				d.Release()
+			}
+		})
+	}
+}
