@@ -24,7 +24,8 @@ func BenchmarkColocation(b *testing.B) {
 	for _, sample := range []string{
 		"mutate-pod/colocation-profile", "mutate-pod/colocation-profile-unmatched", "validate-pod/qos-priority",
 		"validate-pod-binding/binding-denied", "mutate-reservation/reservation-profile", "validate-reservation/reservation",
-		"validate-clustercolocationprofile/profile-good",
+		"validate-clustercolocationprofile/profile-good", "mutate-pod/multi-quota-tree", "validate-pod/evaluate-quota-room", "validate-pod/evaluate-quota-both",
+		"mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota/quota-defaults", "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota/quota-rules",
 	} {
 		b.Run(sample, func(b *testing.B) { benchmark(b, mux, "/"+route(sample), readSample(b, sample)) })
 	}

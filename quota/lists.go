@@ -17,7 +17,9 @@ func resources(lists ...corev1.ResourceList) []corev1.ResourceName {
 			all[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(all))
+	names := slices.AppendSeq(make([]corev1.ResourceName, 0, len(all)), maps.Keys(all))
+	slices.Sort(names)
+	return names
 }
 
 // missing are the names in a list that another does not have, sorted.

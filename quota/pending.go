@@ -24,12 +24,17 @@ type Pending struct {
 	base, made *Tree
 }
 
-// pending is an admitted change.
+// pending is what a quota will be, by the last of some admitted changes.
 type pending struct {
-	Change
-	was     *Quota // what the tree showed in its place at that time; nil: nothing
+	will *Quota // nil: there will be none
+	// past is what it was before: what the tree showed at the time of each of the changes, and what each of them found, which may be
+	// newer. nil: there was none.
+	past    []*Quota
 	expires time.Time
 }
+
+// maxPast bounds what is kept of a quota that somebody changes all the time while the watch stands still.
+const maxPast = 32
 
 // NewPending makes an empty one; now is the clock.
 func NewPending(now func() time.Time) *Pending {
@@ -81,7 +86,7 @@ func (p *Pending) trees(stored func() (*Tree, error)) (base, over *Tree, err err
 	if p.base != base {
 		changes := make(map[types.NamespacedName]*Quota, len(p.entries))
 		for id, entry := range p.entries {
-			changes[id] = entry.New
+			changes[id] = entry.will
 		}
 		p.base, p.made = base, base.with(changes)
 	}
@@ -99,40 +104,35 @@ func (p *Pending) forget(tree *Tree) {
 	}
 }
 
-// seenAs tells whether a tree that shows a quota in this place, or nil, has come to know of the change: it no longer shows what it
-// showed then, nor what the request found.
+// seenAs tells whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
 func (e pending) seenAs(shown *Quota) bool {
-	switch {
-	case shown == nil:
-		return e.New == nil || e.was != nil
-	case e.New == nil:
-		return shown.Deleting || e.Old.UID != "" && shown.UID != e.Old.UID
-	case e.Old == nil:
-		return e.was == nil || shown.UID != e.was.UID
+	return !slices.ContainsFunc(e.past, func(before *Quota) bool { return alike(before, shown) })
+}
+
+// alike tells whether both are the same object in the same state, or both are nil.
+func alike(a, b *Quota) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return same(shown, e.New) || (e.was == nil || !same(shown, e.was)) && !same(shown, e.Old)
+	return a.UID == b.UID && a.Deleting == b.Deleting && same(a, b)
 }
 
 // remember keeps an admitted change, unless the rules do not see any in it, or it cannot come to be: a quota that is there is not
 // created once more, which the API server tells its user.
 func (p *Pending) remember(base *Tree, c Change) {
-	id := c.Identity()
+	id, was := c.Identity(), base.at(c.Identity())
 	before, again := p.entries[id]
-	was := base.at(id)
 	switch {
 	case id.Name == "":
 		return
-	case c.Old == nil && was != nil && !(again && before.New == nil):
+	case c.Old == nil && was != nil && !(again && before.will == nil):
 		return
 	case c.Old != nil && c.New != nil && same(c.Old, c.New):
 		return
 	}
-	if c.New != nil && c.New.Created.IsZero() { // as if the API server had stored it now: it is the youngest
-		young := *c.New
-		young.Created = p.now()
-		c.New = &young
-	}
-	p.entries[id] = pending{c, was, p.now().Add(pendingLasts)}
+	past := append(slices.Clip(before.past), was, c.Old)
+	past = past[max(0, len(past)-maxPast):]
+	p.entries[id] = pending{c.New, past, p.now().Add(pendingLasts)}
 	p.base, p.made = nil, nil
 }
 

@@ -1,12 +1,18 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // replica is one usher: what it sees stored, and what it remembers.
@@ -82,10 +88,44 @@ func TestPendingCreations(t *testing.T) {
 	r.admit("with another name", "", "s parent=p min=cpu:4 max=cpu:10")
 	r.admit("the same name elsewhere", "", "s@elsewhere", "metadata.name")
 	r.now = r.now.Add(pendingLasts - 1)
+	r.admit("one more", "", "t parent=p max=cpu:10")
 	r.admit("nothing is left", "", "r parent=p min=cpu:1 max=cpu:10", "makes 11")
 	r.now = r.now.Add(1)
+	r.wantSeen("the time is over, but for the last", "p cpu=10, t")
+	r.now = r.now.Add(pendingLasts)
 	r.wantSeen("the time is over", "p cpu=10")
 	r.admit("now there is room", "", "r parent=p min=cpu:6 max=cpu:10")
+}
+
+// A repeated request is one change: what the tree shows after it is the truth.
+func TestPendingRetries(t *testing.T) {
+	r := newReplica(t, parentOfTen)
+	for range 3 {
+		r.admit("created", "", "q parent=p min=cpu:6 max=cpu:10")
+	}
+	r.stored = append(r.stored, "q parent=p min=cpu:6 max=cpu:10")
+	r.sync()
+	r.wantSeen("stored", "p cpu=10, q cpu=6")
+	r.stored = r.stored[:1]
+	r.sync()
+	r.wantSeen("and deleted by another replica", "p cpu=10")
+}
+
+// The tree comes to know of several changes one after the other, some of them another replica's.
+func TestPendingBehind(t *testing.T) {
+	state := func(min int) string { return fmt.Sprintf("q min=cpu:%d max=cpu:10", min) }
+	r := newReplica(t, state(1))
+	r.admit("another replica has made 2 of 1", state(2), state(3))
+	r.admit("", state(3), state(4))
+	r.admit("", state(4), state(5))
+	for _, min := range []int{1, 2, 3, 4, 5} {
+		r.stored[0] = state(min)
+		r.sync()
+		r.wantSeen(fmt.Sprint("the tree is at ", min), "q cpu=5")
+	}
+	r.stored[0] = state(3)
+	r.sync()
+	r.wantSeen("another replica goes back", "q cpu=3")
 }
 
 func TestPendingParent(t *testing.T) {
@@ -127,6 +167,32 @@ func TestPendingUpdates(t *testing.T) {
 	r.stored[1] = small
 	r.sync()
 	r.wantSeen("forgotten", "p cpu=10, q cpu=1, r cpu=1")
+
+	r.admit("grows again", small, large)
+	r.now = r.now.Add(pendingLasts - 1)
+	r.admit("nothing changes", large, large)
+	r.now = r.now.Add(1)
+	r.wantSeen("the time is over", "p cpu=10, q cpu=1, r cpu=1")
+
+	r.admit("grows again", small, large)
+	r.stored = []string{parentOfTen}
+	r.sync()
+	r.wantSeen("somebody deleted both", "p cpu=10")
+}
+
+// A change and its opposite, of which the tree shows neither, then the first, then both.
+func TestPendingThereAndBack(t *testing.T) {
+	const small, large = "q min=cpu:1 max=cpu:10", "q min=cpu:9 max=cpu:10"
+	r := newReplica(t, small)
+	r.admit("there", small, large)
+	r.admit("and back", large, small)
+	r.wantSeen("neither", "q cpu=1")
+	r.stored[0] = large
+	r.sync()
+	r.wantSeen("the first", "q cpu=1")
+	r.stored[0] = small
+	r.sync()
+	r.wantSeen("both", "q cpu=1")
 }
 
 func TestPendingUpdateOfPendingCreation(t *testing.T) {
@@ -167,6 +233,18 @@ func TestPendingDeletions(t *testing.T) {
 	r.wantSeen("it waits for a finalizer", "p cpu=10, q cpu=9")
 	r.admit("deleted, once more", r.stored[1], "")
 	r.admit("the finalizer goes", r.stored[1], r.stored[1])
+
+	r = newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.stored[1] = "q parent=p min=cpu:3 max=cpu:10 uid=new"
+	r.sync()
+	r.wantSeen("another replica has admitted a new one", "p cpu=10, q cpu=3")
+
+	r = newReplica(t, parentOfTen, q)
+	r.admit("deleted", q, "")
+	r.stored[1] = q + " uid=new"
+	r.sync()
+	r.wantSeen("another replica has admitted the same once more", "p cpu=10, q cpu=9")
 
 	r = newReplica(t, parentOfTen, q)
 	r.admit("deleted", q, "")
@@ -221,6 +299,63 @@ func TestPendingAtOnce(t *testing.T) {
 	if n != 10 {
 		t.Errorf("%d quotas with a min of 1 each were admitted below a parent with 10", n)
 	}
+}
+
+// TestAdmittedChangesKeepTheTreeInOrder: whatever is asked for, and however late the watch is, what one replica admits leaves nothing wrong
+// in what is stored.
+func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
+	random := seeded(t)
+	admitted := 0
+	for range 100 {
+		r := newReplica(t)
+		stored := map[types.NamespacedName]*Quota{}
+		seen := []*Tree{Grow(nil)} // the tree after each change; the watch is at one of the last
+		at := 0
+		for range 80 {
+			change := randomChange(t, random, stored)
+			at = max(at, len(seen)-1-random.IntN(6))
+			r.tree = seen[at]
+			verdict, err := r.pending.Admit(r.rules, r.asked, change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := change.Identity()
+			if len(verdict.Problems) > 0 || change.Old == nil && stored[id] != nil {
+				continue
+			}
+			admitted++
+			if stored[id] = change.New; change.New == nil {
+				delete(stored, id)
+			}
+			now := Grow(slices.Collect(maps.Values(stored)))
+			if problems := now.Problems(); len(problems) > 0 {
+				t.Fatalf("%v\nafter %s\nin\n%s", problems[0], tellTree(Grow(slices.Collect(maps.Values(map[string]*Quota{"": cmp.Or(change.New, change.Old)})))), tellTree(now))
+			}
+			seen = append(seen, now)
+		}
+	}
+	if admitted < 500 {
+		t.Errorf("no more than %d changes were admitted: the test tests little", admitted)
+	}
+}
+
+// randomChange creates, changes or deletes a quota. None is exempt from anything.
+func randomChange(t *testing.T, random *rand.Rand, stored map[types.NamespacedName]*Quota) Change {
+	pick := func(choices ...string) string { return choices[random.IntN(len(choices))] }
+	short := fmt.Sprintf("q%d@ns%d", random.IntN(7), random.IntN(10)/9)
+	short += pick("", fmt.Sprint(" parent=q", random.IntN(7)), fmt.Sprint(" parent=q", random.IntN(7))) + pick("", " is-parent=true", " is-parent=true")
+	short += pick("", "", "", "", " tree-id=t") + " max=cpu:9" + pick(" min=cpu:1", " min=cpu:2", " min=cpu:4") + pick("", "", " namespaces=a", " namespaces=a,b")
+	c := Change{New: quotaOf(t, short)}
+	c.Old = stored[c.Identity()]
+	switch {
+	case c.Old == nil:
+		c.New.UID = types.UID(fmt.Sprint(random.Uint64()))
+	case random.IntN(8) == 0:
+		c.New = nil
+	default:
+		c.New.UID = c.Old.UID
+	}
+	return c
 }
 
 // Our own failures are told as such, and remember nothing.

@@ -140,7 +140,7 @@ var parts = []part{
 
 // same tells whether two quotas are the same to the rules, but for what the scheduler writes.
 func same(a, b *Quota) bool {
-	return !slices.ContainsFunc(parts, func(p part) bool { return !p.same(a, b) || a.problemAt(p.path) != b.problemAt(p.path) })
+	return !slices.ContainsFunc(parts, func(p part) bool { return !p.same(a, b) })
 }
 
 // problemAt is what is wrong with the text of an annotation; empty if nothing is.

@@ -48,7 +48,7 @@ func (j *judge) checkUsed() {
 		used, inUse := j.new.Used[name]
 		max, limited := j.new.Max[name]
 		before, wasLimited := j.old.Max[name]
-		known := !j.create && slices.Contains(j.old.StrictKeys, name)
+		known := slices.Contains(j.old.StrictKeys, name)
 		falls := wasLimited && (!limited || max.Cmp(before) < 0)
 		if !inUse || known && !falls {
 			continue

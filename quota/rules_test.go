@@ -189,6 +189,7 @@ func TestSelfUpdate(t *testing.T) {
 		{"max loses a resource of min", "", "q max=cpu:1 min=cpu:1", "q max=memory:1 min=cpu:1", []string{`spec.min[cpu]`}},
 		{"max falls below use", "", "q max=cpu:9 used=cpu:5 max-strict-check-resource-keys=cpu", "q max=cpu:4 used=cpu:5 max-strict-check-resource-keys=cpu", []string{`spec.max[cpu]: Invalid value: "4"`}},
 		{"max loses what is in use", "", "q max=cpu:9 used=cpu:5 max-strict-check-resource-keys=cpu", "q max=x:4 used=cpu:5 max-strict-check-resource-keys=cpu", []string{`spec.max: `}},
+		{"max of nothing goes", "", "q max=cpu:0 used=cpu:5 max-strict-check-resource-keys=cpu", "q used=cpu:5 max-strict-check-resource-keys=cpu", []string{`spec.max: `}},
 		{"max rises, but not enough", "", "q max=cpu:3 used=cpu:5 max-strict-check-resource-keys=cpu", "q max=cpu:4 used=cpu:5 max-strict-check-resource-keys=cpu", nil},
 		{"use grows above max", "", "q max=cpu:3 used=cpu:1 max-strict-check-resource-keys=cpu", "q max=cpu:3 used=cpu:5 max-strict-check-resource-keys=cpu", nil},
 		{"the annotation comes", "", "q max=cpu:3 used=cpu:5", "q max=cpu:3 used=cpu:5 max-strict-check-resource-keys=cpu", []string{`spec.max[cpu]: Invalid value: "3"`}},
@@ -249,6 +250,8 @@ func TestTopology(t *testing.T) {
 		{"more than the parent's min", "temp is-parent=true min=cpu:9" + max, "", "sub parent=temp min=cpu:1,memory:0" + max, []string{`spec.min[memory]: Invalid value: "0": the min of its parent temp does not name memory`}},
 		{"min loses what a child has", children, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:100", []string{
 			`spec.min: Invalid value: ["cpu"]: must name memory, as the min of its child sub-1 does`, `spec.min[memory]: Invalid value: "0": is less than the 12800`}},
+		{"a move to a parent whose min names less", parent + "temp2 is-parent=true min=cpu:9" + max, "sub parent=temp min=cpu:1,memory:0" + max, "sub parent=temp2 min=cpu:1,memory:0" + max, []string{`spec.min[memory]: Invalid value: "0": the min of its parent temp2`}},
+		{"a child was first, and its min names more", "sub parent=p max=a:1 min=a:0", "", "p is-parent=true max=a:1", []string{`spec.min: Invalid value: []: must name a, as the min of its child sub does`}},
 		{"other resources stay", parent, "sub parent=temp max=cpu:1", "sub parent=temp max=cpu:2", nil},
 		{"a child with other resources stays", parent + "sub parent=temp max=cpu:1", "temp is-parent=true" + max, "temp is-parent=true max=cpu:121,memory:1048576", nil},
 
@@ -291,6 +294,7 @@ func TestTopology(t *testing.T) {
 		// Cycles
 		{"its own parent on create", "", "", "q parent=q is-parent=true" + max, []string{labelAt + `parent]: Invalid value: "q": would put the quota below itself: q -> q`}},
 		{"its own parent", "q is-parent=true" + max, "q is-parent=true" + max, "q parent=q is-parent=true" + max, []string{`would put the quota below itself: q -> q`}},
+		{"its own parent already", "q parent=q is-parent=true max=a:1", "q parent=q is-parent=true max=a:1", "q parent=q is-parent=true max=b:1", []string{`warning: elastic quotas stand below themselves: q -> q`}},
 		{"below its child", "a is-parent=true" + max + "\nb parent=a is-parent=true" + max, "a is-parent=true" + max, "a parent=b is-parent=true" + max, []string{`would put the quota below itself: a -> b -> a`}},
 		{"below its grandchild", "a is-parent=true\nb parent=a is-parent=true\nc parent=b is-parent=true", "a is-parent=true", "a parent=c is-parent=true", []string{`below itself: a -> c -> b -> a`}},
 		{"a cycle by a child that was first", "a parent=b is-parent=true", "", "b parent=a is-parent=true", []string{`below itself: b -> a -> b`}},
@@ -382,10 +386,11 @@ func TestGuarantee(t *testing.T) {
 		{"a root that is not guaranteed itself", "root is-parent=true is-root=true tree-id=t min=cpu:10 guaranteed=cpu:5" + max, "", "k parent=root tree-id=t min=cpu:1" + max, refused("would have to guarantee 10 cpu, but guarantees 5")},
 		{"higher up", middle, "", "q parent=mid tree-id=t min=cpu:8" + max, nil},
 		{"not even higher up", middle + "other parent=root tree-id=t guaranteed=cpu:11" + max, "", "q parent=mid tree-id=t min=cpu:8" + max, refused("would have to guarantee 21 cpu, but guarantees 20")},
-		{"force", root, "", "q parent=root tree-id=t min=cpu:10 allow-force-update=true" + max, nil},
+		{"force", root, "", "q parent=root tree-id=t min=cpu:11 allow-force-update=true" + max, nil},
 		{"without a tree", "root is-parent=true min=cpu:10" + max, "", "q parent=root min=cpu:8" + max, nil},
 		{"a leaf below the root quota", "", "", "q tree-id=t min=cpu:8" + max, nil},
 		{"a parent below the root quota", "", "", "q tree-id=t is-parent=true min=cpu:8" + max, nil},
+		{"force goes", "root is-parent=true is-root=true tree-id=t min=cpu:10 guaranteed=cpu:5" + max, "q parent=root tree-id=t min=cpu:8 allow-force-update=true" + max, "q parent=root tree-id=t min=cpu:8" + max, refused("")},
 		{"min grows", "root is-parent=true is-root=true tree-id=t min=cpu:10 guaranteed=cpu:5" + max, "q parent=root tree-id=t min=cpu:8" + max, "q parent=root tree-id=t min=cpu:9" + max, refused("")},
 		{"min stays", "root is-parent=true is-root=true tree-id=t min=cpu:10 guaranteed=cpu:5" + max, "q parent=root tree-id=t min=cpu:8" + max, "q parent=root tree-id=t min=cpu:8 max=cpu:100", []string{"warning: spec.max[cpu]"}},
 		{"a cycle above ends", "a parent=b is-parent=true tree-id=t min=cpu:9" + max + "\nb parent=a is-parent=true tree-id=t min=cpu:9" + max, "", "q parent=a tree-id=t min=cpu:1" + max, []string{`spec.min[cpu]: Invalid value: "1": makes 10`}},

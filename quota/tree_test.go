@@ -47,6 +47,9 @@ func TestPath(t *testing.T) {
 	if children := tree.Children(api.RootQuota); !slices.Equal(children, []string{"top"}) {
 		t.Error(children)
 	}
+	if children := treeOf(t, "c parent=p age=3\na parent=p age=1\nb parent=p age=2").Children("p"); !slices.Equal(children, []string{"a", "b", "c"}) {
+		t.Error(children)
+	}
 	if children := tree.Children("lost"); !slices.Equal(children, []string{"orphan"}) {
 		t.Error(children)
 	}

@@ -171,6 +171,13 @@ func TestQuotaRulesRemembers(t *testing.T) {
 	if got := second(); len(got) > 0 {
 		t.Errorf("a caller that has gone is remembered: %q", got)
 	}
+	unreadable := quotaRequest(t, quotaText("q", "", "", `"max":{"cpu":"lots"}`), "")
+	if got := admitQuota(t, ask, unreadable); len(got) != 1 {
+		t.Error(got)
+	}
+	if got := second(); len(got) > 0 {
+		t.Errorf("an unreadable one is remembered: %q", got)
+	}
 	if got := admitQuota(t, ask, quotaRequest(t, object, "")); len(got) > 0 {
 		t.Error(got)
 	}
