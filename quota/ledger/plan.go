@@ -54,7 +54,8 @@ func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
 		return plan{}, fmt.Errorf("%w (%s, seen up to %s)", errBehind, least, l.accounts.version)
 	}
 	l.accounts.settle(m.tree)
-	next := record{Seen: before.Seen, Pods: l.sift(m, &before)}
+	next := record{Pods: l.sift(m, &before)}
+	next.Seen = before.Seen // after sift, which notes there what was seen: in one literal, Go leaves open which comes first
 	claims := newClaims(m.tree, l.accounts, pointers(next.Pods, l.siftStrays(m)))
 	made := plan{verdicts: make([]verdict, len(asks)), dropped: len(before.Pods) - len(next.Pods)}
 	size := next.size()
@@ -111,11 +112,10 @@ func (l *Ledger) sift(m moment, r *record) (standing []reservation) {
 	for i := range r.Pods {
 		one := &r.Pods[i]
 		stands, since := l.accounts.awaits(one)
-		if !stands {
-			r.Seen = newest(r.Seen, since)
-		}
 		if stands && !one.expired(m.now, l.options.Expiry) && !l.unheard.has(one) {
 			standing = append(standing, *one)
+		} else {
+			r.Seen = newest(r.Seen, since) // also of a pod that grew and whose room has expired: who is later than that knows neither
 		}
 	}
 	return standing
@@ -131,7 +131,7 @@ func (l *Ledger) siftStrays(m moment) (standing []reservation) {
 	return standing
 }
 
-// awaits tells whether a reservation's pod may still come to what was admitted, and if not, the resourceVersion that showed it. A pod that
+// awaits tells whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that
 // has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
 // so once already: room for that is held for the whole time.
 func (a *accounts) awaits(r *reservation) (stands bool, since string) {
@@ -139,10 +139,10 @@ func (a *accounts) awaits(r *reservation) (stands bool, since string) {
 		return false, ""
 	}
 	one := a.pods[r.Pod]
-	if one == nil || one.pod.UID != r.UID || r.Update && len(one.charge) > 0 {
+	if one == nil || one.pod.UID != r.UID {
 		return true, ""
 	}
-	return false, one.since
+	return r.Update && len(one.charge) > 0, one.since
 }
 
 // size is about how long the record's text is, in bytes.
