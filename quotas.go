@@ -33,6 +33,7 @@ func newQuotas(o *clusterOptions, open gates, log logrus.FieldLogger) *quotas {
 	options := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
 	if o.source == "api" {
 		options.Store = records{q}
+		options.Heard = func() time.Time { return q.cluster.Load().Heard(cluster.PodRequests) }
 	}
 	q.ledger = ledger.New(options)
 	return q

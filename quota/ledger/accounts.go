@@ -20,6 +20,7 @@ type accounts struct {
 	now       func() time.Time
 
 	mu       sync.Mutex
+	listed   bool   // the pods were told once
 	version  string // the pods are known up to here
 	pods     map[string]*account
 	byHolder map[quota.Holder]*held
@@ -63,6 +64,7 @@ func (a *accounts) Replace(all []Seen, version string) {
 	defer a.mu.Unlock()
 	before := a.pods
 	a.clear()
+	a.listed = true
 	for _, seen := range all {
 		if pod, ok := seen.Object.(*quota.Pod); ok {
 			a.enter(seen.Key, a.open(pod, seen.Version, before[seen.Key]))

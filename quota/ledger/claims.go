@@ -14,15 +14,17 @@ import (
 // a client that tried twice.
 type claims struct {
 	tree     *quota.Tree
-	accounts *accounts // its mu is held
+	accounts *accounts      // its mu is held
+	own      []*reservation // of the tree's record, in its order
 	byPod    map[string][]*reservation
 	reserved map[string]sum // of a quota and all below it, beyond what is used
 	paths    map[string][]*quota.Quota
 }
 
-func newClaims(tree *quota.Tree, a *accounts, reservations []*reservation) *claims {
-	c := &claims{tree: tree, accounts: a, byPod: map[string][]*reservation{}, reserved: map[string]sum{}, paths: map[string][]*quota.Quota{}}
-	for _, r := range reservations {
+// newClaims counts the reservations of the tree's own record, and strays: those that stand elsewhere.
+func newClaims(tree *quota.Tree, a *accounts, own, strays []*reservation) *claims {
+	c := &claims{tree: tree, accounts: a, own: own, byPod: make(map[string][]*reservation, len(own)), reserved: map[string]sum{}, paths: map[string][]*quota.Quota{}}
+	for _, r := range slices.Concat(own, strays) {
 		c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
 	}
 	for key := range c.byPod {
@@ -31,12 +33,41 @@ func newClaims(tree *quota.Tree, a *accounts, reservations []*reservation) *clai
 	return c
 }
 
-// hold counts one more reservation. It takes the place of none, not even of one for the same pod and as much, as when an API server asks
-// again: which of the two answers is heard, nobody knows, and the other one may be taken back.
+// hold counts one more reservation. It takes the place of none that is not alike, even if it is for the same pod: which of two answers is
+// heard, nobody knows, and one may be taken back.
 func (c *claims) hold(r *reservation) {
 	c.count(r.Pod, sum.minus)
 	c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
+	c.own = append(c.own, r)
 	c.count(r.Pod, sum.plus)
+}
+
+// alike is the reservation of the tree's own record that holds the same room for the same; nil if there is none.
+func (c *claims) alike(r *reservation) *reservation {
+	for _, other := range c.byPod[r.Pod] {
+		if r.alike(other) && slices.Contains(c.own, other) {
+			return other
+		}
+	}
+	return nil
+}
+
+// release counts one less, of the tree's own.
+func (c *claims) release(r *reservation) {
+	is := func(other *reservation) bool { return other == r }
+	c.count(r.Pod, sum.minus)
+	c.byPod[r.Pod] = slices.DeleteFunc(c.byPod[r.Pod], is)
+	c.own = slices.DeleteFunc(c.own, is)
+	c.count(r.Pod, sum.plus)
+}
+
+// all are the reservations of the tree's own record, as it becomes.
+func (c *claims) all() []reservation {
+	list := make([]reservation, len(c.own))
+	for i, r := range c.own {
+		list[i] = *r
+	}
+	return list
 }
 
 // has tells whether an answer like that counts already.
@@ -46,11 +77,19 @@ func (c *claims) has(r *reservation) bool {
 
 // count adds to reserved what is held for a pod, or takes it away.
 func (c *claims) count(key string, how func(sum, corev1.ResourceName, quota.Amount)) {
+	list := c.byPod[key]
+	single := len(list) == 1 && c.accounts.pods[key] == nil // most are: one try for a pod that nobody has seen
 	for _, q := range c.places(key) {
 		of := c.reserved[q.Name]
 		if of == nil {
 			of = sum{}
 			c.reserved[q.Name] = of
+		}
+		if single {
+			for name, amount := range list[0].Request {
+				how(of, name, amount)
+			}
+			continue
 		}
 		for name, amount := range c.beyond(key, q) {
 			how(of, name, amount)

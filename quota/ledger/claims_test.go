@@ -14,7 +14,7 @@ func claimed(b *bench, name string, reservations ...reservation) string {
 	b.accounts.mu.Lock()
 	defer b.accounts.mu.Unlock()
 	b.accounts.settle(b.tree)
-	c := newClaims(b.tree, b.accounts, pointers(reservations))
+	c := newClaims(b.tree, b.accounts, pointers(reservations), nil)
 	return inShort(corev1.ResourceList(b.accounts.used[name])) + " + " + inShort(corev1.ResourceList(c.reserved[name]))
 }
 
@@ -67,7 +67,7 @@ func TestClaims(t *testing.T) {
 func TestClaimsHold(t *testing.T) {
 	b := family(t)
 	b.Pods().Put(seenPod(makePod("a/p", "u", "cpu=2"), 1))
-	c := newClaims(b.tree, b.accounts, nil)
+	c := newClaims(b.tree, b.accounts, nil, nil)
 	b.accounts.settle(b.tree)
 	var all []reservation
 	for i, p := range []*quota.Pod{makePod("a/p", "u", "cpu=3"), makePod("a/p", "v", "cpu=1 memory=2"), makePod("b1/x", "w", "cpu=1"), makePod("a/p", "u", "cpu=3")} {

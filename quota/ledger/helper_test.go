@@ -81,6 +81,7 @@ func (b *bench) replica(name string) *Ledger {
 			l.objects.learn(b.store.objects[keyOf(q)])
 		}
 	}
+	l.Pods().Replace(nil, "") // there are none yet
 	return l
 }
 
@@ -121,17 +122,18 @@ func (b *bench) record(name string) string {
 func (b *bench) plan(t *testing.T, record string, asks ...quota.Ask) (plan, error) {
 	t.Helper()
 	top := b.tree.Path(asks[0].Binding.Name)
-	return b.Ledger.plan(moment{tree: b.tree, top: Object{Quota: top[len(top)-1], Version: "1", Record: record}, now: b.clock}, asks)
+	return b.Ledger.plan(moment{tree: b.tree, top: Object{Quota: top[len(top)-1], Version: "1000000", Record: record}, now: b.clock}, asks)
 }
 
 // recordOf is the text of a record.
 func recordOf(t *testing.T, seen string, pods ...reservation) string {
 	t.Helper()
-	text, err := record{Seen: seen, Pods: pods}.text()
-	if err != nil {
-		t.Fatal(err)
+	for i := range pods {
+		if err := pods[i].encode(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return text
+	return record{Seen: seen, Pods: pods}.text()
 }
 
 // room is a reservation that was made now.

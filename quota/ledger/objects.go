@@ -14,14 +14,44 @@ type objects struct {
 	mu      sync.Mutex
 	known   map[types.NamespacedName]Object
 	records map[types.NamespacedName]bool // who has a record
+	parsed  map[types.NamespacedName]parsed
 
 	tree   *quota.Tree       // that the next two are of; nil if they are to be found out anew
 	astray map[string]record // by the name of the top that they are below
 	strays map[types.NamespacedName]bool
 }
 
+// parsed is the last record of an object that was read or written, so that its text is parsed once.
+type parsed struct {
+	text   string
+	record record // shared: nobody changes it
+}
+
 func newObjects() *objects {
-	return &objects{known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}}
+	return &objects{known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{}}
+}
+
+// record gives the object's record.
+func (o *objects) record(object Object) (record, error) {
+	key := keyOf(object.Quota)
+	o.mu.Lock()
+	last, known := o.parsed[key]
+	o.mu.Unlock()
+	if known && last.text == object.Record {
+		return last.record, nil
+	}
+	made, err := parseRecord(object.Record)
+	if err == nil {
+		o.wrote(key, object.Record, made)
+	}
+	return made, err
+}
+
+// wrote notes what the text of an object's record says.
+func (o *objects) wrote(key types.NamespacedName, text string, says record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.parsed[key] = parsed{text, says}
 }
 
 // Replace takes up all quotas there are.
@@ -60,6 +90,7 @@ func (o *objects) Remove(seen Seen) {
 	if now, known := o.known[key]; known && !older(seen.Version, now.Version) {
 		delete(o.known, key)
 		delete(o.records, key)
+		delete(o.parsed, key)
 		o.tree = nil
 	}
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,7 +9,8 @@ import (
 	"usher.dev/usher/quota"
 )
 
-// maxRecord bounds a record in bytes. The API server takes 256 KiB of annotations, and others write some too.
+// maxRecord bounds the reservations of a record in bytes: the API server takes 256 KiB of annotations, and others write some too. One quota may
+// have half of that, so that whoever lets very many pods in that never come does not shut out his whole tree.
 const maxRecord = 200 << 10
 
 // moment is all that a decision about the pods of one tree follows from.
@@ -24,9 +24,9 @@ type moment struct {
 // plan is a decision: a verdict for each ask, and what the record becomes.
 type plan struct {
 	verdicts []verdict
-	record   string
-	granted  bool // some room was given, so that the record must be written before anybody hears of it
-	dropped  int  // reservations that the record holds no more
+	next     record // what the record becomes
+	granted  bool   // some room was given, so that the record must be written before anybody hears of it
+	dropped  int    // reservations that the record holds no more
 }
 
 // verdict is the answer to one ask.
@@ -39,37 +39,61 @@ type verdict struct {
 // errBehind: this replica has not seen pods that another one counts on.
 var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica has seen already: %w", admit.ErrNotReady)
 
+// errDeaf: the watch of the pods gives no sign of life, and reservations expire meanwhile.
+var errDeaf = fmt.Errorf("the quota ledger has heard nothing about pods: %w", admit.ErrNotReady)
+
 // errFull: the record has no room for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)
 
 // plan decides on asks at a moment, in their order: who comes first is served first, and who does not fit leaves the room to the next.
 func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
-	before, err := parseRecord(m.top.Record)
+	before, err := l.objects.record(m.top)
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", m.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
 	}
+	if heard := l.options.Heard; heard != nil && time.Since(heard()) > l.options.maxSilence() {
+		return plan{}, fmt.Errorf("%w since %s", errDeaf, heard().UTC().Format(time.RFC3339))
+	}
 	l.accounts.mu.Lock()
 	defer l.accounts.mu.Unlock()
-	if least := newest(before.Seen, m.strays.Seen); older(l.accounts.version, least) {
+	if l.Shared() && older(m.top.Version, before.Seen) {
+		before.Seen = "" // of another cluster, whose manifest was copied: what was seen here is older than the record that says so
+	}
+	if least := newest(before.Seen, m.strays.Seen); !l.accounts.listed || older(l.accounts.version, least) {
 		return plan{}, fmt.Errorf("%w (%s, seen up to %s)", errBehind, least, l.accounts.version)
 	}
 	l.accounts.settle(m.tree)
-	next := record{Pods: l.sift(m, &before)}
-	next.Seen = before.Seen // after sift, which notes there what was seen: in one literal, Go leaves open which comes first
-	claims := newClaims(m.tree, l.accounts, pointers(next.Pods, l.siftStrays(m)))
+	next := l.sift(m, before)
+	claims := newClaims(m.tree, l.accounts, pointers(next.Pods), pointers(l.siftStrays(m)))
 	made := plan{verdicts: make([]verdict, len(asks)), dropped: len(before.Pods) - len(next.Pods)}
-	size := next.size()
+	var room shares
+	room.all, room.of = next.size()
 	for i, ask := range asks {
-		made.verdicts[i] = l.decide(m, claims, ask, &size)
+		made.verdicts[i] = l.decide(m, claims, ask, &room)
 		made.granted = made.granted || made.verdicts[i].held != nil
 	}
-	next.Pods = append(next.Pods, made.held()...)
-	made.record, err = next.text()
-	return made, err
+	made.next = record{Seen: next.Seen, Pods: claims.all()}
+	return made, nil
+}
+
+// shares are how many bytes of a record are taken, and by the pods of which quota.
+type shares struct {
+	all int
+	of  map[string]int
+}
+
+// take counts so many more; false if there is no room.
+func (s *shares) take(quota string, n int) bool {
+	if s.all+n > maxRecord || s.of[quota]+n > maxRecord/2 {
+		return false
+	}
+	s.all += n
+	s.of[quota] += n
+	return true
 }
 
 // decide gives the verdict on one ask, and counts it for those after it.
-func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, size *int) verdict {
+func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares) verdict {
 	newest := func(q *quota.Quota) *quota.Quota {
 		if m.top.Quota != nil && q.Name == m.top.Quota.Name {
 			return m.top.Quota
@@ -86,12 +110,16 @@ func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, size *int) verd
 	for l.unheard.has(room) || claims.has(room) {
 		room.At++ // another answer at the same moment, which is not to be taken for that one
 	}
-	text, err := json.Marshal(room)
-	if err != nil {
+	before := claims.alike(room)
+	room.Again = before != nil
+	if err := room.encode(); err != nil {
 		return verdict{err: err}
 	}
-	if *size += len(text) + 1; *size > maxRecord {
+	if !shares.take(room.Quota, len(room.json)+1) {
 		return verdict{err: errFull}
+	}
+	if before != nil {
+		claims.release(before)
 	}
 	claims.hold(room)
 	return verdict{held: room}
@@ -107,18 +135,19 @@ func (p *plan) held() (all []reservation) {
 	return all
 }
 
-// sift gives the reservations that still stand, and notes in the record what was seen of the others.
-func (l *Ledger) sift(m moment, r *record) (standing []reservation) {
+// sift gives the record with the reservations that still stand, and notes there what was seen of the others.
+func (l *Ledger) sift(m moment, r record) record {
+	next := record{Seen: r.Seen}
 	for i := range r.Pods {
 		one := &r.Pods[i]
 		stands, since := l.accounts.awaits(one)
 		if stands && !one.expired(m.now, l.options.Expiry) && !l.unheard.has(one) {
-			standing = append(standing, *one)
+			next.Pods = append(next.Pods, *one)
 		} else {
-			r.Seen = newest(r.Seen, since) // also of a pod that grew and whose room has expired: who is later than that knows neither
+			next.Seen = newest(next.Seen, since) // also of a pod that grew and whose room has expired: who is later than that knows neither
 		}
 	}
-	return standing
+	return next
 }
 
 func (l *Ledger) siftStrays(m moment) (standing []reservation) {
@@ -145,20 +174,10 @@ func (a *accounts) awaits(r *reservation) (stands bool, since string) {
 	return r.Update && len(one.charge) > 0, one.since
 }
 
-// size is about how long the record's text is, in bytes.
-func (r record) size() int {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return maxRecord
-	}
-	return len(text)
-}
-
-func pointers(lists ...[]reservation) (all []*reservation) {
-	for _, list := range lists {
-		for i := range list {
-			all = append(all, &list[i])
-		}
+func pointers(list []reservation) []*reservation {
+	all := make([]*reservation, len(list))
+	for i := range list {
+		all[i] = &list[i]
 	}
 	return all
 }

@@ -22,7 +22,7 @@ func TestPlanOrder(t *testing.T) {
 	for i, want := range []string{"granted", "full q cpu: 2+0+3 of 4", "granted", "full q cpu: 1+0+4 of 4"} {
 		expect(t, fmt.Sprint(i), b.judged(made.verdicts[i].excess, made.verdicts[i].err), want)
 	}
-	expect(t, "record", inBrief(made.record), "seen : a q/a@q 3/0 c q/c@q 1/0")
+	expect(t, "record", inBrief(made.next.text()), "seen : a q/a@q 3/0 c q/c@q 1/0")
 }
 
 // What is dropped from a record, and what the record then says of the pods that must have been seen.
@@ -44,7 +44,7 @@ func TestPlanDrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "record", inBrief(made.record), "seen 6: moved q/moved@q 1/0 update fresh q/fresh@q 1/0 n q/n@q 1/0")
+	expect(t, "record", inBrief(made.next.text()), "seen 6: moved q/moved@q 1/0 update fresh q/fresh@q 1/0 n q/n@q 1/0")
 	expect(t, "dropped", made.dropped, 5)
 }
 
@@ -86,20 +86,27 @@ func TestPlanBehind(t *testing.T) {
 
 // A record takes no more than an annotation holds; who does not fit in is told to come again, and the others are served.
 func TestPlanFull(t *testing.T) {
-	b := lay(t, makeQuota("q", "", "cpu=1M"))
+	b := lay(t, makeQuota("top", "", "cpu=1M"), makeQuota("q", "top", "cpu=1M"), makeQuota("o", "top", "cpu=1M"))
 	var asks []quota.Ask
 	for i := range 3000 {
 		asks = append(asks, b.ask(makePod(fmt.Sprintf("q/pod-with-a-rather-long-name-%d", i), fmt.Sprintf("uid-%d", i), "cpu=1")))
 	}
+	alone, err := b.plan(t, "", asks...)
+	if err != nil || len(alone.next.text()) > maxRecord/2+100 || len(alone.next.text()) < maxRecord*4/10 {
+		t.Fatalf("one quota takes %d bytes, %v", len(alone.next.text()), err)
+	}
+	for i := range 3000 {
+		asks = append(asks, b.ask(makePod(fmt.Sprintf("o/pod-with-a-rather-long-name-%d", i), fmt.Sprintf("uid-o%d", i), "cpu=1")))
+	}
 	made, err := b.plan(t, "", asks...)
-	if err != nil || len(made.record) > maxRecord || len(made.record) < maxRecord*9/10 {
-		t.Fatalf("a record of %d bytes, %v", len(made.record), err)
+	if err != nil || len(made.next.text()) > maxRecord+100 || len(made.next.text()) < maxRecord*9/10 {
+		t.Fatalf("a record of %d bytes, %v", len(made.next.text()), err)
 	}
 	last := made.verdicts[len(asks)-1]
 	if !errors.Is(last.err, errFull) || !errors.Is(last.err, admit.ErrNotReady) || last.held != nil {
 		t.Errorf("the last: %+v", last)
 	}
-	if found, err := parseRecord(made.record); err != nil || len(found.Pods) != strings.Count(made.record, `"uid"`) {
+	if found, err := parseRecord(made.next.text()); err != nil || len(found.Pods) != strings.Count(made.next.text(), `"uid"`) {
 		t.Errorf("the record: %v", err)
 	}
 }

@@ -124,15 +124,23 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 			return plan{}, errLeft
 		}
 	}
-	return made, l.write(ctx, m, made.record)
+	return made, l.write(ctx, m, made)
 }
 
-// write puts a record in force.
-func (l *Ledger) write(ctx context.Context, m moment, record string) error {
-	key := keyOf(m.top.Quota)
+// errPutBack: somebody undoes what the ledger writes.
+var errPutBack = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
+
+// write puts a plan's record in force.
+func (l *Ledger) write(ctx context.Context, m moment, p plan) error {
+	key, text := keyOf(m.top.Quota), p.next.text()
 	l.counts.writes.Add(1)
-	object, err := l.options.Store.Write(ctx, key, m.top.Version, record)
+	object, err := l.options.Store.Write(ctx, key, m.top.Version, text)
+	if err == nil && object.Record != text {
+		l.options.Log.WithField("quota", key.Name).Error(errPutBack.Error())
+		err = errPutBack
+	}
 	if err == nil {
+		l.objects.wrote(key, text, p.next)
 		l.objects.learn(object)
 		return nil
 	}

@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/api"
 	"usher.dev/usher/quota"
@@ -28,9 +30,13 @@ type reservation struct {
 	Request api.ResourceList `json:"request"`
 	// Update marks the room for a pod that is there already, and will be moved or resized.
 	Update bool `json:"update,omitempty"`
+	// Again marks room that was given for the same more than once, so that it is not taken back for one answer that nobody heard.
+	Again bool `json:"again,omitempty"`
 	// At is when the room was given, in milliseconds since 1970. At and By, a replica, tell one answer from another.
 	At int64  `json:"at"`
 	By string `json:"by"`
+
+	json string // as it stands in a record, so that a record of a thousand is not encoded anew for one more
 }
 
 // parseRecord reads the text of a record. Nobody but the ledger writes it, so that one which does not parse was damaged.
@@ -41,13 +47,45 @@ func parseRecord(text string) (record, error) {
 	return api.ParseJSONText[record](text)
 }
 
-// text is the record as it is written.
-func (r record) text() (string, error) {
-	if r.Seen == "" && len(r.Pods) == 0 {
-		return "", nil
+// UnmarshalJSON keeps the text beside what it says.
+func (r *reservation) UnmarshalJSON(data []byte) error {
+	type plain reservation
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(r)); err != nil {
+		return err
 	}
+	r.json = string(data)
+	return nil
+}
+
+// encode makes the reservation's own text.
+func (r *reservation) encode() error {
 	text, err := json.Marshal(r)
-	return string(text), err
+	r.json = string(text)
+	return err
+}
+
+// text is the record as it is written. Its reservations must be encoded.
+func (r record) text() string {
+	if r.Seen == "" && len(r.Pods) == 0 {
+		return ""
+	}
+	parts := make([]string, len(r.Pods))
+	for i := range r.Pods {
+		parts[i] = r.Pods[i].json
+	}
+	seen, _ := json.Marshal(r.Seen) // a string always encodes
+	return `{"seen":` + string(seen) + `,"pods":[` + strings.Join(parts, ",") + `]}`
+}
+
+// size is how long the reservations of a record are, in bytes, all together and by quota.
+func (r record) size() (all int, of map[string]int) {
+	of = map[string]int{}
+	for i := range r.Pods {
+		n := len(r.Pods[i].json) + 1
+		all += n
+		of[r.Pods[i].Quota] += n
+	}
+	return all, of
 }
 
 // expired tells whether the pod would have come by now, if it came at all.
@@ -63,6 +101,12 @@ type answer struct {
 }
 
 func (r *reservation) answer() answer { return answer{r.UID, r.Pod, r.Quota, r.By, r.At} }
+
+// alike tells whether two reservations hold the same room for the same: who asks twice needs it once.
+func (r *reservation) alike(other *reservation) bool {
+	return r.UID == other.UID && r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update &&
+		covers(r.request(), other.request()) && covers(other.request(), r.request())
+}
 
 func (r *reservation) request() corev1.ResourceList { return corev1.ResourceList(r.Request) }
 

@@ -30,7 +30,7 @@ func (l *Ledger) sweep(ctx context.Context) {
 		m := moment{tree: tree, top: object, now: l.options.Now()}
 		made, err := l.plan(m, nil)
 		if err == nil && made.dropped > 0 {
-			err = l.write(ctx, m, made.record)
+			err = l.write(ctx, m, made)
 		}
 		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, errBehind) && ctx.Err() == nil {
 			l.options.Log.WithError(err).WithField("quota", object.Quota.Name).Warn("cannot tidy up the quota's reservations; they expire all the same")

@@ -26,7 +26,9 @@ func (u *unheard) add(all ...reservation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range all {
-		u.answers[all[i].answer()] = now.Add(2 * u.expiry)
+		if !all[i].Again {
+			u.answers[all[i].answer()] = now.Add(2 * u.expiry)
+		}
 	}
 	if now.After(u.prune) {
 		u.prune = now.Add(u.expiry)
