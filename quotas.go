@@ -33,7 +33,6 @@ func newQuotas(o *clusterOptions, open gates, log logrus.FieldLogger) *quotas {
 	options := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
 	if o.source == "api" {
 		options.Store = records{q}
-		options.Heard = func() time.Time { return q.cluster.Load().Heard(cluster.PodRequests) }
 	}
 	q.ledger = ledger.New(options)
 	return q
@@ -120,4 +119,9 @@ func (r records) Read(ctx context.Context, key types.NamespacedName) (ledger.Obj
 // Write is ledger.Store's.
 func (r records) Write(ctx context.Context, key types.NamespacedName, version, record string) (ledger.Object, error) {
 	return r.cluster.Load().Records().Write(ctx, key, version, record)
+}
+
+// Pod is ledger.Store's.
+func (r records) Pod(ctx context.Context, key types.NamespacedName) (types.UID, string, error) {
+	return r.cluster.Load().Records().Pod(ctx, key)
 }

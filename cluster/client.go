@@ -71,7 +71,6 @@ func (s *server) listWatch(c *Cluster, k Kind) *cache.ListWatch {
 				}
 				return nil, told(err)
 			}
-			(&store{c, k}).alive() // it brings what was missed at once
 			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: rows[k].decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
 		},

@@ -213,9 +213,6 @@ func (c *Cluster) tell(problems []error) {
 	c.told = text
 }
 
-// Heard tells when an API server last told anything about a kind, be it that nothing happened. Zero: never.
-func (c *Cluster) Heard(k Kind) time.Time { return c.pulse(k).last }
-
 // beat notes a sign of life of a kind.
 func (c *Cluster) beat(k Kind, p pulse) {
 	c.watching.Lock()

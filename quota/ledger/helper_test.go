@@ -147,14 +147,25 @@ type fakeStore struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]Object
 	writes  int
-	before  func() error // called before each write
-	after   func() error
+	// pods are stored, at podVersion.
+	pods       map[types.NamespacedName]*quota.Pod
+	podVersion string
+	before     func() error // called before each write
+	after      func() error
 }
 
 func (s *fakeStore) Read(_ context.Context, key types.NamespacedName) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[key], nil
+}
+
+// Pod finds those of pods.
+func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (types.UID, string, error) {
+	if p, ok := s.pods[key]; ok {
+		return p.UID, s.podVersion, nil
+	}
+	return "", "", ErrGone
 }
 
 func (s *fakeStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {

@@ -37,8 +37,6 @@ type Options struct {
 	// Expiry is how long room is held for a pod that does not appear: longer than the API server works on a request (60 s) and the replicas'
 	// clocks and watches differ. Zero means DefaultExpiry.
 	Expiry time.Duration
-	// Heard tells when the API server last told anything about pods, be it that nothing happened; nil where nobody tells.
-	Heard func() time.Time
 	// Replica tells this replica's reservations from others'; empty for a random one.
 	Replica string
 	// Now is the clock; nil for the real one.
@@ -47,13 +45,8 @@ type Options struct {
 	Log logrus.FieldLogger
 }
 
-// DefaultExpiry is a minute for the request, the API server's default, and a minute and a half for a watch that died unnoticed, and for
-// clocks: see maxSilence.
-const DefaultExpiry = 150 * time.Second
-
-// maxSilence is how long a replica decides without a sign of life from its watch of the pods: what was stored before a reservation expires has
-// been shown by then. A quiet API server gives a sign every minute or so.
-func (o Options) maxSilence() time.Duration { return max(o.Expiry-time.Minute, 80*time.Second) }
+// DefaultExpiry is a minute for the request, the API server's default, and half a minute for clocks.
+const DefaultExpiry = 90 * time.Second
 
 // Ledger may be asked from many goroutines. Its followers must be told of all pods and quotas before it is right.
 type Ledger struct {
@@ -61,7 +54,7 @@ type Ledger struct {
 	accounts *accounts
 	objects  *objects
 	counts   counters
-	unheard  *unheard
+	over     *answers
 
 	mu     sync.Mutex
 	queues map[string]*queue // by the name of the top quota
@@ -83,7 +76,7 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), unheard: newUnheard(o), queues: map[string]*queue{}}
+	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), over: newAnswers(o), queues: map[string]*queue{}}
 	if o.Store == nil {
 		l.options.Store = &memory{records: map[types.NamespacedName]Object{}}
 	}
@@ -125,6 +118,9 @@ func (l *Ledger) think(ctx context.Context, top string, asks []quota.Ask) (plan,
 		m, err := l.moment(ctx, top)
 		if err == nil {
 			made, err = l.plan(m, asks)
+		}
+		if err == nil && made.refused && l.inquire(ctx, made.doubts) {
+			continue
 		}
 		if !errors.Is(err, errBehind) {
 			return made, m, err

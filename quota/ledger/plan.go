@@ -24,9 +24,11 @@ type moment struct {
 // plan is a decision: a verdict for each ask, and what the record becomes.
 type plan struct {
 	verdicts []verdict
-	next     record // what the record becomes
-	granted  bool   // some room was given, so that the record must be written before anybody hears of it
-	dropped  int    // reservations that the record holds no more
+	next     record        // what the record becomes
+	granted  bool          // some room was given, so that the record must be written before anybody hears of it
+	dropped  int           // reservations that the record holds no more
+	refused  bool          // some pod does not fit
+	doubts   []reservation // that have expired, and stand until it is known that their pods do not come
 }
 
 // verdict is the answer to one ask.
@@ -39,9 +41,6 @@ type verdict struct {
 // errBehind: this replica has not seen pods that another one counts on.
 var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica has seen already: %w", admit.ErrNotReady)
 
-// errDeaf: the watch of the pods gives no sign of life, and reservations expire meanwhile.
-var errDeaf = fmt.Errorf("the quota ledger has heard nothing about pods: %w", admit.ErrNotReady)
-
 // errFull: the record has no room for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)
 
@@ -50,9 +49,6 @@ func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
 	before, err := l.objects.record(m.top)
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", m.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
-	}
-	if heard := l.options.Heard; heard != nil && time.Since(heard()) > l.options.maxSilence() {
-		return plan{}, fmt.Errorf("%w since %s", errDeaf, heard().UTC().Format(time.RFC3339))
 	}
 	l.accounts.mu.Lock()
 	defer l.accounts.mu.Unlock()
@@ -63,16 +59,18 @@ func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
 		return plan{}, fmt.Errorf("%w (%s, seen up to %s)", errBehind, least, l.accounts.version)
 	}
 	l.accounts.settle(m.tree)
-	next := l.sift(m, before)
-	claims := newClaims(m.tree, l.accounts, pointers(next.Pods), pointers(l.siftStrays(m)))
-	made := plan{verdicts: make([]verdict, len(asks)), dropped: len(before.Pods) - len(next.Pods)}
+	next, doubts := l.sift(m, before)
+	strays, more := l.sift(m, m.strays)
+	claims := newClaims(m.tree, l.accounts, pointers(next.Pods), pointers(strays.Pods))
+	made := plan{verdicts: make([]verdict, len(asks)), dropped: len(before.Pods) - len(next.Pods), doubts: append(doubts, more...)}
 	var room shares
 	room.all, room.of = next.size()
 	for i, ask := range asks {
 		made.verdicts[i] = l.decide(m, claims, ask, &room)
 		made.granted = made.granted || made.verdicts[i].held != nil
+		made.refused = made.refused || made.verdicts[i].excess != nil
 	}
-	made.next = record{Seen: next.Seen, Pods: claims.all()}
+	made.next = record{Seen: newest(next.Seen, strays.Seen), Pods: claims.all()}
 	return made, nil
 }
 
@@ -107,7 +105,7 @@ func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares)
 		UID: ask.Pod.UID, Pod: podKey(ask.Pod), Quota: ask.Binding.Name, Request: api.ResourceList(ask.Charge),
 		Update: ask.Before != nil, At: m.now.UnixMilli(), By: l.options.Replica,
 	}
-	for l.unheard.has(room) || claims.has(room) {
+	for l.over.has(room) || claims.has(room) {
 		room.At++ // another answer at the same moment, which is not to be taken for that one
 	}
 	before := claims.alike(room)
@@ -135,29 +133,23 @@ func (p *plan) held() (all []reservation) {
 	return all
 }
 
-// sift gives the record with the reservations that still stand, and notes there what was seen of the others.
-func (l *Ledger) sift(m moment, r record) record {
-	next := record{Seen: r.Seen}
+// sift gives the record with the reservations that still stand, and notes there what was seen of the others: who has not seen that would count
+// neither. Those that have expired stand until it is known that their pods do not come: see inquire.
+func (l *Ledger) sift(m moment, r record) (next record, doubts []reservation) {
+	next.Seen = r.Seen
 	for i := range r.Pods {
 		one := &r.Pods[i]
 		stands, since := l.accounts.awaits(one)
-		if stands && !one.expired(m.now, l.options.Expiry) && !l.unheard.has(one) {
-			next.Pods = append(next.Pods, *one)
-		} else {
-			next.Seen = newest(next.Seen, since) // also of a pod that grew and whose room has expired: who is later than that knows neither
+		if !stands || l.over.has(one) {
+			next.Seen = newest(next.Seen, since)
+			continue
 		}
-	}
-	return next
-}
-
-func (l *Ledger) siftStrays(m moment) (standing []reservation) {
-	for i := range m.strays.Pods {
-		one := &m.strays.Pods[i]
-		if stands, _ := l.accounts.awaits(one); stands && !one.expired(m.now, l.options.Expiry) && !l.unheard.has(one) {
-			standing = append(standing, *one)
+		if one.expired(m.now, l.options.Expiry) {
+			doubts = append(doubts, *one)
 		}
+		next.Pods = append(next.Pods, *one)
 	}
-	return standing
+	return next, doubts
 }
 
 // awaits tells whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that

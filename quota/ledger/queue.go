@@ -99,7 +99,7 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 			pause(attempt)
 		case errors.Is(err, errLeft), errors.Is(err, errMoved):
 		default:
-			l.unheard.add(made.held()...) // it may have been written all the same
+			l.unheard(made.held()...) // it may have been written all the same
 			failAll(batch, err)
 			return
 		}
@@ -195,7 +195,16 @@ const maxWork = 30 * time.Second
 func (l *Ledger) tellAll(batch []*waiter, p plan) {
 	for i, w := range batch {
 		if v := p.verdicts[i]; !w.tell(v) && v.held != nil {
-			l.unheard.add(*v.held)
+			l.unheard(*v.held)
+		}
+	}
+}
+
+// unheard takes back what was given to who did not hear of it; but not what others were given too.
+func (l *Ledger) unheard(all ...reservation) {
+	for _, r := range all {
+		if !r.Again {
+			l.over.add(r)
 		}
 	}
 }

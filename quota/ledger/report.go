@@ -106,7 +106,9 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 	defer l.accounts.mu.Unlock()
 	l.accounts.settle(tree)
 	m := moment{tree: tree, top: object, strays: l.objects.below(tree, top.Name), now: l.options.Now()}
-	see(newClaims(tree, l.accounts, pointers(l.sift(m, found).Pods), pointers(l.siftStrays(m))))
+	own, _ := l.sift(m, found)
+	strays, _ := l.sift(m, m.strays)
+	see(newClaims(tree, l.accounts, pointers(own.Pods), pointers(strays.Pods)))
 }
 
 // row is a quota and what is below it; done keeps a cycle from having no end.

@@ -342,7 +342,7 @@ func (w *world) outage() {
 	long := w.c.upTo(simOutage)
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	if time.Since(w.c.down) < 2*simLag {
+	if time.Since(w.c.down) < simExpiry/2 {
 		return
 	}
 	w.c.note("outage of %s", long)

@@ -20,7 +20,7 @@ const (
 	simExpiry      = 20 * time.Second
 	simWebhook     = 3 * time.Second // the API server waits so long for a webhook
 	simRequest     = 9 * time.Second // and works so long on a request
-	simLag         = 4 * time.Second // a watch is at most so late
+	simLag         = 25 * time.Second // a watch is at most so late: even later than a reservation expires
 	simOutage      = 2 * time.Second
 	simSkew        = 300 * time.Millisecond // of a replica's clock
 	podKind        = 0

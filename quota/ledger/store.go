@@ -29,10 +29,12 @@ type Store interface {
 	// removes the annotation. It gives the object as it is then. ErrGone: there is none. After another error, the write may have
 	// happened or not.
 	Write(ctx context.Context, quota types.NamespacedName, version, record string) (Object, error)
+	// Pod gives a pod's UID and resourceVersion as they are now, not as a cache has them. ErrGone: there is none.
+	Pod(ctx context.Context, pod types.NamespacedName) (types.UID, string, error)
 }
 
 // The errors of a Store that mean something.
 var (
 	ErrConflict = errors.New("the quota object has changed")
-	ErrGone     = errors.New("the quota object is gone")
+	ErrGone     = errors.New("there is no such object")
 )

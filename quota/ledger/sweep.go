@@ -29,6 +29,9 @@ func (l *Ledger) sweep(ctx context.Context) {
 	for _, object := range l.objects.withRecord() {
 		m := moment{tree: tree, top: object, now: l.options.Now()}
 		made, err := l.plan(m, nil)
+		if err == nil && l.inquire(ctx, made.doubts) {
+			made, err = l.plan(m, nil)
+		}
 		if err == nil && made.dropped > 0 {
 			err = l.write(ctx, m, made)
 		}
