@@ -35,7 +35,7 @@ cluster: ## a real control plane with two nodes and usher, on loopback, until Ct
 	cd e2e && go run ./build -demo && go run ./cluster
 
 soak: ## chaos for some minutes: replicas and the API server die under load
-	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak
+	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }

@@ -67,6 +67,11 @@ func (c *Client) Impersonate(user string, groups ...string) *Client {
 	return as
 }
 
+// Transport is for what talks to the API server in its own way, as one identity.
+func (c *Cluster) Transport(name string, groups ...string) http.RoundTripper {
+	return c.transport(name, groups)
+}
+
 // transport is shared by all clients of one identity. An empty name has no certificate.
 func (c *Cluster) transport(name string, groups []string) *http.Transport {
 	c.mu.Lock()

@@ -23,6 +23,7 @@
 //	client.go    plain HTTP to the API server, as any identity
 //	kubectl.go   kubectl and other commands
 //	audit.go     read the audit log
+//	history.go   read etcd's history: all that was ever stored, in order
 //	hollow.go    nodes: kubelets with nothing below them
 //	usher.go     the usher processes
 //	balancer.go  what stands before them, in place of a Service

@@ -99,14 +99,23 @@ func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return c.kubeconfig(pathSafe(user), c.URL, c.ca.pem, map[string]any{"client-certificate-data": identity.cert, "client-key-data": identity.key})
+}
+
+// KubeconfigVia is one for a proxy, which knows its user without being told.
+func (c *Cluster) KubeconfigVia(name, url string, ca []byte) (string, error) {
+	return c.kubeconfig(name, url, ca, map[string]any{})
+}
+
+func (c *Cluster) kubeconfig(name, url string, ca []byte, user map[string]any) (string, error) {
 	type object = map[string]any // []byte becomes base64 in JSON, which is what the ...-data fields want
 	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
-		"clusters": []object{{"name": "e2e", "cluster": object{"server": c.URL, "certificate-authority-data": c.ca.pem}}},
-		"users":    []object{{"name": user, "user": object{"client-certificate-data": identity.cert, "client-key-data": identity.key}}},
-		"contexts": []object{{"name": "e2e", "context": object{"cluster": "e2e", "user": user}}}})
+		"clusters": []object{{"name": "e2e", "cluster": object{"server": url, "certificate-authority-data": ca}}},
+		"users":    []object{{"name": name, "user": user}},
+		"contexts": []object{{"name": "e2e", "context": object{"cluster": "e2e", "user": name}}}})
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(c.dir, pathSafe(user)+".kubeconfig")
+	file := filepath.Join(c.dir, name+".kubeconfig")
 	return file, os.WriteFile(file, text, 0o600)
 }

@@ -28,6 +28,9 @@ type UsherOptions struct {
 	Flags    []string // after our own, so that they win
 
 	PolicyFile string // in place of Policy: a file of the caller's, with an absolute path
+
+	// Before is called when usher is built and before it starts: for what the cluster must have by then, such as usher's rights.
+	Before func(ctx context.Context, u *Usher) error
 }
 
 // Usher is the service: replicas that share one certificate and one policy file, behind a balancer.
@@ -64,6 +67,11 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 	}
 	if err := u.prepare(ctx); err != nil {
 		return nil, err
+	}
+	if o.Before != nil {
+		if err := o.Before(ctx, u); err != nil {
+			return nil, err
+		}
 	}
 	for i := range max(1, o.Replicas) {
 		u.Replicas = append(u.Replicas, &Replica{Name: fmt.Sprintf("%s-%d", o.Name, i), usher: u})

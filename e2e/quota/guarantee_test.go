@@ -1,0 +1,289 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// trial is one run of the guarantee.
+type trial struct {
+	t       *testing.T
+	seed    uint64
+	scale   int // of the limits
+	clients int
+	crowd   *crowd
+	random  *rand.Rand
+	writes  map[string]int // of records, by their result
+}
+
+// TestGuarantee: no admission takes a quota above its limit, and everything that fits is admitted in the end, though a replica is
+// killed, the API server is, answers are lost, and another webhook refuses.
+func TestGuarantee(t *testing.T) {
+	if os.Getenv("USHER_SOAK") != "" {
+		t.Skip("the soak does more of it")
+	}
+	ctx := within(t, 5*time.Minute)
+	r := newTrial(ctx, t, "guarantee", 1, 12, 200, time.Now())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.crowd.run(ctx, r.seed, r.clients)
+	}()
+	r.after(50, done)
+	r.killReplica(ctx)
+	r.after(110, done)
+	r.restartAPIServer(ctx)
+	<-done
+	r.settle(ctx)
+}
+
+// TestSoakQuota is the same for `make soak`: three replicas, 2,000 pods by 32 clients, and something is killed every few seconds.
+func TestSoakQuota(t *testing.T) {
+	long := soakTime(t)
+	ctx := within(t, long+20*time.Minute)
+	r := newTrial(ctx, t, "soak", 10, 32, 2000, time.Now().Add(long))
+	began, done := time.Now(), make(chan struct{})
+	go func() {
+		defer close(done)
+		r.crowd.run(ctx, r.seed, r.clients)
+	}()
+	r.chaos(ctx, done)
+	took := time.Since(began)
+	t.Logf("%d pods were tried in %s: %.0f/s; %d stored, %.0f/s", r.crowd.begun.Load(), took.Round(time.Second),
+		float64(r.crowd.begun.Load())/took.Seconds(), r.crowd.counts.get(isStored), float64(r.crowd.counts.get(isStored))/took.Seconds())
+	r.settle(ctx)
+}
+
+// soakTime is how long chaos goes on at least: USHER_SOAK=1 is two minutes.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("USHER_SOAK")
+	if text == "" {
+		t.Skip("takes minutes; `make soak` runs it")
+	}
+	if text == "1" {
+		return 2 * time.Minute
+	}
+	long, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal("USHER_SOAK is 1, or a duration such as 10m: ", err)
+	}
+	return long
+}
+
+// outage is how long the API server stays away: in the soak every third time longer than the expiry, so that watches come back when
+// reservations have expired.
+func (r *trial) outage() time.Duration {
+	if os.Getenv("USHER_SOAK") != "" && r.random.IntN(3) == 0 {
+		return expiry + 3*time.Second
+	}
+	return 0
+}
+
+func seedOf(t *testing.T) uint64 {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("USHER_SOAK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("again with: USHER_SOAK_SEED=%d", seed)
+	return seed
+}
+
+// newTrial makes a tree of ten quotas, of which each level is tighter than what is below it together, and about half of the pods fit.
+func newTrial(ctx context.Context, t *testing.T, namespace string, scale, clients, pods int, until time.Time) *trial {
+	t.Helper()
+	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, writes: map[string]int{}}
+	r.random = rand.New(rand.NewPCG(r.seed, 0))
+	r.crowd = &crowd{namespace: namespace, pods: pods, until: until}
+	var tree []kubetest.Object
+	add := func(name, parent string, cores int, isParent bool) {
+		if parent != "" {
+			parent = namespace + "-" + parent
+		}
+		tree = append(tree, newQuota(namespace, namespace+"-"+name, parent, strconv.Itoa(cores*scale), isParent))
+		if !isParent {
+			r.crowd.leaves = append(r.crowd.leaves, namespace+"-"+name)
+		}
+	}
+	add("top", "", 22, true)
+	add("east", "top", 13, true)
+	add("east-1", "east", 6, false)
+	add("east-2", "east", 6, false)
+	add("east-3", "east", 3, false)
+	add("west", "top", 11, true)
+	add("west-1", "west", 8, false)
+	add("west-2", "west", 4, false)
+	add("west-3", "west", 2, false)
+	add("alone", "top", 4, false)
+	grow(ctx, t, namespace, tree...)
+	withOther(ctx, t, nil)
+	front.refused.Store(5)
+	front.lost.Store(3)
+	t.Cleanup(front.calm)
+	return r
+}
+
+// after waits until so many pods were tried.
+func (r *trial) after(pods int64, done <-chan struct{}) {
+	for r.crowd.begun.Load() < pods {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// chaos kills something every few seconds until the clients are done.
+func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(500+r.random.IntN(3500)) * time.Millisecond):
+		}
+		switch n := r.random.IntN(10); {
+		case n < 7:
+			r.killReplica(ctx)
+		case n < 8:
+			r.changeLimit(ctx)
+		default:
+			r.restartAPIServer(ctx)
+		}
+	}
+}
+
+// killReplica is SIGKILL, and a new replica a moment later.
+func (r *trial) killReplica(ctx context.Context) {
+	one := usher.Replicas[r.random.IntN(len(usher.Replicas))]
+	r.crowd.counts.add("SIGKILL of a replica")
+	r.addWrites(ctx, one)
+	one.Kill()
+	pause(ctx, time.Duration(r.random.IntN(1000))*time.Millisecond)
+	if err := one.Start(ctx); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// restartAPIServer kills it, or asks it to go, and starts it again.
+func (r *trial) restartAPIServer(ctx context.Context) {
+	if r.random.IntN(2) == 0 {
+		r.crowd.counts.add("SIGKILL of the API server")
+		cluster.APIServer().Kill()
+	} else {
+		r.crowd.counts.add("SIGTERM of the API server")
+		stopping, cancel := context.WithTimeout(ctx, 2*time.Second) // for those who watch it would stay a minute
+		defer cancel()
+		_ = cluster.StopAPIServer(stopping)
+	}
+	pause(ctx, r.outage())
+	if err := cluster.StartAPIServer(ctx); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// changeLimit moves the limit of the top, which counts at once.
+func (r *trial) changeLimit(ctx context.Context) {
+	r.crowd.counts.add("another limit of the top")
+	_, _ = cluster.Admin().Patch(ctx, quotaPath(r.crowd.namespace, r.crowd.namespace+"-top"), kubetest.MergePatch,
+		fmt.Sprintf(`{"spec": {"max": {"cpu": "%d"}}}`, (18+r.random.IntN(6))*r.scale))
+}
+
+// settle ends the chaos, waits for the expiry, fills all quotas up, and looks at everything that happened.
+func (r *trial) settle(ctx context.Context) {
+	r.t.Helper()
+	front.calm()
+	if err := usher.Balancer.Wait(ctx, len(usher.Replicas)); err != nil {
+		r.t.Fatal(err)
+	}
+	pause(ctx, expiry)
+	for i, leaf := range r.crowd.leaves {
+		for _, cpu := range []int{1000, 500, 100} { // all amounts are multiples of the last
+			r.fill(ctx, fmt.Sprintf("fill-%d-%d", i, cpu), leaf, cpu)
+		}
+	}
+	c := replay(ctx, r.t, r.crowd.namespace)
+	for _, problem := range c.problems {
+		r.t.Error(problem)
+	}
+	for _, leaf := range r.crowd.leaves {
+		if room := c.room(leaf); room > 0 { // less than nothing is a limit that was lowered
+			r.t.Errorf("quota %s has room for %dm cpu, and takes no pod", leaf, room)
+		}
+	}
+	r.tell(ctx, c)
+}
+
+// fill creates pods until one is refused.
+func (r *trial) fill(ctx context.Context, name, leaf string, cpu int) {
+	for n := 0; ; {
+		err := createPod(ctx, r.crowd.namespace, fmt.Sprint(name, "-", n), leaf, fmt.Sprintf("%dm", cpu))
+		switch result := outcome(err); result {
+		case isStored:
+			n++
+		case fullUp:
+			return
+		case outOfReach:
+			r.crowd.counts.add("fill: " + result)
+			pause(ctx, 200*time.Millisecond)
+		default:
+			r.t.Fatal(result)
+		}
+		if ctx.Err() != nil {
+			r.t.Fatalf("quota %s is not full yet: %v, %v", leaf, ctx.Err(), err)
+		}
+	}
+}
+
+// tell prints what happened, and fails if it was too little to say anything.
+func (r *trial) tell(ctx context.Context, c *checker) {
+	r.t.Logf("history: %d pods added, %d grown or moved, %d ended, %d deleted, %d records written", c.added, c.grown, c.ended, c.deleted, c.records)
+	r.t.Logf("lost answers %d, refused by the other webhook %d%s", front.lostCount.Load(), front.refusedCount.Load(), &r.crowd.counts)
+	for _, replica := range usher.Replicas {
+		r.addWrites(ctx, replica)
+		if log := replica.Process().Log(); strings.Contains(log, "panic") {
+			r.t.Errorf("%s: the log tells of a panic:\n%s", replica.Name, log)
+		}
+	}
+	r.t.Logf("writes of records, until just before each kill: %v", r.writes)
+	for what, n := range r.crowd.counts.all {
+		if strings.Contains(what, "unexpected") && n > 0 && !strings.Contains(what, "NotFound") {
+			r.t.Errorf("%d times %s", n, what)
+		}
+	}
+	if r.crowd.counts.get(isStored) < r.crowd.pods/5 || r.crowd.counts.get(fullUp) < r.crowd.pods/20 || c.deleted < r.crowd.pods/20 {
+		r.t.Error("too little happened: this run says nothing")
+	}
+}
+
+// addWrites adds what a replica has written since it began.
+func (r *trial) addWrites(ctx context.Context, replica *kubetest.Replica) {
+	for result, n := range writesOf(ctx, replica) {
+		r.writes[result] += n
+	}
+}
+
+// writesOf reads the metric usher_quota_writes_total; nothing of a replica that does not answer.
+func writesOf(ctx context.Context, replica *kubetest.Replica) map[string]int {
+	writes := map[string]int{}
+	_, metrics, _ := replica.Get(ctx, "/metrics")
+	for line := range strings.Lines(metrics) {
+		if rest, ok := strings.CutPrefix(line, `usher_quota_writes_total{result="`); ok {
+			result, n, _ := strings.Cut(rest, `"} `)
+			value, _ := strconv.ParseFloat(strings.TrimSpace(n), 64)
+			writes[result] = int(value)
+		}
+	}
+	return writes
+}

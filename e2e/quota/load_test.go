@@ -1,0 +1,187 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// counts are what a run tells at its end.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (c *counts) add(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]int{}
+	}
+	c.all[what]++
+}
+
+func (c *counts) get(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[what]
+}
+
+func (c *counts) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var text strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(c.all)) {
+		fmt.Fprintf(&text, "\n%7d  %s", c.all[what], what)
+	}
+	return text.String()
+}
+
+// What became of a request.
+const (
+	isStored   = "stored"
+	fullUp     = "refused: over a quota"
+	notByUs    = "refused: by the other webhook"
+	outOfReach = "failed: usher, its answer or the API server was away"
+)
+
+// outcome sorts an answer.
+func outcome(err error) string {
+	var refused *kubetest.StatusError
+	switch {
+	case err == nil:
+		return isStored
+	case !errors.As(err, &refused), refused.Code >= 500, refused.Code == 429:
+		return outOfReach
+	case strings.Contains(refused.Message, "other.example.com"):
+		return notByUs
+	case strings.Contains(refused.Message, "evaluate-quota"):
+		return fullUp
+	}
+	return fmt.Sprintf("unexpected: %v", err)
+}
+
+// crowd is many clients who create pods into the quotas of one namespace.
+type crowd struct {
+	namespace string
+	leaves    []string
+	pods      int // how many are tried in all
+	until     time.Time
+	begun     atomic.Int64
+	counts    counts
+}
+
+// run lets the clients work until all pods were tried, and the time is over.
+func (c *crowd) run(ctx context.Context, seed uint64, clients int) {
+	var all sync.WaitGroup
+	for i := range clients {
+		one := &visitor{crowd: c, random: rand.New(rand.NewPCG(seed, uint64(i)+1)), number: i, own: map[string]string{}}
+		all.Go(func() { one.work(ctx) })
+	}
+	all.Wait()
+}
+
+// visitor is a client with pods of its own.
+type visitor struct {
+	*crowd
+	random *rand.Rand
+	number int
+	own    map[string]string // the quota of each pod that it knows to be stored
+}
+
+// work does one thing after the other; most of them are new pods.
+func (v *visitor) work(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		if v.begun.Add(1) > int64(v.pods) && time.Now().After(v.until) {
+			return
+		}
+		v.visit(ctx, fmt.Sprintf("c%d-%d", v.number, n))
+		if v.random.IntN(3) == 0 {
+			v.disturb(ctx)
+		}
+		if v.random.IntN(50) == 0 {
+			pause(ctx, time.Duration(v.random.IntN(1000))*time.Millisecond)
+		}
+	}
+}
+
+// visit creates a pod, some twice at once as an impatient client does, and tries again what did not get an answer.
+func (v *visitor) visit(ctx context.Context, name string) {
+	pod := newPod(name, v.leaf(), fmt.Sprintf("%dm", 100*(1+v.random.IntN(5))))
+	twice := v.random.IntN(10) == 0
+	for range 40 {
+		if twice {
+			go func() { v.counts.add("a second time at once: " + outcome(v.create(ctx, pod, ""))) }()
+		}
+		if v.random.IntN(10) == 0 {
+			v.counts.add("dry run: " + outcome(v.create(ctx, pod, "?dryRun=All")))
+		}
+		result := outcome(v.create(ctx, pod, ""))
+		if v.counts.add(result); result == isStored {
+			v.own[name] = pod["metadata"].(kubetest.Object)["labels"].(kubetest.Object)[prefix+"name"].(string)
+		}
+		if result != outOfReach || ctx.Err() != nil {
+			return
+		}
+		pause(ctx, time.Duration(v.random.IntN(400))*time.Millisecond)
+	}
+	v.counts.add("given up")
+}
+
+// create takes it as success if the pod is there already: an earlier attempt got through, and its answer did not.
+func (v *visitor) create(ctx context.Context, pod kubetest.Object, query string) error {
+	_, err := cluster.Admin().Create(ctx, podPath(v.namespace, "")+query, pod)
+	var refused *kubetest.StatusError
+	if errors.As(err, &refused) && refused.Reason == "AlreadyExists" {
+		return nil
+	}
+	return err
+}
+
+func (v *visitor) leaf() string { return v.leaves[v.random.IntN(len(v.leaves))] }
+
+// disturb deletes, ends, moves or resizes a pod of its own. That may fail: the API server may be away.
+func (v *visitor) disturb(ctx context.Context) {
+	if len(v.own) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(v.own))
+	name := names[v.random.IntN(len(names))]
+	var err error
+	var what string
+	switch v.random.IntN(8) {
+	default:
+		what = "delete"
+		_, err = cluster.Admin().Delete(ctx, podPath(v.namespace, name))
+		delete(v.own, name)
+	case 0:
+		what = "end"
+		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/status", kubetest.MergePatch, `{"status": {"phase": "Succeeded"}}`)
+		delete(v.own, name)
+	case 1, 2:
+		what = "move"
+		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name), kubetest.MergePatch,
+			kubetest.Object{"metadata": kubetest.Object{"labels": kubetest.Object{prefix + "name": v.leaf()}}})
+	case 3:
+		what = "resize"
+		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/resize", kubetest.StrategicPatch, fmt.Sprintf(
+			`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "%dm"}}}]}}`, 100*(1+v.random.IntN(6))))
+	}
+	v.counts.add(what + ": " + outcome(err))
+}
+
+func pause(ctx context.Context, long time.Duration) {
+	select {
+	case <-time.After(long):
+	case <-ctx.Done():
+	}
+}
