@@ -122,6 +122,6 @@ func (r records) Write(ctx context.Context, key types.NamespacedName, version, r
 }
 
 // Pod is ledger.Store's.
-func (r records) Pod(ctx context.Context, key types.NamespacedName) (types.UID, string, error) {
+func (r records) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
 	return r.cluster.Load().Records().Pod(ctx, key)
 }

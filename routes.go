@@ -114,18 +114,18 @@ func colocation(w world) []handlers.Route {
 func colocatedPods(w world) []handlers.Route {
 	profiles := w.state.profileQuestions()
 	profiles.Trees = mutators.TreeQuestions{
-		QuotaTree: w.state.quotaTree, QuotaProfiles: w.state.quotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
+		QuotaTree: w.state.podQuotas, QuotaProfiles: w.state.quotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
 	}
 	checks := validators.ColocatedPods(validators.PodQuestions{
 		LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node,
 		Quotas: validators.QuotaMembership{
-			Tree: w.state.quotaTree, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
+			Tree: w.state.podQuotas, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
 			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
 			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
 		},
 	}, w.gates.on("ColocationProfileSkipValidatingPriority"))
 	quotas := validators.EvaluateQuota(validators.QuotaAdmission{
-		Tree: w.state.quotaTree, Ledger: w.state.ledger(), Counting: counting(w.gates),
+		Tree: w.state.podQuotas, Ledger: w.state.ledger(), Counting: counting(w.gates),
 		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
 	})
 	return []handlers.Route{

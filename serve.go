@@ -24,6 +24,7 @@ import (
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/quota/ledger"
 )
 
 // service is everything that runs while usher serves.
@@ -85,6 +86,9 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	if s.gates.on("EnableQuotaAdmission") && !s.gates.on("ElasticMutatingWebhook") {
+		s.log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
+	}
 	go s.state.Run(background)
 	s.state.quotas.run(background, s.childRequest)
 	if s.config != "" {

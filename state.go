@@ -224,6 +224,9 @@ func (s state) labelRules() ([]api.LabelRule, error) { return s.Now().LabelRules
 
 func (s state) quotaTree() (*quota.Tree, error) { return s.quotas.tree() }
 
+// podQuotas are the quotas by which pods are judged: those that are stored. One that was admitted a moment ago may never be.
+func (s state) podQuotas() (*quota.Tree, error) { return s.quotas.stored() }
+
 func (s state) storedQuotas() (*quota.Tree, error) { return s.quotas.storedWithPods() }
 
 func (s state) quotaProfiles() ([]*api.ElasticQuotaProfile, error) { return s.Now().QuotaProfiles() }

@@ -61,18 +61,18 @@ func (r *records) Write(ctx context.Context, name types.NamespacedName, version,
 	return r.patch(ctx, name, version, ledger.Annotation, record)
 }
 
-// Pod asks etcd for a pod's identity.
-func (r *records) Pod(ctx context.Context, name types.NamespacedName) (types.UID, string, error) {
+// Pod asks etcd for a pod's resourceVersion.
+func (r *records) Pod(ctx context.Context, name types.NamespacedName) (string, error) {
 	raw, err := r.client.Get().AbsPath("/api/v1/namespaces", name.Namespace, "pods", name.Name).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
-		return "", "", fmt.Errorf("pod %s: %w: %w", name, ledger.ErrGone, err)
+		return "", fmt.Errorf("pod %s: %w: %w", name, ledger.ErrGone, err)
 	}
 	var found metav1.PartialObjectMetadata
 	if err == nil {
 		err = json.Unmarshal(raw, &found)
 	}
-	return found.UID, found.ResourceVersion, err
+	return found.ResourceVersion, err
 }
 
 // patch sets one annotation, or removes it if the text is empty, and nothing else. With a version, only that version is patched.

@@ -168,6 +168,9 @@ func tellOfBrokenLimits(req *admit.Request, path []*quota.Quota) {
 	}
 }
 
+// maxRefusals bounds how many exceeded limits are told: whoever keeps to these will hear of the others.
+const maxRefusals = 10
+
 // refusals word an excess, one problem for each resource of each quota.
 func refusals(b quota.Binding, excess *quota.Excess) (problems field.ErrorList) {
 	at := admit.ContainersPath
@@ -176,6 +179,9 @@ func refusals(b quota.Binding, excess *quota.Excess) (problems field.ErrorList) 
 	}
 	for i := range excess.Items {
 		item := &excess.Items[i]
+		if i == maxRefusals {
+			return append(problems, field.Forbidden(at, fmt.Sprintf("and %d more limits, in quotas above these", len(excess.Items)-i)))
+		}
 		problems = append(problems, field.Forbidden(at, fmt.Sprintf("quota %s: %s requested %s, used %s%s, limit %s (%s); %s",
 			whose(item.Quota, b, excess), item.Resource, &item.Requested, &item.Used, reserved(item), &item.Limit, item.Source, wayOut(item))))
 	}

@@ -22,7 +22,7 @@ type checker struct {
 	namespace string
 	quotas    map[string]*limited
 	pods      map[string]counted    // by etcd's key
-	decided   map[string]int64      // when a pod's room first stood in a record, by UID
+	decided   map[string]int64      // when a pod's room first stood in a record, by UID, and by name where there were several tries
 	decidedBy map[string]bool       // records as they were last, to find what is new in the next
 	limits    map[string][]limitSet // of a quota, in order
 	problems  []string
@@ -96,6 +96,7 @@ func (c *checker) quota(change kubetest.Change) error {
 		Pods []struct {
 			UID, Pod string
 			At       int64
+			Tries    bool
 		}
 	}
 	c.records++
@@ -106,6 +107,9 @@ func (c *checker) quota(change kubetest.Change) error {
 		stands[answer] = true
 		if !c.decidedBy[answer] { // of several answers for one pod, the last
 			c.decided[r.UID] = change.Revision
+			if r.Tries { // for several pods of one name
+				c.decided[r.Pod] = change.Revision
+			}
 		}
 	}
 	c.decidedBy = stands
@@ -165,6 +169,9 @@ func decodePod(value []byte) (*corev1.Pod, error) {
 // judge asks, in each quota where a pod counts for more than it did, if all pods there are within the limit.
 func (c *checker) judge(change kubetest.Change, pod *corev1.Pod, now, before counted) {
 	decided, reserved := c.decided[now.uid]
+	if tries, ok := c.decided[pod.Namespace+"/"+pod.Name]; ok {
+		decided, reserved = max(decided, tries), true
+	}
 	if !reserved {
 		c.problem("%s (revision %d) was stored without a reservation", change.Key, change.Revision)
 		decided = change.Revision

@@ -217,12 +217,39 @@ func (r *trial) settle(ctx context.Context) {
 	for _, problem := range c.problems {
 		r.t.Error(problem)
 	}
+	if r.t.Failed() {
+		r.compare(ctx, c)
+	}
 	for _, leaf := range r.crowd.leaves {
 		if room := c.room(leaf); room > 0 { // less than nothing is a limit that was lowered
 			r.t.Errorf("quota %s has room for %dm cpu, and takes no pod", leaf, room)
 		}
 	}
 	r.tell(ctx, c)
+}
+
+// compare tells what is stored, and what each replica thinks, so that one can see who is wrong.
+func (r *trial) compare(ctx context.Context, c *checker) {
+	for key, pod := range c.pods {
+		r.t.Logf("stored: %s of %s: %dm", key, pod.quota, pod.cpu)
+	}
+	for _, replica := range usher.Replicas {
+		_, text, err := replica.Get(ctx, "/debug/quotas")
+		r.t.Logf("%s thinks (%v):\n%s", replica.Name, err, text)
+		_, text, _ = replica.Get(ctx, "/metrics")
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "podrequests") {
+				r.t.Log(line)
+			}
+		}
+		var told []string
+		for line := range strings.Lines(replica.Process().Log()) {
+			if !strings.Contains(line, `"msg":"review"`) {
+				told = append(told, line)
+			}
+		}
+		r.t.Logf("%s told:\n%s", replica.Name, strings.Join(told, ""))
+	}
 }
 
 // fill creates pods until one is refused.

@@ -33,8 +33,7 @@ func newClaims(tree *quota.Tree, a *accounts, own, strays []*reservation) *claim
 	return c
 }
 
-// hold counts one more reservation. It takes the place of none that is not alike, even if it is for the same pod: which of two answers is
-// heard, nobody knows, and one may be taken back.
+// hold counts one more reservation.
 func (c *claims) hold(r *reservation) {
 	c.count(r.Pod, sum.minus)
 	c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
@@ -42,7 +41,7 @@ func (c *claims) hold(r *reservation) {
 	c.count(r.Pod, sum.plus)
 }
 
-// alike is the reservation of the tree's own record that holds the same room for the same; nil if there is none.
+// alike is the reservation of the tree's own record for a pod of the same name in the same quota; nil if there is none.
 func (c *claims) alike(r *reservation) *reservation {
 	for _, other := range c.byPod[r.Pod] {
 		if r.alike(other) && slices.Contains(c.own, other) {

@@ -161,11 +161,11 @@ func (s *fakeStore) Read(_ context.Context, key types.NamespacedName) (Object, e
 }
 
 // Pod finds those of pods.
-func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (types.UID, string, error) {
-	if p, ok := s.pods[key]; ok {
-		return p.UID, s.podVersion, nil
+func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (string, error) {
+	if _, ok := s.pods[key]; ok {
+		return s.podVersion, nil
 	}
-	return "", "", ErrGone
+	return "", ErrGone
 }
 
 func (s *fakeStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {

@@ -38,8 +38,8 @@ func (m *memory) Write(_ context.Context, key types.NamespacedName, version, rec
 }
 
 // Pod finds none: where pods are files, or sent by curl, whoever does not appear in time does not come.
-func (m *memory) Pod(context.Context, types.NamespacedName) (types.UID, string, error) {
-	return "", "", ErrGone
+func (m *memory) Pod(context.Context, types.NamespacedName) (string, error) {
+	return "", ErrGone
 }
 
 func (m *memory) all() []Object {

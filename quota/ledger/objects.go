@@ -33,16 +33,19 @@ func newObjects() *objects {
 
 // record gives the object's record.
 func (o *objects) record(object Object) (record, error) {
-	key := keyOf(object.Quota)
 	o.mu.Lock()
-	last, known := o.parsed[key]
-	o.mu.Unlock()
-	if known && last.text == object.Record {
+	defer o.mu.Unlock()
+	return o.says(object)
+}
+
+func (o *objects) says(object Object) (record, error) {
+	key := keyOf(object.Quota)
+	if last, known := o.parsed[key]; known && last.text == object.Record {
 		return last.record, nil
 	}
 	made, err := parseRecord(object.Record)
 	if err == nil {
-		o.wrote(key, object.Record, made)
+		o.parsed[key] = parsed{object.Record, made}
 	}
 	return made, err
 }
@@ -55,7 +58,7 @@ func (o *objects) wrote(key types.NamespacedName, text string, says record) {
 }
 
 // Replace takes up all quotas there are.
-func (o *objects) Replace(all []Seen, _ string) {
+func (o *objects) Replace(all []Seen, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.known
@@ -64,7 +67,7 @@ func (o *objects) Replace(all []Seen, _ string) {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)
 			o.put(object)
-			if b, known := before[key]; known {
+			if b, known := before[key]; known && !older(version, b.Version) { // else versions went back: the store was restored
 				o.put(b)
 			}
 		}
@@ -125,12 +128,24 @@ func (o *objects) learn(object Object) {
 	o.put(object)
 }
 
-func (o *objects) put(object Object) {
-	key := keyOf(object.Quota)
-	before, known := o.known[key]
-	if known && older(object.Version, before.Version) {
+// trust takes up an object that was read after a conflict, whatever is known: what seemed newer was not.
+func (o *objects) trust(object Object) {
+	if object.Quota == nil {
 		return
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.keep(object)
+}
+
+func (o *objects) put(object Object) {
+	if before, known := o.known[keyOf(object.Quota)]; !known || !older(object.Version, before.Version) {
+		o.keep(object)
+	}
+}
+
+func (o *objects) keep(object Object) {
+	key := keyOf(object.Quota)
 	o.known[key] = object
 	if has := object.Record != ""; has != o.records[key] || o.strays[key] {
 		o.tree = nil
@@ -142,7 +157,7 @@ func (o *objects) put(object Object) {
 	}
 }
 
-// below is what records say of a tree that stand on other objects than its top: where the record was before the quota there got a parent.
+// below is what records say of a tree that stand on other objects than its top: of quotas that were in another tree, or had another top.
 func (o *objects) below(tree *quota.Tree, top string) record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,17 +170,27 @@ func (o *objects) below(tree *quota.Tree, top string) record {
 	return o.astray[top]
 }
 
-// look notes the reservations of an object that is not, or not any more, the top of its tree.
+// look notes the reservations of an object that are of another tree than the one that it is the top of.
 func (o *objects) look(key types.NamespacedName) {
-	path := o.tree.Path(key.Name)
-	if len(path) < 2 || keyOf(path[0]) != key {
+	found, err := o.says(o.known[key])
+	if err != nil {
 		return
 	}
-	o.strays[key] = true
-	if found, err := parseRecord(o.known[key].Record); err == nil {
-		top := path[len(path)-1].Name
+	tops := map[string]string{}
+	for _, r := range found.Pods {
+		top, known := tops[r.Quota]
+		if !known {
+			if path := o.tree.Path(r.Quota); len(path) > 0 {
+				top = path[len(path)-1].Name
+			}
+			tops[r.Quota] = top
+		}
+		if top == key.Name {
+			continue
+		}
+		o.strays[key] = true
 		all := o.astray[top]
-		o.astray[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, found.Pods...)}
+		o.astray[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, r)}
 	}
 }
 

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"usher.dev/usher/admit"
@@ -9,8 +10,8 @@ import (
 	"usher.dev/usher/quota"
 )
 
-// maxRecord bounds the reservations of a record in bytes: the API server takes 256 KiB of annotations, and others write some too. One quota may
-// have half of that, so that whoever lets very many pods in that never come does not shut out his whole tree.
+// maxRecord bounds the reservations of a record in bytes: the API server takes 256 KiB of annotations, and others write some too. The pods of
+// one namespace may have half of that, so that whoever creates very many that never come does not shut out his whole tree.
 const maxRecord = 200 << 10
 
 // moment is all that a decision about the pods of one tree follows from.
@@ -27,7 +28,7 @@ type plan struct {
 	next     record        // what the record becomes
 	granted  bool          // some room was given, so that the record must be written before anybody hears of it
 	dropped  int           // reservations that the record holds no more
-	refused  bool          // some pod does not fit
+	refused  bool          // some pod does not fit, or its reservation does not
 	doubts   []reservation // that have expired, and stand until it is known that their pods do not come
 }
 
@@ -68,25 +69,36 @@ func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
 	for i, ask := range asks {
 		made.verdicts[i] = l.decide(m, claims, ask, &room)
 		made.granted = made.granted || made.verdicts[i].held != nil
-		made.refused = made.refused || made.verdicts[i].excess != nil
+		made.refused = made.refused || made.verdicts[i].excess != nil || made.verdicts[i].err != nil
 	}
 	made.next = record{Seen: newest(next.Seen, strays.Seen), Pods: claims.all()}
 	return made, nil
 }
 
-// shares are how many bytes of a record are taken, and by the pods of which quota.
+// limited is what a pod counts for of the resources that some quota on its way limits: the others may be many, and matter to nobody.
+func limited(ask quota.Ask, path []*quota.Quota, newest func(*quota.Quota) *quota.Quota) api.ResourceList {
+	list := api.ResourceList{}
+	for name, amount := range ask.Charge {
+		if slices.ContainsFunc(path, func(q *quota.Quota) bool { _, _, ok := newest(q).Limit(name); return ok }) {
+			list[name] = amount
+		}
+	}
+	return list
+}
+
+// shares are how many bytes of a record are taken, and by the pods of which namespace.
 type shares struct {
 	all int
 	of  map[string]int
 }
 
 // take counts so many more; false if there is no room.
-func (s *shares) take(quota string, n int) bool {
-	if s.all+n > maxRecord || s.of[quota]+n > maxRecord/2 {
+func (s *shares) take(namespace string, n int) bool {
+	if s.all+n > maxRecord || s.of[namespace]+n > maxRecord/2 {
 		return false
 	}
 	s.all += n
-	s.of[quota] += n
+	s.of[namespace] += n
 	return true
 }
 
@@ -102,18 +114,20 @@ func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares)
 		return verdict{excess: excess}
 	}
 	room := &reservation{
-		UID: ask.Pod.UID, Pod: podKey(ask.Pod), Quota: ask.Binding.Name, Request: api.ResourceList(ask.Charge),
+		UID: ask.Pod.UID, Pod: podKey(ask.Pod), Quota: ask.Binding.Name, Request: limited(ask, claims.path(ask.Binding.Name), newest),
 		Update: ask.Before != nil, At: m.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.over.has(room) || claims.has(room) {
 		room.At++ // another answer at the same moment, which is not to be taken for that one
 	}
 	before := claims.alike(room)
-	room.Again = before != nil
+	if before != nil {
+		room.join(before)
+	}
 	if err := room.encode(); err != nil {
 		return verdict{err: err}
 	}
-	if !shares.take(room.Quota, len(room.json)+1) {
+	if !shares.take(ask.Pod.Namespace, len(room.json)+1) {
 		return verdict{err: errFull}
 	}
 	if before != nil {
@@ -156,11 +170,16 @@ func (l *Ledger) sift(m moment, r record) (next record, doubts []reservation) {
 // has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
 // so once already: room for that is held for the whole time.
 func (a *accounts) awaits(r *reservation) (stands bool, since string) {
-	if _, gone := a.gone[r.UID]; gone && r.UID != "" {
+	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
 		return false, ""
 	}
 	one := a.pods[r.Pod]
-	if one == nil || one.pod.UID != r.UID {
+	switch {
+	case one == nil:
+		return true, ""
+	case r.Tries:
+		return true, one.since
+	case one.pod.UID != r.UID:
 		return true, ""
 	}
 	return r.Update && len(one.charge) > 0, one.since

@@ -145,7 +145,7 @@ func (l *Ledger) write(ctx context.Context, m moment, p plan) error {
 		return nil
 	}
 	if fresh, unread := l.options.Store.Read(ctx, key); unread == nil { // it is not what we thought, or the write may have happened
-		l.objects.learn(fresh)
+		l.objects.trust(fresh)
 	}
 	if errors.Is(err, ErrConflict) {
 		l.counts.conflicts.Add(1)

@@ -30,8 +30,10 @@ type reservation struct {
 	Request api.ResourceList `json:"request"`
 	// Update marks the room for a pod that is there already, and will be moved or resized.
 	Update bool `json:"update,omitempty"`
-	// Again marks room that was given for the same more than once, so that it is not taken back for one answer that nobody heard.
+	// Again marks room that was given more than once, so that it is not taken back for one answer that nobody heard; Tries, that this was for
+	// several pods of one name, of which any may still come, also after another.
 	Again bool `json:"again,omitempty"`
+	Tries bool `json:"tries,omitempty"`
 	// At is when the room was given, in milliseconds since 1970. At and By, a replica, tell one answer from another.
 	At int64  `json:"at"`
 	By string `json:"by"`
@@ -77,20 +79,22 @@ func (r record) text() string {
 	return `{"seen":` + string(seen) + `,"pods":[` + strings.Join(parts, ",") + `]}`
 }
 
-// size is how long the reservations of a record are, in bytes, all together and by quota.
+// size is how long the reservations of a record are, in bytes, all together and by the pods' namespaces.
 func (r record) size() (all int, of map[string]int) {
 	of = map[string]int{}
 	for i := range r.Pods {
 		n := len(r.Pods[i].json) + 1
 		all += n
-		of[r.Pods[i].Quota] += n
+		namespace, _, _ := strings.Cut(r.Pods[i].Pod, "/")
+		of[namespace] += n
 	}
 	return all, of
 }
 
-// expired tells whether the pod would have come by now, if it came at all.
+// expired tells whether the pod would have come by now, if it came at all. A time to come is that of a clock that went wrong.
 func (r *reservation) expired(now time.Time, expiry time.Duration) bool {
-	return now.Sub(time.UnixMilli(r.At)) > expiry
+	age := now.Sub(time.UnixMilli(r.At))
+	return age > expiry || age < -expiry
 }
 
 // answer is what tells a reservation from all others.
@@ -102,10 +106,19 @@ type answer struct {
 
 func (r *reservation) answer() answer { return answer{r.UID, r.Pod, r.Quota, r.By, r.At} }
 
-// alike tells whether two reservations hold the same room for the same: who asks twice needs it once.
+// alike tells whether two reservations hold room for pods of one name in one quota. At any moment at most one of these pods is there, so that
+// the larger room does for both.
 func (r *reservation) alike(other *reservation) bool {
-	return r.UID == other.UID && r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update &&
-		covers(r.request(), other.request()) && covers(other.request(), r.request())
+	return r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update
+}
+
+// join makes one of two that are alike.
+func (r *reservation) join(before *reservation) {
+	room := sum{}
+	room.raise(r.request())
+	room.raise(before.request())
+	r.Request = api.ResourceList(room)
+	r.Again, r.Tries = true, before.Tries || before.UID != r.UID
 }
 
 func (r *reservation) request() corev1.ResourceList { return corev1.ResourceList(r.Request) }

@@ -111,12 +111,15 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 	see(newClaims(tree, l.accounts, pointers(own.Pods), pointers(strays.Pods)))
 }
 
+// maxDepth is as deep as a report goes. The rules allow less, but a tree may be older than they are.
+const maxDepth = 50
+
 // row is a quota and what is below it; done keeps a cycle from having no end.
 func (c *claims) row(q *quota.Quota, done map[string]bool) Row {
 	done[q.Name] = true
 	row := Row{Name: q.Name, Namespace: q.Namespace, TreeID: q.TreeID, IsParent: q.IsParent, Resources: c.resources(q), Waiting: c.waiting(q)}
 	for _, name := range c.tree.Children(q.Name) {
-		if child, ok := c.tree.Get(name); ok && !done[name] {
+		if child, ok := c.tree.Get(name); ok && !done[name] && len(c.path(name)) <= maxDepth {
 			row.Children = append(row.Children, c.row(child, done))
 		}
 	}

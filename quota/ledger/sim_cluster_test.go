@@ -18,8 +18,8 @@ import (
 // The times of a simulated cluster. What a request, a watch and an outage take together is less than the expiry, as the protocol demands.
 const (
 	simExpiry      = 20 * time.Second
-	simWebhook     = 3 * time.Second // the API server waits so long for a webhook
-	simRequest     = 9 * time.Second // and works so long on a request
+	simWebhook     = 3 * time.Second  // the API server waits so long for a webhook
+	simRequest     = 9 * time.Second  // and works so long on a request
 	simLag         = 25 * time.Second // a watch is at most so late: even later than a reservation expires
 	simOutage      = 2 * time.Second
 	simSkew        = 300 * time.Millisecond // of a replica's clock

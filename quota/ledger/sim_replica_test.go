@@ -252,20 +252,20 @@ func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, 
 	return found, s.travel(ctx)
 }
 
-func (s *simStore) Pod(ctx context.Context, key types.NamespacedName) (types.UID, string, error) {
+func (s *simStore) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
 	if err := s.travel(ctx); err != nil {
-		return "", "", err
+		return "", err
 	}
 	s.r.c.mu.Lock()
 	one, down := s.r.c.pods[key.String()], s.r.c.isDown()
 	s.r.c.mu.Unlock()
 	switch {
 	case down:
-		return "", "", errNetwork
+		return "", errNetwork
 	case one == nil:
-		return "", "", ErrGone
+		return "", ErrGone
 	}
-	return one.pod.UID, strconv.Itoa(one.version), s.travel(ctx)
+	return strconv.Itoa(one.version), s.travel(ctx)
 }
 
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {

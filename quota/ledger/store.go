@@ -29,8 +29,8 @@ type Store interface {
 	// removes the annotation. It gives the object as it is then. ErrGone: there is none. After another error, the write may have
 	// happened or not.
 	Write(ctx context.Context, quota types.NamespacedName, version, record string) (Object, error)
-	// Pod gives a pod's UID and resourceVersion as they are now, not as a cache has them. ErrGone: there is none.
-	Pod(ctx context.Context, pod types.NamespacedName) (types.UID, string, error)
+	// Pod gives a pod's resourceVersion as it is now, not as a cache has it. ErrGone: there is none.
+	Pod(ctx context.Context, pod types.NamespacedName) (version string, err error)
 }
 
 // The errors of a Store that mean something.

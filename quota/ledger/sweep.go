@@ -29,7 +29,7 @@ func (l *Ledger) sweep(ctx context.Context) {
 	for _, object := range l.objects.withRecord() {
 		m := moment{tree: tree, top: object, now: l.options.Now()}
 		made, err := l.plan(m, nil)
-		if err == nil && l.inquire(ctx, made.doubts) {
+		for err == nil && l.inquire(ctx, made.doubts) {
 			made, err = l.plan(m, nil)
 		}
 		if err == nil && made.dropped > 0 {
