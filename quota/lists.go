@@ -22,6 +22,24 @@ func resources(lists ...corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
+// firstResources are the names in a list as the value of a problem: no more than anybody reads.
+func firstResources(list corev1.ResourceList) []corev1.ResourceName {
+	names := resources(list)
+	if len(names) > maxProblems {
+		names = append(names[:maxProblems], "...")
+	}
+	return names
+}
+
+// set is a list to look things up in, which may be long.
+func set[T comparable](list []T) map[T]bool {
+	all := make(map[T]bool, len(list))
+	for _, one := range list {
+		all[one] = true
+	}
+	return all
+}
+
 // missing are the names in a list that another does not have, sorted.
 func missing(from, in corev1.ResourceList) (names []corev1.ResourceName) {
 	for _, name := range resources(from) {

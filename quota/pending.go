@@ -18,13 +18,17 @@ const pendingLasts = 10 * time.Second
 type Pending struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	entries map[types.NamespacedName]pending
+	// admits is held by Admit from its first look to its last word, so that of two changes one is judged with the other. Nobody else
+	// waits for it: a rule may look at all pods of the cluster.
+	admits sync.Mutex
+
+	mu      sync.Mutex // of what follows; it is held for a look or a note, never while a rule runs
+	entries map[types.NamespacedName]*pending
 	// The last tree that was made with the entries, and of what; both nil once the entries are others.
 	base, made *Tree
 }
 
-// pending is what a quota will be, by the last of some admitted changes.
+// pending is what a quota will be, by the last of some admitted changes. It never changes.
 type pending struct {
 	will *Quota // nil: there will be none
 	// past is what it was before: what the tree showed at the time of each of the changes, and what each of them found, which may be
@@ -38,15 +42,13 @@ const maxPast = 32
 
 // NewPending makes an empty one; now is the clock.
 func NewPending(now func() time.Time) *Pending {
-	return &Pending{now: now, entries: map[types.NamespacedName]pending{}}
+	return &Pending{now: now, entries: map[types.NamespacedName]*pending{}}
 }
 
-// Over gives the stored tree with all that is pending.
+// Over gives the stored tree with all that is pending. It does not wait while a change is judged.
 func (p *Pending) Over(stored func() (*Tree, error)) (*Tree, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, tree, err := p.trees(stored)
-	return tree, err
+	seen, err := p.look(stored, types.NamespacedName{})
+	return seen.over, err
 }
 
 // Judge gives the verdict on a change of the stored tree with all that is pending. It remembers nothing.
@@ -61,36 +63,46 @@ func (p *Pending) Judge(r Rules, stored func() (*Tree, error), c Change) (Verdic
 // Admit gives the verdict too, and remembers the change if there is no problem, in place of what was pending for the same quota: a
 // repeated request counts once. Nobody else is admitted meanwhile.
 func (p *Pending) Admit(r Rules, stored func() (*Tree, error), c Change) (Verdict, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	base, tree, err := p.trees(stored) // asked under the lock: an older tree might not show what was forgotten because a newer did
+	p.admits.Lock()
+	defer p.admits.Unlock()
+	seen, err := p.look(stored, c.Identity())
 	if err != nil {
 		return Verdict{}, err
 	}
-	verdict, err := r.Judge(tree, c)
+	verdict, err := r.Judge(seen.over, c)
 	if err == nil && len(verdict.Problems) == 0 {
-		p.remember(base, c)
+		p.remember(seen, c)
 	}
 	return verdict, err
 }
 
-// trees gives the stored tree, and that with what is pending, which is the same one if nothing is.
-func (p *Pending) trees(stored func() (*Tree, error)) (base, over *Tree, err error) {
-	if base, err = stored(); err != nil {
-		return nil, nil, err
+// look is what there was to see at one moment.
+type look struct {
+	base, over *Tree    // the stored tree, and that with what is pending, which is the same one if nothing is
+	before     *pending // what is pending for the quota that was asked for; nil if nothing is
+}
+
+// look looks at the stored tree and at what is pending. The tree is asked for under the lock: an older one might not show what was
+// forgotten because a newer did.
+func (p *Pending) look(stored func() (*Tree, error), id types.NamespacedName) (look, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	base, err := stored()
+	if err != nil {
+		return look{}, err
 	}
 	p.forget(base)
 	if len(p.entries) == 0 {
-		return base, base, nil
+		return look{base: base, over: base}, nil
 	}
 	if p.base != base {
 		changes := make(map[types.NamespacedName]*Quota, len(p.entries))
-		for id, entry := range p.entries {
-			changes[id] = entry.will
+		for changed, entry := range p.entries {
+			changes[changed] = entry.will
 		}
 		p.base, p.made = base, base.with(changes)
 	}
-	return base, p.made, nil
+	return look{base, p.made, p.entries[id]}, nil
 }
 
 // forget drops what the tree shows, and what has expired.
@@ -105,7 +117,7 @@ func (p *Pending) forget(tree *Tree) {
 }
 
 // seenAs tells whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
-func (e pending) seenAs(shown *Quota) bool {
+func (e *pending) seenAs(shown *Quota) bool {
 	return !slices.ContainsFunc(e.past, func(before *Quota) bool { return alike(before, shown) })
 }
 
@@ -118,21 +130,27 @@ func alike(a, b *Quota) bool {
 }
 
 // remember keeps an admitted change, unless the rules do not see any in it, or it cannot come to be: a quota that is there is not
-// created once more, which the API server tells its user.
-func (p *Pending) remember(base *Tree, c Change) {
-	id, was := c.Identity(), base.at(c.Identity())
-	before, again := p.entries[id]
+// created once more, which the API server tells its user. It goes by what was seen when the judgement began: a reader may have forgotten
+// since what was pending for the quota, because a newer tree shows it. The note is the same as if that reader had come later, and what the
+// newer tree shows is in its past.
+func (p *Pending) remember(seen look, c Change) {
+	id, was, before := c.Identity(), seen.base.at(c.Identity()), seen.before
+	if before == nil {
+		before = &pending{will: was}
+	}
 	switch {
 	case id.Name == "":
 		return
-	case c.Old == nil && was != nil && !(again && before.will == nil):
+	case c.Old == nil && was != nil && before.will != nil:
 		return
 	case c.Old != nil && c.New != nil && same(c.Old, c.New):
 		return
 	}
 	past := append(slices.Clip(before.past), was, c.Old)
 	past = past[max(0, len(past)-maxPast):]
-	p.entries[id] = pending{c.New, past, p.now().Add(pendingLasts)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.entries[id] = &pending{c.New, past, p.now().Add(pendingLasts)}
 	p.base, p.made = nil, nil
 }
 

@@ -301,6 +301,161 @@ func TestPendingAtOnce(t *testing.T) {
 	}
 }
 
+// stuck admits a change, in short, whose judgement looks at pods, and comes back when it does. It goes on once release is called, and sends
+// what it was told.
+func (r *replica) stuck(old, new string) (release func(), done <-chan []string) {
+	looks, goOn, verdicts := make(chan bool), make(chan bool), make(chan []string, 1)
+	rules := r.rules
+	rules.HasPods = func(string) ([]string, int) {
+		looks <- true
+		<-goOn
+		return nil, 0
+	}
+	stored, change := r.tree, Change{quotaOf(r, old), quotaOf(r, new)}
+	go func() {
+		verdict, err := r.pending.Admit(rules, func() (*Tree, error) { return stored, nil }, change)
+		if err != nil {
+			r.Error(err)
+		}
+		verdicts <- told(verdict)
+	}()
+	<-looks
+	return func() { close(goOn) }, verdicts
+}
+
+// soon does what must not wait for anybody.
+func (r *replica) soon(about string, do func()) {
+	r.Helper()
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		r.Fatalf("%s: waits", about)
+	}
+}
+
+// Who reads does not wait for a judgement that takes long; who is admitted does, and sees the other.
+func TestPendingReadersDoNotWait(t *testing.T) {
+	r := newReplica(t, parentOfTen, "q parent=p min=cpu:1 max=cpu:10")
+	r.admit("pending before", "", "r parent=p min=cpu:1 max=cpu:10")
+	release, first := r.stuck("q parent=p min=cpu:1 max=cpu:10", "q parent=p is-parent=true min=cpu:6 max=cpu:10")
+	r.soon("Over", func() { r.wantSeen("meanwhile", "p cpu=10, q cpu=1, r cpu=1") })
+	r.soon("Judge", func() {
+		if _, err := r.pending.Judge(r.rules, r.asked, Change{New: quotaOf(r, "s")}); err != nil {
+			r.Error(err)
+		}
+	})
+	second := make(chan []string, 1)
+	change := Change{New: quotaOf(r, "s parent=p min=cpu:4 max=cpu:10")}
+	go func() {
+		verdict, err := r.pending.Admit(r.rules, r.asked, change)
+		second <- append(told(verdict), fmt.Sprint(err))
+	}()
+	select {
+	case got := <-second:
+		t.Fatalf("another was admitted meanwhile: %q", got)
+	case <-time.After(50 * time.Millisecond):
+	}
+	release()
+	wantTold(t, "first", <-first)
+	wantTold(t, "second", <-second, "makes 11 with the min of its siblings", "<nil>")
+	r.wantSeen("after both", "p cpu=10, q cpu=6, r cpu=1")
+}
+
+// What a reader forgets while a change is judged, because it sees a newer tree, stays forgotten, and the change is remembered as if the
+// reader had come later.
+func TestPendingForgottenMeanwhile(t *testing.T) {
+	const one, two, three = "q min=cpu:1 max=cpu:10", "q min=cpu:2 max=cpu:10", "q is-parent=true min=cpu:3 max=cpu:10"
+	r := newReplica(t, one)
+	r.admit("one to two", one, two)
+	r.admit("another", "", "r max=cpu:1")
+	release, done := r.stuck(two, three)
+	r.stored = []string{two, "r max=cpu:1"}
+	r.sync()
+	r.soon("Over", func() { r.wantSeen("two is seen", "q cpu=2, r") })
+	release()
+	wantTold(t, "two to three", <-done)
+	r.wantSeen("three is pending", "q cpu=3, r")
+	r.stored = []string{two}
+	r.sync()
+	r.wantSeen("what was seen does not come back", "q cpu=3")
+	r.stored = []string{three}
+	r.sync()
+	r.wantSeen("three is seen", "q cpu=3")
+	r.stored = []string{two}
+	r.sync()
+	r.wantSeen("the tree is the truth", "q cpu=2")
+}
+
+// Who is given an older tree sees with it all that it does not show, though another has a newer one that shows it.
+func TestPendingOlderTree(t *testing.T) {
+	r := newReplica(t)
+	r.admit("created", "", "q max=cpu:1")
+	older, newer, done := r.tree, treeOf(t, "q max=cpu:1"), make(chan bool)
+	tree, err := r.pending.Over(func() (*Tree, error) {
+		go func() {
+			defer close(done)
+			if _, err := r.pending.Over(func() (*Tree, error) { return newer, nil }); err != nil {
+				t.Error(err)
+			}
+		}()
+		select { // the other may come first, if it can
+		case <-done:
+		case <-time.After(50 * time.Millisecond):
+		}
+		return older, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := tree.Get("q"); !ok {
+		t.Error("what was admitted is not seen")
+	}
+	<-done
+}
+
+// TestPendingShowsWhatWasAdmitted: while many are admitted and the watch follows, whoever asks after an admission sees it, pending or stored.
+func TestPendingShowsWhatWasAdmitted(t *testing.T) {
+	r := newReplica(t)
+	var mu sync.Mutex
+	quotas, tree := []*Quota{quotaOf(t, parentOfTen)}, treeOf(t, parentOfTen)
+	stored := func() (*Tree, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return tree, nil
+	}
+	sees := func(name string) {
+		if now, err := r.pending.Over(stored); err != nil {
+			t.Error(err)
+		} else if _, ok := now.Get(name); !ok {
+			t.Errorf("%s was admitted and is not seen", name)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 100 {
+		q := quotaOf(t, fmt.Sprintf("q%d parent=p min=cpu:100m max=cpu:10", i))
+		all.Go(func() {
+			if verdict, err := r.pending.Admit(r.rules, stored, Change{New: q}); err != nil || len(verdict.Problems) > 0 {
+				t.Error(verdict.Problems, err)
+			}
+			sees(q.Name)
+			mu.Lock()
+			quotas = append(quotas, q)
+			tree = Grow(quotas)
+			mu.Unlock()
+			sees(q.Name)
+		})
+	}
+	all.Wait()
+	if over, err := r.pending.Over(stored); err != nil || over != tree {
+		t.Errorf("all is stored, and %d are pending: %v", len(r.pending.entries), err)
+	}
+}
+
 // TestAdmittedChangesKeepTheTreeInOrder: whatever is asked for, and however late the watch is, what one replica admits leaves nothing wrong
 // in what is stored.
 func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {

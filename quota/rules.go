@@ -45,9 +45,13 @@ func (q *Quota) identity() types.NamespacedName {
 
 // Verdict is what the rules say of a change. Without problems it is allowed.
 type Verdict struct {
-	Problems field.ErrorList // sorted by field
-	Warnings []string
+	Problems field.ErrorList // sorted by field; at most maxProblems, of which the last says how many more there are
+	Warnings []string        // at most maxWarnings, and one that says how many more there are
 }
+
+// How much is told at most. A quota may name thousands of resources and namespaces, with a problem each, and nobody reads an answer of
+// megabytes.
+const maxProblems, maxWarnings = 20, 10
 
 // Judge applies the rules to a change of a tree, which may or may not show the change already. An error is that of a question.
 func (r Rules) Judge(t *Tree, c Change) (Verdict, error) {
@@ -67,10 +71,32 @@ func (r Rules) Judge(t *Tree, c Change) (Verdict, error) {
 		j.checkTopology()
 	}
 	j.warnOfFlaws(c)
-	slices.SortStableFunc(j.Problems, func(a, b *field.Error) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
+	return Verdict{firstProblems(j.Problems), firstWarnings(j.Warnings)}, nil
+}
+
+// firstProblems sorts problems, and leaves no more than anybody reads.
+func firstProblems(problems field.ErrorList) field.ErrorList {
+	texts := make(map[*field.Error]string, len(problems)) // made once each: there may be very many
+	for _, problem := range problems {
+		texts[problem] = problem.Error()
+	}
+	slices.SortStableFunc(problems, func(a, b *field.Error) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(texts[a], texts[b]))
 	})
-	return j.Verdict, nil
+	if len(problems) <= maxProblems {
+		return problems
+	}
+	last := *problems[maxProblems-1]
+	last.Detail = fmt.Sprintf("%s (and %d more problems)", last.Detail, len(problems)-maxProblems)
+	return append(slices.Clone(problems[:maxProblems-1]), &last)
+}
+
+// firstWarnings leaves no more warnings than anybody reads.
+func firstWarnings(warnings []string) []string {
+	if more := len(warnings) - maxWarnings; more > 0 {
+		return append(slices.Clone(warnings[:maxWarnings]), fmt.Sprintf("and %d more warnings about this quota", more))
+	}
+	return warnings
 }
 
 // judge is one creation or update while the rules look at it.

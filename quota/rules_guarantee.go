@@ -43,7 +43,7 @@ func (j *judge) climb(parent *Quota) {
 		}
 		above, ok := j.tree.Get(parent.Parent)
 		if !ok || above.Name == api.RootQuota {
-			j.refuse(minPath, resources(j.new.Min), "the tree cannot guarantee it: its top %s would have to guarantee %s %s, but guarantees %s; lower it, or wait until the scheduler guarantees more",
+			j.refuse(minPath, firstResources(j.new.Min), "the tree cannot guarantee it: its top %s would have to guarantee %s %s, but guarantees %s; lower it, or wait until the scheduler guarantees more",
 				parent.Name, amountOf(need, lacking[0]), lacking[0], amountOf(parent.Guaranteed, lacking[0]))
 			return
 		}

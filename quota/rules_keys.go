@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +12,7 @@ import (
 // checkKeys asks that a quota names the resources of its parent (T4, T5).
 func (j *judge) checkKeys(parent *Quota) {
 	if (j.moved() || !sameNames(j.old.Max, j.new.Max)) && !j.fit(j.new.Max, parent.Max) {
-		j.refuse(maxPath, resources(j.new.Max), "its parent %s names %s: %s", parent.Name, names(parent.Max), j.keyRule())
+		j.refuse(maxPath, firstResources(j.new.Max), "its parent %s names %s: %s", parent.Name, names(parent.Max), j.keyRule())
 	}
 	for _, name := range j.unnamed(parent) {
 		j.refuse(minPath.Key(string(name)), amountOf(j.new.Min, name), "the min of its parent %s does not name %s; add it there first", parent.Name, name)
@@ -28,9 +29,9 @@ func (j *judge) unnamed(parent *Quota) []corev1.ResourceName {
 
 // checkChildrenKeys is the same from the other side (T6).
 func (j *judge) checkChildrenKeys(children []*Quota) {
-	others := slices.DeleteFunc(slices.Clone(children), func(child *Quota) bool { return j.fit(child.Max, j.new.Max) })
-	if len(others) > 0 && (j.create || !sameNames(j.old.Max, j.new.Max)) {
-		j.refuse(maxPath, resources(j.new.Max), "its child %s names %s: %s", others[0].Name, names(others[0].Max), j.keyRule())
+	other := slices.IndexFunc(children, func(child *Quota) bool { return !j.fit(child.Max, j.new.Max) })
+	if other >= 0 && (j.create || !sameNames(j.old.Max, j.new.Max)) {
+		j.refuse(maxPath, firstResources(j.new.Max), "its child %s names %s: %s", children[other].Name, names(children[other].Max), j.keyRule())
 	}
 	for _, child := range children {
 		gone := slices.DeleteFunc(missing(child.Min, j.new.Min), func(name corev1.ResourceName) bool {
@@ -38,7 +39,7 @@ func (j *judge) checkChildrenKeys(children []*Quota) {
 			return !j.create && !before
 		})
 		if len(gone) > 0 {
-			j.refuse(minPath, resources(j.new.Min), "must name %s, as the min of its child %s does", some(gone), child.Name)
+			j.refuse(minPath, firstResources(j.new.Min), "must name %s, as the min of its child %s does", some(gone), child.Name)
 			return
 		}
 	}
@@ -70,10 +71,20 @@ func (j *judge) warnOfMax(parent *Quota) {
 
 // warnOfChildrenMax is the same from the other side.
 func (j *judge) warnOfChildrenMax(children []*Quota) {
-	for _, name := range resources(j.new.Max) {
-		above := slices.DeleteFunc(slices.Clone(children), func(child *Quota) bool { return !over(child.Max, j.new.Max, name) })
-		if len(above) > 0 && !j.create && !sameAmount(j.old.Max, j.new.Max, name) {
-			j.warn(maxPath.Key(string(name)), "%s is less than that of its children (%s), and limits them", amountOf(j.new.Max, name), namesOf(above))
+	if j.create {
+		return
+	}
+	above := map[corev1.ResourceName][]*Quota{}
+	for _, child := range children { // by what each names: to ask all children for each resource takes long where both are many
+		for name := range child.Max {
+			if _, limited := j.new.Max[name]; limited && over(child.Max, j.new.Max, name) {
+				above[name] = append(above[name], child)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(above)) {
+		if !sameAmount(j.old.Max, j.new.Max, name) {
+			j.warn(maxPath.Key(string(name)), "%s is less than that of its children (%s), and limits them", amountOf(j.new.Max, name), namesOf(above[name]))
 		}
 	}
 }

@@ -12,9 +12,10 @@ func (j *judge) checkNames() {
 		j.refuse(admit.NamePath, j.new.Name, "names of elastic quotas are global: %s exists in namespace %s; choose another name",
 			other.Name, other.Namespace)
 	}
+	known := set(j.old.Namespaces)
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(j.new.Namespaces))) {
 		holds := j.tree.byBinding[namespace]
-		if holds == nil || holds.identity() == j.new.identity() || slices.Contains(j.old.Namespaces, namespace) {
+		if holds == nil || holds.identity() == j.new.identity() || known[namespace] {
 			continue
 		}
 		j.refuse(namespacesPath, namespace, "pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)

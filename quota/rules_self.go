@@ -44,17 +44,17 @@ func (j *judge) checkRange() {
 // checkUsed keeps max from falling below what is used, for the resources that the annotation names (S8, S9). It looks at those only whose
 // max falls, or which the annotation begins to name: use may grow above a max that is there.
 func (j *judge) checkUsed() {
+	strict, named := set(j.old.StrictKeys), firstResources(j.new.Max)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(j.new.StrictKeys))) {
 		used, inUse := j.new.Used[name]
 		max, limited := j.new.Max[name]
 		before, wasLimited := j.old.Max[name]
-		known := slices.Contains(j.old.StrictKeys, name)
 		falls := wasLimited && (!limited || max.Cmp(before) < 0)
-		if !inUse || known && !falls {
+		if !inUse || strict[name] && !falls {
 			continue
 		}
 		if !limited {
-			j.refuse(maxPath, resources(j.new.Max), "must name %s, of which %s is used: annotation %s asks that max is not below what is used",
+			j.refuse(maxPath, named, "must name %s, of which %s is used: annotation %s asks that max is not below what is used",
 				name, used.String(), strictKey)
 		} else if max.Cmp(used) < 0 {
 			j.refuse(maxPath.Key(string(name)), max.String(), "is less than the %s that are used, which annotation %s forbids", used.String(), strictKey)

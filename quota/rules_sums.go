@@ -6,21 +6,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// counted are the quotas whose min counts in a sum: those that are not exempt. Tree.Problems counts the same. Else whoever creates an
+// exempt quota with a great min could keep all others from any.
+func counted(quotas []*Quota) []*Quota {
+	return slices.DeleteFunc(slices.Clone(quotas), (*Quota).exempt)
+}
+
+// sumOfMin is the min of some quotas together.
+func sumOfMin(quotas []*Quota) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, q := range quotas {
+		add(sum, q.Min)
+	}
+	return sum
+}
+
 // checkSum keeps the min of a parent's children together within its own (T7). A resource whose min does not grow is not looked at, so
 // that a sum which is too large can be mended child by child.
 func (j *judge) checkSum(parent *Quota) {
 	if j.exempt() {
 		return
 	}
-	sum := corev1.ResourceList{}
-	add(sum, j.new.Min)
-	for _, sibling := range j.children(parent.Name) {
-		add(sum, sibling.Min)
-	}
-	told := j.unnamed(parent)
+	sum := sumOfMin(append(counted(j.children(parent.Name)), j.new))
+	told := set(j.unnamed(parent))
 	for _, name := range resources(j.new.Min) {
 		grows := j.moved() || j.unexempted() || over(j.new.Min, j.old.Min, name)
-		if grows && over(sum, parent.Min, name) && !slices.Contains(told, name) {
+		if grows && over(sum, parent.Min, name) && !told[name] {
 			j.refuse(minPath.Key(string(name)), amountOf(j.new.Min, name), "makes %s with the min of its siblings, more than the %s of its parent %s; lower it, or raise the parent's first",
 				amountOf(sum, name), amountOf(parent.Min, name), parent.Name)
 		}
@@ -32,14 +43,19 @@ func (j *judge) checkChildrenSum(children []*Quota) {
 	if j.exempt() {
 		return
 	}
-	sum := corev1.ResourceList{}
-	for _, child := range children {
-		add(sum, child.Min)
-	}
+	children = counted(children)
+	sum := sumOfMin(children)
 	for _, name := range resources(sum) {
 		if over(sum, j.new.Min, name) && (j.create || j.unexempted() || over(j.old.Min, j.new.Min, name)) {
 			j.refuse(minPath.Key(string(name)), amountOf(j.new.Min, name), "is less than the %s of its children together (%s); lower theirs first",
 				amountOf(sum, name), namesOf(children))
 		}
+	}
+}
+
+// warnOfForce tells of an exemption that comes with a new quota: its label is seldom looked at again.
+func (j *judge) warnOfForce() {
+	if j.create && j.new.Force {
+		j.warn(forcePath, "true exempts this quota from the sums of min, those of its siblings and of its children, and from guarantees")
 	}
 }

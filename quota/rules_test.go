@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -265,7 +267,12 @@ func TestTopology(t *testing.T) {
 		{"parent without min", "temp is-parent=true" + max, "", "sub parent=temp min=cpu:1" + max, []string{`spec.min[cpu]: Invalid value: "1": the min of its parent temp does not name cpu`}},
 		{"parent lost its min, and the child's grows", "temp is-parent=true" + max, "sub parent=temp min=cpu:1" + max, "sub parent=temp min=cpu:2" + max, []string{`spec.min[cpu]: Invalid value: "2": makes 2 with`}},
 		{"own min counts once", children, "sub-1 parent=temp min=cpu:60" + max, "sub-1 parent=temp min=cpu:100" + max, nil},
-		{"force on create", parent, "", "sub parent=temp allow-force-update=true min=cpu:101" + max, nil},
+		{"force on create", parent, "", "sub parent=temp allow-force-update=true min=cpu:101" + max, []string{"warning: " + labelAt + "allow-force-update]: true exempts this quota from the sums of min"}},
+		{"force of a sibling", parent + "greedy parent=temp allow-force-update=true min=cpu:100" + max, "", "sub parent=temp min=cpu:100" + max, nil},
+		{"is-root of a sibling", parent + "greedy parent=temp is-root=true min=cpu:100" + max, "", "sub parent=temp min=cpu:101" + max, []string{`makes 101 with the min of its siblings`}},
+		{"force of a child", children + "greedy parent=temp allow-force-update=true min=cpu:100" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:60,memory:51200", nil},
+		{"force of a child, and another", children + "greedy parent=temp is-root=true min=cpu:100" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:59,memory:51200", []string{
+			`spec.min[cpu]: Invalid value: "59": is less than the 60 of its children together (sub-1)`}},
 		{"force from before", parent, "sub parent=temp allow-force-update=true" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, nil},
 		{"force with the request", parent, "sub parent=temp" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, []string{`spec.min[cpu]`}},
 		{"force alone", parent, "sub parent=temp min=cpu:101" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, nil},
@@ -306,6 +313,94 @@ func TestTopology(t *testing.T) {
 			`warning: elastic quotas stand below themselves: a -> b -> a`}},
 	} {
 		c.run(t, calm())
+	}
+}
+
+// chain is quotas that stand one below the other, the first of them at the top: prefix1 to prefixN.
+func chain(prefix, parent string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		name := fmt.Sprint(prefix, i+1)
+		fmt.Fprintf(&b, "%s parent=%s is-parent=true\n", name, parent)
+		parent = name
+	}
+	return b.String()
+}
+
+// No path comes to have more than 32 quotas; where more are stored, they are kept and can be mended.
+func TestLevels(t *testing.T) {
+	refused := func(parent, text string) []string {
+		return []string{labelAt + `parent]: Invalid value: "` + parent + `": would make ` + text + ` ... , and 32 are allowed; choose a parent nearer to the root quota`}
+	}
+	cycle := "x parent=y is-parent=true\ny parent=x is-parent=true\n"
+	for _, c := range []ruleCase{
+		{"the last level", chain("a", "", 31), "", "q parent=a31", nil},
+		{"one too many", chain("a", "", 32), "", "q parent=a32", refused("a32", "33 levels of quotas, 32 above this one and 0 below")},
+		{"far too many", chain("a", "", 5000), "", "q parent=a5000", refused("a5000", "5001 levels")},
+		{"below the root quota, which does not count", api.RootQuota + "\n" + chain("a", "", 31), "", "q parent=a31", nil},
+		{"children were first", chain("a", "", 30) + chain("b", "q", 1), "", "q parent=a30 is-parent=true", nil},
+		{"children were first, one too many", chain("a", "", 30) + chain("b", "q", 2), "", "q parent=a30 is-parent=true", refused("a30", "33 levels of quotas, 30 above this one and 2 below")},
+		{"children were first, at the top", chain("b", "q", 32), "", "q is-parent=true", refused(api.RootQuota, "33 levels of quotas, 0 above")},
+		{"a move with what is below", chain("a", "", 16) + chain("b", "", 16) + "c1 parent=b1", "b1 is-parent=true", "b1 parent=a16 is-parent=true", nil},
+		{"a move with too much below", chain("a", "", 16) + chain("b", "", 17) + "c1 parent=b1", "b1 is-parent=true", "b1 parent=a16 is-parent=true", refused("a16", "33 levels of quotas, 16 above this one and 16 below")},
+		{"stored deeper, changed", chain("a", "", 40), "a35 parent=a34 is-parent=true", "a35 parent=a34 is-parent=true shared-weight=cpu:1", nil},
+		{"stored deeper, a move up", chain("a", "", 80), "a35 parent=a34 is-parent=true", "a35 parent=a2 is-parent=true", nil},
+		{"stored deeper, a move to the top", chain("a", "", 80), "a35 parent=a34 is-parent=true", "a35 is-parent=true", nil},
+		{"stored deeper, a move along", chain("a", "", 40) + chain("b", "", 34), "a35 parent=a34 is-parent=true", "a35 parent=b34 is-parent=true", refused("b34", "40 levels")},
+		{"stored deeper, a move down", chain("a", "", 40) + chain("b", "", 35), "a35 parent=a34 is-parent=true", "a35 parent=b35 is-parent=true", refused("b35", "41 levels")},
+		{"below a cycle", cycle, "", "q parent=x", nil},
+		{"out of a cycle", cycle + chain("a", "", 31), "x parent=y is-parent=true", "x parent=a30 is-parent=true", nil},
+		{"a long cycle is not told in full", chain("a", "", 40), "a1 is-parent=true", "a1 parent=a40 is-parent=true", []string{`below itself: a1 -> a40 -> a39 -> ... -> a1;`}},
+	} {
+		c.run(t, calm())
+	}
+}
+
+// An answer stays short, whatever the number of mistakes, and the same each time.
+func TestVerdictIsBounded(t *testing.T) {
+	many := func(n int, format string) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(format, i))
+		}
+		return strings.Join(all, ",")
+	}
+	taken := "temp namespaces=" + many(10_000, "ns-%05d")
+	var first []string
+	for range 3 {
+		verdict, err := calm().Judge(treeOf(t, taken), Change{New: quotaOf(t, "other namespaces="+many(10_000, "ns-%05d"))})
+		got := told(verdict)
+		if err != nil || len(got) != maxProblems || !strings.Contains(got[0], "ns-00000") || !strings.Contains(got[19], `"ns-00019"`) || !strings.HasSuffix(got[19], "(and 9980 more problems)") {
+			t.Fatalf("%d problems, %.3000q %v", len(got), got, err)
+		}
+		if first == nil {
+			first = got
+		} else if !slices.Equal(got, first) {
+			t.Errorf("%q, before %q", got, first)
+		}
+	}
+	ruleCase{"twenty", taken, "", "other namespaces=" + many(20, "ns-%05d"), slices.Repeat([]string{"take it out of that quota's annotation first"}, 20)}.run(t, calm())
+	ruleCase{"a long list of resources", "p is-parent=true max=x:1", "", "q parent=p max=" + many(1000, "r%d:1"), []string{`"r115","..."]: its parent p names x`}}.run(t, calm())
+	ruleCase{"ten warnings", "p is-parent=true max=" + many(10, "r%d:1"), "", "q parent=p max=" + many(10, "r%d:2"), slices.Repeat([]string{"warning: spec.max[r"}, 10)}.run(t, calm())
+	ruleCase{"a thousand warnings", "p is-parent=true max=" + many(1000, "r%d:1"), "", "q parent=p max=" + many(1000, "r%d:2"),
+		append(slices.Repeat([]string{"warning: spec.max[r"}, 10), "warning: and 990 more warnings about this quota")}.run(t, calm())
+}
+
+// What a quota names very many of is looked at once each.
+func TestManyNames(t *testing.T) {
+	holds, before, now := quotaOf(t, "holds"), quotaOf(t, "q max=cpu:1"), quotaOf(t, "q max=cpu:2")
+	for i := range 100_000 {
+		name := fmt.Sprintf("name-%06d", i)
+		holds.Namespaces, now.StrictKeys = append(holds.Namespaces, name), append(now.StrictKeys, corev1.ResourceName(name))
+	}
+	now.Namespaces, before.Namespaces, before.StrictKeys = holds.Namespaces, slices.Clone(holds.Namespaces), now.StrictKeys
+	slices.Reverse(before.Namespaces)
+	start := time.Now()
+	j := &judge{Rules: calm(), tree: Grow([]*Quota{holds, before}), old: before, new: now}
+	j.checkSelf()
+	j.checkNames()
+	if took := time.Since(start); took > 3*time.Second || len(j.Problems) > 0 {
+		t.Errorf("%s, %d problems", took, len(j.Problems))
 	}
 }
 
@@ -386,7 +481,7 @@ func TestGuarantee(t *testing.T) {
 		{"a root that is not guaranteed itself", "root is-parent=true is-root=true tree-id=t min=cpu:10 guaranteed=cpu:5" + max, "", "k parent=root tree-id=t min=cpu:1" + max, refused("would have to guarantee 10 cpu, but guarantees 5")},
 		{"higher up", middle, "", "q parent=mid tree-id=t min=cpu:8" + max, nil},
 		{"not even higher up", middle + "other parent=root tree-id=t guaranteed=cpu:11" + max, "", "q parent=mid tree-id=t min=cpu:8" + max, refused("would have to guarantee 21 cpu, but guarantees 20")},
-		{"force", root, "", "q parent=root tree-id=t min=cpu:11 allow-force-update=true" + max, nil},
+		{"force", root, "", "q parent=root tree-id=t min=cpu:11 allow-force-update=true" + max, []string{"warning: " + labelAt + "allow-force-update]: true exempts"}},
 		{"without a tree", "root is-parent=true min=cpu:10" + max, "", "q parent=root min=cpu:8" + max, nil},
 		{"a leaf below the root quota", "", "", "q tree-id=t min=cpu:8" + max, nil},
 		{"a parent below the root quota", "", "", "q tree-id=t is-parent=true min=cpu:8" + max, nil},

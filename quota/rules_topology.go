@@ -12,10 +12,15 @@ func (j *judge) checkTopology() {
 	if j.new.Name == api.RootQuota {
 		return
 	}
+	j.warnOfForce()
 	j.checkIsParent()
 	j.checkTreeID()
 	j.checkChildren()
-	if j.new.Parent == api.RootQuota || j.cycle() {
+	if j.cycle() {
+		return
+	}
+	j.checkLevels()
+	if j.new.Parent == api.RootQuota {
 		return
 	}
 	parent, known := j.tree.Get(j.new.Parent)
@@ -121,6 +126,9 @@ func (j *judge) cycle() bool {
 		seen[name] = true
 		way = append(way, name)
 		if name == j.new.Name {
+			if len(way) > maxLevels {
+				way = append(way[:shown], "...", name)
+			}
 			j.refuse(parentPath, j.new.Parent, "would put the quota below itself: %s; choose a parent that is not below it", strings.Join(way, " -> "))
 			return true
 		}
@@ -134,4 +142,36 @@ func (j *judge) parentOf(name string) string {
 		return q.Parent
 	}
 	return ""
+}
+
+// maxLevels is the most quotas that may stand one below the other, the root quota not counted. Every decision about a quota or a pod looks
+// at the whole path up: one who makes a chain of thousands makes all of them slow. No organisation has so many levels.
+const maxLevels = 32
+
+// checkLevels refuses a place by which a path comes to have too many quotas, with those that stand below the quota already. Where more are
+// stored they may stay, and move up.
+func (j *judge) checkLevels() {
+	if !j.moved() {
+		return
+	}
+	above, below := len(j.tree.Path(j.new.Parent)), j.levelsBelow()
+	levels := above + 1 + below
+	if levels <= maxLevels || !j.create && above < len(j.tree.Path(j.old.Parent)) {
+		return
+	}
+	j.refuse(parentPath, j.new.Parent, "would make %d levels of quotas, %d above this one and %d below, and %d are allowed; choose a parent nearer to the root quota, or move what is below this one up first",
+		levels, above, below, maxLevels)
+}
+
+// levelsBelow is how many levels of quotas stand below the quota. The way down ends, though stored quotas may stand in a cycle: who is in
+// one has no parent outside of it, and the quota itself is nobody's child here.
+func (j *judge) levelsBelow() (levels int) {
+	for level := j.children(j.new.Name); len(level) > 0; levels++ {
+		var next []*Quota
+		for _, q := range level {
+			next = append(next, j.children(q.Name)...)
+		}
+		level = next
+	}
+	return levels
 }
