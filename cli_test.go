@@ -41,6 +41,7 @@ func TestCommandGoldens(t *testing.T) {
 		"review-review":       {"review samples/manifests/node.yaml -o review --operation UPDATE --subresource status --as system:node:node-1", 0},
 		"review-sample":       {"review samples/reviews/mutate-pods/lifespan-too-long.json", 1},
 		"review-path":         {"review samples/manifests/pods.yaml --path /validate-pods -n shop --dry-run", 1},
+		"review-quota":        {"review --cluster-dir samples/cluster --feature-gates EnableQuotaAdmission=true samples/manifests/quota-pod.yaml", 0},
 		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml", 0},
 	} {
 		t.Run(file, func(t *testing.T) {

@@ -31,12 +31,15 @@ const sampleDir = "samples/reviews"
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
-	edge := handlers.Edge{
+	return defaultEdge().Serve(routes(defaultWorld(t)))
+}
+
+func defaultEdge() handlers.Edge {
+	return handlers.Edge{
 		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
 		Limits:   handlers.NewLimits(8),
 		Draining: func() bool { return false },
 	}
-	return edge.Serve(routes(defaultWorld(t)))
 }
 
 // defaultWorld is what `make run` serves.
