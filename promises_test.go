@@ -98,6 +98,9 @@ func TestRoutePromises(t *testing.T) {
 		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(readme, "`"+r.Path+"`") {
 			t.Errorf("%s: the path begins with %s and stands in the README", r.Path, prefix)
 		}
+		if r.Webhook != strings.TrimPrefix(r.Path, "/")+".usher.dev" {
+			t.Errorf("%s: its webhook is named %s, not after it", r.Path, r.Webhook)
+		}
 		if r.Chain.Commits() != (r.SideEffects == "NoneOnDryRun") {
 			t.Errorf("%s: NoneOnDryRun if it has a commit step, else None: not %s", r.Path, r.SideEffects)
 		}

@@ -159,7 +159,7 @@ func elasticQuotas(w world) []handlers.Route {
 		{
 			Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticMutatingWebhook",
 			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
-			Webhook: "mutate-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			Webhook: "mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
 			NotForUsher: true,
 			Chain:       admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(w.state.quotaTree)),
@@ -167,7 +167,7 @@ func elasticQuotas(w world) []handlers.Route {
 		{
 			Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticValidatingWebhook",
 			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onAnyWrite, Scope: registration.NamespacedScope,
-			Webhook: "validate-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
+			Webhook: "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
 			NotForUsher: true,
 			Chain:       admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules),
