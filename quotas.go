@@ -11,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/quota"
 	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/validators"
 )
 
 // quotas are what usher remembers of elastic quotas beside the snapshot of the cluster: what it has admitted and not seen yet. They outlive
@@ -106,6 +108,36 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 	if childRequest {
 		go q.ledger.KeepChildRequests(ctx, 2*time.Second, q.cluster.Load().WriteChildRequest)
 	}
+}
+
+// The questions about quotas have answers only where there is a cluster, not where routes are merely listed.
+
+func (s state) quotaTree() (*quota.Tree, error) { return s.quotas.tree() }
+
+// podQuotas are the quotas by which pods are judged: those that are stored. One that was admitted a moment ago may never be.
+func (s state) podQuotas() (*quota.Tree, error) { return s.quotas.stored() }
+
+func (s state) storedQuotas() (*quota.Tree, error) { return s.quotas.storedWithPods() }
+
+func (s state) quotaProfiles() ([]*api.ElasticQuotaProfile, error) { return s.Now().QuotaProfiles() }
+
+func (s state) podsOf(name string) ([]string, int) { return s.quotas.podsOf(name) }
+
+func (s state) namespaceDeleting(name string) (bool, error) { return s.Now().NamespaceDeleting(name) }
+
+// ledger is nil where pods are not held to their quotas.
+func (s state) ledger() validators.Ledger {
+	if s.quotas == nil || s.quotas.ledger == nil {
+		return nil
+	}
+	return s.quotas.ledger
+}
+
+func (s state) pendingQuotas() *quota.Pending {
+	if s.quotas == nil {
+		return nil
+	}
+	return s.quotas.pending
 }
 
 // records is the ledger's store on the API server, which the cluster knows once it is open.

@@ -17,9 +17,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/profile"
-	"usher.dev/usher/quota"
 	"usher.dev/usher/slo"
-	"usher.dev/usher/validators"
 )
 
 // clusterOptions are the flags that say where usher learns what the cluster looks like.
@@ -219,33 +217,3 @@ func (s state) sloRatios(labels map[string]string) (map[string]string, bool) {
 }
 
 func (s state) labelRules() ([]api.LabelRule, error) { return s.Now().LabelRules() }
-
-// The questions about quotas have answers only where there is a cluster, not where routes are merely listed.
-
-func (s state) quotaTree() (*quota.Tree, error) { return s.quotas.tree() }
-
-// podQuotas are the quotas by which pods are judged: those that are stored. One that was admitted a moment ago may never be.
-func (s state) podQuotas() (*quota.Tree, error) { return s.quotas.stored() }
-
-func (s state) storedQuotas() (*quota.Tree, error) { return s.quotas.storedWithPods() }
-
-func (s state) quotaProfiles() ([]*api.ElasticQuotaProfile, error) { return s.Now().QuotaProfiles() }
-
-func (s state) podsOf(name string) ([]string, int) { return s.quotas.podsOf(name) }
-
-func (s state) namespaceDeleting(name string) (bool, error) { return s.Now().NamespaceDeleting(name) }
-
-// ledger is nil where pods are not held to their quotas.
-func (s state) ledger() validators.Ledger {
-	if s.quotas == nil || s.quotas.ledger == nil {
-		return nil
-	}
-	return s.quotas.ledger
-}
-
-func (s state) pendingQuotas() *quota.Pending {
-	if s.quotas == nil {
-		return nil
-	}
-	return s.quotas.pending
-}
