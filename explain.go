@@ -19,7 +19,7 @@ func quotaOf(body []byte, s state) (*review.Quota, error) {
 		return nil, nil // what is wrong with the review is in its report
 	}
 	defer req.Release()
-	tree, err := s.quotaTree()
+	tree, err := s.podQuotas()
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,11 @@ type quotas struct {
 	pending   *quota.Pending
 	ledger    *ledger.Ledger // nil unless pods are held to their quotas
 	labelOnly bool
+	watched   bool // the cluster is an API server, where other replicas let quotas in
 }
 
 func newQuotas(o *clusterOptions, open gates, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.on("DisableDefaultQuota")}
+	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.on("DisableDefaultQuota"), watched: o.source == "api"}
 	if !open.on("EnableQuotaAdmission") {
 		return q
 	}
@@ -69,6 +70,25 @@ func (q *quotas) stored() (*quota.Tree, error) {
 
 // tree are the quotas that the cluster shows, with those that this replica has just admitted.
 func (q *quotas) tree() (*quota.Tree, error) { return q.pending.Over(q.stored) }
+
+// maxAwait is how long a quota is waited for that somebody names and the watch does not show: a watch is milliseconds late.
+const maxAwait = 300 * time.Millisecond
+
+// await waits a moment until a tree has a quota. What files do not hold does not come.
+func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tree, error)) {
+	if !q.watched || name == "" || api.ReservedQuota(name) {
+		return
+	}
+	for end := time.Now().Add(maxAwait); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		now, err := tree()
+		if err != nil {
+			return
+		}
+		if _, known := now.Get(name); known {
+			return
+		}
+	}
+}
 
 // storedWithPods are the quotas for those who ask podsOf too.
 func (q *quotas) storedWithPods() (*quota.Tree, error) {
@@ -112,7 +132,16 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 
 // The questions about quotas have answers only where there is a cluster, not where routes are merely listed.
 
-func (s state) quotaTree() (*quota.Tree, error) { return s.quotas.tree() }
+func (s state) quotaTree(ctx context.Context, awaited string) (*quota.Tree, error) {
+	s.awaitQuota(ctx, awaited)
+	return s.quotas.tree()
+}
+
+func (s state) awaitQuota(ctx context.Context, name string) { s.quotas.await(ctx, name, s.quotas.tree) }
+
+func (s state) awaitStored(ctx context.Context, name string) {
+	s.quotas.await(ctx, name, s.quotas.stored)
+}
 
 // podQuotas are the quotas by which pods are judged: those that are stored. One that was admitted a moment ago may never be.
 func (s state) podQuotas() (*quota.Tree, error) { return s.quotas.stored() }

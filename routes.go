@@ -125,7 +125,7 @@ func colocatedPods(w world) []handlers.Route {
 		},
 	}, w.gates.on("ColocationProfileSkipValidatingPriority"))
 	quotas := validators.EvaluateQuota(validators.QuotaAdmission{
-		Tree: w.state.podQuotas, Ledger: w.state.ledger(), Counting: counting(w.gates),
+		Tree: w.state.podQuotas, Await: w.state.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
 		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
 	})
 	return []handlers.Route{
@@ -151,7 +151,7 @@ func colocatedPods(w world) []handlers.Route {
 
 // elasticQuotas are the routes about elastic quotas. usher's own writes are records of the ledger, which are not to be put back.
 func elasticQuotas(w world) []handlers.Route {
-	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: w.state.storedQuotas, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: w.state.storedQuotas, Await: w.state.awaitQuota, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
 		UpdateResourceKey: w.gates.on("ElasticQuotaEnableUpdateResourceKey"), GuaranteeUsage: w.gates.on("ElasticQuotaGuaranteeUsage"),
 		HasPods: w.state.podsOf, NamespaceDeleting: w.state.namespaceDeleting,
 	}})

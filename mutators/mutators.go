@@ -2,6 +2,8 @@
 package mutators
 
 import (
+	"context"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/quota"
@@ -49,8 +51,9 @@ func Reservations(ask ProfileQuestions, skipResources bool) []admit.Mutator[admi
 }
 
 // ElasticQuotas are the steps on elastic quotas that are created or updated. They touch different labels and annotations, in any order.
-// tree gives the quotas that are stored, with those that were admitted a moment ago: quota.Pending.Over.
-func ElasticQuotas(tree func() (*quota.Tree, error)) []admit.Mutator[admit.ElasticQuota] {
+// tree gives the quotas that are stored, with those that were admitted a moment ago, quota.Pending.Over; and waits a moment for the one
+// that is named.
+func ElasticQuotas(tree func(ctx context.Context, awaited string) (*quota.Tree, error)) []admit.Mutator[admit.ElasticQuota] {
 	return []admit.Mutator[admit.ElasticQuota]{
 		quotaDefaults(tree),
 		quotaReservations(),

@@ -14,8 +14,9 @@ import (
 	"usher.dev/usher/quota"
 )
 
-// quotaTree is the question for the tree of elastic quotas, with those that were admitted a moment ago.
-type quotaTree = func() (*quota.Tree, error)
+// quotaTree is the question for the tree of elastic quotas, with those that were admitted a moment ago. It waits a moment for one that is
+// not there: another replica may just have let it in.
+type quotaTree = func(ctx context.Context, awaited string) (*quota.Tree, error)
 
 // quotaDefaults completes a new quota: its parent, the tree of its parent, and a shared weight for exactly the resources of its max.
 // When an update changes which resources max names, the weight follows.
@@ -23,12 +24,12 @@ func quotaDefaults(tree quotaTree) admit.Mutator[admit.ElasticQuota] {
 	return admit.Mutator[admit.ElasticQuota]{
 		Name: "quota-defaults",
 		Doc:  "sets a new quota's parent, tree id and shared weight if absent; keeps the weight's resources those of max, also on update",
-		Run: func(_ context.Context, req *admit.Request, q *admit.ElasticQuota) error {
+		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) error {
 			switch {
 			case q.Name() == api.RootQuota:
 				return nil
 			case req.Operation == admissionv1.Create:
-				if err := defaultTree(q, tree); err != nil {
+				if err := defaultTree(ctx, q, tree); err != nil {
 					return err
 				}
 				return defaultWeight(q)
@@ -41,7 +42,7 @@ func quotaDefaults(tree quotaTree) admit.Mutator[admit.ElasticQuota] {
 }
 
 // defaultTree sets the parent (M1) and the tree (M2).
-func defaultTree(q *admit.ElasticQuota, tree quotaTree) error {
+func defaultTree(ctx context.Context, q *admit.ElasticQuota, tree quotaTree) error {
 	name := q.Label(api.LabelQuotaParent)
 	if name == "" {
 		name = api.RootQuota
@@ -50,7 +51,7 @@ func defaultTree(q *admit.ElasticQuota, tree quotaTree) error {
 	if name == api.RootQuota || q.Label(api.LabelQuotaTreeID) != "" {
 		return nil
 	}
-	quotas, err := tree()
+	quotas, err := tree(ctx, name)
 	if err != nil {
 		return err
 	}

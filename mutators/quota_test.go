@@ -1,6 +1,7 @@
 package mutators
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 )
 
 // quotas are those of the tests: a parent in a tree, and one in none.
-func quotas() (*quota.Tree, error) {
+func quotas(context.Context, string) (*quota.Tree, error) {
 	return quota.Grow([]*quota.Quota{
 		{Namespace: "n", Name: "in-tree", Parent: api.RootQuota, IsParent: true, TreeID: "tree-1"},
 		{Namespace: "n", Name: "no-tree", Parent: api.RootQuota, IsParent: true},
@@ -149,7 +150,7 @@ func TestQuotaDefaultsRefuse(t *testing.T) {
 		}
 	}
 	broken := errors.New("not synced")
-	chain := admit.Mutate(admit.AsElasticQuota, nil, ElasticQuotas(func() (*quota.Tree, error) { return nil, broken }))
+	chain := admit.Mutate(admit.AsElasticQuota, nil, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }))
 	for parent, want := range map[string]error{"in-tree": broken, "-": nil} { // who needs no tree does not wait for it
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, quotaJSON(parent, "", "-", "{}"))}
 		if _, err := chain.Run(t.Context(), req, nil); !errors.Is(err, want) {

@@ -25,7 +25,9 @@ type Ledger interface {
 
 // QuotaAdmission is what pods are held to their quotas by.
 type QuotaAdmission struct {
-	Tree     QuotaTree
+	Tree QuotaTree
+	// Await waits a moment for a quota that is not there: another replica may just have let it in. Nil: nobody else does.
+	Await    func(ctx context.Context, name string)
 	Ledger   Ledger
 	Counting quota.Counting
 	// LabelOnly: only its label gives a pod a quota (gate DisableDefaultQuota).
@@ -52,6 +54,9 @@ func (q QuotaAdmission) by(answer func(Ledger, context.Context, quota.Ask) (*quo
 	return func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 		if q.Tree == nil || !q.mayAsk(req, pod) {
 			return nil, nil
+		}
+		if named := pod.Label(api.LabelQuotaName); q.Await != nil && named != "" {
+			q.Await(ctx, named)
 		}
 		tree, err := q.Tree()
 		if err != nil {

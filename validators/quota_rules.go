@@ -17,6 +17,8 @@ import (
 type QuotaQuestions struct {
 	// Tree gives the quotas that are stored. An error that wraps admit.ErrNotReady makes the client try again.
 	Tree func() (*quota.Tree, error)
+	// Await waits a moment for a quota that is not there: another replica may just have let it in. Nil: nobody else does.
+	Await func(ctx context.Context, name string)
 	// Pending is what this replica has admitted and not seen stored yet.
 	Pending *quota.Pending
 	// Rules are the gates, and the questions about pods and namespaces.
@@ -29,17 +31,28 @@ func QuotaRules(ask QuotaQuestions) admit.Commit[admit.ElasticQuota] {
 	return admit.Commit[admit.ElasticQuota]{
 		Name: "quota-rules",
 		Doc:  "keeps elastic quotas a tree: parents, tree ids, resources, sums of min, namespaces, and what may not be deleted",
-		Judge: func(_ context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
-			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) { return ask.Pending.Judge(ask.Rules, ask.Tree, c) })
+		Judge: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
+			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
+				ask.awaitParent(ctx, c)
+				return ask.Pending.Judge(ask.Rules, ask.Tree, c)
+			})
 		},
 		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
+				ask.awaitParent(ctx, c)
 				if err := ctx.Err(); err != nil {
 					return quota.Verdict{}, err
 				}
 				return ask.Pending.Admit(ask.Rules, ask.Tree, c)
 			})
 		},
+	}
+}
+
+// awaitParent lets the parent that a quota comes to arrive.
+func (q QuotaQuestions) awaitParent(ctx context.Context, c quota.Change) {
+	if q.Await != nil && c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
+		q.Await(ctx, c.New.Parent)
 	}
 }
 
