@@ -18,7 +18,7 @@ const maxRecord = 200 << 10
 type moment struct {
 	tree   *quota.Tree
 	top    Object // the object that carries the tree's record
-	strays record // of objects that carried it before: the tree had another top then
+	strays record // what other objects hold for quotas of this tree, which were elsewhere then
 	now    time.Time
 }
 

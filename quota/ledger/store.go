@@ -6,11 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/api"
 	"usher.dev/usher/quota"
 )
 
 // Annotation is where a quota object carries its record: the reservations of the tree below it.
-const Annotation = "usher.dev/reservations"
+const Annotation = api.AnnotationQuotaReservations
 
 // Object is a quota object as it was at one resourceVersion, with the text of its record.
 type Object struct {
