@@ -160,7 +160,7 @@ const richStatus = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "hug
 	"addresses": [{"type": "Hostname", "address": "n"}], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
 	"nodeInfo": {"machineID": "m", "systemUUID": "u", "bootID": "b", "kernelVersion": "6.1", "osImage": "o",
 		"containerRuntimeVersion": "c",
-		"kubeletVersion": "v1.36.4", "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+		"kubeletVersion": "v1.2.3", "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
 		"swap": {"capacity": 7}},
 	"images": [{"names": ["example.com/a:1"], "sizeBytes": 12345678901234}], "volumesInUse": ["v"],
 	"runtimeHandlers": [{"name": "r", "features": {"recursiveReadOnlyMounts": true, "userNamespaces": true}}],

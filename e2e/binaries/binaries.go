@@ -98,8 +98,8 @@ func cacheHome() (string, error) {
 	return filepath.Join(home, ".cache"), err
 }
 
-// path returns where a program lies, or will lie.
-func path(name string) (string, error) {
+// Path returns where a program lies, or will lie.
+func Path(name string) (string, error) {
 	folder, err := Folder()
 	if err != nil || name != Hollow {
 		return filepath.Join(folder, name), err
@@ -120,7 +120,7 @@ func sha256Sum(text []byte) []byte {
 
 // Find returns the path of a program that was built. It builds nothing: a test must not take minutes without a word.
 func Find(name string) (string, error) {
-	file, err := path(name)
+	file, err := Path(name)
 	if err != nil {
 		return "", err
 	}

@@ -61,7 +61,7 @@ func lock(name string, out io.Writer) (unlock func(), err error) {
 }
 
 func buildMissing(ctx context.Context, out io.Writer, name string) error {
-	file, err := path(name)
+	file, err := Path(name)
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,10 @@ func run(args []string) error {
 		fmt.Fprint(d.out, d.guide())
 		err = d.stay(ctx)
 	}
-	stop() // from here on, a second Ctrl-C ends this process at once; the harness cleans up even then
-	if ctx.Err() != nil {
-		return nil // asked to stop, be it in the middle of the start
+	asked := ctx.Err() != nil // be it in the middle of the start; stop cancels ctx as well
+	stop()                    // from here on, a second Ctrl-C ends this process at once; the harness cleans up even then
+	if asked {
+		return nil
 	}
 	return err
 }
