@@ -22,7 +22,7 @@ func usher(t *testing.T, in string, args ...string) (code int, out, errors strin
 
 // TestCommandGoldens holds what the commands print. `make golden` rewrites the files.
 func TestCommandGoldens(t *testing.T) {
-	ca := filepath.Join("testdata", "ca.crt")
+	ca, open := filepath.Join("testdata", "ca.crt"), strings.TrimSpace(readFile(t, "samples/feature-gates"))
 	for file, c := range map[string]struct {
 		args string
 		code int
@@ -32,6 +32,7 @@ func TestCommandGoldens(t *testing.T) {
 		"steps.json":          {"steps -o json", 0},
 		"webhooks":            {"webhooks --ca-file " + ca, 0},
 		"webhooks-url":        {"webhooks --url https://127.0.0.1:9443/ --service demo/door", 0},
+		"webhooks-colocation": {"webhooks --suite colocation --exclude-namespace rook-ceph --exclude-namespace calico-system --exclude-namespace rook-ceph --feature-gates " + open, 0},
 		"serve-help":          {"serve --help", 0},
 		"review-help":         {"review --help", 0},
 		"review-text":         {"review samples/manifests/pods.yaml", 1},
@@ -96,6 +97,8 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks --service a/b/c", 2, []string{"namespace/name"}},
 		{"", "webhooks --service A/b", 2, []string{"namespace/name"}},
 		{"", "webhooks --url https://u:p@h/#x", 2, []string{"https://"}},
+		{"", "webhooks --exclude-namespace Storage", 2, []string{`--exclude-namespace "Storage"`, "lowercase RFC 1123 label"}},
+		{"", "webhooks --exclude-namespace=", 2, []string{`--exclude-namespace ""`, "lowercase RFC 1123 label"}},
 		{"", "webhooks extra", 2, []string{`"extra"`}},
 		{"", "steps extra", 2, []string{`"extra"`}},
 		{"", "show extra", 2, []string{`"extra"`}},

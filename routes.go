@@ -96,16 +96,16 @@ func colocation(w world) []handlers.Route {
 			Path: "/validate-reservation", Suite: handlers.Colocation, Gate: "ReservationValidatingWebhook",
 			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
-			SideEffects: registration.SideEffectClassNone,
-			Chain:       admit.Validate(admit.AsReservation, w.policy.Modes, validators.ReservationChecks()),
+			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
+			Chain: admit.Validate(admit.AsReservation, w.policy.Modes, validators.ReservationChecks()),
 		},
 		{
 			Path: "/validate-clustercolocationprofile", Suite: handlers.Colocation, Gate: "ProfileValidatingWebhook",
 			Kind:      metav1.GroupVersionKind(api.ClusterColocationProfileKind),
 			Resources: []string{"clustercolocationprofiles"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-clustercolocationprofile.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
-			SideEffects: registration.SideEffectClassNone,
-			Chain:       admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
+			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
+			Chain: admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
 		},
 	})
 }
@@ -139,10 +139,12 @@ func colocatedPods(w world) []handlers.Route {
 		},
 		{
 			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
+			// Rules and policies may name any label or annotation.
 			Path: "/validate-pod", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
 			Kind: kind("Pod"), Resources: []string{"pods", "pods/resize"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
+			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
 			Exempt:      mirrorPods,
 			Chain:       admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, quotas),
 		},
@@ -162,6 +164,7 @@ func elasticQuotas(w world) []handlers.Route {
 			Webhook: "mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
 			NotForUsher: true,
+			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
 			Chain:       admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(w.state.quotaTree)),
 		},
 		{
@@ -170,6 +173,7 @@ func elasticQuotas(w world) []handlers.Route {
 			Webhook: "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
 			NotForUsher: true,
+			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
 			Chain:       admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules),
 		},
 	}
@@ -193,14 +197,15 @@ func colocatedNodes(w world) []handlers.Route {
 			Path: "/validate-node", Suite: handlers.Colocation, Gate: "NodeValidatingWebhook",
 			Kind: kind("Node"), Resources: []string{"nodes"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-node.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
-			SideEffects: registration.SideEffectClassNone,
-			Chain:       admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes)),
+			SideEffects: registration.SideEffectClassNone, Reads: []string{"metadata.labels", "metadata.annotations"},
+			Chain: admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes)),
 		},
 		{
 			Path: "/validate-configmap", Suite: handlers.Colocation, Gate: "ConfigMapValidatingWebhook",
 			Kind: kind("ConfigMap"), Resources: []string{"configmaps"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-configmap.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Conditions: onlyObject("slo-config", w.known.sloConfig),
+			Reads: []string{"data"},
 			Chain: admit.Validate(admit.AsConfigMap, w.policy.Modes, validators.ConfigMaps(slo, w.state.allNodes)),
 		},
 	}

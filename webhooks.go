@@ -31,7 +31,8 @@ type address struct {
 	namespace, service string
 	url                string
 	caBundle           []byte
-	user               string // who usher is for the API server
+	user               string   // who usher is for the API server
+	excluded           []string // the namespaces whose pods are left alone, beside kube-system and usher's own
 }
 
 // printWebhooks prints the configurations that make an API server call usher, or the rights that usher needs there.
@@ -43,6 +44,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
 	suites := set.StringSlice("suite", []string{string(handlers.Tutorial)}, "which routes: tutorial (what is labelled admission-webhook: enabled), "+
 		"colocation (all namespaces but kube-system and usher's own), or both with a comma")
+	excluded := set.StringArray("exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
 	rbac := set.Bool("rbac", false, "print the ClusterRole for --cluster=api instead")
 	var source clusterOptions
 	source.addRulesTo(set)
@@ -59,6 +61,9 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	}
 	at, err := newAddress(*service, *base, *caFile)
 	if err != nil {
+		return err
+	}
+	if at.excluded, err = excludedNamespaces(*excluded); err != nil {
 		return err
 	}
 	at.user = cmp.Or(*user, "system:serviceaccount:"+at.namespace+":usher")
@@ -193,31 +198,21 @@ func rules(r handlers.Route) []registration.RuleWithOperations {
 	return []registration.RuleWithOperations{{Operations: operations, Rule: rule}}
 }
 
-// conditions are the route's, and one that leaves usher's own requests out.
+// conditions are the route's, one that leaves usher's own requests out, and one that leaves out updates of what no step reads.
 func conditions(r handlers.Route, at address) []registration.MatchCondition {
-	if !r.NotForUsher {
-		return r.Conditions
+	all := slices.Clip(r.Conditions)
+	if r.NotForUsher {
+		all = append(all, registration.MatchCondition{
+			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
 	}
-	return append(slices.Clip(r.Conditions), registration.MatchCondition{
-		Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
+	if len(r.Reads) > 0 {
+		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
+	}
+	return all
 }
 
 // optIn is the label by which namespaces and nodes opt in to the tutorial suite.
 var optIn = map[string]string{"admission-webhook": "enabled"}
-
-// namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
-// usher itself. It has no effect on cluster-scoped objects.
-func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
-	if r.Scope == registration.ClusterScope {
-		return nil
-	}
-	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", at.namespace}}}}
-	if r.Suite == handlers.Tutorial {
-		selector.MatchLabels = optIn
-	}
-	return selector
-}
 
 // objects lets nodes opt in to the tutorial suite.
 func objects(r handlers.Route) *metav1.LabelSelector {

@@ -3,6 +3,7 @@
 package handlers
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -39,6 +40,9 @@ type Route struct {
 	Reinvocation   registration.ReinvocationPolicyType // mutating routes only
 	Conditions     []registration.MatchCondition       // which of these requests it wants, in CEL; none: all
 	NotForUsher    bool                                // usher's own requests are not wanted
+	// Reads are the fields whose change the steps look at, such as metadata.labels: an update that leaves them as they are is not
+	// called for, so that it passes while usher is away. None: every update is called for.
+	Reads []string
 
 	// Heartbeat marks node status routes: they never refuse and never fail. Whatever goes wrong, the write passes as it
 	// is, with a warning.
@@ -62,6 +66,17 @@ const (
 // Covers tells whether the API server would call the route for a request.
 func (r Route) Covers(req *admit.Request) bool {
 	return req.Kind == r.Kind && slices.Contains(r.Resources, resourceOf(req)) && slices.Contains(r.Operations, req.Operation)
+}
+
+// Changes reports whether a request changes what the steps look at, see Reads. What is no update does.
+func (r Route) Changes(req *admit.Request) bool {
+	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
+		return true
+	}
+	return slices.ContainsFunc(r.Reads, func(field string) bool {
+		path := strings.Split(field, ".")
+		return !bytes.Equal(req.Object.Root().At(path...).Bytes(), req.OldObject.Root().At(path...).Bytes())
+	})
 }
 
 // resourceOf is how a rule names what a request is about. A hand-written review may leave the resource out.

@@ -227,7 +227,7 @@ func Choose(body []byte, path string, routes []handlers.Route) ([]handlers.Route
 	var mutating, validating []handlers.Route
 	for _, r := range routes {
 		switch {
-		case !r.Covers(req):
+		case !r.Covers(req) || !r.Changes(req):
 		case r.Chain.Mutates():
 			mutating = append(mutating, r)
 		default:
@@ -242,6 +242,12 @@ func Hint(body []byte, routes []handlers.Route) string {
 	_, req, err := handlers.ReadReview(body)
 	if err != nil {
 		return ""
+	}
+	for _, r := range routes {
+		if r.Covers(req) {
+			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
+				"; --old names the stored object of a manifest, --path calls a route all the same"
+		}
 	}
 	for _, r := range routes {
 		if r.Kind == req.Kind && len(r.Operations) > 0 {

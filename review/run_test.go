@@ -84,3 +84,45 @@ func TestOldObject(t *testing.T) {
 		t.Errorf("without --old: %s", seen)
 	}
 }
+
+// TestChooseLeavesOutWhatNothingReads: as in a cluster, an update that changes nothing that a route reads does not call it.
+func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
+	route := writing("spec/x", admissionv1.Create, admissionv1.Update)
+	route.Reads = []string{"spec", "metadata.labels"}
+	for _, c := range []struct {
+		name      string
+		operation admissionv1.Operation
+		old       string
+		path      string
+		want      int
+	}{
+		{"created", admissionv1.Create, "", "", 1},
+		{"the same object", admissionv1.Update, "", "", 0},
+		{"another spec", admissionv1.Update, `{"metadata":{"name":"p"},"spec":{"mine":2}}`, "", 1},
+		{"a label goes", admissionv1.Update, `{"metadata":{"name":"p","labels":{"a":"b"}},"spec":{"mine":1}}`, "", 1},
+		{"a finalizer goes", admissionv1.Update, `{"metadata":{"name":"p","finalizers":["f"]},"spec":{"mine":1}}`, "", 0},
+		{"by its path", admissionv1.Update, "", "/mutate-test", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			documents, err := Read("test", strings.NewReader(pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Operation: c.operation}
+			if c.old != "" {
+				o.Old = []byte(c.old)
+			}
+			body, err := AsReview(documents[0], o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chosen, err := Choose(body, c.path, []handlers.Route{route})
+			if err != nil || len(chosen) != c.want {
+				t.Errorf("%d routes, want %d; %v", len(chosen), c.want, err)
+			}
+			if hint := Hint(body, []handlers.Route{route}); c.want == 0 && !strings.Contains(hint, "changes nothing in spec, metadata.labels; --old") {
+				t.Errorf("the hint is %q", hint)
+			}
+		})
+	}
+}
