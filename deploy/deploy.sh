@@ -14,6 +14,12 @@ colocation-demo) overlay=deploy/colocation-demo webhooks="--suite=tutorial,coloc
 *) echo "SUITE is $SUITE: must be tutorial, colocation or colocation-demo" >&2; exit 2 ;;
 esac
 
+# Namespaces whose pods must come back without usher: network, storage, scheduler. kube-system and usher's own are left out anyhow,
+# and so is every namespace with the label usher.dev/exempt: "true". EXCLUDE="a b" names others instead.
+for namespace in ${EXCLUDE-calico-system koordinator-system kube-flannel local-path-storage longhorn-system rook-ceph tigera-operator}; do
+	webhooks="$webhooks --exclude-namespace=$namespace"
+done
+
 echo "installing $image into $(kubectl config current-context)"
 kubectl apply -f deploy/base/namespace.yaml
 

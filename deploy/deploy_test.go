@@ -126,6 +126,7 @@ func TestNamespace(t *testing.T) {
 	_, asked := namespace.Labels["admission-webhook"]
 	check(t, "base/namespace.yaml", promises{
 		{namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted", "label it pod-security.kubernetes.io/enforce: restricted"},
+		{namespace.Labels["usher.dev/exempt"] == "true", `label it usher.dev/exempt: "true", or a configuration for another namespace would hold usher back`},
 		{!asked, "usher must not be asked about its own pods: remove the label admission-webhook"},
 	})
 }
@@ -311,6 +312,7 @@ func TestDeployScript(t *testing.T) {
 	for _, c := range []struct {
 		name, secret, image, fails string
 		want                       []string
+		exclude, flags             string // EXCLUDE, if it is set, and the flags that `usher webhooks` gets for it
 	}{
 		{name: "new cluster", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl create -f -: a secret", "kubectl apply -f -: image: usher:dev",
@@ -318,6 +320,9 @@ func TestDeployScript(t *testing.T) {
 		{name: "again, with an image", secret: "secret/usher-tls", image: "registry.example/usher@sha256:1", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: registry.example/usher@sha256:1",
 			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA"}},
+		{name: "other namespaces are left out", secret: "secret/usher-tls", exclude: "EXCLUDE=net disk", flags: "--exclude-namespace=net --exclude-namespace=disk",
+			want: []string{"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
+				"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA"}},
 		{name: "no replica answers", secret: "secret/usher-tls", fails: "rollout", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
 			"kubectl -n usher rollout status deployment/usher --timeout=3m"}},
@@ -330,7 +335,7 @@ func TestDeployScript(t *testing.T) {
 			write(t, filepath.Join(root, "bin", "usher"), `#!/bin/sh
 				case "$1" in
 				certs) echo "a secret" ;;
-				webhooks) echo "webhooks for $(cat "$5")" ;;
+				webhooks) echo "webhooks for $(cat "$5")"; shift 5; echo "$*" >"$CALLS.flags" ;;
 				esac
 			`)
 			write(t, filepath.Join(root, "path", "kubectl"), `#!/bin/sh
@@ -346,10 +351,16 @@ func TestDeployScript(t *testing.T) {
 			`)
 			run := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "deploy.sh"))
 			run.Env = append(os.Environ(), "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"),
-				"CALLS="+calls, "SECRET="+c.secret, "FAILS="+c.fails, "IMAGE="+c.image, "USHER=")
+				"CALLS="+calls, "SECRET="+c.secret, "FAILS="+c.fails, "IMAGE="+c.image, "USHER=", c.exclude)
 			output, err := run.CombinedOutput()
 			if (err != nil) != (c.fails != "") {
 				t.Errorf("deploy.sh: %v\n%s", err, output)
+			}
+			if c.flags == "" {
+				c.flags = "--exclude-namespace=calico-system --exclude-namespace=koordinator-system "
+			}
+			if c.fails == "" && !strings.HasPrefix(text(t, calls+".flags"), c.flags) {
+				t.Errorf("deploy.sh gave usher webhooks %s, want %s", text(t, calls+".flags"), c.flags)
 			}
 			if got := strings.Split(strings.TrimSpace(text(t, calls)), "\n"); !slices.Equal(got, c.want) {
 				t.Errorf("deploy.sh called\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
