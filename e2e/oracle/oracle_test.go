@@ -2,10 +2,11 @@
 // with the configurations that `usher webhooks` prints, against an usher that runs as it is shipped. No control plane: a
 // sample takes a millisecond or two.
 //
-//	oracle_test.go  every sample review: same object, refusal, warnings and audit annotations as its golden
-//	edits_test.go   edited at random: never an answer that the API server cannot use
-//	plugin_test.go  the API server's side
-//	sample_test.go  the samples, their goldens, and the requests that they came from
+//	oracle_test.go      every sample review: same object, refusal, warnings and audit annotations as its golden
+//	conditions_test.go  the match conditions: they keep away what no check reads, and nothing else
+//	edits_test.go       edited at random: never an answer that the API server cannot use
+//	plugin_test.go      the API server's side
+//	sample_test.go      the samples, their goldens, and the requests that they came from
 package oracle
 
 import (
