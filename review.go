@@ -33,7 +33,7 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 	set.StringVar(&o.old, "old", "", "file with the stored object of an UPDATE (default: the same object)")
 	set.StringVar(&o.SubResource, "subresource", "", "such as status")
 	set.StringVar(&o.User, "as", "kubernetes-admin", "the user who sends the request; a kubelet is system:node:NAME")
-	set.StringSliceVar(&o.Groups, "as-group", []string{"system:authenticated"}, "the user's groups")
+	set.StringSliceVar(&o.Groups, "as-group", nil, "the user's groups (default: system:authenticated, and for a kubelet system:nodes)")
 	set.StringVarP(&o.Namespace, "namespace", "n", "default", "for objects that name no namespace")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
@@ -47,6 +47,9 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 	if o.gates, err = parseGates(*featureGates); err != nil {
 		return o, err
 	}
+	if !set.Changed("as-group") {
+		o.Groups = groupsOf(o.User)
+	}
 	o.Operation, o.files = admissionv1.Operation(strings.ToUpper(operation)), set.Args()
 	if len(o.files) == 0 {
 		if isTerminal(io.in) {
@@ -55,6 +58,14 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 		o.files = []string{"-"}
 	}
 	return o, o.check()
+}
+
+// groupsOf returns the groups that the API server gives a user who has no others.
+func groupsOf(user string) []string {
+	if strings.HasPrefix(user, "system:node:") {
+		return []string{"system:nodes", "system:authenticated"}
+	}
+	return []string{"system:authenticated"}
 }
 
 func (o *reviewOptions) check() error {

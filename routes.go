@@ -13,7 +13,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/quota"
@@ -228,10 +227,10 @@ func kind(name string) metav1.GroupVersionKind {
 	return metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind(name))
 }
 
-// mirrorPods exempts the API server's pictures of static pods: the kubelet runs those whatever admission says.
-func mirrorPods(object *document.Document) string {
-	if admit.MirrorPod(object) {
-		return "mirror pod"
+// mirrorPods exempts what a kubelet stores of its static pods: it runs those whatever admission says.
+func mirrorPods(req *admit.Request) string {
+	if req.MirrorPod() {
+		return "mirror pod of the kubelet that asks"
 	}
 	return ""
 }

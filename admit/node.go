@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,16 @@ func StoredNode(req *Request) *Node {
 
 // ByKubelet tells whether a kubelet sends the request, the node's own or another's: users of that name are kubelets (Kubernetes
 // documentation, "Using Node Authorization").
-func (r *Request) ByKubelet() bool { return strings.HasPrefix(r.UserInfo.Username, "system:node:") }
+func (r *Request) ByKubelet() bool { return strings.HasPrefix(r.UserInfo.Username, kubeletPrefix) }
+
+// kubeletPrefix and kubeletGroup are how the API server knows kubelets: system:node:NAME in group system:nodes.
+const kubeletPrefix, kubeletGroup = "system:node:", "system:nodes"
+
+// ByKubeletOf reports whether the kubelet of that node sends the request, with the group that the Node authorizer asks for, too.
+func (r *Request) ByKubeletOf(node string) bool {
+	name, ok := strings.CutPrefix(r.UserInfo.Username, kubeletPrefix)
+	return ok && node != "" && name == node && slices.Contains(r.UserInfo.Groups, kubeletGroup)
+}
 
 // Allocatable is status.allocatable: what pods may ask for.
 func (n *Node) Allocatable() Resources { return Resources{n.root.At("status", "allocatable")} }

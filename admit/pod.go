@@ -22,6 +22,12 @@ func (p *Pod) Phase() corev1.PodPhase { return corev1.PodPhase(p.root.At("status
 // Object is the whole typed pod with all edits so far. It costs a full decoding: for the rare step that wants it.
 func (p *Pod) Object() corev1.Pod { return document.As[corev1.Pod](p.root) }
 
+// NodeNamePath is the field path of spec.nodeName.
+var NodeNamePath = field.NewPath("spec", "nodeName")
+
+// NodeName is spec.nodeName; empty while the pod is not bound.
+func (p *Pod) NodeName() string { return p.root.At("spec", "nodeName").Text() }
+
 // Tolerations is spec.tolerations.
 func (p *Pod) Tolerations() []corev1.Toleration {
 	return document.As[[]corev1.Toleration](p.tolerations())
@@ -110,7 +116,7 @@ func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.
 // Asking is the part of the typed spec that says what the pod asks for, and of which node. It costs a fraction of Spec.
 func (p *Pod) Asking() corev1.PodSpec {
 	return corev1.PodSpec{
-		NodeName:       p.root.At("spec", "nodeName").Text(),
+		NodeName:       p.NodeName(),
 		InitContainers: asking(p.InitContainers()), Containers: asking(p.RegularContainers()),
 		Overhead:  document.As[corev1.ResourceList](p.root.At("spec", "overhead")),
 		Resources: document.As[*corev1.ResourceRequirements](p.root.At("spec", "resources")),
@@ -194,8 +200,13 @@ func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasEleme
 // AppendEnv adds a variable at the end.
 func (c *Container) AppendEnv(v corev1.EnvVar) { c.root.Get("env").Append(v) }
 
-// MirrorPod tells whether the document is a mirror pod: the API server's picture of a static pod, which the kubelet runs
-// whatever admission says, so that changing or refusing it only hides it.
-func MirrorPod(d *document.Document) bool {
-	return d.Root().At("metadata", "annotations", corev1.MirrorPodAnnotationKey).Exists()
+// MirrorPod reports whether the request is a kubelet's about a mirror pod of its own node: the API server's picture of a static pod, which
+// the kubelet runs whatever admission says, so that changing or refusing it only hides it. The annotation alone proves nothing: the API
+// server takes it from any user who sets spec.nodeName.
+func (r *Request) MirrorPod() bool {
+	if !r.ByKubelet() {
+		return false
+	}
+	pod := AsPod(r.Object)
+	return r.ByKubeletOf(pod.NodeName()) && pod.annotation(corev1.MirrorPodAnnotationKey).Exists()
 }

@@ -100,8 +100,8 @@ func (r Route) untouched(req *admit.Request) string {
 	switch {
 	case !r.Covers(req):
 		return fmt.Sprintf("%s is not for %s of %s", r.Path, req.Operation, strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/"))
-	case r.Exempt != nil:
-		return r.Exempt(req.Object)
+	case r.Exempt != nil && req.Object != nil:
+		return r.Exempt(req)
 	}
 	return ""
 }

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
 )
 
 const podReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},
@@ -255,7 +254,7 @@ func TestUntouched(t *testing.T) {
 
 func fail(context.Context, *admit.Request, *admit.Pod) error { return errors.New("was run") }
 
-func admitNothing(*document.Document) string { return "exempt" }
+func admitNothing(*admit.Request) string { return "exempt" }
 
 func TestBudget(t *testing.T) {
 	for timeout, want := range map[string]time.Duration{

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
 )
 
 // Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the shipped
@@ -47,8 +46,8 @@ type Route struct {
 	// Heartbeat marks node status routes: they never refuse and never fail. Whatever goes wrong, the write passes as it
 	// is, with a warning.
 	Heartbeat bool
-	// Exempt says why an object passes untouched, or "". Nil: no object does.
-	Exempt func(*document.Document) string
+	// Exempt returns why a request passes untouched, or "". Nil: none does. The request has an object.
+	Exempt func(*admit.Request) string
 
 	Chain admit.Chain
 }
