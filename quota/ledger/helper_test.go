@@ -92,7 +92,7 @@ func (b *bench) ask(p *quota.Pod) quota.Ask {
 // askChange asks for a pod in place of another.
 func (b *bench) askChange(old, p *quota.Pod) quota.Ask {
 	ask := b.ask(p)
-	ask.Before = &quota.Standing{Binding: b.tree.Bind(old.Holder(), false), Charge: old.Requests}
+	ask.Before = &quota.Standing{Binding: b.tree.Bind(old.Holder(), false), Charge: quota.Counting{}.Charge(old)}
 	return ask
 }
 

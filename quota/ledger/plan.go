@@ -115,7 +115,7 @@ func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares)
 	}
 	room := &reservation{
 		UID: ask.Pod.UID, Pod: podKey(ask.Pod), Quota: ask.Binding.Name, Request: limited(ask, claims.path(ask.Binding.Name), newest),
-		Update: ask.Before != nil, At: m.now.UnixMilli(), By: l.options.Replica,
+		Update: ask.Before != nil, Revived: ask.Before != nil && len(ask.Before.Charge) == 0, At: m.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.over.has(room) || claims.has(room) {
 		room.At++ // another answer at the same moment, which is not to be taken for that one
@@ -182,7 +182,7 @@ func (a *accounts) awaits(r *reservation) (stands bool, since string) {
 	case one.pod.UID != r.UID:
 		return true, ""
 	}
-	return r.Update && len(one.charge) > 0, one.since
+	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }
 
 func pointers(list []reservation) []*reservation {

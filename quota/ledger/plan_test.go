@@ -62,6 +62,20 @@ func TestPlanUpdates(t *testing.T) {
 	expect(t, "another, when it has not grown", b.reserve(b.Ledger, b.ask(makePod("q/o", "v", "cpu=3"))), "granted")
 }
 
+// Room for a pod that had ended and runs again is held while it is still seen as ended, whatever else is seen of it.
+func TestPlanRevived(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=4"))
+	ended, running := makePod("q/p", "u", "cpu=4"), makePod("q/p", "u", "cpu=4")
+	ended.Ended = true
+	b.Pods().Put(seenPod(ended, 3))
+	expect(t, "runs again", b.reserve(b.Ledger, b.askChange(ended, running)), "granted")
+	expect(t, "another, at once", b.reserve(b.Ledger, b.ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+4 of 4")
+	b.Pods().Put(seenPod(ended, 4))
+	expect(t, "another, when it is still seen as ended", b.reserve(b.Ledger, b.ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+4 of 4")
+	b.Pods().Put(seenPod(running, 5))
+	expect(t, "another, when it is seen", b.reserve(b.Ledger, b.ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+4+0 of 4")
+}
+
 // What is asked again, for less, does not take away what was granted for more.
 func TestPlanForLess(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4 memory=4"))

@@ -30,6 +30,9 @@ type reservation struct {
 	Request api.ResourceList `json:"request"`
 	// Update marks the room for a pod that is there already, and will be moved or resized.
 	Update bool `json:"update,omitempty"`
+	// Revived marks an update of a pod that counted for nothing before, such as one that had ended: that it counts for nothing now does not
+	// tell that it came to nothing.
+	Revived bool `json:"revived,omitempty"`
 	// Again marks room that was given more than once, so that it is not taken back for one answer that nobody heard; Tries, that this was for
 	// several pods of one name, of which any may still come, also after another.
 	Again bool `json:"again,omitempty"`
@@ -119,6 +122,7 @@ func (r *reservation) join(before *reservation) {
 	room.raise(before.request())
 	r.Request = api.ResourceList(room)
 	r.Again, r.Tries = true, before.Tries || before.UID != r.UID
+	r.Revived = r.Revived || before.Revived
 }
 
 func (r *reservation) request() corev1.ResourceList { return corev1.ResourceList(r.Request) }
