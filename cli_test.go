@@ -62,6 +62,7 @@ func TestExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+	mirror := "apiVersion: v1\nkind: Pod\nmetadata: {name: offensive, annotations: {kubernetes.io/config.mirror: 6d0b}}\nspec: {nodeName: node-1}\n"
 	cases := []struct {
 		in   string
 		args string
@@ -93,6 +94,10 @@ func TestExitCodes(t *testing.T) {
 		{"", "review", 2, []string{"holds no object"}},
 		{"", "review no-such-file.yaml", 2, []string{"no-such-file.yaml"}},
 		{`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "review", 2, []string{"request.uid is missing"}},
+		{mirror, "review --path /validate-pods", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{mirror, "review --path /validate-pods --as system:node:node-2", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{mirror, "review --path /validate-pods --as system:node:node-1", 0, []string{"mirror pod of the kubelet that asks"}},
+		{mirror, "review --path /validate-pods --as system:node:node-1 --as-group system:authenticated", 1, []string{"denied  CREATE Pod default/offensive"}},
 		{"", "webhooks --service usher", 2, []string{"namespace/name"}},
 		{"", "webhooks --service a/b/c", 2, []string{"namespace/name"}},
 		{"", "webhooks --service A/b", 2, []string{"namespace/name"}},
@@ -100,6 +105,8 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks --exclude-namespace Storage", 2, []string{`--exclude-namespace "Storage"`, "lowercase RFC 1123 label"}},
 		{"", "webhooks --exclude-namespace=", 2, []string{`--exclude-namespace ""`, "lowercase RFC 1123 label"}},
 		{"", "webhooks extra", 2, []string{`"extra"`}},
+		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},
+		{"", "webhooks --fail-closed=/mutate-nodes", 2, []string{"--fail-closed /mutate-nodes", "heartbeat"}},
 		{"", "steps extra", 2, []string{`"extra"`}},
 		{"", "show extra", 2, []string{`"extra"`}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"metadata":{}}`, "review", 2, []string{"duplicate key"}},

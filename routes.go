@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -81,8 +82,8 @@ func colocation(w world) []handlers.Route {
 			Path: "/validate-pod-binding", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
 			Kind: kind("Binding"), Resources: []string{"pods/binding", "bindings"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod-binding.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
-			SideEffects: registration.SideEffectClassNone,
-			Chain:       admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, w.state.pod)),
+			SideEffects: registration.SideEffectClassNone, Conditions: bindingConditions(w.gates),
+			Chain: admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, w.state.pod)),
 		},
 		{
 			Path: "/mutate-reservation", Suite: handlers.Colocation, Gate: "ReservationMutatingWebhook",
@@ -115,14 +116,16 @@ func colocatedPods(w world) []handlers.Route {
 	profiles.Trees = mutators.TreeQuestions{
 		QuotaTree: w.state.podQuotas, QuotaProfiles: w.state.quotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
 	}
-	checks := validators.ColocatedPods(validators.PodQuestions{
+	questions := validators.PodQuestions{
 		LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node,
 		Quotas: validators.QuotaMembership{
 			Tree: w.state.podQuotas, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
 			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
 			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
 		},
-	}, w.gates.on("ColocationProfileSkipValidatingPriority"))
+		Binding: w.policy.Binding,
+	}
+	checks := validators.ColocatedPods(questions, w.gates.on("ColocationProfileSkipValidatingPriority"))
 	quotas := validators.EvaluateQuota(validators.QuotaAdmission{
 		Tree: w.state.podQuotas, Await: w.state.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
 		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
@@ -147,7 +150,53 @@ func colocatedPods(w world) []handlers.Route {
 			Exempt:      mirrorPods,
 			Chain:       admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, quotas),
 		},
+		{
+			// A status write may change labels, too, and say that a pod runs again. Kubelets do neither, and must never depend on usher: the
+			// conditions keep their writes at the API server. One that does not know conditions gets by with Ignore.
+			Path: "/validate-pod-status", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Kind: kind("Pod"), Resources: []string{"pods/status"}, Operations: onUpdate, Scope: registration.NamespacedScope,
+			Webhook: "validate-pod-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
+			SideEffects: registration.SideEffectClassNoneOnDryRun, Conditions: statusConditions(w.gates),
+			Exempt: ownPods,
+			Chain: admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, validators.PodStatuses(questions)),
+				admit.AsPod, w.policy.Modes, quotas),
+		},
 	}
+}
+
+// statusConditions let through the rare status writes that step by what was admitted: other labels, for the binding's bypasses other
+// annotations, and a pod that has ended and runs again.
+func statusConditions(open gates) []registration.MatchCondition {
+	changes := []string{changedInMetadata("labels")}
+	if open.on("BindingAdmissionWebhook") {
+		changes = append(changes, changedInMetadata("annotations"))
+	}
+	if open.on("EnableQuotaAdmission") {
+		changes = append(changes, "("+hasEnded("oldObject")+" && !"+hasEnded("object")+")")
+	}
+	return []registration.MatchCondition{
+		{Name: "not-a-kubelet", Expression: `!(request.userInfo.username.startsWith("system:node:") && has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups)`},
+		{Name: "not-only-status", Expression: strings.Join(changes, " || ")},
+	}
+}
+
+// changedInMetadata is the CEL expression that an update changes a map of the metadata, which may be missing.
+func changedInMetadata(name string) string {
+	return fmt.Sprintf("(has(object.metadata.%[1]s) ? object.metadata.%[1]s : {}) != (has(oldObject.metadata.%[1]s) ? oldObject.metadata.%[1]s : {})", name)
+}
+
+// hasEnded is the CEL expression that a pod succeeded or failed.
+func hasEnded(pod string) string {
+	return fmt.Sprintf(`(has(%[1]s.status.phase) && %[1]s.status.phase in ["Succeeded", "Failed"])`, pod)
+}
+
+// bindingConditions lets through every Binding if who binds is checked, else only those that carry a quota label.
+func bindingConditions(open gates) []registration.MatchCondition {
+	if open.on("BindingAdmissionWebhook") {
+		return nil
+	}
+	return []registration.MatchCondition{{Name: "quota-label", Expression: fmt.Sprintf(
+		"has(object.metadata.labels) && %q in object.metadata.labels", api.LabelQuotaName)}}
 }
 
 // elasticQuotas are the routes about elastic quotas. usher's own writes are records of the ledger, which are not to be put back.
@@ -231,6 +280,14 @@ func kind(name string) metav1.GroupVersionKind {
 func mirrorPods(req *admit.Request) string {
 	if req.MirrorPod() {
 		return "mirror pod of the kubelet that asks"
+	}
+	return ""
+}
+
+// ownPods exempts what a kubelet says of the pods on its node: it is the one who knows.
+func ownPods(req *admit.Request) string {
+	if req.ByKubeletOf(admit.AsPod(req.Object).NodeName()) {
+		return "the kubelet of the pod's node"
 	}
 	return ""
 }

@@ -45,6 +45,8 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	suites := set.StringSlice("suite", []string{string(handlers.Tutorial)}, "which routes: tutorial (what is labelled admission-webhook: enabled), "+
 		"colocation (all namespaces but kube-system and usher's own), or both with a comma")
 	excluded := set.StringArray("exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
+	failClosed := set.StringSlice("fail-closed", nil, "paths whose requests are refused while usher does not answer, beside those of which that is the default; "+
+		"such as /validate-pod-binding; never those of heartbeats")
 	rbac := set.Bool("rbac", false, "print the ClusterRole for --cluster=api instead")
 	var source clusterOptions
 	source.addRulesTo(set)
@@ -71,7 +73,25 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
+	if err := closeFailing(served, *failClosed); err != nil {
+		return err
+	}
 	return writeYAML(io.out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
+}
+
+// closeFailing sets failurePolicy Fail for the routes of those paths.
+func closeFailing(routes []handlers.Route, paths []string) error {
+	for _, path := range paths {
+		i := slices.IndexFunc(routes, func(r handlers.Route) bool { return r.Path == path })
+		switch {
+		case i < 0:
+			return fmt.Errorf("--fail-closed %s: --suite and --feature-gates register no such path", path)
+		case routes[i].Heartbeat:
+			return fmt.Errorf("--fail-closed %s: a node's heartbeat must pass whether usher answers or not", path)
+		}
+		routes[i].FailurePolicy = registration.Fail
+	}
+	return nil
 }
 
 // ofSuites are the routes of the named suites.

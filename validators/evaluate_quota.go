@@ -77,17 +77,20 @@ func (q QuotaAdmission) by(answer func(Ledger, context.Context, quota.Ask) (*quo
 	}
 }
 
-// mayAsk tells whether a request may need room: that of a new pod, one that gives a pod another quota, or a resize.
+// mayAsk tells whether a request may need room: that of a new pod, one that gives a pod another quota, a resize, or a status by which a
+// pod that has ended counts again. A pod that is being deleted is no exception: it counts until it is gone, and that may take long.
 func (q QuotaAdmission) mayAsk(req *admit.Request, pod *admit.Pod) bool {
 	old := storedPod(req)
 	switch {
-	case pod.Deleting() || ended(pod):
+	case ended(pod):
 		return false
 	case req.Operation == admissionv1.Create:
 		return req.SubResource == ""
 	case req.Operation != admissionv1.Update || old == nil:
 		return false
-	case req.SubResource == "":
+	case req.SubResource == "status" && ended(old):
+		return true
+	case req.SubResource == "" || req.SubResource == "status":
 		return q.OnUpdate && !sameQuotaLabel(pod, old)
 	}
 	return req.SubResource == "resize"
@@ -138,10 +141,10 @@ func (m *member) place() *quota.Standing {
 	return &m.Standing
 }
 
-// asksMore tells whether an update takes a pod to another quota (another label may lead to the same one), or a resize lets it count
-// for more. One that gives room back need not fit into a quota that has become too small for it.
+// asksMore tells whether an update takes a pod to another quota (another label may lead to the same one), or a resize or a status lets it
+// count for more. One that gives room back need not fit into a quota that has become too small for it.
 func asksMore(req *admit.Request, now, before *member) bool {
-	if req.SubResource == "" {
+	if req.SubResource == "" || now.Binding.Name != before.Binding.Name {
 		return now.Binding.Name != before.Binding.Name
 	}
 	for name, amount := range now.Charge {

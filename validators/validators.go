@@ -23,6 +23,7 @@ type PodQuestions struct {
 	Reservations Reservations
 	Nodes        NodeLabels
 	Quotas       QuotaMembership
+	Binding      *config.Binding // who may bind pods to nodes; nil: everybody
 }
 
 // ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order. What Koordinator
@@ -36,13 +37,26 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 		requiredLabels(ask.RulesFrom, ask.LabelRules),
 		topology(),
 		reservationFit(ask.Reservations, ask.Nodes),
+		nodeName(ask.Binding),
+		bindingBypass(ask.Binding),
 	}
 }
 
-// Bindings are the checks of who binds a pod to a node.
+// PodStatuses are the checks of what a write of a pod's status changes beside it. quota-meta stands here only where quotas count.
+func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
+	membership := quotaMeta(ask.Quotas)
+	membership.Gate = "EnableQuotaAdmission"
+	return []admit.Validator[admit.Pod]{
+		membership,
+		bindingBypass(ask.Binding),
+	}
+}
+
+// Bindings are the checks of who binds a pod to a node, and what changes with it.
 func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[admit.Binding] {
 	return []admit.Validator[admit.Binding]{
 		binding(policy.Binding, pods),
+		bindingLabels(),
 	}
 }
 
