@@ -122,7 +122,7 @@ func TestBinding(t *testing.T) {
 		if name == "open" {
 			pod["metadata"].(kubetest.Object)["labels"] = kubetest.Object{"koordinator.sh/binding-admission-bypass": ""}
 		}
-		if _, err := cluster.Admin().Create(ctx, pods, pod); err != nil {
+		if _, err := cluster.Admin().Impersonate("system:kube-scheduler", "system:masters").Create(ctx, pods, pod); err != nil {
 			t.Fatal(err)
 		}
 		remove(t, pods+"/"+name)
