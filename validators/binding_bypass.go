@@ -14,6 +14,10 @@ import (
 // sets one on a pod of his own lets himself bind it. Everybody may remove them, and what an update leaves alone is not asked about.
 func bindingBypass(policy *config.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
+	var labels []string
+	if policy != nil {
+		labels = policy.Bypassing()
+	}
 	return admit.Validator[admit.Pod]{
 		Name: "binding-bypass",
 		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
@@ -22,7 +26,7 @@ func bindingBypass(policy *config.Binding) admit.Validator[admit.Pod] {
 			if policy == nil || pod.Deleting() { // what is being deleted cannot be bound
 				return nil, nil
 			}
-			set := bypassesSet(policy, pod, storedPod(req))
+			set := bypassesSet(labels, policy.BypassAnnotations, pod, storedPod(req))
 			if len(set) == 0 || mayBind(policy, users, req) {
 				return nil, nil
 			}
@@ -37,13 +41,13 @@ func bindingBypass(policy *config.Binding) admit.Validator[admit.Pod] {
 }
 
 // bypassesSet returns the paths of the bypassing labels and annotations that a pod has and the stored one has not, or not so.
-func bypassesSet(policy *config.Binding, pod, old *admit.Pod) (set []*field.Path) {
-	for _, key := range policy.Bypassing() {
+func bypassesSet(labels, annotations []string, pod, old *admit.Pod) (set []*field.Path) {
+	for _, key := range labels {
 		if pod.HasLabel(key) && (old == nil || !old.HasLabel(key) || old.Label(key) != pod.Label(key)) {
 			set = append(set, admit.LabelPath(key))
 		}
 	}
-	for _, key := range policy.BypassAnnotations {
+	for _, key := range annotations {
 		if now, has := pod.Annotation(key); has {
 			was, had := "", false
 			if old != nil {
