@@ -112,9 +112,14 @@ func mateOf(id any, key string, patch []any) (mate object, found bool) {
 
 // sameKey compares merge keys, which are strings or numbers.
 func sameKey(a, b any) bool {
-	switch a.(type) {
+	return isPlain(a) && a == b
+}
+
+// isPlain reports whether a value is neither an object nor a list nor null.
+func isPlain(value any) bool {
+	switch value.(type) {
 	case string, json.Number, bool:
-		return a == b
+		return true
 	}
 	return false
 }
@@ -125,6 +130,8 @@ func (k mergeKeys) takeObject(v *Value, want, patch object) {
 		kid := v.Get(name)
 		merged, ok := want[name]
 		switch {
+		case patch[name] != nil && (!kid.Exists() || kid.isEmptyList()):
+			takeNew(kid, patch[name])
 		case ok:
 			k.take(kid, name, merged, patchOf(patch, name))
 		case kid.Exists() && !kid.isEmptyList():
@@ -138,6 +145,14 @@ func (k mergeKeys) takeObject(v *Value, want, patch object) {
 		if kid := v.Get(name); !kid.exists() {
 			kid.Set(clean(want[name]))
 		}
+	}
+}
+
+// takeNew puts there what a patch has for an absent member. The merge of Kubernetes drops a part with $patch: replace where there is
+// nothing to replace; here its content counts.
+func takeNew(v *Value, patch any) {
+	if !isDeleted(patch) {
+		v.Set(clean(patch))
 	}
 }
 
@@ -172,6 +187,7 @@ func (k mergeKeys) takeList(v *Value, key string, want, patch []any) {
 	elements := slices.Collect(v.Elements())
 	now := make([]*Value, len(want)) // the element of each that was there
 	var order []int
+	merged := map[any]bool{} // by merge key: of several with one key the first is merged, and the others stay as they are
 	for i, element := range want {
 		if !isMarked(element) {
 			continue
@@ -180,7 +196,8 @@ func (k mergeKeys) takeList(v *Value, key string, want, patch []any) {
 		at := part[markKey].(int)
 		delete(part, markKey)
 		now[i], order = elements[at], append(order, at)
-		if mate, ok := mateOf(part[key], key, patch); ok {
+		if mate, ok := mateOf(part[key], key, patch); ok && !merged[part[key]] {
+			merged[part[key]] = true
 			k.takeObject(elements[at], part, mate)
 		}
 	}

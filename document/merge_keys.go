@@ -16,6 +16,12 @@ const (
 	deleteDirective = "$deleteFromPrimitiveList/"
 )
 
+// What $patch asks for. It may also be merge, by Kubernetes' documents, but its merge refuses that.
+const (
+	replaceWhole = "replace"
+	deleteWhole  = "delete"
+)
+
 // markKey holds the index of a list element while it is merged, so that we know it again. No JSON has such a key: it is
 // not UTF-8.
 const markKey = "\xff"
@@ -64,10 +70,16 @@ func (k mergeKeys) member(name string) mergeKeys {
 // list gives the merge key of a list and the keys of its elements; "" if the list is replaced, or merged as plain values.
 func (k mergeKeys) list(name string) (mergeKeys, string) {
 	sub, meta, _ := k.LookupPatchMetadataForSlice(name)
-	if !slices.Contains(meta.GetPatchStrategies(), "merge") {
+	if !k.merges(name) {
 		return mergeKeys{}, ""
 	}
 	return sub.(mergeKeys), meta.GetPatchMergeKey()
+}
+
+// merges reports whether a list is merged, not replaced.
+func (k mergeKeys) merges(name string) bool {
+	_, meta, _ := k.LookupPatchMetadataForSlice(name)
+	return slices.Contains(meta.GetPatchStrategies(), "merge")
 }
 
 // concerned are the members that a patch has something to say about, in order: so edits have the same order each time. A

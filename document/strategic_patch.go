@@ -14,8 +14,9 @@ import (
 // StrategicPatch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
 // it at the same time.
 type StrategicPatch struct {
-	tree object
-	keys mergeKeys
+	tree           object
+	keys           mergeKeys
+	contradictions []Contradiction
 }
 
 type object = map[string]any
@@ -43,9 +44,17 @@ func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &StrategicPatch{tree, mergeKeys{known: known}}
+	p := &StrategicPatch{tree: tree, keys: mergeKeys{known: known}}
+	var settled settling
+	if settled.object(tree, p.keys, nil); settled.err != nil {
+		return nil, settled.err
+	}
+	p.contradictions = settled.contradictions
 	return p, p.check(reflect.TypeOf(like))
 }
+
+// Contradictions are the lists to which the patch adds what it also deletes. It can be applied all the same: the deletion wins.
+func (p *StrategicPatch) Contradictions() []Contradiction { return p.contradictions }
 
 // check applies the patch to an empty object and to one that has all that the patch names.
 func (p *StrategicPatch) check(like reflect.Type) error {

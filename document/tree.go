@@ -53,13 +53,13 @@ func copyOf(tree any) any {
 	return tree
 }
 
-// clean drops what the merge leaves behind in parts that are new: directives, what is marked as deleted, and nulls.
+// clean gives a part that is new as if it had been merged into an empty one: without directives, what is to be deleted, and nulls.
 func clean(tree any) any {
 	switch tree := tree.(type) {
 	case object:
 		c := object{}
 		for name, member := range tree {
-			if !isDirective(name) && member != nil && !isDropped(member) {
+			if !isDirective(name) && member != nil && !isDeleted(member) {
 				c[name] = clean(member)
 			}
 		}
@@ -67,7 +67,7 @@ func clean(tree any) any {
 	case []any:
 		c := []any{}
 		for _, element := range tree {
-			if !isDropped(element) {
+			if !isDeleted(element) && !isReplaceMark(element) {
 				c = append(c, clean(element))
 			}
 		}
@@ -81,10 +81,15 @@ func isDirective(name string) bool {
 	return beside || name == wholeDirective || name == retainDirective || name == markKey
 }
 
-func isDropped(value any) bool {
+func isDeleted(value any) bool {
 	part, _ := value.(object)
-	_, ok := part[wholeDirective]
-	return ok
+	return part[wholeDirective] == deleteWhole
+}
+
+// isReplaceMark reports whether a list element only says that the list is to be replaced.
+func isReplaceMark(element any) bool {
+	part, _ := element.(object)
+	return len(part) == 1 && part[wholeDirective] == replaceWhole
 }
 
 // skeleton is what an object has at least for the patch to have something to work on.
