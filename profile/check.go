@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/api"
+	"usher.dev/usher/document"
 )
 
 // Check finds what keeps a profile from being evaluated, and what pods would be refused for: labels and annotations that
 // are none, a QoS class that is none.
 func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
-	for _, p := range compile(profile).problems {
+	compiled := compile(profile)
+	for _, p := range compiled.problems {
 		problems = append(problems, p.Err)
 	}
 	s := &profile.Spec
@@ -32,6 +34,7 @@ func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
 		problems = append(problems, checkSuffix(specPath.Child("labelSuffixes").Key(suffix.Key), suffix)...)
 	}
 	problems = append(problems, checkPatch(s)...)
+	problems = append(problems, checkContradictions(compiled.Patch)...)
 	if classes := api.QoSClasses(); s.QoSClass != "" && !slices.Contains(classes, s.QoSClass) {
 		problems = append(problems, field.NotSupported(specPath.Child("qosClass"), s.QoSClass, classes))
 	}
@@ -72,6 +75,19 @@ func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) 
 		if value := labels[key]; value != nil && !strings.HasPrefix(key, "$") {
 			problems = append(problems, checkLabel(at.Child("metadata", "labels").Key(key), Pair{Key: key, Value: *value})...)
 		}
+	}
+	return problems
+}
+
+// checkContradictions refuses what a patch both adds and deletes: in Koordinator it is there or not by chance. From a patch that is
+// stored already it is deleted.
+func checkContradictions(patch *document.StrategicPatch) (problems field.ErrorList) {
+	if patch == nil {
+		return nil
+	}
+	for _, c := range patch.Contradictions() {
+		problems = append(problems, field.Invalid(specPath.Child("patch", c.Path.String()), c.Values,
+			"is added in "+c.List+" beside it too; leave it out of one of them"))
 	}
 	return problems
 }

@@ -164,6 +164,10 @@ func TestPatchOfWhatItCannotGive(t *testing.T) {
 		`{metadata: {labels: {"not a key": v}}}`:         "spec.patch.metadata.labels[not a key]: Invalid value",
 		`{metadata: {labels: {key: "not a value"}}}`:     "spec.patch.metadata.labels[key]: Invalid value",
 		`{metadata: {labels: {gone: null, tier: good}}}`: "",
+		`{metadata: {finalizers: [a/x, b/y], $deleteFromPrimitiveList/finalizers: [c/z, a/x]}}`: `spec.patch.metadata[$deleteFromPrimitiveList/finalizers]: Invalid value: ["a/x"]: ` +
+			`is added in finalizers beside it too; leave it out of one of them`,
+		`{spec: {containers: [{name: c, args: [x], $deleteFromPrimitiveList/args: [x]}]}}`: `spec.patch.spec.containers[0][$deleteFromPrimitiveList/args]: Invalid value: ["x"]`,
+		`{metadata: {finalizers: [a/x], $deleteFromPrimitiveList/finalizers: [c/z]}}`:      "",
 	} {
 		problems, _ := checkProfile(t, "metadata: {name: p}\nspec: {patch: "+patch+"}", "")
 		if says == "" && len(problems) > 0 || says != "" && (len(problems) != 1 || !strings.Contains(problems[0], says)) {
