@@ -24,7 +24,9 @@ type Quota struct {
 	Deleting bool
 	// Parent is the name of the parent quota: api.RootQuota where the label does not say. Only the root quota has none.
 	Parent string
-	TreeID string
+	// ParentLabel is the label as it stands, also on the root quota.
+	ParentLabel string
+	TreeID      string
 	// IsParent: it has children and no pods. IsRoot: it roots a tree. Force: sums and guarantees are not checked.
 	IsParent, IsRoot, Force bool
 	Min, Max                corev1.ResourceList
@@ -47,7 +49,7 @@ type Quota struct {
 func Of(q *api.ElasticQuota) *Quota {
 	made := &Quota{
 		Namespace: q.Namespace, Name: q.Name, UID: q.UID, Created: q.CreationTimestamp.Time, Deleting: q.DeletionTimestamp != nil,
-		Parent: q.Labels[api.LabelQuotaParent], TreeID: q.Labels[api.LabelQuotaTreeID],
+		Parent: q.Labels[api.LabelQuotaParent], ParentLabel: q.Labels[api.LabelQuotaParent], TreeID: q.Labels[api.LabelQuotaTreeID],
 		IsParent: q.Labels[api.LabelQuotaIsParent] == "true", IsRoot: q.Labels[api.LabelQuotaIsRoot] == "true",
 		Force: q.Labels[api.LabelQuotaAllowForceUpdate] == "true",
 		Min:   corev1.ResourceList(q.Spec.Min), Max: corev1.ResourceList(q.Spec.Max), Used: corev1.ResourceList(q.Status.Used),

@@ -151,7 +151,9 @@ type part struct {
 
 // parts are what users write; what the scheduler writes, guaranteed and used, is not of them.
 var parts = []part{
-	{parentPath, func(a, b *Quota) bool { return a.Parent == b.Parent }},
+	{parentPath, func(a, b *Quota) bool {
+		return a.Parent == b.Parent && (a.ParentLabel == b.ParentLabel || !fixed(a.Name)) // the root quota has no parent, but a label
+	}},
 	{treePath, func(a, b *Quota) bool { return a.TreeID == b.TreeID }},
 	{isParentPath, func(a, b *Quota) bool { return a.IsParent == b.IsParent }},
 	{isRootPath, func(a, b *Quota) bool { return a.IsRoot == b.IsRoot }},

@@ -444,6 +444,9 @@ func TestFixedQuotas(t *testing.T) {
 			{"labels", "", name, name + " is-parent=true tree-id=x is-root=true allow-force-update=true", []string{labelAt + "allow-force-update]: Forbidden", labelAt + "is-parent]", labelAt + "is-root]", labelAt + "tree-id]"}},
 			{"annotations", "", name, name + " shared-weight=a:1 namespaces=a admission=!{ max-strict-check-resource-keys=a", []string{
 				annotationAt + "admission]", annotationAt + "max-strict-check-resource-keys]", annotationAt + "namespaces]", annotationAt + "shared-weight]"}},
+			{"the parent", "", name, name + " parent=x", []string{labelAt + "parent]: Forbidden"}},
+			{"the parent, which it has already", "", name + " parent=x", name + " parent=y", []string{labelAt + "parent]: Forbidden"}},
+			{"the parent goes", "", name + " parent=x", name, []string{labelAt + "parent]: Forbidden"}},
 			{"what the scheduler writes", "", name + " max=cpu:1", name + " max=cpu:1000m guaranteed=cpu:1 used=cpu:1", nil},
 			{"created", "", "", name + " max=cpu:1", nil},
 		} {
