@@ -145,23 +145,20 @@ func (t *Tree) badParents() (flaws []*Flaw) {
 	return flaws
 }
 
-// excessiveSums finds parents whose children have a greater min together, without those that are exempt.
+// excessiveSums finds parents whose children have a greater min together, as checkSum counts it.
 func (t *Tree) excessiveSums() (flaws []*Flaw) {
 	for _, name := range slices.Sorted(maps.Keys(t.children)) {
 		parent := t.quotas[name]
 		if parent == nil || parent.Name == api.RootQuota || parent.exempt() {
 			continue
 		}
-		sum, counted := corev1.ResourceList{}, []string{name}
-		for _, child := range t.children[name] {
-			if q := t.quotas[child]; !q.exempt() {
-				add(sum, q.Min)
-				counted = append(counted, child)
-			}
+		children, sum := t.children[name], corev1.ResourceList{}
+		for _, child := range children {
+			add(sum, t.quotas[child].Min)
 		}
 		for _, resource := range exceeding(sum, parent.Min) {
-			flaws = append(flaws, flaw(FlawSum, counted, "elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
-				name, amountOf(sum, resource), resource, amountOf(parent.Min, resource), some(counted[1:])))
+			flaws = append(flaws, flaw(FlawSum, append([]string{name}, children...), "elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
+				name, amountOf(sum, resource), resource, amountOf(parent.Min, resource), some(children)))
 		}
 	}
 	return flaws

@@ -1,16 +1,8 @@
 package quota
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 )
-
-// counted are the quotas whose min counts in a sum: those that are not exempt. Tree.Problems counts the same. Else whoever creates an
-// exempt quota with a great min could keep all others from any.
-func counted(quotas []*Quota) []*Quota {
-	return slices.DeleteFunc(slices.Clone(quotas), (*Quota).exempt)
-}
 
 // sumOfMin is the min of some quotas together.
 func sumOfMin(quotas []*Quota) corev1.ResourceList {
@@ -21,13 +13,14 @@ func sumOfMin(quotas []*Quota) corev1.ResourceList {
 	return sum
 }
 
-// checkSum keeps the min of a parent's children together within its own (T7). A resource whose min does not grow is not looked at, so
-// that a sum which is too large can be mended child by child.
+// checkSum keeps the min of a parent's children together within its own (T7). All siblings count, also those that were exempt from the
+// check themselves: the scheduler gives them their min too. A resource whose min does not grow is not looked at, so that a sum which is too
+// large can be mended child by child.
 func (j *judge) checkSum(parent *Quota) {
 	if j.exempt() {
 		return
 	}
-	sum := sumOfMin(append(counted(j.children(parent.Name)), j.new))
+	sum := sumOfMin(append(j.children(parent.Name), j.new))
 	told := set(j.unnamed(parent))
 	for _, name := range resources(j.new.Min) {
 		grows := j.moved() || j.unexempted() || over(j.new.Min, j.old.Min, name)
@@ -38,12 +31,11 @@ func (j *judge) checkSum(parent *Quota) {
 	}
 }
 
-// checkChildrenSum is the same from the other side (T8).
+// checkChildrenSum is the same from the other side (T8): all children count.
 func (j *judge) checkChildrenSum(children []*Quota) {
 	if j.exempt() {
 		return
 	}
-	children = counted(children)
 	sum := sumOfMin(children)
 	for _, name := range resources(sum) {
 		if over(sum, j.new.Min, name) && (j.create || j.unexempted() || over(j.old.Min, j.new.Min, name)) {
@@ -56,6 +48,6 @@ func (j *judge) checkChildrenSum(children []*Quota) {
 // warnOfForce tells of an exemption that comes with a new quota: its label is seldom looked at again.
 func (j *judge) warnOfForce() {
 	if j.create && j.new.Force {
-		j.warn(forcePath, "true exempts this quota from the sums of min, those of its siblings and of its children, and from guarantees")
+		j.warn(forcePath, "true exempts this quota from the checks of the sums of min and of guarantees; its min counts in what its siblings and its parent may have")
 	}
 }

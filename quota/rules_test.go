@@ -267,12 +267,17 @@ func TestTopology(t *testing.T) {
 		{"parent without min", "temp is-parent=true" + max, "", "sub parent=temp min=cpu:1" + max, []string{`spec.min[cpu]: Invalid value: "1": the min of its parent temp does not name cpu`}},
 		{"parent lost its min, and the child's grows", "temp is-parent=true" + max, "sub parent=temp min=cpu:1" + max, "sub parent=temp min=cpu:2" + max, []string{`spec.min[cpu]: Invalid value: "2": makes 2 with`}},
 		{"own min counts once", children, "sub-1 parent=temp min=cpu:60" + max, "sub-1 parent=temp min=cpu:100" + max, nil},
-		{"force on create", parent, "", "sub parent=temp allow-force-update=true min=cpu:101" + max, []string{"warning: " + labelAt + "allow-force-update]: true exempts this quota from the sums of min"}},
-		{"force of a sibling", parent + "greedy parent=temp allow-force-update=true min=cpu:100" + max, "", "sub parent=temp min=cpu:100" + max, nil},
-		{"is-root of a sibling", parent + "greedy parent=temp is-root=true min=cpu:100" + max, "", "sub parent=temp min=cpu:101" + max, []string{`makes 101 with the min of its siblings`}},
-		{"force of a child", children + "greedy parent=temp allow-force-update=true min=cpu:100" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:60,memory:51200", nil},
-		{"force of a child, and another", children + "greedy parent=temp is-root=true min=cpu:100" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:59,memory:51200", []string{
-			`spec.min[cpu]: Invalid value: "59": is less than the 60 of its children together (sub-1)`}},
+		{"force on create", parent, "", "sub parent=temp allow-force-update=true min=cpu:101" + max, []string{"warning: " + labelAt + "allow-force-update]: true exempts this quota from the checks of the sums of min"}},
+		{"force of a sibling counts", parent + "greedy parent=temp allow-force-update=true min=cpu:100" + max, "", "sub parent=temp min=cpu:1" + max, []string{`spec.min[cpu]: Invalid value: "1": makes 101 with the min of its siblings, more than the 100 of its parent temp`}},
+		{"is-root of a sibling counts", parent + "greedy parent=temp is-root=true min=cpu:60" + max, "", "sub parent=temp min=cpu:41" + max, []string{`makes 101 with the min of its siblings`}},
+		{"what a forced sibling leaves", parent + "greedy parent=temp allow-force-update=true min=cpu:60" + max, "", "sub parent=temp min=cpu:40" + max, nil},
+		{"nothing of what a forced sibling exceeds", parent + "greedy parent=temp allow-force-update=true min=cpu:101" + max, "", "sub parent=temp min=cpu:0" + max, []string{`spec.min[cpu]: Invalid value: "0": makes 101`}},
+		{"beside a sibling that exceeds, less", parent + "greedy parent=temp allow-force-update=true min=cpu:101" + max + "\nsub parent=temp min=cpu:2" + max, "sub parent=temp min=cpu:2" + max, "sub parent=temp min=cpu:1" + max, []string{"warning: elastic quota temp: the min of its children makes 102 cpu"}},
+		{"force of a child counts", children + "greedy parent=temp allow-force-update=true min=cpu:40" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:99,memory:51200", []string{
+			`spec.min[cpu]: Invalid value: "99": is less than the 100 of its children together (greedy, sub-1)`}},
+		{"is-root of a child counts", children + "greedy parent=temp is-root=true min=cpu:40" + max, "temp is-parent=true" + max + " min=cpu:120,memory:51200", "temp is-parent=true" + max + " min=cpu:99,memory:51200", []string{
+			`spec.min[cpu]: Invalid value: "99": is less than the 100`}},
+		{"a forced parent is exempt below its children", children, "temp is-parent=true allow-force-update=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true allow-force-update=true" + max + " min=cpu:59,memory:51200", nil},
 		{"force from before", parent, "sub parent=temp allow-force-update=true" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, nil},
 		{"force with the request", parent, "sub parent=temp" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, []string{`spec.min[cpu]`}},
 		{"force alone", parent, "sub parent=temp min=cpu:101" + max, "sub parent=temp allow-force-update=true min=cpu:101" + max, nil},

@@ -219,7 +219,8 @@ func TestProblems(t *testing.T) {
 		{"koordinator-root-quota\nq tree-id=t min=cpu:9", nil},
 		{"p is-parent=true min=cpu:1,memory:1\nq parent=p min=cpu:1,memory:2\nr parent=p min=cpu:1000m", []string{
 			"min-sum p q r: elastic quota p: the min of its children makes 2 cpu, more than its own 1; raise it, or lower theirs (q, r)", "min-sum p q r: ... makes 2 memory"}},
-		{"p is-parent=true min=cpu:1\nq parent=p min=cpu:1\nr parent=p min=cpu:1 allow-force-update=true", nil},
+		{"p is-parent=true min=cpu:1\nq parent=p min=cpu:1\nr parent=p min=cpu:1 allow-force-update=true", []string{
+			"min-sum p q r: elastic quota p: the min of its children makes 2 cpu, more than its own 1; raise it, or lower theirs (q, r)"}},
 		{"p is-parent=true is-root=true\nq parent=p min=cpu:1", nil},
 	} {
 		var got []string
