@@ -208,12 +208,22 @@ func (s step) rehearse(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
 		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
-		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
+		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case len(done.Refused) > 0 && s.Mode == DryRun:
-		req.Audit("would-deny."+s.Name, done.Refused.ToAggregate().Error())
+		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case done.WouldChange:
 		req.Audit("would-change."+s.Name, "true")
 	}
+}
+
+// inShort is what the audit log is told of problems.
+func inShort(problems field.ErrorList) string {
+	more := len(problems) - maxProblems
+	text := problems[:min(len(problems), maxProblems)].ToAggregate().Error()
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more problems", more)
+	}
+	return Shorten(text, maxProblem*maxProblems)
 }
 
 // blame sorts a mutator's error: a *field.Error is the user's, anything else ours.

@@ -22,9 +22,12 @@ var ErrNotReady = errors.New("not ready yet")
 // maxProblem is how many characters of a problem are told: it may quote a value as long as an object.
 const maxProblem = 1000
 
+// maxProblems is how many problems are told: who has more mends these first.
+const maxProblems = 50
+
 // Denial is the status that refuses a request for the given problems: at least one. The code and the reason follow from
 // them: what cannot be read is 400 BadRequest, what only a policy forbids 403 Forbidden, all else 422 Invalid. Every
-// problem is a cause, and named in the message together with its step.
+// problem is a cause, and named in the message together with its step; of more than 50 the rest are only counted.
 func Denial(req *Request, problems []Problem) *metav1.Status {
 	status := &metav1.Status{
 		Status: metav1.StatusFailure,
@@ -33,13 +36,16 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 		},
 	}
 	var texts []string
-	for _, p := range problems {
+	for _, p := range problems[:min(len(problems), maxProblems)] {
 		texts = append(texts, Shorten(fmt.Sprintf("%s: %s", p.Step, p.Error), maxProblem))
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
 			Type: metav1.CauseType(p.Type), Field: Shorten(p.Field, maxProblem),
 			// kubectl shows the causes of an Invalid instead of the message, so each says who says so.
 			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ")",
 		})
+	}
+	if more := len(problems) - maxProblems; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more problems", more))
 	}
 	status.Message = strings.Join(texts, "; ")
 	status.Code, status.Reason = codeOf(problems)

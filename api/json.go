@@ -18,14 +18,18 @@ import (
 
 // ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and members that
 // T does not know are passed over. Two members of the same name are an error: readers would not agree on which one counts.
-// Empty text is no JSON and so an error too; null is the zero value. Quantities belong into a ResourceList. The error is worded
+// So is text that decodes into more than anybody means: see document.Value.Decodable. Empty text is no JSON and so an error too; null is the zero value. Quantities belong into a ResourceList. The error is worded
 // for the user, as the detail of a field error.
 func ParseJSONText[T any](text string) (value T, err error) {
 	parsed, err := document.Parse([]byte(text)) // sigs.k8s.io/json does not see duplicates in members that it passes over
 	if err != nil {
 		return value, err
 	}
+	err = parsed.TooLarge()
 	parsed.Release()
+	if err != nil {
+		return value, err
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value); err != nil {
 		return *new(T), withoutGoTypes(err)
 	}

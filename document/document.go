@@ -6,11 +6,9 @@
 package document
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 
-	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -22,6 +20,7 @@ type Document struct {
 	used   int     // handles of the last slab that were handed out
 	err    error
 	edits  int
+	grown  int // what the edits may take in the patch, in bytes: see grow
 	trying bool
 	undo   []func()
 }
@@ -83,7 +82,8 @@ func (d *Document) newValue(parent *Value, name string) *Value {
 func (d *Document) Root() *Value { return d.root }
 
 // Err is the first read or write that met a value of the wrong JSON type, as a *field.Error of type
-// ErrorTypeTypeInvalid; nil if there was none. After it reads give zero values and writes do nothing, so that a step
+// ErrorTypeTypeInvalid, or the first write that brought the edits above maxPatch, of type ErrorTypeTooLong; nil if there was
+// none. After it reads give zero values and writes do nothing, so that a step
 // need not check every read: whoever runs the step asks once.
 func (d *Document) Err() error { return d.err }
 
@@ -97,31 +97,6 @@ func (d *Document) Sent() []byte { return d.root.sent }
 // Bytes is the document as it now reads, with all edits.
 func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
 
-// Patch is the list of edits as RFC 6902 operations, in an order in which they apply one after the other to the
-// document that was sent. No edits, or only edits that cancel out: nil.
-func (d *Document) Patch() []jsonpatch.Operation {
-	return d.root.appendPatch(nil, "")
-}
-
-// PatchJSON is Patch as JSON: the operations' values stand there as they were recorded. No operations: nil.
-func (d *Document) PatchJSON() []byte {
-	var b []byte
-	for _, o := range d.Patch() {
-		b = append(b, ",{\"op\":\""...)
-		b = append(append(b, o.Operation...), "\",\"path\":"...)
-		b = append(b, encode(o.Path)...)
-		if value, ok := o.Value.(json.RawMessage); ok {
-			b = append(append(b, ",\"value\":"...), value...)
-		}
-		b = append(b, '}')
-	}
-	if b == nil {
-		return nil
-	}
-	b[0] = '['
-	return append(b, ']')
-}
-
 // Try runs f and keeps all edits it records or, when it returns an error, none of them, and not the document's error either. A Try inside a Try belongs to
 // the outer one.
 func (d *Document) Try(f func() error) error {
@@ -130,13 +105,13 @@ func (d *Document) Try(f func() error) error {
 	}
 	d.trying, d.undo = true, d.undo[:0]
 	defer func() { d.trying = false }()
-	edits, wrong := d.edits, d.err
+	edits, grown, wrong := d.edits, d.grown, d.err
 	err := f()
 	if err != nil {
 		for i := len(d.undo) - 1; i >= 0; i-- {
 			d.undo[i]()
 		}
-		d.edits, d.err = edits, wrong
+		d.edits, d.grown, d.err = edits, grown, wrong
 	}
 	return err
 }
@@ -144,10 +119,14 @@ func (d *Document) Try(f func() error) error {
 // fail remembers the first value of the wrong type.
 func (d *Document) fail(v *Value, detail string, args ...any) {
 	if d.err == nil {
-		path := v.Path()
-		if path == nil {
-			path = field.NewPath("object") // as reviews and CEL call it
-		}
-		d.err = field.TypeInvalid(path, field.OmitValueType{}, fmt.Sprintf(detail, args...))
+		d.err = field.TypeInvalid(v.shownPath(), field.OmitValueType{}, fmt.Sprintf(detail, args...))
 	}
+}
+
+// shownPath is the path for the user, who calls the root as reviews and CEL do.
+func (v *Value) shownPath() *field.Path {
+	if v.parent == nil {
+		return field.NewPath("object")
+	}
+	return v.Path()
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -14,7 +15,7 @@ import (
 // there already is no edit.
 func (v *Value) Set(value any) {
 	raw := encode(value)
-	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.ready() {
+	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.grow(len(raw)) || !v.ready() {
 		return
 	}
 	v.remember()
@@ -24,7 +25,7 @@ func (v *Value) Set(value any) {
 
 // Remove takes away what stands here; nothing there is no edit.
 func (v *Value) Remove() {
-	if v.doc.err != nil || !v.exists() {
+	if v.doc.err != nil || !v.exists() || !v.grow(0) {
 		return
 	}
 	v.remember()
@@ -46,7 +47,7 @@ func (v *Value) insert(at func() int, value any) *Value {
 	if v.doc.err != nil || !v.become('[') {
 		return kid
 	}
-	if v.opened('['); v.doc.err != nil {
+	if v.opened('['); v.doc.err != nil || !v.grow(len(raw)) {
 		return kid
 	}
 	v.remember()
@@ -54,6 +55,26 @@ func (v *Value) insert(at func() int, value any) *Value {
 	kid.base, kid.set = raw, true
 	kid.touch()
 	return kid
+}
+
+// maxPatch is how many bytes of a patch the edits of one document may come to. What a patch brings is stored, and etcd takes no
+// more than this in one request, unless it is told to (--max-request-bytes). So nothing is lost that could have been stored.
+const maxPatch = 3 << 19
+
+// grow counts an edit at v that brings so many bytes, and reports whether there is room for it in the patch; if not, that is the
+// document's error.
+func (v *Value) grow(bytes int) bool {
+	const operation = len(`{"op":"replace","path":"","value":},`)
+	bytes += operation
+	for at := v; at.parent != nil; at = at.parent {
+		bytes += len(at.name) + len(`/`) + len(`[0]`)
+	}
+	if v.doc.grown += bytes; v.doc.grown <= maxPatch {
+		return true
+	}
+	v.doc.err = &field.Error{Type: field.ErrorTypeTooLong, Field: v.shownPath().String(), BadValue: field.OmitValueType{}, Detail: fmt.Sprintf(
+		"with this the changes to the object come to more than %d bytes, which is what etcd stores of an object; make the object, or what changes it, smaller", maxPatch)}
+	return false
 }
 
 // ready makes v's parent able to hold it.

@@ -1,6 +1,10 @@
 package document
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // is tells whether v is, or may become, a container of the given kind: '{' or '['. Anything else is the document's error.
 func (v *Value) is(kind byte) bool {
@@ -45,6 +49,67 @@ func (v *Value) tooMany() bool {
 	}
 	v.doc.fail(v, "has more than %d parts", maxKids)
 	return true
+}
+
+// maxDecoded is how many values are decoded together. A Go value takes up to 700 bytes for the two of {}, so it is the number that
+// bounds a decoding and not the bytes. A pod of 1.5 MiB has 40,000.
+const maxDecoded = 50_000
+
+// Decodable reports whether what stands here has a size that may be decoded as a whole: at most 50,000 values, and at most 10,000
+// in any one list or object. If not, that is the document's error.
+func (v *Value) Decodable() bool {
+	if !v.scanned() {
+		return true
+	}
+	problem := v.tape.tooLarge(v.at)
+	if problem != "" {
+		v.doc.fail(v, "%s", problem)
+	}
+	return problem == ""
+}
+
+// TooLarge says why the document is too large to be decoded as a whole: see Value.Decodable; nil if it is not.
+func (d *Document) TooLarge() error {
+	if problem := d.root.tape.tooLarge(d.root.at); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
+}
+
+// SentSize is how many members or elements stood at a place in the document that was sent, without a look at them; 0 if there was
+// no object or array.
+func (d *Document) SentSize(names ...string) int {
+	t, at := d.root.tape, d.root.at
+	if t == nil {
+		return 0 // set as a whole
+	}
+	for _, name := range names {
+		found := false
+		if t.raw[t.entries[at].start] == '{' {
+			at, found = t.member(at, name)
+		}
+		if !found {
+			return 0
+		}
+	}
+	return t.size(at)
+}
+
+// tooLarge says what keeps a container from being decoded, or "".
+func (t *tape) tooLarge(container uint32) string {
+	end := t.entries[container].next
+	switch all := end - container; {
+	case all <= maxKids:
+		return ""
+	case all > maxDecoded:
+		return fmt.Sprintf("has more than %d values", maxDecoded)
+	}
+	for i := container; i < end; i++ {
+		if c := t.raw[t.entries[i].start]; (c == '{' || c == '[') && t.size(i) > maxKids {
+			return fmt.Sprintf("has more than %d parts in one list or object", maxKids)
+		}
+	}
+	return ""
 }
 
 // openAll makes the handles that are missing.

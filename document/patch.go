@@ -8,62 +8,86 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// appendPatch appends the operations that lead from what was sent at v to what stands there now. path is where v is at
-// that moment of the patch, as a JSON pointer.
-func (v *Value) appendPatch(ops []jsonpatch.Operation, path string) []jsonpatch.Operation {
-	was, is := v.sent != nil, v.exists()
-	switch {
-	case !was && is:
-		return append(ops, v.operation("add", path))
-	case was && !is:
-		return append(ops, jsonpatch.NewOperation("remove", path, nil))
-	case !is || !v.dirty:
-		return ops
-	case v.set || v.made != 0:
-		if sameJSON(v.sent, v.Bytes()) {
-			return ops
+// emit takes one operation of a patch. path is a JSON pointer, good until emit returns; value is what stands there afterwards, nil
+// for a removal.
+type emit func(op string, path []byte, value *Value)
+
+// Patch is the list of edits as RFC 6902 operations, in an order in which they apply one after the other to the
+// document that was sent. No edits, or only edits that cancel out: nil.
+func (d *Document) Patch() (ops []jsonpatch.Operation) {
+	d.root.patch(func(op string, path []byte, value *Value) {
+		if value == nil {
+			ops = append(ops, jsonpatch.NewOperation(op, string(path), nil))
+		} else {
+			ops = append(ops, jsonpatch.NewOperation(op, string(path), json.RawMessage(value.Bytes())))
 		}
-		return append(ops, v.operation("replace", path))
-	case v.kind() == '[':
-		return v.appendElements(ops, path)
-	}
-	for _, kid := range v.kids {
-		if kid.dirty {
-			ops = kid.appendPatch(ops, path+"/"+pointerEscape.Replace(kid.name))
-		}
-	}
+	}, nil)
 	return ops
 }
 
-// appendElements goes through an array from the left, so that everything before index i is already as it will be.
-func (v *Value) appendElements(ops []jsonpatch.Operation, path string) []jsonpatch.Operation {
-	i := 0
+// PatchJSON is Patch as JSON: the operations' values stand there as they were recorded. No operations: nil.
+func (d *Document) PatchJSON() []byte {
+	var b []byte
+	d.root.patch(func(op string, path []byte, value *Value) {
+		b = append(b, ",{\"op\":\""...)
+		b = append(append(b, op...), "\",\"path\":"...)
+		b = append(b, encode(string(path))...)
+		if value != nil {
+			b = value.appendTo(append(b, ",\"value\":"...))
+		}
+		b = append(b, '}')
+	}, nil)
+	if b == nil {
+		return nil
+	}
+	b[0] = '['
+	return append(b, ']')
+}
+
+// patch emits the operations that lead from what was sent at v to what stands there now. path is where v is at that moment of
+// the patch.
+func (v *Value) patch(to emit, path []byte) {
+	was, is := v.sent != nil, v.exists()
+	switch {
+	case !was && is:
+		to("add", path, v)
+	case was && !is:
+		to("remove", path, nil)
+	case !is || !v.dirty:
+	case v.set || v.made != 0:
+		if !sameJSON(v.sent, v.Bytes()) {
+			to("replace", path, v)
+		}
+	case v.kind() == '[':
+		v.patchElements(to, path)
+	default:
+		for _, kid := range v.kids {
+			if kid.dirty {
+				kid.patch(to, append(append(path, '/'), pointerEscape.Replace(kid.name)...))
+			}
+		}
+	}
+}
+
+// patchElements goes through an array from the left, so that everything before index i is already as it will be.
+func (v *Value) patchElements(to emit, path []byte) {
+	i, lastSent := 0, len(v.kids)-1
+	for lastSent >= 0 && v.kids[lastSent].sent == nil {
+		lastSent--
+	}
+	path = append(path, '/')
 	for n, kid := range v.kids {
 		switch {
 		case !kid.dirty:
-		case kid.sent == nil && !anySent(v.kids[n:]):
-			ops = kid.appendPatch(ops, path+"/-")
+		case n > lastSent:
+			kid.patch(to, append(path, '-'))
 		default:
-			ops = kid.appendPatch(ops, path+"/"+strconv.Itoa(i))
+			kid.patch(to, strconv.AppendInt(path, int64(i), 10))
 		}
 		if kid.exists() {
 			i++
 		}
 	}
-	return ops
-}
-
-func anySent(kids []*Value) bool {
-	for _, kid := range kids {
-		if kid.sent != nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (v *Value) operation(op, path string) jsonpatch.Operation {
-	return jsonpatch.NewOperation(op, path, json.RawMessage(v.Bytes()))
 }
 
 // pointerEscape escapes a key for a JSON pointer (RFC 6901, section 3).

@@ -144,7 +144,7 @@ func (v *Value) Text() string {
 // value if nothing does. What does not fit into T is the document's error.
 func As[T any](v *Value) T {
 	var into T
-	if v.tooMany() {
+	if !v.Decodable() {
 		return into
 	}
 	raw := v.Bytes()

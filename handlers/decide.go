@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 )
@@ -73,10 +74,21 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	case d.Request.Subject() == nil:
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
 	default:
-		d.Result, err = r.Chain.Run(ctx, d.Request, after)
+		d.Result, err = r.run(ctx, d.Request, after)
 	}
 	r.conclude(ctx, &d, err)
 	return d
+}
+
+// limitsStep is what refuses in the place of a step, and so in audit and messages, before any step has run.
+const limitsStep = "limits"
+
+// run runs the chain, unless the object is larger than a chain should look at.
+func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (admit.Result, error) {
+	if err := admit.CheckBounds(req); err != nil {
+		return admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: err}}}, nil
+	}
+	return r.Chain.Run(ctx, req, after)
 }
 
 // conclude makes the answer of what the chain came to; err is our own failure.
@@ -133,7 +145,11 @@ func (d *Decision) letPass(err error) {
 		d.Err = err
 		d.Request.Trouble("failed", "usher failed and left the node as it is; its log says why")
 	} else {
-		d.Request.Trouble("unreadable", "left the node as it is: %s", d.Result.Problems[0].Error)
+		reason := "unreadable"
+		if d.Result.Problems[0].Type == field.ErrorTypeTooLong {
+			reason = "too-large"
+		}
+		d.Request.Trouble(reason, "left the node as it is: %s", d.Result.Problems[0].Error)
 	}
 	d.Result = admit.Result{}
 	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)

@@ -75,6 +75,9 @@ func checkTemplate(template *document.Value) field.ErrorList {
 	if containers := template.At("spec", "containers"); count(containers) == 0 {
 		problems = append(problems, field.Required(containers.Path(), "at least one container: its requests are reserved"))
 	}
+	if !template.Decodable() {
+		return problems // found by the chain
+	}
 	bad := badQuantities(template)
 	if len(bad) > 0 {
 		return append(problems, bad...)
@@ -210,6 +213,9 @@ func templateChanged(spec, old *document.Value) field.ErrorList {
 func sameTemplate(a, b *document.Value) bool {
 	if bytes.Equal(a.Bytes(), b.Bytes()) {
 		return true
+	}
+	if !a.Decodable() || !b.Decodable() {
+		return false
 	}
 	if len(badQuantities(a)) == 0 && len(badQuantities(b)) == 0 {
 		left, errA := decodeTemplate(a.Bytes())
