@@ -17,8 +17,8 @@ func TestPatchIsBounded(t *testing.T) {
 		"set":    func(v *Value, i int) { v.Get("a").Set(fmt.Sprint(half, i)) },
 		"append": func(v *Value, _ int) { v.Get("l").Append(half) },
 		"many small": func(v *Value, i int) {
-			for j := range 10_000 {
-				v.Get("m").Get(fmt.Sprint(i, "-", j)).Set(0)
+			for j := range 1000 {
+				v.Get(fmt.Sprint("m", i)).Get(fmt.Sprint(j)).Set(0)
 			}
 		},
 	} {
@@ -32,7 +32,7 @@ func TestPatchIsBounded(t *testing.T) {
 				write(d.Root(), writes)
 			}
 			wrong, ok := errors.AsType[*field.Error](d.Err())
-			if !ok || wrong.Type != field.ErrorTypeTooLong || writes < 2 || writes > 10 || !strings.Contains(wrong.Error(), "1572864 bytes") {
+			if !ok || wrong.Type != field.ErrorTypeTooLong || writes < 2 || writes > 50 || !strings.Contains(wrong.Error(), "1572864 bytes") {
 				t.Fatalf("after %d writes: %v", writes, d.Err())
 			}
 			if n := len(d.PatchJSON()); n > maxPatch {

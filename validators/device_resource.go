@@ -25,8 +25,9 @@ func deviceResource() admit.Validator[admit.Pod] {
 			if old != nil && old.Deleting() {
 				return nil, nil
 			}
+			before := containersOf(old)
 			for c := range pod.Containers() {
-				if d := devicesOf(c); d != nil && !(old != nil && d.sameIn(old)) {
+				if d := devicesOf(c); d != nil && !d.sameAs(before[c.Name()]) {
 					problems = append(problems, d.problems()...)
 				}
 			}
@@ -63,21 +64,32 @@ func devicesOf(c *admit.Container) *devices {
 	return d
 }
 
-// sameIn tells whether the container of the same name asked for the same devices before.
-func (d *devices) sameIn(old *admit.Pod) bool {
-	for c := range old.Containers() {
-		if c.Name() != d.container.Name() {
-			continue
-		}
-		for _, name := range deviceNames {
-			is, has := d.amounts[name]
-			if was, had := c.Request(name); had != has || was.Cmp(is) != 0 {
-				return false
-			}
-		}
-		return true
+// containersOf are a pod's containers by name, each looked up once: a stored pod may have thousands. No pod has none.
+func containersOf(pod *admit.Pod) map[string]*admit.Container {
+	if pod == nil {
+		return nil
 	}
-	return false
+	byName := map[string]*admit.Container{}
+	for c := range pod.Containers() {
+		if name := c.Name(); byName[name] == nil {
+			byName[name] = c
+		}
+	}
+	return byName
+}
+
+// sameAs reports whether a container, if there is one, asks for the same devices.
+func (d *devices) sameAs(stored *admit.Container) bool {
+	if stored == nil {
+		return false
+	}
+	for _, name := range deviceNames {
+		is, has := d.amounts[name]
+		if was, had := stored.Request(name); had != has || was.Cmp(is) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *devices) has(name corev1.ResourceName) bool {
