@@ -10,7 +10,7 @@ STATE   ?= .state
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e cluster soak lint golden fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e cluster attack soak lint golden fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ e2e: ## test against a real API server, built from Go modules: 4 minutes the fir
 
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
 	cd e2e && go run ./build -demo && go run ./cluster
+
+attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 40 minutes, Linux, best as root
+	USHER_ATTACK=1m go test . -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 soak: ## chaos for some minutes: replicas and the API server die under load
 	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota

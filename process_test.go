@@ -102,6 +102,7 @@ type launch struct {
 	state string   // the state directory; default: a new one
 	env   []string // NAME=value
 	args  []string
+	group string // file of a cgroup that takes the process up; default: none
 }
 
 // process is a service in a process of its own.
@@ -128,6 +129,9 @@ func launched(t *testing.T, l launch) *process {
 	p := &process{ended: make(chan struct{}), running: &running{log: &syncBuffer{}, out: &syncBuffer{}, code: make(chan int, 1)}}
 	p.cmd = exec.Command(self, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", l.state,
 		"--log-format", "json", "--shutdown-delay", "0s"}, l.args...)...)
+	if l.group != "" { // before it takes any memory
+		p.cmd = exec.Command("sh", append([]string{"-c", `echo $$ >"$0" && exec "$@"`, l.group}, p.cmd.Args...)...)
+	}
 	p.cmd.Env = slices.Concat(os.Environ(), l.env, []string{processMode + "=" + l.mode})
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
 	if err := p.cmd.Start(); err != nil {

@@ -27,7 +27,10 @@ func (d *Document) Patch() (ops []jsonpatch.Operation) {
 
 // PatchJSON is Patch as JSON: the operations' values stand there as they were recorded. No operations: nil.
 func (d *Document) PatchJSON() []byte {
-	var b []byte
+	if d.edits == 0 {
+		return nil
+	}
+	b := make([]byte, 0, d.grown) // more than is needed
 	d.root.patch(func(op string, path []byte, value *Value) {
 		b = append(b, ",{\"op\":\""...)
 		b = append(append(b, op...), "\",\"path\":"...)
@@ -37,7 +40,7 @@ func (d *Document) PatchJSON() []byte {
 		}
 		b = append(b, '}')
 	}, nil)
-	if b == nil {
+	if len(b) == 0 {
 		return nil
 	}
 	b[0] = '['

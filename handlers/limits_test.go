@@ -139,19 +139,26 @@ func TestRoomIsCounted(t *testing.T) {
 	}
 }
 
-// TestHeavyReviews: only so many are decided at once, heartbeats among them; the others wait, and beside them pass what is light.
+// TestHeavyReviews: heavy reviews are decided as far as the memory goes, heartbeats among them; the others wait, and beside them
+// passes what is light.
 func TestHeavyReviews(t *testing.T) {
-	l := NewLimits(1)
-	long, crowded, light := make([]byte, maxLightBytes+1), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 2000)
+	l := limitsIn(defaultMemory, 1)
+	long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	var places []place
-	for range maxHeavy {
+	for {
 		p, err := l.enter(ctx, crowded, true)
-		if err != nil {
-			t.Fatal(err)
+		if errors.Is(err, errShed) {
+			break
+		}
+		if err != nil || len(places) == 8 {
+			t.Fatal(len(places), err)
 		}
 		places = append(places, p)
+	}
+	if len(places) < 2 {
+		t.Errorf("%d heavy reviews at once", len(places))
 	}
 	for _, body := range [][]byte{long, crowded} {
 		if _, err := l.enter(ctx, body, true); !errors.Is(err, errShed) {
@@ -169,13 +176,82 @@ func TestHeavyReviews(t *testing.T) {
 		p.leave()
 		entered <- err
 	}()
-	places[0].leave()
+	for _, p := range places {
+		p.leave()
+	}
 	if err := <-entered; err != nil {
 		t.Errorf("the one that waited: %v", err)
 	}
-	places[1].leave()
-	if len(l.slots)+len(l.heavy) != 0 {
+	wantAllFree(t, l)
+}
+
+func wantAllFree(t *testing.T, l *Limits) {
+	t.Helper()
+	if len(l.slots) != 0 || !l.light.free.TryAcquire(l.light.all) || !l.heavy.free.TryAcquire(l.heavy.all) {
 		t.Error("not all is given back")
+	}
+}
+
+// TestLightReviews: light ones are bounded together too, but a heartbeat among them is never sent away.
+func TestLightReviews(t *testing.T) {
+	l := limitsIn(defaultMemory, 1000)
+	light := bytes.Repeat([]byte("{},"), 500)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var places []place
+	for {
+		p, err := l.enter(ctx, light, false)
+		if errors.Is(err, errShed) {
+			break
+		}
+		if err != nil || len(places) == 200 {
+			t.Fatal(len(places), err)
+		}
+		places = append(places, p)
+	}
+	if len(places) < 12 {
+		t.Errorf("%d light reviews at once", len(places))
+	}
+	p, err := l.enter(ctx, light, true)
+	if err != nil {
+		t.Errorf("a light heartbeat: %v", err)
+	}
+	for _, p := range append(places, p) {
+		p.leave()
+	}
+	wantAllFree(t, l)
+}
+
+// TestLittleMemory: where there is less memory than one review may cost, it is decided alone.
+func TestLittleMemory(t *testing.T) {
+	l := limitsIn(16<<20, 1)
+	for _, body := range [][]byte{make([]byte, maxBody), bytes.Repeat([]byte("{},"), 1<<20)} {
+		p, err := l.enter(t.Context(), body, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.leave()
+	}
+	wantAllFree(t, l)
+}
+
+// TestCosts: ordinary reviews are light; what can be expensive is heavy, and counts as such.
+func TestCosts(t *testing.T) {
+	gpus := bytes.Repeat([]byte(`{"name":"c1","resources":{"limits":{"koordinator.sh/gpu":"200"},"requests":{"koordinator.sh/gpu":"200"}}},`), 500)
+	for _, c := range []struct {
+		name     string
+		body     []byte
+		from, to int64
+	}{
+		{"nothing", nil, 1, 100 << 10},
+		{"a 20 KB pod", bytes.Repeat([]byte(`{"name":"some","list":["of","values"],"among":"others","and":"more"},`), 250), 500 << 10, lightCost},
+		{"500 containers with devices", gpus, 6 << 20, 10 << 20},
+		{"7 MiB", make([]byte, maxBody), 14 << 20, 20 << 20},
+		{"half a million values", bytes.Repeat([]byte("{},"), 500_000), 60 << 20, 80 << 20},
+	} {
+		if cost := costOf(c.body); cost < c.from || cost > c.to {
+			t.Errorf("%s: %d bytes, want %d to %d", c.name, cost, c.from, c.to)
+		}
 	}
 }
 
@@ -187,7 +263,7 @@ func TestLargeAnswers(t *testing.T) {
 		return nil
 	})
 	e := edge(func(Route, Decision, time.Duration) {})
-	e.Limits.held.Store(maxHeld - 8<<20) // by others
+	e.Limits.held.Store(e.Limits.maxHeld - 8<<20) // by others
 	answers := 0
 	for ; answers < 100; answers++ {
 		answer := e.review(large, httptest.NewRecorder(), postTo(strings.NewReader(podReview)))

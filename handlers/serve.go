@@ -112,7 +112,7 @@ type reply struct {
 	held  int // bytes counted in the limits
 }
 
-// encode makes the reply. A large one counts like a body until its caller has read it.
+// encode makes the reply. It counts like a body until its caller has read it.
 func (e Edge) encode(d *Decision) reply {
 	if d.Response == nil {
 		return fault(d)
@@ -122,15 +122,11 @@ func (e Edge) encode(d *Decision) reply {
 		d.fail(err)
 		return fault(d)
 	}
-	answer := reply{code: http.StatusOK, text: text, json: true}
-	if len(text) > firstRoom {
-		if err := e.Limits.hold(len(text), false); err != nil {
-			d.fail(err)
-			return fault(d)
-		}
-		answer.held = len(text)
+	if err := e.Limits.hold(len(text), len(text) <= firstRoom); err != nil {
+		d.fail(err)
+		return fault(d)
 	}
-	return answer
+	return reply{code: http.StatusOK, text: text, json: true, held: len(text)}
 }
 
 func fault(d *Decision) reply {
