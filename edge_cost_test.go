@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -377,9 +378,13 @@ func TestCostTable(t *testing.T) {
 	if attackTime(t) == 0 {
 		t.Skip("a table for docs/operations.md: make attack")
 	}
+	only := regexp.MustCompile(os.Getenv("USHER_ATTACK_ONLY")) // of "/route OPERATION kind"
 	t.Log("| route | review | MiB | peak MiB | answer KiB | ms | code |")
 	for _, r := range routes(defaultWorld(t)) {
 		for _, c := range costlyReviews(r) {
+			if !only.MatchString(c.path + " " + c.name) {
+				continue
+			}
 			p, body := launched(t, everything(t, "GOGC=20")), c.body()
 			start := time.Now()
 			got, err := p.send(c.path+"?timeout=30s", body, nil)

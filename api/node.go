@@ -42,7 +42,7 @@ func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	if text == "" {
 		return said, nil
 	}
-	parsed, err := document.Parse([]byte(text))
+	parsed, err := document.ParseText(text)
 	if err != nil {
 		return said, err
 	}

@@ -72,6 +72,9 @@ func TestDecodingIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := fmt.Sprint(d.TooLarge())
+			if d, err := ParseText(c.json); (err != nil) != strings.Contains(c.want, "50000") {
+				t.Error(d, err)
+			}
 			if As[any](d.Root()); c.want == "" && (text != "<nil>" || d.Err() != nil) ||
 				c.want != "" && (!strings.Contains(text, c.want) || !strings.Contains(fmt.Sprint(d.Err()), c.want)) {
 				t.Errorf("%s, %v, want %s", text, d.Err(), c.want)

@@ -28,9 +28,14 @@ type Document struct {
 // Parse checks raw to be one valid JSON value and wraps it. It refuses what a reader and the API server could
 // understand differently: duplicate keys, invalid UTF-8, anything after the value. The document keeps raw: the caller
 // must not change it while the document is in use.
-func Parse(raw []byte) (*Document, error) {
+func Parse(raw []byte) (*Document, error) { return parseUpTo(maxValues, raw) }
+
+// ParseText is Parse for the JSON text in a string of an object, which is parsed beside it: of at most 50,000 values.
+func ParseText(text string) (*Document, error) { return parseUpTo(maxDecoded, []byte(text)) }
+
+func parseUpTo(limit int, raw []byte) (*Document, error) {
 	entries := tapes.Get().(*[]entry)
-	scanned, err := scan(raw, *entries)
+	scanned, err := scanUpTo(limit, raw, *entries)
 	if err != nil {
 		tapes.Put(entries)
 		return nil, err

@@ -26,13 +26,17 @@ const bad = -1
 // scanner goes over tape.raw and fills tape.entries.
 type scanner struct {
 	tape
+	max   int // values
 	depth int
 	err   error
 }
 
 // scan checks raw to be one JSON value, with white space around it at most, into entries that it may reuse.
-func scan(raw []byte, entries []entry) (*tape, error) {
-	s := scanner{tape: tape{raw, entries[:0]}}
+func scan(raw []byte, entries []entry) (*tape, error) { return scanUpTo(maxValues, raw, entries) }
+
+// scanUpTo is scan of at most so many values.
+func scanUpTo(limit int, raw []byte, entries []entry) (*tape, error) {
+	s := scanner{tape: tape{raw, entries[:0]}, max: limit}
 	s.entries = append(s.entries, entry{})
 	end := s.value(s.space(0))
 	if end != bad {
@@ -77,8 +81,8 @@ func (s *scanner) space(i int) int {
 // value reads the value at i into the last entry, which has its key.
 func (s *scanner) value(i int) int {
 	at := len(s.entries) - 1
-	if at >= maxValues {
-		return s.fail(i, "more than 500000 values")
+	if at >= s.max {
+		return s.fail(i, fmt.Sprintf("more than %d values", s.max))
 	}
 	s.entries[at].start = uint32(i)
 	switch c := s.peek(i); c {

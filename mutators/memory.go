@@ -50,7 +50,7 @@ func readMemory(text string, present bool) (m memory, damaged bool) {
 	if !present {
 		return m, false
 	}
-	parsed, err := document.Parse([]byte(text))
+	parsed, err := document.ParseText(text)
 	if err != nil {
 		return m, true
 	}

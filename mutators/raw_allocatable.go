@@ -43,7 +43,7 @@ func readRaw(node *admit.Node) api.ResourceList {
 	if text == "" {
 		return nil
 	}
-	parsed, err := document.Parse([]byte(text))
+	parsed, err := document.ParseText(text)
 	if err != nil {
 		return nil
 	}
