@@ -15,17 +15,22 @@ import (
 // original, our result and the ratio of each resource stand in an annotation on the node, and a number is judged by them:
 //
 //	what arrives                                              is taken for
-//	the result we remember, or the stored one unchanged       an echo: the original stays
+//	the result we remember, or the stored one unchanged       an echo: the original stays; but see the next two
+//	the same, and the kubelet brings a new original of        a new original, if it fits into capacity: the kubelet measures all
+//	another amplified resource                                and leaves out what it finds stored
+//	the same, and the kubelet brings a new capacity           a new original, if it fits (the hardware grew to our result)
 //	the original we remember                                  the original
 //	anything else that this write changes                     a new original, unless it is another's and above a kept capacity
-//	anything else that this write leaves as stored            the kubelet's, if it fits into capacity: a new original
-//	                                                          else unexplained: our result is written if that makes the node
-//	                                                          no larger than it shows itself, or else it passes, forgotten
-//	no readable memory                                        the kubelet's: the original; others': passes, with a warning
-//	allocatable above capacity, without memory                amplified already: passes, with a warning
-//	an echo, but the kubelet brings a new capacity            a new original (the hardware grew to our result)
+//	anything else that this write leaves as stored            fits into capacity: the kubelet's is a new original, another's passes
+//	                                                          as it is, for it may be the true size; does not fit: our result is
+//	                                                          written if the node becomes no larger than it shows itself, else it passes
+//	no memory, from the kubelet                               the original, if it fits into capacity
+//	no memory, from others, unchanged                         the original, if it fits into a capacity that is kept, and no annotation
+//	                                                          of an amplifier tells otherwise
+//	no memory, anything else                                  passes, with a warning
 //
-// Resource by resource. What no rule can know is written down in docs/overcommit.md.
+// Resource by resource. What passes keeps its memory. A ratio is that of the moment: a new one takes effect with anybody's write. What
+// no rule can know is written down in docs/overcommit.md.
 
 // amplifiable are the resources that may be amplified.
 var amplifiable = api.Amplifiable()
@@ -48,8 +53,9 @@ type amplifier struct {
 	step string // its name
 	// rate gives the rate of a resource; last is what was remembered of it before this write, or nil.
 	rate func(name corev1.ResourceName, last *record) rate
-	// witness gives a record of a resource of which we remember nothing, from elsewhere, or nil. The field itself may be nil.
-	witness func(seen sight) *record
+	// witness gives a record of a resource of which we remember nothing, from elsewhere, or nil; noted as in sight. The field itself
+	// may be nil.
+	witness func(seen sight) (found *record, noted bool)
 }
 
 // amounts are allocatable and capacity of one resource; nil: not known.
@@ -58,38 +64,51 @@ type amounts struct {
 }
 
 // amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original. lost are the
-// resources whose original nobody knows for now: they pass as they are.
+// resources whose original nobody knows for now: they pass as they are, and what is remembered of them stays.
 func (a amplifier) amplify(req *admit.Request, node *admit.Node) (next memory, lost []corev1.ResourceName) {
-	old := admit.StoredNode(req)
-	mine, stored, damaged := readMemories(node, old)
 	next = memory{}
-	forget := true
-	for _, name := range amplifiable {
-		seen := sight{
-			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
-			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node),
-		}
-		seen.rate = a.rate(name, seen.last(old != nil))
-		if !seen.remembered() && a.witness != nil {
-			seen.stored = a.witness(seen)
-		}
-		remember, known := a.amplifyOne(req, node, seen, damaged)
+	for _, seen := range a.look(req, node) {
+		remember, known := a.amplifyOne(req, node, seen)
 		if !known {
-			lost = append(lost, name)
-			forget = forget && seen.remembered() // what nobody explains and we do not either stays for a while
+			lost = append(lost, seen.name)
+			remember = seen.memory()
 		}
-		if remember != nil {
-			next[name] = remember
+		if remember != nil || !known && seen.damaged {
+			next[seen.name] = remember
 		}
 	}
-	if forget || len(next) > 0 {
+	if len(lost) == 0 || next.explains() {
 		next.write(node)
 	}
 	return next, lost
 }
 
+// look sees the amplifiable resources of a node, each for itself and then by what the kubelet says of the others.
+func (a amplifier) look(req *admit.Request, node *admit.Node) []sight {
+	old := admit.StoredNode(req)
+	mine, stored, damaged := readMemories(node, old)
+	all := make([]sight, 0, len(amplifiable))
+	said := silent
+	for _, name := range amplifiable {
+		seen := sight{
+			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
+			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), damaged: damaged,
+		}
+		seen.rate = a.rate(name, seen.last(old != nil))
+		said = max(said, seen.says())
+		if !seen.remembered() && a.witness != nil {
+			seen.stored, seen.noted = a.witness(seen)
+		}
+		all = append(all, seen)
+	}
+	for i := range all {
+		all[i].sync = said
+	}
+	return all
+}
+
 // amplifyOne does it for one resource. It gives what to remember, and whether the original is known.
-func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight, damaged bool) (remember *record, known bool) {
+func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight) (remember *record, known bool) {
 	amplified := seen.rate.amplifies()
 	switch {
 	case seen.now.allocatable == nil:
@@ -104,8 +123,8 @@ func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight, 
 		return nil, true // nothing to amplify or to restore
 	}
 	original, known := seen.original()
-	if !known || original.guessed && (!amplified || enlarges(seen, original)) {
-		tellUnknown(req, seen.name, seen, damaged)
+	if !known || original.guessed && !seen.mayGuess(original) {
+		tellUnknown(req, seen)
 		return nil, false
 	}
 	result := amounts{allocatable: original.allocatable}
@@ -115,12 +134,6 @@ func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight, 
 	}
 	original.write(node, seen.name, result)
 	return remember, true
-}
-
-// enlarges tells whether amplifying an original would make the node larger than it shows itself.
-func enlarges(seen sight, original original) bool {
-	result, _ := seen.rate.ratio.Amplify(*original.allocatable, seen.name)
-	return result.Cmp(*seen.now.allocatable) > 0
 }
 
 // amountsOf reads one resource of a node; a nil node has none.
@@ -173,15 +186,17 @@ func raisedCapacity(name corev1.ResourceName, raw amounts, allocatable resource.
 }
 
 // tellUnknown says that a node is left as it is because nobody knows its original.
-func tellUnknown(req *admit.Request, name corev1.ResourceName, seen sight, damaged bool) {
+func tellUnknown(req *admit.Request, seen sight) {
 	why := "no " + amplifiedAnnotation + " annotation"
 	switch {
 	case seen.remembered():
 		why = amplifiedAnnotation + " does not explain it"
-	case damaged:
+	case seen.damaged:
 		why = "annotation " + amplifiedAnnotation + " is damaged"
+	case seen.noted:
+		why += ", and the original noted by another amplifier does not explain it"
 	case seen.kubelet:
 		why += ", allocatable above capacity"
 	}
-	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", name, why)
+	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", seen.name, why)
 }

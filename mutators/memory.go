@@ -18,7 +18,8 @@ import (
 // without that.
 const amplifiedAnnotation = "usher.dev/amplified"
 
-// memory holds a record for each amplified resource.
+// memory holds a record for each amplified resource; a nil one, null in the annotation, where there was one that cannot be read: it
+// says that the number may be amplified.
 type memory map[corev1.ResourceName]*record
 
 // record is what we remember of one resource.
@@ -102,7 +103,7 @@ func (r *record) consistent(name corev1.ResourceName) bool {
 }
 
 // readMemories reads the memory in a node and in the stored one, which is nil if there is none. They are the same text in most
-// requests.
+// requests. damaged is of either.
 func readMemories(node, old *admit.Node) (mine, stored memory, damaged bool) {
 	text, present := node.Annotation(amplifiedAnnotation)
 	mine, damaged = readMemory(text, present)
@@ -113,8 +114,18 @@ func readMemories(node, old *admit.Node) (mine, stored memory, damaged bool) {
 	if oldText == text && oldPresent == present {
 		return mine, mine, damaged
 	}
-	stored, _ = readMemory(oldText, oldPresent)
-	return mine, stored, damaged
+	stored, alsoDamaged := readMemory(oldText, oldPresent)
+	return mine, stored, damaged || alsoDamaged
+}
+
+// explains reports whether anything is remembered.
+func (m memory) explains() bool {
+	for _, r := range m {
+		if r != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // write puts the memory into the annotation; an empty memory removes it.
@@ -123,9 +134,13 @@ func (m memory) write(node *admit.Node) {
 		node.RemoveAnnotation(amplifiedAnnotation)
 		return
 	}
-	records := map[corev1.ResourceName]recordJSON{}
+	records := map[corev1.ResourceName]*recordJSON{}
 	for name, r := range m {
-		records[name] = recordJSON{Raw: r.raw.json(), Result: r.result.json(), Ratio: r.ratio, Wanted: r.wanted, By: r.by}
+		if r == nil {
+			records[name] = nil
+			continue
+		}
+		records[name] = &recordJSON{Raw: r.raw.json(), Result: r.result.json(), Ratio: r.ratio, Wanted: r.wanted, By: r.by}
 	}
 	text, err := json.Marshal(records)
 	if err != nil {

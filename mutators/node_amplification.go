@@ -56,7 +56,7 @@ func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 	core := amplifier{
 		step:    "node-amplification",
 		rate:    func(name corev1.ResourceName, last *record) rate { return a.rate(req, node, name, said.Of[name], last) },
-		witness: func(seen sight) *record { return rawWitness(node, old, seen) },
+		witness: func(seen sight) (*record, bool) { return rawWitness(node, old, seen) },
 	}
 	next, lost := core.amplify(req, node)
 	noteRaw(node, len(said.Of) > 0 || said.Speaks && said.Malformed == nil, next, lost)

@@ -14,8 +14,9 @@ import (
 )
 
 // rawWitness makes a record of what stands in Koordinator's annotations, for a resource of which our own memory says nothing: it was
-// lost, or Koordinator's webhook worked here before. It is believed only where it explains the number that arrives.
-func rawWitness(node, old *admit.Node, seen sight) *record {
+// lost, or Koordinator's webhook worked here before. It is believed only where it explains the number that arrives; noted reports
+// that it does not.
+func rawWitness(node, old *admit.Node, seen sight) (found *record, noted bool) {
 	from := node
 	if old != nil {
 		from = old
@@ -23,7 +24,7 @@ func rawWitness(node, old *admit.Node, seen sight) *record {
 	raw, noted := readRaw(from)[seen.name]
 	witness := amounts{&raw, seen.now.capacity}
 	if !noted || raw.Sign() <= 0 || !plausible(witness) {
-		return nil
+		return nil, noted
 	}
 	said, _ := api.ParseNodeRatios(from.RatioAnnotation())
 	ratio, ok := said.Of[seen.name]
@@ -31,11 +32,19 @@ func rawWitness(node, old *admit.Node, seen sight) *record {
 		ratio = seen.rate.ratio
 	}
 	result, _ := ratio.Amplify(raw, seen.name)
-	if now := seen.now.allocatable; !same(now, &raw) && !same(now, &result) {
-		return nil
+	now := seen.now.allocatable
+	switch {
+	case same(now, &raw), same(now, &result):
+		return &record{raw: witness, result: amounts{allocatable: &result}, ratio: ratio}, false
+	case seen.olderResult() && raw.Cmp(*now) <= 0:
+		return &record{raw: witness, result: amounts{allocatable: now}, ratio: ratio}, false
 	}
-	return &record{raw: witness, result: amounts{allocatable: &result}, ratio: ratio}
+	return nil, true
 }
+
+// olderResult reports whether a number, stored and not changed by this write, is the result of a ratio that need not be in force any
+// more: no kubelet measures it, for it does not fit into capacity.
+func (s sight) olderResult() bool { return !s.damaged && s.unchanged() && !plausible(s.now) }
 
 // readRaw reads Koordinator's list of originals; what does not read is none.
 func readRaw(node *admit.Node) api.ResourceList {
@@ -89,10 +98,10 @@ func originals(node *admit.Node, next memory, lost []corev1.ResourceName, before
 	for _, name := range amplifiable {
 		q, known := node.Allocatable().Get(name)
 		switch {
-		case next[name] != nil:
-			q, known = *next[name].raw.allocatable, true
 		case slices.Contains(lost, name):
 			q, known = before[name]
+		case next[name] != nil:
+			q, known = *next[name].raw.allocatable, true
 		}
 		if known {
 			list[name] = q

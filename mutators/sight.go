@@ -14,7 +14,21 @@ type sight struct {
 	mine, stored *record // the memory in the object and in the stored object; nil: none readable
 	kubelet      bool
 	rate         rate // what is wanted; the zero rate: nothing
+	damaged      bool // a memory is there that cannot be read
+	noted        bool // an original is noted elsewhere, but explains nothing
+	// sync is what the kubelet says of other resources with this write.
+	sync sync
 }
+
+// sync reports whether a kubelet that leaves out a number has measured just what is stored. It has when it brings a new original of
+// any amplified resource: then it has compared all that it measures with what is stored.
+type sync int
+
+const (
+	silent sync = iota // nobody knows
+	synced
+	settled // synced, and this write was judged already: a reinvocation, so that what we remember now is the answer
+)
 
 // original is what a resource is without us, and which of our numbers stand in its place.
 type original struct {
@@ -46,11 +60,11 @@ func (s sight) last(hasOld bool) *record {
 // original finds the amounts that the kubelet measured; false if nobody can know.
 func (s sight) original() (original, bool) {
 	if !s.remembered() {
-		return original{amounts: s.now}, s.kubelet && plausible(s.now)
+		return original{amounts: s.now}, s.kubelet && plausible(s.now) || s.untouched()
 	}
 	allocatable, taken := s.recall(allocatableOf)
-	if taken == echo && s.hardwareGrew() {
-		allocatable, taken = s.now.allocatable, measured
+	if taken == echo && s.measuredAsStored() {
+		return original{amounts: s.now}, true
 	}
 	capacity, ours := s.now.capacity, false
 	if s.raised() {
@@ -61,6 +75,22 @@ func (s sight) original() (original, bool) {
 		capacity = witness // not the capacity of today, but that of the day allocatable was learned
 	}
 	return original{amounts{allocatable, capacity}, ours, taken == unexplained}, true
+}
+
+// untouched reports whether the numbers stand as stored on a node that shows no trace of an amplifier, so that they are measured,
+// whoever writes. Where capacity is raised, too, an amplified number would fit into it: there it is left to the kubelet.
+func (s sight) untouched() bool {
+	return !s.damaged && !s.noted && !s.rate.raise && s.unchanged() && same(s.now.capacity, s.old.capacity) && plausible(s.now)
+}
+
+// unchanged reports whether allocatable is there and stands as stored.
+func (s sight) unchanged() bool { return same(s.now.allocatable, s.old.allocatable) }
+
+// mayGuess reports whether a number that nothing explains may give way to what we remember × rate: if it cannot be measured, which
+// would be the true size, and if the node becomes no larger than it shows itself.
+func (s sight) mayGuess(original original) bool {
+	result, _ := s.rate.ratio.Amplify(*original.allocatable, s.name)
+	return s.rate.amplifies() && !plausible(s.now) && result.Cmp(*s.now.allocatable) <= 0
 }
 
 func allocatableOf(a amounts) *resource.Quantity { return a.allocatable }
@@ -106,14 +136,38 @@ func (s sight) canBeMeasured(unchanged bool) bool {
 	return !unchanged && (s.raised() || plausible(s.now))
 }
 
-// hardwareGrew: allocatable stands as stored, as our result, but the kubelet brings a capacity that we neither remember nor
-// wrote, and allocatable fits into it. So it is measured, and happens to equal our result. A stale echo does not fit.
+// measuredAsStored reports whether allocatable, which stands as stored, as our result, is measured all the same: the kubelet left it
+// out because it is equal. What it did not measure, such as a stale echo, does not fit into capacity.
+func (s sight) measuredAsStored() bool {
+	equal := s.sync == synced || s.sync == settled && s.mine == nil
+	return s.kubelet && s.unchanged() && plausible(s.now) && (equal || s.hardwareGrew())
+}
+
+// hardwareGrew reports whether the kubelet brings a capacity that we neither remember nor wrote.
 func (s sight) hardwareGrew() bool {
 	m := s.memory()
-	return s.kubelet && same(s.now.allocatable, s.old.allocatable) && !same(s.now.capacity, s.old.capacity) &&
-		s.now.capacity != nil && m.raw.capacity != nil &&
-		!same(s.now.capacity, m.raw.capacity) && !same(s.now.capacity, m.result.capacity) &&
-		plausible(s.now)
+	return s.now.capacity != nil && m.raw.capacity != nil && !same(s.now.capacity, s.old.capacity) &&
+		!same(s.now.capacity, m.raw.capacity) && !same(s.now.capacity, m.result.capacity)
+}
+
+// says is what this resource says of the others: whether the kubelet brings an allocatable that is neither stored, nor our result, nor
+// the original that we remember. The kubelet leaves our memory alone, so that one which differs from the stored one is what we learned
+// from this very write, and our result stands in place of what was sent.
+func (s sight) says() sync {
+	if !s.kubelet || s.stored == nil {
+		return silent
+	}
+	sent, said := s.now.allocatable, synced
+	if s.mine == nil || !same(s.mine.raw.allocatable, s.stored.raw.allocatable) {
+		said = settled
+	}
+	if s.mine != nil && same(sent, s.mine.result.allocatable) {
+		sent = s.mine.raw.allocatable
+	}
+	if sent == nil || same(sent, s.old.allocatable) || same(sent, s.stored.raw.allocatable) || same(sent, s.stored.result.allocatable) {
+		return silent
+	}
+	return said
 }
 
 // plausible tells whether amounts can be measured ones: a kubelet's allocatable is never above its capacity.
