@@ -17,15 +17,15 @@ type sight struct {
 	damaged      bool // a memory is there that cannot be read
 	noted        bool // an original is noted elsewhere, but explains nothing
 	// sync is what the kubelet says of other resources with this write.
-	sync sync
+	sync kubeletSync
 }
 
-// sync reports whether a kubelet that leaves out a number has measured just what is stored. It has when it brings a new original of
+// kubeletSync reports whether a kubelet that leaves out a number has measured just what is stored. It has when it brings a new original of
 // any amplified resource: then it has compared all that it measures with what is stored.
-type sync int
+type kubeletSync int
 
 const (
-	silent sync = iota // nobody knows
+	silent kubeletSync = iota // nobody knows
 	synced
 	settled // synced, and this write was judged already: a reinvocation, so that what we remember now is the answer
 )
@@ -153,7 +153,7 @@ func (s sight) hardwareGrew() bool {
 // says is what this resource says of the others: whether the kubelet brings an allocatable that is neither stored, nor our result, nor
 // the original that we remember. The kubelet leaves our memory alone, so that one which differs from the stored one is what we learned
 // from this very write, and our result stands in place of what was sent.
-func (s sight) says() sync {
+func (s sight) says() kubeletSync {
 	if !s.kubelet || s.stored == nil {
 		return silent
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"usher.dev/usher/e2e/kubetest"
 )
 
@@ -56,6 +58,75 @@ func TestRatioAnnotation(t *testing.T) {
 			if got := beat(ctx, t, "amplified"); got != c.want {
 				t.Errorf("ratio %s, heartbeat %d: allocatable is %s, want %s", c.ratio, i, got, c.want)
 			}
+		}
+	}
+}
+
+// TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; another writer is enough.
+func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
+	ctx := within(t, time.Minute)
+	newNode(ctx, t, "idle", `{}`)
+	if got := beat(ctx, t, "idle"); got != "15900m" {
+		t.Fatalf("before: allocatable is %s", got)
+	}
+	const path = "/api/v1/nodes/idle"
+	attachDetach := cluster.Admin().Impersonate("system:serviceaccount:kube-system:attachdetach-controller",
+		"system:serviceaccounts", "system:serviceaccounts:kube-system")
+	for i, c := range []struct{ ratio, cpu, memory string }{
+		{`{"cpu": 2}`, "31800m", "62Gi"}, {`{"cpu": 3, "memory": 1.01}`, "47700m", "67237713018"}, {`{"cpu": 1.2}`, "19080m", "62Gi"}, {`{}`, "15900m", "62Gi"},
+	} {
+		if err := annotate(ctx, "idle", c.ratio); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			volume := fmt.Sprintf(`{"status": {"volumesAttached": [{"name": "volume-%d", "devicePath": ""}]}}`, i)
+			if _, err := attachDetach.Patch(ctx, path+"/status", kubetest.StrategicPatch, volume); err != nil {
+				t.Fatal(err)
+			}
+			checkAllocatable(ctx, t, "idle", c.cpu, c.memory)
+		}
+	}
+}
+
+// TestMeasuredEqualsAmplified: the kubelet's patch leaves out what is stored, and it is measured all the same.
+func TestMeasuredEqualsAmplified(t *testing.T) {
+	ctx := within(t, time.Minute)
+	newNode(ctx, t, "equal", `{}`)
+	if err := annotate(ctx, "equal", `{"cpu": 2, "memory": 1.2}`); err != nil {
+		t.Fatal(err)
+	}
+	kubelet := func(numbers string) {
+		t.Helper()
+		_, err := cluster.Node("equal").Patch(ctx, "/api/v1/nodes/equal/status", kubetest.StrategicPatch, `{"status": `+numbers+`}`)
+		if err != nil {
+			t.Fatalf("a heartbeat was refused: %v", err)
+		}
+	}
+	for range 2 {
+		kubelet(`{"capacity": {"cpu": "16", "memory": "64Gi"}, "allocatable": {"cpu": "15900m", "memory": "50Gi"}}`)
+		checkAllocatable(ctx, t, "equal", "31800m", "60Gi")
+	}
+	kubelet(`{"allocatable": {"cpu": "15500m"}}`) // less is reserved of memory: 60Gi, as it is stored
+	checkAllocatable(ctx, t, "equal", "31", "72Gi")
+	kubelet(`{"allocatable": {"cpu": "15500m", "memory": "60Gi"}}`)
+	checkAllocatable(ctx, t, "equal", "31", "72Gi")
+	if err := annotate(ctx, "equal", `{"cpu": 2}`); err != nil {
+		t.Fatal(err)
+	}
+	kubelet(`{"capacity": {"memory": "80Gi"}, "allocatable": {"cpu": "15400m"}}`) // 72Gi, as it is stored, and the ratio goes
+	checkAllocatable(ctx, t, "equal", "30800m", "72Gi")
+}
+
+func checkAllocatable(ctx context.Context, t *testing.T, node, cpu, memory string) {
+	t.Helper()
+	stored, err := cluster.Admin().Get(ctx, "/api/v1/nodes/"+node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"cpu": cpu, "memory": memory} {
+		got, wanted := resource.MustParse(stored.String("status", "allocatable", name)), resource.MustParse(want)
+		if got.Cmp(wanted) != 0 {
+			t.Errorf("allocatable %s is %s, want %s; %s", name, &got, want, stored.String("metadata", "annotations", "usher.dev/amplified"))
 		}
 	}
 }
