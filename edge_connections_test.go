@@ -165,7 +165,7 @@ func TestProcessNotTLS(t *testing.T) {
 // TestProcessIdleConnections: many clients that keep a connection alive cost some memory each and nothing more, and nothing is
 // left of them.
 func TestProcessIdleConnections(t *testing.T) {
-	p := launched(t, launch{})
+	p := launched(t, launch{args: []string{"--max-connections", "6000"}})
 	many := scaled(100, 1000, 5000)
 	if most := openFiles(t)/2 - 100; most < many {
 		t.Logf("only %d connections instead of %d: ulimit -n", most, many)

@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	stdlog "log"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -23,6 +21,7 @@ import (
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
+	"usher.dev/usher/connections"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/quota/ledger"
 )
@@ -183,25 +182,22 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.L
 
 // listenAndServe opens both listeners, serves, and drains when ctx ends.
 func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
-	reviews, err := net.Listen("tcp", s.listen)
+	reviews, err := s.open("reviews", s.listen, s.maxConnections)
 	if err != nil {
 		return err
 	}
-	ops, err := net.Listen("tcp", s.opsListen)
+	ops, err := s.open("operations", s.opsListen, maxOperationsConnections)
 	if err != nil {
 		return err
-	}
-	address := reviews.Addr().String()
-	if s.source != nil { // a TLS listener, as http.Server.ServeTLS would offer HTTP/2 again
-		reviews = tls.NewListener(reviews, certs.TLSConfig(s.source.GetCertificate))
 	}
 	errorLog := s.log.WriterLevel(logrus.WarnLevel)
 	defer func() { _ = errorLog.Close() }()
-	server := newServer(s, stdlog.New(errorLog, "", 0))
-	operations := newServer(s.operations(), stdlog.New(errorLog, "", 0))
+	server := newServer(s, reviews, stdlog.New(errorLog, "", 0))
+	operations := newServer(s.operations(), ops, stdlog.New(errorLog, "", 0))
 	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(reviews) }()
+	go func() { failed <- server.Serve(s.secured(reviews)) }()
 	go func() { failed <- operations.Serve(ops) }()
+	address := reviews.Addr().String()
 	s.greet(address)
 	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": version}).Info("serving")
 	select {
@@ -210,14 +206,14 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	case <-ctx.Done():
 	}
 	deafen()
-	s.drain(server, operations)
+	s.drain(reviews, server, operations)
 	return nil
 }
 
 // newServer has time limits beyond what the API server ever waits (30 s).
-func newServer(handler http.Handler, errors *stdlog.Logger) *http.Server {
+func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ErrorLog: errors,
+		Handler: handler, ConnState: l.State, ErrorLog: errors,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
@@ -231,20 +227,4 @@ func (s *service) operations() http.Handler {
 		mux.HandleFunc("/debug/quotas", debugQuotas(s.state.quotas.ledger))
 	}
 	return mux
-}
-
-// drain: not ready, go on answering for the delay, then finish what is under way.
-func (s *service) drain(server, operations *http.Server) {
-	s.log.WithField("delay", s.shutdownDelay.String()).Info("draining")
-	s.health.Drain()
-	time.Sleep(s.shutdownDelay)
-	ctx, cancel := context.WithTimeout(context.Background(), s.drainTime)
-	defer cancel()
-	for _, each := range []*http.Server{server, operations} {
-		if err := each.Shutdown(ctx); err != nil {
-			s.log.WithError(err).Warn("requests under way were cut off")
-			_ = each.Close()
-		}
-	}
-	s.log.Info("stopped")
 }

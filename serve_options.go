@@ -18,6 +18,7 @@ type serveOptions struct {
 	certDir, stateDir        string
 	logFormat                string
 	maxInFlight              int
+	maxConnections           int
 	gates                    gates
 	childRequest             bool
 	clusterSource            clusterOptions
@@ -35,6 +36,7 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	set.StringVar(&o.stateDir, "state-dir", ".state", "without --cert-dir: where to keep a CA and certificate of one's own, for a laptop")
 	set.StringVar(&o.logFormat, "log-format", "auto", "json or text; auto is text on a terminal")
 	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
+	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "connections for reviews that may be open at once; the one that is idle for longest gives way to a new one")
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
 	o.clusterSource.addTo(set)
@@ -70,6 +72,9 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 	}
 	if o.maxInFlight < 0 {
 		return fmt.Errorf("--max-in-flight %d: must be at least 1", o.maxInFlight)
+	}
+	if o.maxConnections < 1 {
+		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
 	}
 	if o.maxInFlight == 0 {
 		o.maxInFlight = 64 * runtime.GOMAXPROCS(0)

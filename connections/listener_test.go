@@ -1,0 +1,265 @@
+package connections
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// served is a server with a bounded listener. /slow answers when the channel gives something.
+type served struct {
+	*Listener
+	slow    chan struct{}
+	closing atomic.Bool // every answer closes its connection
+	*http.Server
+}
+
+func serve(t *testing.T, most int) *served {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{Listener: Bound(l.(*net.TCPListener), most), slow: make(chan struct{})}
+	s.Server = &http.Server{ConnState: s.State, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-s.slow
+		}
+		if s.closing.Load() {
+			w.Header().Set("Connection", "close")
+		}
+	})}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(s.Listener) }()
+	t.Cleanup(func() {
+		_ = s.Server.Close()
+		<-ended
+		eventually(t, "the account is even", func() bool { return s.account() == "0 open, 0 idle, 0 ending" })
+	})
+	return s
+}
+
+func (l *Listener) account() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%d open, %d idle, %d ending", l.open, l.idle.Len(), l.ending)
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatal("never came true: " + what)
+}
+
+// client is a connection to it.
+type client struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// dial connects, and waits until so many are open.
+func (s *served) dial(t *testing.T, open int) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	eventually(t, "the connection is open", func() bool { return s.Open() == open })
+	return &client{c, bufio.NewReader(c)}
+}
+
+func (c *client) send(text string) { _, _ = io.WriteString(c, text) }
+
+func (c *client) answered() bool {
+	r, err := http.ReadResponse(c.in, nil)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+	return err == nil && r.StatusCode == http.StatusOK
+}
+
+// ended waits until the server closes the connection, and reports whether it did so without an answer.
+func (c *client) ended() bool {
+	_, err := c.in.ReadByte()
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+const fast, slow = "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// TestOldestGivesWay: the one that has been silent for longest is closed, whether it has sent nothing, half a head, or had an answer.
+func TestOldestGivesWay(t *testing.T) {
+	s := serve(t, 4)
+	busy, nothing, kept, half := s.dial(t, 1), s.dial(t, 2), s.dial(t, 3), s.dial(t, 4)
+	busy.send(slow)
+	eventually(t, "a request is under way", func() bool { return strings.Contains(s.account(), "3 idle") })
+	kept.send(fast)
+	if !kept.answered() {
+		t.Fatal("no answer")
+	}
+	eventually(t, "it is idle again", func() bool { return s.account() == "4 open, 3 idle, 0 ending" })
+	before := s.heardLast()
+	half.send(fast[:5])
+	eventually(t, "half a head arrived", func() bool { return s.heardLast().After(before) })
+	for i, oldest := range []*client{nothing, kept, half} {
+		fresh := s.dial(t, 4)
+		if !oldest.ended() {
+			t.Errorf("%d: it was not the one that was silent for longest", i)
+		}
+		eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+1 && s.account() == "4 open, 3 idle, 0 ending" })
+		fresh.send(fast)
+		if !fresh.answered() {
+			t.Errorf("%d: the new one was not answered", i)
+		}
+	}
+	s.slow <- struct{}{}
+	if !busy.answered() {
+		t.Error("a request under way was cut off")
+	}
+}
+
+// heardLast is when anything came on an idle connection.
+func (l *Listener) heardLast() (last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for e := l.idle.Front(); e != nil; e = e.Next() {
+		last = e.Value.(*conn).heard
+	}
+	return last
+}
+
+// TestAllBusy: a new connection waits until another is idle or closed.
+func TestAllBusy(t *testing.T) {
+	for _, leave := range []bool{false, true} {
+		s := serve(t, 1)
+		busy := s.dial(t, 1)
+		busy.send(slow)
+		eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+		waiting := s.dial(t, 1)
+		waiting.send(fast)
+		if leave {
+			_ = busy.Close()
+		}
+		s.slow <- struct{}{}
+		if !leave && !busy.answered() {
+			t.Error("a request under way was cut off")
+		}
+		if !waiting.answered() {
+			t.Error("the one that waited was not answered")
+		}
+	}
+}
+
+// TestClosedWhileFull: Accept does not wait for ever.
+func TestClosedWhileFull(t *testing.T) {
+	s := serve(t, 1)
+	s.dial(t, 1).send(slow)
+	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	waiting := s.dial(t, 1)
+	_ = s.Listener.Close()
+	if !waiting.ended() {
+		t.Error("it was served by a closed listener")
+	}
+	close(s.slow)
+}
+
+// drain starts Drain and gives its error in a channel.
+func (s *served) drain(ctx context.Context) chan error {
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(ctx) }()
+	return drained
+}
+
+// TestDrain: no new connections, but what is open is answered, also what is sent later.
+func TestDrain(t *testing.T) {
+	s := serve(t, 9)
+	fresh, kept, silent, busy := s.dial(t, 1), s.dial(t, 2), s.dial(t, 3), s.dial(t, 4)
+	busy.send(slow)
+	for _, c := range []*client{kept, silent} {
+		if c.send(fast); !c.answered() {
+			t.Fatal("no answer")
+		}
+	}
+	s.closing.Store(true)
+	drained := s.drain(t.Context())
+	eventually(t, "the listener is closed", s.isStopped)
+	if c, err := net.Dial("tcp", s.Listener.Addr().String()); err == nil {
+		_ = c.Close()
+		t.Error("connected to a closed listener")
+	}
+	for name, c := range map[string]*client{"a new one": fresh, "a kept one": kept} {
+		if c.send(fast); !c.answered() {
+			t.Errorf("%s was not answered", name)
+		}
+	}
+	if !silent.ended() {
+		t.Error("a silent one was answered")
+	}
+	select {
+	case err := <-drained:
+		t.Fatal("a request is under way: ", err)
+	default:
+	}
+	s.slow <- struct{}{}
+	if !busy.answered() {
+		t.Error("the request under way was not answered")
+	}
+	if err := <-drained; err != nil || s.Evicted() != 0 {
+		t.Errorf("%v, %d evicted", err, s.Evicted())
+	}
+}
+
+// TestDrainIsBounded: what does not end by itself is reported when the time is over.
+func TestDrainIsBounded(t *testing.T) {
+	s := serve(t, 9)
+	s.dial(t, 1).send(slow)
+	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	ctx, cancel := context.WithCancel(t.Context())
+	drained := s.drain(ctx)
+	eventually(t, "the listener is closed", s.isStopped)
+	cancel()
+	if err := <-drained; err == nil {
+		t.Error("it says that all is done")
+	}
+	close(s.slow)
+}
+
+// TestQueueIsAccepted: who is in the kernel's queue when the listener is about to be closed is answered.
+func TestQueueIsAccepted(t *testing.T) {
+	s := serve(t, 1)
+	busy := s.dial(t, 1)
+	busy.send(slow)
+	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	var queue []*client
+	for range 20 {
+		queue = append(queue, s.dial(t, 1))
+	}
+	s.closing.Store(true)
+	drained := s.drain(t.Context())
+	for _, c := range queue {
+		c.send(fast)
+	}
+	s.slow <- struct{}{}
+	for i, c := range append(queue, busy) {
+		if !c.answered() {
+			t.Errorf("%d of the queue was not answered", i)
+		}
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
