@@ -14,9 +14,10 @@ const (
 	queueLull, queueLulls = time.Millisecond, 3
 	// queueTime is the longest that a stopping listener goes on accepting.
 	queueTime = time.Second
-	// quiet is how long a kept connection is silent before it is taken to have nothing on its way. A request that meets the
-	// close on its way is lost, as a client may not send a POST twice.
-	quiet = time.Second
+	// A kept connection that has been silent for a second is taken to have nothing on its way: a request that meets the close is
+	// lost, as a client may not send a POST twice. The second is counted in turns of Drain, for what arrives while the process
+	// gets no CPU is not read: a turn that is late counts once.
+	turn, quietTurns = 10 * time.Millisecond, 100
 )
 
 // Drain ends the listener and its connections, and loses no request. Every answer must say Connection: close by now.
@@ -26,18 +27,18 @@ const (
 // when it has been silent for a second; one that has not sent a request yet is left to the server's own time limits for that. Drain
 // returns when no connection is left, or ctx's error when it ends before.
 func (l *Listener) Drain(ctx context.Context) error {
-	began := time.Now()
-	l.stop(began)
-	tick := time.NewTicker(10 * time.Millisecond)
+	l.stop()
+	tick := time.NewTicker(turn)
 	defer tick.Stop()
-	for {
-		if silent := time.Now().Add(-quiet); silent.After(began) {
-			l.endSilent(silent)
-		}
+	for turns := []time.Time{}; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+		}
+		turns = append(turns, time.Now())
+		if n := len(turns) - quietTurns; n > 0 {
+			l.endSilent(turns[n-1])
 		}
 		if l.isStopped() && l.Open() == 0 {
 			return nil
@@ -62,7 +63,8 @@ func (l *Listener) endSilent(since time.Time) {
 }
 
 // stop makes Accept close the listener when the queue is empty. The deadline wakes it up, and is its own from then on.
-func (l *Listener) stop(now time.Time) {
+func (l *Listener) stop() {
+	now := time.Now()
 	_ = l.SetDeadline(now)
 	l.stopping.Store(&now)
 }
