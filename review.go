@@ -87,7 +87,7 @@ func reviewFiles(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	policy, _, err := config.Load(o.config, stepNames())
+	policy, err := config.Load(o.config, stepNames())
 	if err != nil {
 		return err
 	}

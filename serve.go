@@ -42,10 +42,6 @@ type service struct {
 	caFile  string        // of a certificate of our own, or empty
 }
 
-// pollEvery is how often the policy file and the certificate are compared with what is in force: two small reads, and no
-// file watcher that a volume's symlinks could fool.
-const pollEvery = 2 * time.Second
-
 // serve runs until ctx ends, then drains.
 func serve(ctx context.Context, args []string, io stdio) error {
 	o, err := parseServe(args, io)
@@ -64,10 +60,14 @@ func serve(ctx context.Context, args []string, io stdio) error {
 // run serves until ctx ends. Then it calls deafen, so that a second signal ends the process at once, and drains.
 func (s *service) run(ctx context.Context, deafen func()) error {
 	s.makeMetrics()
-	policy, raw, err := config.Load(s.config, stepNames())
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go s.tellHangups(background, hangups(background))
+	policy, inForce, err := config.Open(s.config, stepNames())
 	if err != nil {
 		return err
 	}
+	s.clusterSource.reread = hangups(background)
 	if s.state, err = s.clusterSource.open(s.gates, s.log); err != nil {
 		return err
 	}
@@ -83,18 +83,16 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if err := s.openCertificate(); err != nil {
 		return err
 	}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
 	if s.gates.on("EnableQuotaAdmission") && !s.gates.on("ElasticMutatingWebhook") {
 		s.log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
 	}
 	go s.state.Run(background)
 	s.state.quotas.run(background, s.childRequest)
 	if s.config != "" {
-		go config.Watch(background, s.config, raw, stepNames(), pollEvery, s.use)
+		go config.Watch(background, s.config, s.times(background), inForce, stepNames(), s.use)
 	}
 	if s.source != nil {
-		go s.source.Watch(background, pollEvery, s.certificateChanged)
+		go s.source.Watch(background, s.times(background), s.certificateChanged)
 	}
 	return s.listenAndServe(ctx, deafen)
 }
@@ -165,17 +163,16 @@ func (s *service) openCertificate() (err error) {
 	s.health.Checks["certificate"] = func() error { return s.source.Valid(time.Now()) }
 	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_certificate_expiry_timestamp_seconds",
 		Help: "When the served certificate ends."}, func() float64 { return float64(s.source.NotAfter().Unix()) }))
-	s.certificateChanged(true, nil)
+	s.certificateChanged(nil)
 	return nil
 }
 
-func (s *service) certificateChanged(changed bool, err error) {
-	switch {
-	case err != nil:
+func (s *service) certificateChanged(err error) {
+	if err != nil {
 		s.log.WithError(err).Error("the new certificate is bad; the one in force stays")
-	case changed:
-		s.log.WithField("until", s.source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
+		return
 	}
+	s.log.WithField("until", s.source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }

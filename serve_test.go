@@ -156,15 +156,10 @@ func TestServe(t *testing.T) {
 		t.Error("a bad policy ended the one in force")
 	}
 	write(`{names: {denied: [rude]}}`)
-	for range 100 {
-		if _, now := s.post(t, "validate-pods/denied-names"); now.Allowed {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if _, now := s.post(t, "validate-pods/denied-names"); !now.Allowed {
-		t.Error("the new policy was not taken up")
-	}
+	eventually(t, "the new policy is in force", func() bool {
+		_, now := s.post(t, "validate-pods/denied-names")
+		return now.Allowed
+	})
 	s.stop()
 	if code := <-s.code; code != 0 {
 		t.Errorf("ended with %d:\n%s", code, s.log)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -16,6 +17,7 @@ import (
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/poll"
 	"usher.dev/usher/profile"
 	"usher.dev/usher/slo"
 )
@@ -25,7 +27,8 @@ type clusterOptions struct {
 	source, dir, kubeconfig string
 	labelRules, sloConfig   types.NamespacedName
 	quotaExpiry             time.Duration
-	sloNames                string // whether the entries of the SLO configuration need names: "true" or "false"
+	reread                  <-chan os.Signal // when to read dir again at once; nil for never
+	sloNames                string           // whether the entries of the SLO configuration need names: "true" or "false"
 }
 
 func (o *clusterOptions) addTo(set *pflag.FlagSet) {
@@ -63,7 +66,7 @@ func (o *clusterOptions) check() error {
 // open makes the memory of the cluster. It is current while its Run runs.
 func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (state, error) {
 	options := o.memory(open)
-	options.Log = log
+	options.Log, options.Poll = log, poll.Times{Every: pollEvery, Now: o.reread}
 	s := state{quotas: newQuotas(o, open, log)}
 	s.quotas.follow(&options)
 	var err error

@@ -27,7 +27,7 @@ func printSteps(_ context.Context, args []string, io stdio) error {
 	if *listGates {
 		return printGates(open, *output, io)
 	}
-	policy, _, err := config.Load(*file, stepNames())
+	policy, err := config.Load(*file, stepNames())
 	if err != nil {
 		return err
 	}

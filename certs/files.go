@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"usher.dev/usher/poll"
 )
 
 // The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so that a mounted
@@ -191,11 +193,14 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
+// maxFile bounds a file in bytes: a Secret holds no more.
+const maxFile = 1 << 20
+
 func readPair(dir, certName, keyName string) (p Pair, err error) {
-	if p.Cert, err = os.ReadFile(filepath.Join(dir, certName)); err != nil {
+	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil {
 		return Pair{}, err
 	}
-	if p.Key, err = os.ReadFile(filepath.Join(dir, keyName)); err != nil {
+	if p.Key, err = poll.ReadFile(filepath.Join(dir, keyName), maxFile); err != nil {
 		return Pair{}, err
 	}
 	return p, nil
@@ -203,10 +208,10 @@ func readPair(dir, certName, keyName string) (p Pair, err error) {
 
 // readIfThere reads a pair in which a missing file counts as empty.
 func readIfThere(dir, certName, keyName string) (p Pair, err error) {
-	if p.Cert, err = os.ReadFile(filepath.Join(dir, certName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Pair{}, err
 	}
-	if p.Key, err = os.ReadFile(filepath.Join(dir, keyName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if p.Key, err = poll.ReadFile(filepath.Join(dir, keyName), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Pair{}, err
 	}
 	return p, nil

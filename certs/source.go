@@ -1,39 +1,40 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"usher.dev/usher/poll"
 )
 
 // Source serves the certificate of a directory (tls.crt, tls.key) and takes up a new one without a restart. All its
 // methods may be called at the same time.
 type Source struct {
-	dir       string
-	reloading sync.Mutex // one Reload at a time, so that a slow one cannot put an older pair back
-	served    atomic.Pointer[served]
+	dir    string
+	served atomic.Pointer[served]
 }
 
 type served struct {
-	pair Pair // as read, to tell if the files changed
+	sum  poll.Sum // of the files, to tell if they changed
 	cert tls.Certificate
 }
 
 // Open reads tls.crt and tls.key of dir. It fails if a file is missing (fs.ErrNotExist: a caller may wait for the
-// Secret to be mounted), is not PEM, if the key does not belong to the certificate, or if this is expired or not yet
-// valid.
+// Secret to be mounted), is no regular file, is not PEM, if the key does not belong to the certificate, or if this is
+// expired or not yet valid.
 func Open(dir string) (*Source, error) {
 	s := &Source{dir: dir}
-	if _, err := s.Reload(); err != nil {
+	first, _, err := s.read()
+	if err != nil {
 		return nil, err
 	}
+	s.served.Store(first)
 	return s, nil
 }
 
@@ -43,59 +44,45 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return &s.served.Load().cert, nil
 }
 
-// Reload reads the files again, and serves them if they hold something new that can be served now (see Open).
-// Otherwise the old certificate stays, with an error unless the files are simply unchanged.
+// Watch reads the files again and again until ctx ends (every 10 s is good: the kubelet itself takes up to a minute), and
+// serves them if they hold something new that can be served now (see Open). Otherwise the old certificate stays. It
+// reports nil when a certificate is put in service, each error that differs from the one before, and nil once more when an
+// error is over with the old certificate back in the files. report is called on Watch's goroutine.
 //
-// Content is compared, not file times or names: a Secret volume changes by swapping the symlink ..data, which file
-// watches are known to lose. A swap between the two reads gives a key of another certificate, thus an error, and the
-// next Reload finds both new.
-func (s *Source) Reload() (changed bool, err error) {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
+// See poll.Changes for what is new. A swap between the two files' reads gives a key of another certificate: an error that
+// the next reading does not repeat.
+func (s *Source) Watch(ctx context.Context, times poll.Times, report func(error)) {
+	poll.Changes(ctx, times, s.served.Load().sum, s.read, func(next *served, err error) {
+		if err == nil {
+			s.served.Store(next)
+		}
+		report(err)
+	})
+}
+
+// read gives what the files hold, if it can be served now: a certificate that is not valid yet may be so the next time.
+func (s *Source) read() (*served, poll.Sum, error) {
 	pair, err := readPair(s.dir, CertFile, KeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("%w: make it with `usher certs init --out %s`, or mount the Secret there", err, s.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, poll.Sum{}, fmt.Errorf("%w: make it with `usher certs init --out %s`, or mount the Secret there", err, s.dir)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, poll.Sum{}, fmt.Errorf("%w: the user that usher runs as has to be able to read it", err)
+	case err != nil:
+		return nil, poll.Sum{}, err
 	}
-	if err != nil {
-		return false, fmt.Errorf("%w: the user that usher runs as has to be able to read it", err)
-	}
-	if old := s.served.Load(); old != nil && bytes.Equal(old.pair.Cert, pair.Cert) && bytes.Equal(old.pair.Key, pair.Key) {
-		return false, nil
+	sum := poll.SumOf(pair.Cert, pair.Key)
+	if now := s.served.Load(); now != nil && now.sum == sum {
+		return now, sum, nil
 	}
 	cert, err := pair.load(s.file(CertFile), s.file(KeyFile))
 	if err != nil {
-		return false, err
+		return nil, sum, err
 	}
 	if err := checkDates(cert.Leaf, time.Now()); err != nil {
-		return false, fmt.Errorf("%s %w", s.file(CertFile), err)
+		return nil, sum, fmt.Errorf("%s %w", s.file(CertFile), err)
 	}
-	s.served.Store(&served{pair: pair, cert: cert})
-	return true, nil
-}
-
-// Watch calls Reload every so often (more than zero; 10 s is good: the kubelet itself takes up to a minute) until ctx
-// ends. It reports each change, each error that differs from the one before, and once, as (false, nil), that an error
-// is over with the old certificate back in the files. report is called on Watch's goroutine.
-func (s *Source) Watch(ctx context.Context, every time.Duration, report func(changed bool, err error)) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	last := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := s.Reload()
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if changed || text != last {
-			report(changed, err)
-		}
-		last = text
-	}
+	return &served{sum, cert}, sum, nil
 }
 
 // NotAfter is when the served certificate ends: the value of the expiry gauge.

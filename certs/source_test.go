@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"usher.dev/usher/poll"
 )
 
 func newPair(t *testing.T, at time.Time) Pair {
@@ -48,6 +50,15 @@ func swap(t *testing.T, dir, version string, p Pair) {
 	}
 }
 
+// reload is what Watch does with a reading that counts.
+func reload(s *Source) (changed bool, err error) {
+	next, _, err := s.read()
+	if err != nil {
+		return false, err
+	}
+	return s.served.Swap(next) != next, nil
+}
+
 func wantServed(t *testing.T, s *Source, want Pair) {
 	t.Helper()
 	got, err := s.GetCertificate(nil)
@@ -71,11 +82,11 @@ func TestSymlinkSwapIsServedEachTime(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		next := newPair(t, time.Now())
 		swap(t, dir, fmt.Sprintf("..ts%d", i), next)
-		if changed, err := s.Reload(); !changed || err != nil {
+		if changed, err := reload(s); !changed || err != nil {
 			t.Errorf("swap %d: changed %v, error %v", i, changed, err)
 		}
 		wantServed(t, s, next)
-		if changed, err := s.Reload(); changed || err != nil {
+		if changed, err := reload(s); changed || err != nil {
 			t.Errorf("after swap %d: changed %v, error %v, want nothing", i, changed, err)
 		}
 	}
@@ -124,7 +135,7 @@ func TestBadPair(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, dir, test.bad)
-			changed, err := s.Reload()
+			changed, err := reload(s)
 			wantError(err)
 			if changed || s.Valid(at) != nil {
 				t.Errorf("changed %v, valid %v: want the old pair to go on", changed, s.Valid(at))
@@ -132,7 +143,7 @@ func TestBadPair(t *testing.T) {
 			wantServed(t, s, good)
 
 			put(t, dir, other)
-			if changed, err := s.Reload(); !changed || err != nil {
+			if changed, err := reload(s); !changed || err != nil {
 				t.Errorf("mended: changed %v, error %v", changed, err)
 			}
 			wantServed(t, s, other)
@@ -187,32 +198,39 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		reports := make(chan string, 10)
-		go s.Watch(ctx, time.Second, func(changed bool, err error) {
-			reports <- fmt.Sprint(changed, " ", err != nil)
-		})
-		for _, step := range []struct {
-			name string
-			pair Pair
-			want string // reports during three polls
-		}{
-			{"nothing new", good, ""},
-			{"broken", Pair{good.Cert[:99], good.Key}, "false true"},
-			{"broken in another way", Pair{good.Cert, other.Key}, "false true"},
-			{"the old one back", good, "false false"},
-			{"broken again", Pair{good.Cert, other.Key}, "false true"},
-			{"renewed", other, "true false"},
-		} {
-			put(t, dir, step.pair)
-			time.Sleep(3 * time.Second)
-			synctest.Wait()
-			var got string
-			for len(reports) > 0 {
-				got += <-reports
+		var reports []string
+		go s.Watch(ctx, poll.Times{Every: time.Second}, func(err error) {
+			text := "served"
+			if err != nil {
+				text = "error"
 			}
-			if got != step.want {
+			reports = append(reports, text)
+		})
+		early := newPair(t, time.Now().Add(skew+23*time.Second)) // valid with the third poll after it is put there
+		time.Sleep(time.Second / 2)                              // from now on, a poll is in the middle of each second
+		for _, step := range []struct {
+			name  string
+			pairs []Pair // one a second; the last stays for three seconds more
+			want  string // reports
+		}{
+			{"nothing new", []Pair{good}, ""},
+			{"broken", []Pair{{good.Cert[:99], good.Key}}, "error"},
+			{"broken in another way", []Pair{{good.Cert, other.Key}}, "error"},
+			{"the old one back", []Pair{good}, "served"},
+			{"swapped while it was read", []Pair{{other.Cert, good.Key}, other}, "served"},
+			{"not valid yet, then valid", []Pair{early}, "error served"},
+			{"not there for a moment", []Pair{{early.Cert, good.Key}, early}, ""},
+		} {
+			for _, pair := range step.pairs {
+				put(t, dir, pair)
+				time.Sleep(time.Second)
+			}
+			time.Sleep(2*time.Second + time.Second*time.Duration(len(step.pairs)%2))
+			synctest.Wait()
+			if got := strings.Join(reports, " "); got != step.want {
 				t.Errorf("%s: reported %q, want %q", step.name, got, step.want)
 			}
+			reports = nil
 		}
 		cancel() // Watch has to return, or synctest finds it waiting for ever
 	})
@@ -271,7 +289,7 @@ func TestHandshake(t *testing.T) {
 
 	renewed := issue(t, ca, time.Now(), local...)
 	put(t, dir, renewed)
-	if _, err := s.Reload(); err != nil {
+	if _, err := reload(s); err != nil {
 		t.Fatal(err)
 	}
 	state, err := handshake(&tls.Config{})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/poll"
 	"usher.dev/usher/quota/ledger"
 )
 
@@ -39,8 +40,8 @@ type Options struct {
 	WriteQuotas bool
 	// Log gets what changes and what is wrong; nil for nothing.
 	Log logrus.FieldLogger
-	// Poll is how often the files are compared with what is in force; zero means 2 s.
-	Poll time.Duration
+	// Poll says when the files are compared with what is in force; Every zero means 2 s.
+	Poll poll.Times
 }
 
 // Compiler makes something of a snapshot, whose questions about the kind it is called for have answers. It must not keep the
@@ -77,12 +78,12 @@ type pulse struct {
 // Files reads a cluster from a directory of manifests, *.yaml, *.yml and *.json. An empty name is an empty cluster. The cluster is
 // ready at once; the error lists every problem, a line each.
 func Files(dir string, o Options) (*Cluster, error) {
-	from := &files{dir: dir, every: o.Poll, ignored: map[string]string{}}
-	if from.every == 0 {
-		from.every = 2 * time.Second
+	from := &files{dir: dir, times: o.Poll, ignored: map[string]string{}}
+	if from.times.Every == 0 {
+		from.times.Every = 2 * time.Second
 	}
 	c := newCluster(o, from)
-	if err := from.first(c); err != nil {
+	if err := from.open(c); err != nil {
 		return nil, err
 	}
 	return c, nil

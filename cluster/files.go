@@ -2,11 +2,8 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/poll"
 	"usher.dev/usher/quota/ledger"
 )
 
 // files is a directory of manifests.
 type files struct {
 	dir     string
-	every   time.Duration
-	tried   digest            // of the contents that were put in force last, or were bad
+	times   poll.Times
+	first   poll.Sum          // of the contents that were put in force at first
 	ignored map[string]string // what was logged of each file: the kinds that usher does not know
 	used    int               // how many readings were put in force
 }
@@ -33,45 +31,27 @@ type files struct {
 // maxManifests bounds a file in bytes: a larger one is a mistake.
 const maxManifests = 64 << 20
 
-// first reads the directory for the first time.
-func (f *files) first(c *Cluster) error {
-	contents, err := f.read()
+// open reads the directory for the first time.
+func (f *files) open(c *Cluster) error {
+	contents, sum, err := f.read()
 	if err != nil {
 		return err
 	}
-	f.tried = digestOf(contents)
+	f.first = sum
 	return f.use(c, contents)
 }
 
 // run reads the directory again and again until ctx ends.
 func (f *files) run(ctx context.Context, c *Cluster) {
-	ticker := time.NewTicker(f.every)
-	defer ticker.Stop()
-	for before := f.tried; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			before = f.step(c, before)
-		}
-	}
+	poll.Changes(ctx, f.times, f.first, f.read, func(contents map[string][]byte, err error) { f.take(c, contents, err) })
 }
 
-// step tries a new state if it is the one that was seen the time before: a file of which the first half is written is often a
-// valid one. It gives what it saw.
-func (f *files) step(c *Cluster, before digest) digest {
-	contents, err := f.read()
-	if err != nil {
-		f.tried = digest{}
-		f.report(c, err)
-		return before
+// take puts in force what was read, or shows why not.
+func (f *files) take(c *Cluster, contents map[string][]byte, err error) {
+	if err == nil {
+		err = f.use(c, contents)
 	}
-	now := digestOf(contents)
-	if now == before && now != f.tried {
-		f.tried = now
-		f.report(c, f.use(c, contents))
-	}
-	return now
+	f.report(c, err)
 }
 
 // report shows why the new state is not in force, and logs it if that is news.
@@ -90,9 +70,9 @@ func (f *files) report(c *Cluster, err error) {
 
 // read gives the content of each file of the directory: those that end in .yaml, .yml or .json, not of its sub-directories, and
 // no hidden ones. If the directory is a mounted ConfigMap, all are of one version.
-func (f *files) read() (map[string][]byte, error) {
+func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 	if f.dir == "" {
-		return nil, nil
+		return nil, sum, nil
 	}
 	dir := f.dir
 	if version, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
@@ -100,40 +80,24 @@ func (f *files) read() (map[string][]byte, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cluster files: %w", err)
+		return nil, sum, fmt.Errorf("cluster files: %w", err)
 	}
-	contents := map[string][]byte{}
+	contents = map[string][]byte{}
+	var texts [][]byte // names and contents
 	var problems []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			continue
 		}
-		content, err := readFile(filepath.Join(dir, name))
+		content, err := poll.ReadFile(filepath.Join(dir, name), maxManifests)
 		if err != nil {
 			problems = append(problems, err)
-		} else if content != nil {
-			contents[name] = content
+			continue
 		}
+		contents[name], texts = content, append(texts, []byte(name), content)
 	}
-	return contents, bad(problems)
-}
-
-// readFile gives the content of a regular file, or nil if it is none.
-func readFile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxManifests+1))
-	if len(content) > maxManifests {
-		return nil, fmt.Errorf("%s: larger than %d MiB", path, maxManifests>>20)
-	}
-	return content, err
+	return contents, poll.SumOf(texts...), bad(problems)
 }
 
 // bad makes one error of problems, a line each.
@@ -142,20 +106,6 @@ func bad(problems []error) error {
 		return nil
 	}
 	return fmt.Errorf("cluster files:\n%w", errors.Join(problems...))
-}
-
-// digest stands for the contents of all files. Contents are compared, not times, which a volume's symlinks do not change.
-type digest [sha256.Size]byte
-
-func digestOf(contents map[string][]byte) (d digest) {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(contents)) {
-		for _, text := range [][]byte{[]byte(name), contents[name]} {
-			_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
-			_, _ = sum.Write(text)
-		}
-	}
-	return digest(sum.Sum(nil))
 }
 
 // use puts a new state in force, all of it or, if there is any problem, nothing.

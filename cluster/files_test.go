@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/api"
+	"usher.dev/usher/poll"
 )
 
 // write makes files in a new directory, or in dir.
@@ -209,19 +212,24 @@ func TestPlaces(t *testing.T) {
 	if rules, _ := c.Now().LabelRules(); len(rules) != 1 {
 		t.Error(rules)
 	}
-	f := c.source.(*files)
 	write(t, dir, map[string]string{"c.yaml": named("p")})
-	f.step(c, f.step(c, f.tried))
+	again(c.source.(*files), c)
 	e := slices.DeleteFunc(hook.AllEntries(), func(e *logrus.Entry) bool { return strings.HasPrefix(e.Message, "new cluster state") })
 	if !has(c, "p") || len(e) != 1 || e[0].Data["file"] != "a.yaml" || !strings.HasSuffix(e[0].Message, ": Deployment, Service") {
 		t.Errorf("%d log entries about other kinds", len(e))
 	}
 }
 
+// again reads the directory again, and takes what is there.
+func again(f *files, c *Cluster) {
+	contents, _, err := f.read()
+	f.take(c, contents, err)
+}
+
 // following gives a cluster that follows a directory.
 func following(t *testing.T, dir string, log logrus.FieldLogger) *Cluster {
 	t.Helper()
-	c, err := Files(dir, Options{Kinds: allKinds, Poll: time.Millisecond, Log: log})
+	c, err := Files(dir, Options{Kinds: allKinds, Poll: poll.Times{Every: time.Millisecond}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,37 +324,41 @@ func TestConfigMapVolume(t *testing.T) {
 	eventually(t, "the second version", func() bool { return has(c, "two") && !has(c, "one") })
 }
 
-// TestHalfWritten: a file that grows is not taken for a whole one, though each part of it is valid.
+// TestHalfWritten: a file that grows is not taken for a whole one, though each part of it is valid. It runs on synctest's clock.
 func TestHalfWritten(t *testing.T) {
-	f := &files{every: time.Millisecond, ignored: map[string]string{}}
-	f.dir = write(t, "", map[string]string{"a.yaml": named("one")})
-	c := newCluster(Options{Kinds: allKinds}, f)
-	if err := f.first(c); err != nil {
-		t.Fatal(err)
-	}
-	before := f.tried
-	step := func(content string) {
-		write(t, f.dir, map[string]string{"a.yaml": content})
-		before = f.step(c, before)
-	}
-	for range 3 { // it changes each time it is read
-		step("")
-		step(named("two"))
-	}
-	if !has(c, "one") || has(c, "two") {
-		t.Error("half a file is in force")
-	}
-	whole := named("two") + "---\n" + named("three")
-	step(whole)
-	step(whole)
-	inForce := c.Now()
-	step(whole)
-	if c.Now() != inForce {
-		t.Error("the state in force was read again")
-	}
-	if !has(c, "two") || !has(c, "three") {
-		t.Error("the whole file is not in force")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := write(t, "", map[string]string{"a.yaml": named("one")})
+		c, err := Files(dir, Options{Kinds: allKinds, Poll: poll.Times{Every: time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go c.Run(ctx)
+		step := func(content string) {
+			write(t, dir, map[string]string{"a.yaml": content})
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		for range 3 { // it changes each time it is read
+			step("")
+			step(named("two"))
+		}
+		if !has(c, "one") || has(c, "two") {
+			t.Error("half a file is in force")
+		}
+		whole := named("two") + "---\n" + named("three")
+		step(whole)
+		step(whole)
+		inForce := c.Now()
+		step(whole)
+		if c.Now() != inForce {
+			t.Error("the state in force was read again")
+		}
+		if !has(c, "two") || !has(c, "three") {
+			t.Error("the whole file is not in force")
+		}
+		stop()
+	})
 }
 
 // FuzzReadManifests: no content panics, and what is found can be taken up or is refused.

@@ -192,12 +192,12 @@ func TestFollowFiles(t *testing.T) {
 	pods := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, resourceVersion: '999'}\nspec: {nodeName: n1}\n"
 	f := &files{ignored: map[string]string{}, dir: write(t, "", map[string]string{"a.yaml": pods})}
 	c := newCluster(Options{Kinds: quotaKinds, Follow: follows(PodRequests, follower)}, f)
-	if err := f.first(c); err != nil {
+	if err := f.open(c); err != nil {
 		t.Fatal(err)
 	}
 	next := func(content string) {
 		write(t, f.dir, map[string]string{"a.yaml": content})
-		f.step(c, f.step(c, f.tried))
+		again(f, c)
 	}
 	next("broken")
 	next(pods + "---\n" + strings.ReplaceAll(pods, "name: a", "name: b"))

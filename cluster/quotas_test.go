@@ -193,11 +193,11 @@ func TestBusyFiles(t *testing.T) {
 	count := func(s *Snapshot) (any, []error) { compiled++; return profileNames(s) }
 	f := &files{ignored: map[string]string{}, dir: write(t, "", map[string]string{"a.yaml": someQuotas})}
 	c := newCluster(Options{Kinds: append(quotaKinds, Profiles), Compile: map[Kind]Compiler{Profiles: count}}, f)
-	if err := f.first(c); err != nil {
+	if err := f.open(c); err != nil {
 		t.Fatal(err)
 	}
 	write(t, f.dir, map[string]string{"b.yaml": strings.ReplaceAll(strings.ReplaceAll(someQuotas, "name: ", "name: other-"), "[\"team-a\"]", "[]")})
-	f.step(c, f.step(c, f.tried))
+	again(f, c)
 	if p := c.Problems(); len(p) > 0 {
 		t.Error(p)
 	}

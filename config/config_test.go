@@ -2,11 +2,16 @@ package config
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"usher.dev/usher/poll"
 )
 
 var steps = []string{"denied-names", "environment", "lifespan", "overcommit"}
@@ -71,42 +76,56 @@ func mentioned(problems []error, want string) bool {
 	return false
 }
 
-// A good new file is taken up, a bad one is told once, and a change back is seen.
+// TestWatch: a good new file is taken up, a bad one is told once, and a change back is seen. Half a file is neither. It runs on
+// synctest's clock, a poll a second.
 func TestWatch(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		write := func(text string) {
+			if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		value := func(v string) string { return fmt.Sprintf("{env: [{name: A, value: %q}]}", v) }
+		write(value("1"))
+		_, inForce, err := Open(file, steps)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	write(`{env: [{name: A, value: "1"}]}`)
-	_, raw, err := Load(file, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	events := make(chan string, 10)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		Watch(ctx, file, raw, steps, time.Millisecond, func(p *Policy, err error) {
+		ctx, stop := context.WithCancel(t.Context())
+		var events []string
+		go Watch(ctx, file, poll.Times{Every: time.Second}, inForce, steps, func(p *Policy, err error) {
 			if err != nil {
-				events <- "error"
+				events = append(events, "error")
 				return
 			}
-			events <- p.Env[0].Value
+			events = append(events, p.Env[0].Value)
 		})
-	}()
-	for _, c := range [][2]string{
-		{`{env: [{name: A, value: "2"}]}`, "2"}, {`{env: 1}`, "error"}, {`{env: [{name: A, value: "2"}]}`, "2"}, {`{env: [{name: A, value: "3"}]}`, "3"},
-	} {
-		write(c[0])
-		if got := <-events; got != c[1] && !(got == "error" && <-events == c[1]) { // a half-written file is an error first
-			t.Fatalf("after writing %s: %s", c[0], got)
+		for _, c := range []struct {
+			does func()
+			want string
+		}{
+			{func() {}, ""},
+			{func() { write(value("2")) }, "2"},
+			{func() { write("{env: 1}") }, "error"},
+			{func() { write(value("2")) }, "2"},
+			{func() { write(value("half")); time.Sleep(time.Second); write(value("3")) }, "3"},
+			{func() { _ = os.Remove(file) }, "error"},
+			{func() { _ = os.Mkdir(file, 0o700) }, "error"},
+			{func() { write(value("3")) }, "3"},
+			{func() { write(strings.Repeat(" ", maxFile+1)) }, "error"},
+			{func() { write(value("4")) }, "4"},
+		} {
+			c.does()
+			time.Sleep(4 * time.Second)
+			synctest.Wait()
+			if got := strings.Join(events, " "); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			events = nil
 		}
-	}
-	stop()
-	<-done
+		stop()
+	})
 }
 
 // FuzzParse: no input panics, and what is accepted is accepted again.

@@ -1,41 +1,79 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"time"
+
+	"usher.dev/usher/poll"
 )
 
 // maxFile bounds a policy file in bytes: a ConfigMap holds no more.
 const maxFile = 1 << 20
 
-// Load reads a policy file; an empty name gives the embedded default. The error lists every problem, a line each.
-func Load(file string, steps []string) (*Policy, []byte, error) {
-	raw := DefaultYAML()
-	if file != "" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, nil, fmt.Errorf("policy: %w", err)
-		}
-		defer func() { _ = opened.Close() }()
-		if raw, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
-			return nil, nil, fmt.Errorf("policy: %w", err)
-		}
-	} else {
-		file = "embedded default"
+// Load reads a policy once, from a file or a pipe; an empty name gives the embedded default. The error lists every problem, a line each.
+func Load(file string, steps []string) (*Policy, error) {
+	if file == "" {
+		return parsed("embedded default", DefaultYAML(), steps)
+	}
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	defer func() { _ = opened.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	if len(raw) > maxFile {
-		return nil, raw, fmt.Errorf("policy %s: larger than 1 MiB", file)
+		return nil, fmt.Errorf("policy: %s: larger than %d MiB", file, maxFile>>20)
 	}
+	return parsed(file, raw, steps)
+}
+
+// Open is Load for Watch, which goes on from the sum: a regular file, that can be read again.
+func Open(file string, steps []string) (*Policy, poll.Sum, error) {
+	if file == "" {
+		policy, err := Load(file, steps)
+		return policy, poll.Sum{}, err
+	}
+	raw, sum, err := read(file)
+	if err != nil {
+		return nil, poll.Sum{}, err
+	}
+	policy, err := parsed(file, raw, steps)
+	return policy, sum, err
+}
+
+// Watch reads the file again and again until ctx ends and calls changed with what a new content gives: a policy, or an error with a
+// nil policy. inForce is what Open gave. See poll.Changes for when a content is new; a file that cannot be read is reported once
+// for each new error, and then the policy in force once more when it is back.
+func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum, steps []string, changed func(*Policy, error)) {
+	poll.Changes(ctx, times, inForce, func() ([]byte, poll.Sum, error) { return read(file) }, func(raw []byte, err error) {
+		var policy *Policy
+		if err == nil {
+			policy, err = parsed(file, raw, steps)
+		}
+		changed(policy, err)
+	})
+}
+
+func read(file string) ([]byte, poll.Sum, error) {
+	raw, err := poll.ReadFile(file, maxFile)
+	if err != nil {
+		return nil, poll.Sum{}, fmt.Errorf("policy: %w", err)
+	}
+	return raw, poll.SumOf(raw), nil
+}
+
+func parsed(name string, raw []byte, steps []string) (*Policy, error) {
 	policy, problems := Parse(raw, steps)
 	if len(problems) > 0 {
-		return nil, raw, fmt.Errorf("policy %s:\n  %w", file, errors.Join(indent(problems)...))
+		return nil, fmt.Errorf("policy %s:\n  %w", name, errors.Join(indent(problems)...))
 	}
-	return policy, raw, nil
+	return policy, nil
 }
 
 // indent puts each problem but the first on an indented line of its own.
@@ -44,29 +82,4 @@ func indent(problems []error) []error {
 		problems[i] = fmt.Errorf("  %w", problems[i])
 	}
 	return problems
-}
-
-// Watch reads the file every so often until ctx ends and calls changed with what a new content gives: a policy, or an error
-// with a nil policy. Contents are compared, not times, so that a ConfigMap volume's symlink swap is seen. raw is the content
-// that is in force. A file that cannot be read is reported once for each new error.
-func Watch(ctx context.Context, file string, raw []byte, steps []string, every time.Duration, changed func(*Policy, error)) {
-	lastError := ""
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		policy, now, err := Load(file, steps)
-		switch {
-		case err != nil && err.Error() != lastError:
-			lastError = err.Error()
-			changed(nil, err)
-		case err == nil && (!bytes.Equal(now, raw) || lastError != ""):
-			raw, lastError = now, ""
-			changed(policy, nil)
-		}
-	}
 }
