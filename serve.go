@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/term"
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
@@ -106,13 +107,10 @@ func newLogger(format string, to io.Writer) *logrus.Logger {
 	return log
 }
 
+// isTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
 func isTerminal(w any) bool {
 	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func (s *service) makeMetrics() {
