@@ -1,10 +1,13 @@
 package handlers
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 )
@@ -12,7 +15,11 @@ import (
 // maxField is how many characters of a text go into the log: a caller may send a name of megabytes.
 const maxField = 500
 
-// Log writes one line for each review: what it was about and how it ended, never what the object says.
+// maxPath is how many characters of a field path go into the log: as many as a name has at most. maxProblems is how many problems.
+const maxPath, maxProblems = 253, 10
+
+// Log writes one line for each review: what it was about and how it ended, never what the object says. Of a denial it has the
+// step, the field and the rule, as type of error: the words are for the user, and may quote an annotation.
 func Log(log *logrus.Logger) Observe {
 	return func(route Route, d Decision, took time.Duration) {
 		fields := logrus.Fields{"route": route.Path, "verdict": string(d.Outcome), "code": d.Code, "duration": took.String()}
@@ -41,11 +48,11 @@ func Log(log *logrus.Logger) Observe {
 		}
 		switch {
 		case d.Outcome == Failed || d.Stack != nil:
-			entry.WithError(d.Err).Error("review failed")
+			entry.WithField(logrus.ErrorKey, cause(d.Err)).Error("review failed")
 		case d.Err != nil:
-			entry.WithError(d.Err).Warn("review not answered")
+			entry.WithField(logrus.ErrorKey, cause(d.Err)).Warn("review not answered")
 		case d.Outcome == Denied:
-			entry.WithField("message", admit.Shorten(d.Response.Result.Message, maxField)).Info("review")
+			entry.WithField("problems", problems(d.Result.Problems)).Info("review")
 		default:
 			entry.Info("review")
 		}
@@ -65,11 +72,44 @@ func describe(fields logrus.Fields, req *admit.Request) {
 	}
 }
 
+// cause is the text of our own fault; nil of none.
+func cause(err error) any {
+	if err == nil {
+		return nil
+	}
+	return admit.Shorten(err.Error(), maxField)
+}
+
+// problems are the step, the field and the rule of each problem: denied-names: metadata.name: FieldValueForbidden.
+func problems(all []admit.Problem) string {
+	var texts []string
+	for _, p := range all[:min(len(all), maxProblems)] {
+		texts = append(texts, p.Step+": "+rule(p.Error))
+	}
+	if more := len(all) - maxProblems; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// opaque is the part of a path that leads to an annotation, or to an entry of a ConfigMap or Secret. What comes after it is in
+// their text.
+var opaque = regexp.MustCompile(`^(.*?\bannotations|data|stringData)\[[^\]]*\]`)
+
+// rule is where a problem is and what kind it is, without values.
+func rule(p *field.Error) string {
+	path := p.Field
+	if found := opaque.FindString(path); found != "" {
+		path = found
+	}
+	return admit.Shorten(path, maxPath) + ": " + string(p.Type)
+}
+
 // wouldDo says what a step's mode kept it from doing.
 func wouldDo(s admit.StepResult) string {
 	switch {
 	case len(s.Refused) > 0 && s.Mode != admit.Enforce:
-		return "deny: " + s.Refused[0].Error()
+		return "deny: " + rule(s.Refused[0])
 	case s.WouldChange:
 		return "change"
 	}
