@@ -29,7 +29,7 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	var o serveOptions
 	set := flags("serve", io)
 	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
-	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and /debug/quotas, plain HTTP")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and /debug/quotas (pod names on loopback only), plain HTTP")
 	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
 	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
 	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")

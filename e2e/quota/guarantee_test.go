@@ -234,7 +234,7 @@ func (r *trial) compare(ctx context.Context, c *checker) {
 		r.t.Logf("stored: %s of %s: %dm", key, pod.quota, pod.cpu)
 	}
 	for _, replica := range usher.Replicas {
-		_, text, err := replica.Get(ctx, "/debug/quotas")
+		_, text, err := replica.Get(ctx, "/debug/quotas?pods=true")
 		r.t.Logf("%s thinks (%v):\n%s", replica.Name, err, text)
 		_, text, _ = replica.Get(ctx, "/metrics")
 		for line := range strings.Lines(text) {

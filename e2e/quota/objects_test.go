@@ -110,7 +110,7 @@ type row struct {
 
 // report is what a replica tells of the quotas.
 func report(ctx context.Context, replica int) (rows []row, err error) {
-	status, text, err := usher.Replicas[replica].Get(ctx, "/debug/quotas?o=json")
+	status, text, err := usher.Replicas[replica].Get(ctx, "/debug/quotas?o=json&pods=true")
 	if err == nil && status != 200 {
 		err = fmt.Errorf("/debug/quotas: %d %s", status, text)
 	}

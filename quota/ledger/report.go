@@ -21,9 +21,10 @@ type Row struct {
 	IsParent  bool   `json:"isParent,omitempty"`
 	// Resources are those that are limited or counted, by name, sorted.
 	Resources []ResourceRow `json:"resources,omitempty"`
-	// Waiting are the pods of the quota itself that were admitted and may not have been seen by everybody.
-	Waiting  []WaitingRow `json:"waiting,omitempty"`
-	Children []Row        `json:"children,omitempty"`
+	// Waiting are the pods of the quota itself that were admitted and may not have been seen by everybody; WaitingPods is how many.
+	Waiting     []WaitingRow `json:"waiting,omitempty"`
+	WaitingPods int          `json:"waitingPods,omitempty"`
+	Children    []Row        `json:"children,omitempty"`
 }
 
 // ResourceRow is one resource of a quota and all below it.
@@ -85,7 +86,7 @@ func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	l.look(tree, path[len(path)-1], func(c *claims) {
 		for _, q := range path {
 			row := c.row(q, map[string]bool{})
-			row.Waiting, row.Children = nil, nil
+			row.Waiting, row.WaitingPods, row.Children = nil, 0, nil
 			rows = append(rows, row)
 		}
 	})
@@ -118,6 +119,7 @@ const maxDepth = 50
 func (c *claims) row(q *quota.Quota, done map[string]bool) Row {
 	done[q.Name] = true
 	row := Row{Name: q.Name, Namespace: q.Namespace, TreeID: q.TreeID, IsParent: q.IsParent, Resources: c.resources(q), Waiting: c.waiting(q)}
+	row.WaitingPods = len(row.Waiting)
 	for _, name := range c.tree.Children(q.Name) {
 		if child, ok := c.tree.Get(name); ok && !done[name] && len(c.path(name)) <= maxDepth {
 			row.Children = append(row.Children, c.row(child, done))
