@@ -1,5 +1,12 @@
 # docker build -t usher:dev --build-arg VERSION=1.2.3 .
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+#
+# A tag moves. For a build that can be repeated, ask the registry what it stands for, and pin that; nothing else comes from outside
+# but the modules, which go.sum pins:
+#
+#   docker buildx imagetools inspect golang:1.26 --format '{{.Manifest.Digest}}'
+#   docker build -t usher:dev --build-arg GO_IMAGE=golang:1.26@sha256:... .
+ARG GO_IMAGE=golang:1.26
+FROM --platform=$BUILDPLATFORM $GO_IMAGE AS build
 WORKDIR /src
 COPY . .
 ARG VERSION=dev

@@ -64,7 +64,7 @@ load: build ## measure the service over TLS beside a constant server and the usu
 	go run ./load plot docs/performance.json docs/performance.svg
 
 image: ## build the container image (IMAGE=usher:dev)
-	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
 deploy: build ## install into the cluster of the current kubectl context, SUITE=tutorial, colocation or colocation-demo; see deploy/README.md
 	@SUITE=$(SUITE) USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh

@@ -24,7 +24,9 @@ func TestDockerfile(t *testing.T) {
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	check(t, "Dockerfile", promises{
 		{len(stages) == 2 && stages[0].name == "build", "must have two stages, the first named build"},
-		{strings.Contains(stages[0].from, "golang:"+language), "the builder must be golang:" + language + ", the version of go.mod"},
+		{strings.HasSuffix(stages[0].from, " golang:"+language), "the builder must be golang:" + language + ", the version of go.mod"},
+		{strings.HasSuffix(stages[0].written, "$GO_IMAGE"), "the builder must be the argument GO_IMAGE, so that it can be pinned to a digest"},
+		{strings.Contains(text(t, "../Dockerfile"), "imagetools inspect golang:"+language+" "), "a comment must say how the digest of golang:" + language + " is found"},
 		{image.from == "scratch", "the image must hold usher alone: FROM scratch"},
 		{image.last("USER") == "65532:65532", "USER must be 65532:65532, as a number, or Kubernetes cannot tell that it is not root"},
 		{slices.Equal(entrypoint, []string{built(t, stages).to}), "ENTRYPOINT must be the binary that is copied from the builder"},
@@ -174,7 +176,8 @@ func dockerignore(t *testing.T) func(name string) bool {
 
 // stage is one FROM of a Dockerfile.
 type stage struct {
-	from, name string
+	written    string // the image as the file has it
+	from, name string // the image with the arguments' defaults, and AS what
 	steps      []step
 }
 
@@ -219,6 +222,7 @@ func built(t *testing.T, stages []stage) copied {
 
 func readDockerfile(t *testing.T) (stages []stage) {
 	t.Helper()
+	var defaults []string // of arguments before the first stage: $NAME, value, …
 	joined := strings.ReplaceAll(text(t, "../Dockerfile"), "\\\n", " ")
 	for line := range strings.Lines(joined) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -227,7 +231,10 @@ func readDockerfile(t *testing.T) (stages []stage) {
 		case name == "" || name[0] == '#':
 		case name == "FROM":
 			image, alias, _ := strings.Cut(rest, " AS ")
-			stages = append(stages, stage{from: image, name: alias})
+			stages = append(stages, stage{written: image, from: strings.NewReplacer(defaults...).Replace(image), name: alias})
+		case name == "ARG" && len(stages) == 0:
+			arg, value, _ := strings.Cut(rest, "=")
+			defaults = append(defaults, "$"+arg, value)
 		case len(stages) > 0:
 			last := &stages[len(stages)-1]
 			last.steps = append(last.steps, step{name, rest})
