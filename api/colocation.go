@@ -31,7 +31,9 @@ type ClusterColocationProfileSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// Selector selects by the labels of the pod or reservation; nil selects all.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Probability is the share of the selected that the profile is applied to: 0 to 100, or "NN%"; nil is 100.
+	// Probability is the share of the selected that the profile is applied to: 0 to 100, or "NN%"; nil is 100. Workloads are drawn, not
+	// pods, and a pod's workload is taken from its ownerReferences, in which whoever creates pods may write anything: it spreads a
+	// change and keeps nobody out, or in.
 	Probability *intstr.IntOrString `json:"probability,omitempty"`
 
 	// Labels and Annotations are set, over what is there.
