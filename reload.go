@@ -27,13 +27,19 @@ func (s *service) times(ctx context.Context) poll.Times {
 	return poll.Times{Every: pollEvery, Now: hangups(ctx)}
 }
 
-// tellHangups logs each SIGHUP until ctx ends.
-func (s *service) tellHangups(ctx context.Context, heard <-chan os.Signal) {
+// tellHangups logs each SIGHUP until ctx ends. It calls end when the log's terminal was closed: nobody is there to read again for, and
+// a service that nobody sees would keep its port.
+func (s *service) tellHangups(ctx context.Context, heard <-chan os.Signal, end func()) {
+	terminal := isTerminal(s.log.Out)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-heard:
+			if terminal && !isTerminal(s.log.Out) {
+				end()
+				return
+			}
 			s.log.Info("SIGHUP: reading the policy file, the certificate and the cluster directory again")
 		}
 	}

@@ -63,7 +63,9 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	s.makeMetrics()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go s.tellHangups(background, hangups(background))
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go s.tellHangups(background, hangups(background), end)
 	policy, inForce, err := config.Open(s.config, stepNames())
 	if err != nil {
 		return err
