@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -151,12 +150,12 @@ func colocatedPods(w world) []handlers.Route {
 			Chain:       admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, quotas),
 		},
 		{
-			// A status write may change labels, too, and say that a pod runs again. Kubelets do neither, and must never depend on usher: the
-			// conditions keep their writes at the API server. One that does not know conditions gets by with Ignore.
+			// A status write may change labels, too, and say that a pod runs again. Kubelets must never depend on usher: the condition keeps
+			// their writes at the API server. One that does not know conditions gets by with Ignore.
 			Path: "/validate-pod-status", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
 			Kind: kind("Pod"), Resources: []string{"pods/status"}, Operations: onUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
-			SideEffects: registration.SideEffectClassNoneOnDryRun, Conditions: statusConditions(w.gates),
+			SideEffects: registration.SideEffectClassNoneOnDryRun, Conditions: notByKubelets, Reads: statusReads(w.gates),
 			Exempt: ownPods,
 			Chain: admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, validators.PodStatuses(questions)),
 				admit.AsPod, w.policy.Modes, quotas),
@@ -164,31 +163,22 @@ func colocatedPods(w world) []handlers.Route {
 	}
 }
 
-// statusConditions let through the rare status writes that step by what was admitted: other labels, for the binding's bypasses other
-// annotations, and a pod that has ended and runs again.
-func statusConditions(open gates) []registration.MatchCondition {
-	changes := []string{changedInMetadata("labels")}
+// statusReads are the parts of a pod's status writes by which a pod would get around what was admitted: other labels, for the binding's
+// bypasses other annotations, and for quotas a pod that has ended and runs again.
+func statusReads(open gates) []string {
+	reads := []string{"metadata.labels"}
 	if open.on("BindingAdmissionWebhook") {
-		changes = append(changes, changedInMetadata("annotations"))
+		reads = append(reads, "metadata.annotations")
 	}
 	if open.on("EnableQuotaAdmission") {
-		changes = append(changes, "("+hasEnded("oldObject")+" && !"+hasEnded("object")+")")
+		reads = append(reads, "status.phase")
 	}
-	return []registration.MatchCondition{
-		{Name: "not-a-kubelet", Expression: `!(request.userInfo.username.startsWith("system:node:") && has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups)`},
-		{Name: "not-only-status", Expression: strings.Join(changes, " || ")},
-	}
+	return reads
 }
 
-// changedInMetadata is the CEL expression that an update changes a map of the metadata, which may be missing.
-func changedInMetadata(name string) string {
-	return fmt.Sprintf("(has(object.metadata.%[1]s) ? object.metadata.%[1]s : {}) != (has(oldObject.metadata.%[1]s) ? oldObject.metadata.%[1]s : {})", name)
-}
-
-// hasEnded is the CEL expression that a pod succeeded or failed.
-func hasEnded(pod string) string {
-	return fmt.Sprintf(`(has(%[1]s.status.phase) && %[1]s.status.phase in ["Succeeded", "Failed"])`, pod)
-}
+// notByKubelets is the match condition that leaves out what kubelets send.
+var notByKubelets = []registration.MatchCondition{{Name: "not-a-kubelet", Expression: `!(request.userInfo.username.startsWith("system:node:") && ` +
+	`has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups)`}}
 
 // bindingConditions lets through every Binding if who binds is checked, else only those that carry a quota label.
 func bindingConditions(open gates) []registration.MatchCondition {

@@ -59,12 +59,21 @@ func excludedNamespaces(names []string) ([]string, error) {
 }
 
 // changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such as metadata.labels.
-// It cannot fail, which would refuse the request: the API server sets metadata, and what may be missing below it is asked for first.
+// It cannot fail, which would refuse the request: the API server sets metadata, and whether anything else is there is asked first.
 func changed(fields []string) string {
 	clauses := []string{`request.operation != "UPDATE"`}
 	for _, field := range fields {
 		now, was := "object."+field, "oldObject."+field
-		clauses = append(clauses, fmt.Sprintf("has(%[1]s) != has(%[2]s) || has(%[1]s) && %[1]s != %[2]s", now, was))
+		clauses = append(clauses, fmt.Sprintf("%[1]s != %[2]s || %[1]s && %[3]s != %[4]s", present(now), present(was), now, was))
 	}
 	return strings.Join(clauses, " ||\n")
+}
+
+// present is the CEL expression for a field that is there, such as object.spec. Only metadata is always there.
+func present(field string) string {
+	parent := field[:strings.LastIndex(field, ".")]
+	if !strings.Contains(parent, ".") || strings.HasSuffix(parent, ".metadata") {
+		return "has(" + field + ")"
+	}
+	return "(has(" + parent + ") && has(" + field + "))"
 }
