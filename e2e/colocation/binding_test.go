@@ -145,6 +145,13 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	refusedWith(t, bind("open", ""), "mallory")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := register(ctx, gates); err != nil { // the configurations of the other tests
+			t.Error(err)
+		}
+	})
 	stopUsher(ctx, t)
 	if err := bind("open", ""); err != nil {
 		t.Errorf("by default nobody is kept from binding while usher is away: %v", err)
@@ -165,36 +172,6 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 	if err := status(); err != nil {
 		t.Errorf("a kubelet's status write failed: %v", err)
 	}
-}
-
-// stopUsher ends both replicas; after the test they are there again, with the configurations of the other tests.
-func stopUsher(ctx context.Context, t *testing.T) {
-	t.Helper()
-	for _, replica := range usher.Replicas {
-		replica.Kill()
-	}
-	if err := usher.Balancer.Wait(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		for _, replica := range usher.Replicas {
-			if err := replica.Start(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := usher.Balancer.Wait(ctx, len(usher.Replicas)); err != nil {
-			t.Error(err)
-		}
-		gates, err := featureGates()
-		if err == nil {
-			err = register(ctx, gates)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // reconfigure stores what `usher webhooks` prints with more flags.
