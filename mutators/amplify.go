@@ -119,6 +119,9 @@ func (a amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen sight) 
 			return seen.memory(), true // the number may come back
 		}
 		return nil, true
+	case !amplified && !seen.remembered() && seen.damaged && seen.noted && !plausible(seen.now):
+		tellUnknown(req, seen) // there is something to restore, and what explains it cannot be read
+		return nil, false
 	case !amplified && !seen.remembered():
 		return nil, true // nothing to amplify or to restore
 	}
