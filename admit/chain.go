@@ -17,6 +17,7 @@ import (
 type Step struct {
 	Name, Doc, Gate string
 	Mode            Mode
+	Needs           []string // as in Mutator
 }
 
 // Chain is an ordered list of steps on one kind of object.
@@ -37,7 +38,7 @@ type step struct {
 func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name)},
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name), m.Needs},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return blame(m.Run(ctx, req, as(req.Object)))
 			}, nil})
@@ -49,14 +50,14 @@ func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutat
 func Validate[T any](as func(*document.Document) *T, modes Modes, validators []Validator[T]) Chain {
 	var c Chain
 	for _, v := range validators {
-		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name)}, on(as, v.Run), nil})
+		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name), v.Needs}, on(as, v.Run), nil})
 	}
 	return c
 }
 
 // ThenCommit is the chain with a commit step at its end. A chain has at most one, and it validates.
 func ThenCommit[T any](c Chain, as func(*document.Document) *T, modes Modes, last Commit[T]) Chain {
-	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, modes.Of(last.Name)}, on(as, last.Run), on(as, last.Judge)})
+	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, modes.Of(last.Name), last.Needs}, on(as, last.Run), on(as, last.Judge)})
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/profile"
 )
 
@@ -35,8 +36,9 @@ type NamespaceLabels func(name string) (labels map[string]string, known bool, er
 // the resources of the pod's class if a profile asked for a class, unless skipResources.
 func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
-		Name: "colocation-profile",
-		Doc:  "applies the colocation profiles that match a pod, by name, the last wins; then translates cpu and memory for its class",
+		Name:  "colocation-profile",
+		Doc:   "applies the colocation profiles that match a pod, by name, the last wins; then translates cpu and memory for its class",
+		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			return ask.colocate(req, colocated{pod.Meta, pod}, skipResources, PodSubject(req.Namespace, pod, ask))
 		},

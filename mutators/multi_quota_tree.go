@@ -31,9 +31,10 @@ type TreeQuestions struct {
 // of every node that the pod's own affinity allows. Pods of no tree may run everywhere.
 func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
-		Name: "multi-quota-tree",
-		Doc:  "keeps pods on the nodes of their quota's tree, by required node affinity; of several profiles for a tree the first by name wins",
-		Gate: "MultiQuotaTree",
+		Name:  "multi-quota-tree",
+		Doc:   "keeps pods on the nodes of their quota's tree, by required node affinity; of several profiles for a tree the first by name wins",
+		Gate:  "MultiQuotaTree",
+		Needs: []string{api.CollectionElasticQuotas, api.CollectionElasticQuotaProfiles},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if req.Operation != admissionv1.Create || ask.QuotaTree == nil {
 				return nil

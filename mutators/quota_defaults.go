@@ -22,8 +22,9 @@ type quotaTree = func(ctx context.Context, awaited string) (*quota.Tree, error)
 // When an update changes which resources max names, the weight follows.
 func quotaDefaults(tree quotaTree) admit.Mutator[admit.ElasticQuota] {
 	return admit.Mutator[admit.ElasticQuota]{
-		Name: "quota-defaults",
-		Doc:  "sets a new quota's parent, tree id and shared weight if absent; keeps the weight's resources those of max, also on update",
+		Name:  "quota-defaults",
+		Doc:   "sets a new quota's parent, tree id and shared weight if absent; keeps the weight's resources those of max, also on update",
+		Needs: []string{api.CollectionElasticQuotas},
 		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) error {
 			switch {
 			case q.Name() == api.RootQuota:

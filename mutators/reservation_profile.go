@@ -13,8 +13,9 @@ import (
 // those of the pod in its template. Then it writes the CRD's defaults, for API servers whose CRD lacks them.
 func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[admit.Reservation] {
 	return admit.Mutator[admit.Reservation]{
-		Name: "reservation-profile",
-		Doc:  "applies the colocation profiles that match a reservation, by name, the last wins; sets ttl and allocateOnce if absent",
+		Name:  "reservation-profile",
+		Doc:   "applies the colocation profiles that match a reservation, by name, the last wins; sets ttl and allocateOnce if absent",
+		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, reservation *admit.Reservation) error {
 			reservation.DefaultTTL("24h")
 			reservation.DefaultAllocateOnce(true)

@@ -24,8 +24,9 @@ type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
 func amplificationRatio(policy *config.NodeAmplification, slo config.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
 	sources := policy.Sources(slo)
 	return admit.Validator[admit.Node]{
-		Name: "amplification-ratio",
-		Doc:  "refuses ratios on nodes that are malformed, below 1, above the pool's bound, or written by a kubelet; warns of lowered ones",
+		Name:  "amplification-ratio",
+		Doc:   "refuses ratios on nodes that are malformed, below 1, above the pool's bound, or written by a kubelet; warns of lowered ones",
+		Needs: []string{api.CollectionSLOConfig, api.CollectionPodRequests},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (problems field.ErrorList, _ error) {
 			if node.Deleting() {
 				return nil, nil

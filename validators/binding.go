@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 )
 
@@ -33,9 +34,10 @@ const (
 func binding(policy *config.Binding, pods PodMeta) admit.Validator[admit.Binding] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Binding]{
-		Name: "binding",
-		Doc:  "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
-		Gate: "BindingAdmissionWebhook",
+		Name:  "binding",
+		Doc:   "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
+		Gate:  "BindingAdmissionWebhook",
+		Needs: []string{api.CollectionPods},
 		Run: func(_ context.Context, req *admit.Request, b *admit.Binding) (field.ErrorList, error) {
 			if policy == nil || len(policy.Users) == 0 {
 				return nil, nil

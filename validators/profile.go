@@ -17,8 +17,9 @@ import (
 // same twice. What is stored already may stay as it is: an update that leaves the spec alone is not looked at.
 func colocationProfile(profiles storedSet, classes priorityClasses) admit.Validator[admit.ColocationProfile] {
 	return admit.Validator[admit.ColocationProfile]{
-		Name: "profile",
-		Doc:  "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of unknown classes",
+		Name:  "profile",
+		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of unknown classes",
+		Needs: []string{api.CollectionColocationProfiles, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, view *admit.ColocationProfile) (field.ErrorList, error) {
 			if view.Deleting() || !view.SpecChanged(req.OldObject) {
 				return nil, nil

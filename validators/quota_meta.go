@@ -37,8 +37,9 @@ var (
 // not preemptible. Like quotas, it changes under pods that exist: an update is only asked about the labels that it changes.
 func quotaMeta(by QuotaMembership) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name: "quota-meta",
-		Doc:  "keeps pods out of parent quotas, and their preemptible label as it is; an update is asked only about what it changes",
+		Name:  "quota-meta",
+		Doc:   "keeps pods out of parent quotas, and their preemptible label as it is; an update is asked only about what it changes",
+		Needs: []string{api.CollectionElasticQuotas},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			old := storedPod(req)
 			if old != nil {

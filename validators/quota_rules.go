@@ -29,8 +29,9 @@ type QuotaQuestions struct {
 // run.
 func QuotaRules(ask QuotaQuestions) admit.Commit[admit.ElasticQuota] {
 	return admit.Commit[admit.ElasticQuota]{
-		Name: "quota-rules",
-		Doc:  "keeps elastic quotas a tree: parents, tree ids, resources, sums of min, namespaces, and what may not be deleted",
+		Name:  "quota-rules",
+		Doc:   "keeps elastic quotas a tree: parents, tree ids, resources, sums of min, namespaces, and what may not be deleted",
+		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests, admit.CollectionNamespaces},
 		Judge: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
 				ask.awaitParent(ctx, c)

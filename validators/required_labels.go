@@ -21,9 +21,10 @@ type LabelRules func() (rules []api.LabelRule, err error)
 // configMap is where the rules stand, as namespace/name.
 func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name: "required-labels",
-		Doc:  "refuses pods that lack labels which the enhanced validator's ConfigMap requires in their namespace",
-		Gate: "EnablePodEnhancedValidator",
+		Name:  "required-labels",
+		Doc:   "refuses pods that lack labels which the enhanced validator's ConfigMap requires in their namespace",
+		Gate:  "EnablePodEnhancedValidator",
+		Needs: []string{api.CollectionLabelRules},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			all, err := rules()
 			if err != nil {

@@ -22,9 +22,10 @@ type NodeLabels func(node string) (labels map[string]string, known bool)
 // node, owners and taints.
 func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name: "reservation-fit",
-		Doc:  "refuses pods that no reservation they ask for can ever hold, and warns when none can hold them now",
-		Gate: "ReservationFit",
+		Name:  "reservation-fit",
+		Doc:   "refuses pods that no reservation they ask for can ever hold, and warns when none can hold them now",
+		Gate:  "ReservationFit",
+		Needs: []string{api.CollectionReservations, api.CollectionNodes},
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			text, asks := pod.Annotation(api.AnnotationReservationAffinity)
 			if !asks || pod.Deleting() || keepsReservationAffinity(req, text) {

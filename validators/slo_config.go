@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/slo"
 )
 
@@ -28,8 +29,9 @@ type SLOOptions struct {
 // only about the keys that it changes. Other ConfigMaps pass.
 func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[admit.ConfigMap] {
 	return admit.Validator[admit.ConfigMap]{
-		Name: "slo-config",
-		Doc:  "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields",
+		Name:  "slo-config",
+		Doc:   "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields",
+		Needs: []string{api.CollectionNodes},
 		Run: func(_ context.Context, req *admit.Request, object *admit.ConfigMap) (field.ErrorList, error) {
 			if (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}) != options.ConfigMap || object.Deleting() {
 				return nil, nil

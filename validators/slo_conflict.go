@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/slo"
 )
 
@@ -20,8 +21,9 @@ type SLOConfig func() (*slo.Config, error)
 // change of a label must not wait for the configuration to be mended.
 func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validator[admit.Node] {
 	return admit.Validator[admit.Node]{
-		Name: "slo-conflict",
-		Doc:  "refuses labels by which several entries of the SLO configuration would select a node; warns if they do already",
+		Name:  "slo-conflict",
+		Doc:   "refuses labels by which several entries of the SLO configuration would select a node; warns if they do already",
+		Needs: []string{api.CollectionSLOConfig},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (field.ErrorList, error) {
 			labels := node.Labels()
 			var before map[string]string
