@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/cluster"
 )
 
-// clusterMetrics tell how the memory of the cluster is doing, kind by kind.
+// clusterMetrics tell how the memory of the cluster is doing, collection by collection.
 type clusterMetrics struct{ *cluster.Cluster }
 
 var (
@@ -24,7 +24,7 @@ func (m clusterMetrics) Describe(to chan<- *prometheus.Desc) { prometheus.Descri
 // Collect is for the registry.
 func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, s := range m.Status() {
-		kind, synced, last := s.Kind.String(), 0.0, 0.0
+		kind, synced, last := s.Name, 0.0, 0.0
 		if s.Synced {
 			synced = 1
 		}

@@ -19,7 +19,7 @@ func quotaOf(body []byte, s state) (*review.Quota, error) {
 		return nil, nil // what is wrong with the review is in its report
 	}
 	defer req.Release()
-	tree, err := s.podQuotas()
+	tree, err := s.quotas.stored()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func explain(body []byte, s state) ([]profile.Explanation, error) {
 		return nil, nil // what is wrong with the review is in its report
 	}
 	defer req.Release()
-	ask := s.profileQuestions()
+	ask := s.questions(s.needs).profileQuestions()
 	var subject profile.Subject
 	switch req.Kind.Kind {
 	case "Pod":
@@ -45,7 +45,7 @@ func explain(body []byte, s state) ([]profile.Explanation, error) {
 	default:
 		return nil, nil
 	}
-	set, err := s.profiles()
+	set, err := ask.Profiles()
 	if err != nil || set == nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
-	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -53,12 +53,12 @@ func defaultWorld(t testing.TB) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: cluster.DefaultEnhancedRules, sloConfig: cluster.DefaultSLOConfig}
+	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: collections.DefaultLabelRules, sloConfig: collections.DefaultSLOConfig}
 	known, err := source.open(open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{defaultPolicy(t), open, known, source}
+	return world{policy: defaultPolicy(t), gates: open, state: known, known: source}
 }
 
 func defaultPolicy(t testing.TB) *config.Policy {

@@ -13,6 +13,8 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/quota"
 	"usher.dev/usher/quota/ledger"
 	"usher.dev/usher/validators"
@@ -28,9 +30,9 @@ type quotas struct {
 	watched   bool // the cluster is an API server, where other replicas let quotas in
 }
 
-func newQuotas(o *clusterOptions, open gates, log logrus.FieldLogger) *quotas {
+func newQuotas(o *clusterOptions, open gates, held bool, log logrus.FieldLogger) *quotas {
 	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.on("DisableDefaultQuota"), watched: o.source == "api"}
-	if !open.on("EnableQuotaAdmission") {
+	if !held {
 		return q
 	}
 	options := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
@@ -49,27 +51,21 @@ func counting(open gates) quota.Counting {
 	}
 }
 
-// follow lets the ledger see what the cluster sees.
-func (q *quotas) follow(o *cluster.Options) {
-	if q.ledger != nil {
-		o.Follow = map[cluster.Kind]ledger.Follower{cluster.PodRequests: q.ledger.Pods()}
-		if q.ledger.Shared() {
-			o.Follow[cluster.ElasticQuotas] = q.ledger.Quotas()
-		}
-	}
+// holdsPods reports whether pods are held to their quotas: by step evaluate-quota, which asks the ledger.
+func holdsPods(served []handlers.Route) bool {
+	return slices.ContainsFunc(served, func(r handlers.Route) bool {
+		return slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool { return s.Name == "evaluate-quota" })
+	})
 }
 
-// stored are the quotas that the cluster shows.
+// stored are the quotas that the cluster shows, for the ledger.
 func (q *quotas) stored() (*quota.Tree, error) {
 	known := q.cluster.Load()
 	if known == nil {
 		return nil, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
 	}
-	return known.Now().QuotaTree()
+	return collections.TreeOf(known.Now())
 }
-
-// tree are the quotas that the cluster shows, with those that this replica has just admitted.
-func (q *quotas) tree() (*quota.Tree, error) { return q.pending.Over(q.stored) }
 
 // maxAwait is how long a quota is waited for that somebody names and the watch does not show: a watch is milliseconds late.
 const maxAwait = 300 * time.Millisecond
@@ -90,35 +86,6 @@ func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tre
 	}
 }
 
-// storedWithPods are the quotas for those who ask podsOf too.
-func (q *quotas) storedWithPods() (*quota.Tree, error) {
-	tree, err := q.stored()
-	if err == nil {
-		_, err = q.cluster.Load().Now().CountedPods()
-	}
-	return tree, err
-}
-
-// podsOf are the pods that count against a quota: namespace/name, sorted, and how many. Every pod is looked at: only the rare question is for
-// it. Where pods are not known, storedWithPods said so.
-func (q *quotas) podsOf(name string) (found []string, total int) {
-	tree, err := q.stored()
-	if err != nil {
-		return nil, 0
-	}
-	pods, err := q.cluster.Load().Now().CountedPods()
-	if err != nil {
-		return nil, 0
-	}
-	for key, pod := range pods {
-		if !pod.Ended && tree.Bind(pod.Holder(), q.labelOnly).Name == name {
-			found = append(found, key)
-		}
-	}
-	slices.Sort(found)
-	return found, len(found)
-}
-
 // run keeps the records tidy, and the numbers of the quotas if that was asked.
 func (q *quotas) run(ctx context.Context, childRequest bool) {
 	if q.ledger == nil {
@@ -126,33 +93,29 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 	}
 	go q.ledger.Run(ctx)
 	if childRequest {
-		go q.ledger.KeepChildRequests(ctx, 2*time.Second, q.cluster.Load().WriteChildRequest)
+		go q.ledger.KeepChildRequests(ctx, 2*time.Second, collections.Records{Cluster: q.cluster.Load()}.WriteChildRequest)
 	}
 }
 
-// The questions about quotas have answers only where there is a cluster, not where routes are merely listed.
+// pendingTree are the quotas that the cluster shows, with those that this replica has just admitted.
+func (q questions) pendingTree() (*quota.Tree, error) { return q.quotas.pending.Over(q.QuotaTree) }
 
-func (s state) quotaTree(ctx context.Context, awaited string) (*quota.Tree, error) {
-	s.awaitQuota(ctx, awaited)
-	return s.quotas.tree()
+// awaitedTree is pendingTree, once it has the quota that is awaited, if that comes in time.
+func (q questions) awaitedTree(ctx context.Context, awaited string) (*quota.Tree, error) {
+	q.awaitPending(ctx, awaited)
+	return q.pendingTree()
 }
 
-func (s state) awaitQuota(ctx context.Context, name string) { s.quotas.await(ctx, name, s.quotas.tree) }
-
-func (s state) awaitStored(ctx context.Context, name string) {
-	s.quotas.await(ctx, name, s.quotas.stored)
+func (q questions) awaitPending(ctx context.Context, name string) {
+	q.quotas.await(ctx, name, q.pendingTree)
 }
 
-// podQuotas are the quotas by which pods are judged: those that are stored. One that was admitted a moment ago may never be.
-func (s state) podQuotas() (*quota.Tree, error) { return s.quotas.stored() }
+func (q questions) awaitStored(ctx context.Context, name string) {
+	q.quotas.await(ctx, name, q.QuotaTree)
+}
 
-func (s state) storedQuotas() (*quota.Tree, error) { return s.quotas.storedWithPods() }
-
-func (s state) quotaProfiles() ([]*api.ElasticQuotaProfile, error) { return s.Now().QuotaProfiles() }
-
-func (s state) podsOf(name string) ([]string, int) { return s.quotas.podsOf(name) }
-
-func (s state) namespaceDeleting(name string) (bool, error) { return s.Now().NamespaceDeleting(name) }
+// podsOf are the pods that count against a quota.
+func (q questions) podsOf(name string) ([]string, int) { return q.PodsOf(name, q.quotas.labelOnly) }
 
 // ledger is nil where pods are not held to their quotas.
 func (s state) ledger() validators.Ledger {
@@ -174,15 +137,15 @@ type records struct{ *quotas }
 
 // Read is ledger.Store's.
 func (r records) Read(ctx context.Context, key types.NamespacedName) (ledger.Object, error) {
-	return r.cluster.Load().Records().Read(ctx, key)
+	return collections.Records{Cluster: r.cluster.Load()}.Read(ctx, key)
 }
 
 // Write is ledger.Store's.
 func (r records) Write(ctx context.Context, key types.NamespacedName, version, record string) (ledger.Object, error) {
-	return r.cluster.Load().Records().Write(ctx, key, version, record)
+	return collections.Records{Cluster: r.cluster.Load()}.Write(ctx, key, version, record)
 }
 
 // Pod is ledger.Store's.
 func (r records) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
-	return r.cluster.Load().Records().Pod(ctx, key)
+	return collections.Records{Cluster: r.cluster.Load()}.Pod(ctx, key)
 }

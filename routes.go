@@ -28,6 +28,11 @@ type world struct {
 	known clusterOptions
 }
 
+// chain makes a chain, each step of which gets answers about the collections that it needs, and about no others.
+func (w world) chain(of func(ask questions) admit.Chain) admit.Chain {
+	return admit.PerStep(func(needs []string) admit.Chain { return of(w.state.questions(needs)) })
+}
+
 // routes are the routes of the table that the gates leave, with the steps that they leave. A new policy makes new routes.
 func routes(w world) (served []handlers.Route) {
 	for _, r := range table(w) {
@@ -74,7 +79,6 @@ func tutorial(policy *config.Policy) []handlers.Route {
 }
 
 func colocation(w world) []handlers.Route {
-	profiles := w.state.profileQuestions()
 	skipResources := w.gates.on("ColocationProfileSkipMutatingResources")
 	return slices.Concat(colocatedNodes(w), colocatedPods(w), elasticQuotas(w), []handlers.Route{
 		{
@@ -82,14 +86,18 @@ func colocation(w world) []handlers.Route {
 			Kind: kind("Binding"), Resources: []string{"pods/binding", "bindings"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod-binding.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Conditions: bindingConditions(w.gates),
-			Chain: admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, w.state.pod)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				return admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, ask.Pod))
+			}),
 		},
 		{
 			Path: "/mutate-reservation", Suite: handlers.Colocation, Gate: "ReservationMutatingWebhook",
 			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreate, Scope: registration.ClusterScope,
 			Webhook: "mutate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
-			Chain: admit.Mutate(admit.AsReservation, w.policy.Modes, mutators.Reservations(profiles, skipResources)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				return admit.Mutate(admit.AsReservation, w.policy.Modes, mutators.Reservations(ask.profileQuestions(), skipResources))
+			}),
 		},
 		{
 			Path: "/validate-reservation", Suite: handlers.Colocation, Gate: "ReservationValidatingWebhook",
@@ -104,31 +112,15 @@ func colocation(w world) []handlers.Route {
 			Resources: []string{"clustercolocationprofiles"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-clustercolocationprofile.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
-			Chain: admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(w.state.profiles, w.state.priorityClass)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				return admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(ask.Profiles, ask.PriorityClass))
+			}),
 		},
 	})
 }
 
 // colocatedPods are the routes of the colocation suite about pods.
 func colocatedPods(w world) []handlers.Route {
-	profiles := w.state.profileQuestions()
-	profiles.Trees = mutators.TreeQuestions{
-		QuotaTree: w.state.podQuotas, QuotaProfiles: w.state.quotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
-	}
-	questions := validators.PodQuestions{
-		LabelRules: w.state.labelRules, RulesFrom: w.known.labelRules.String(), Reservations: w.state.reservations, Nodes: w.state.node,
-		Quotas: validators.QuotaMembership{
-			Tree: w.state.podQuotas, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
-			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
-			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
-		},
-		Binding: w.policy.Binding,
-	}
-	checks := validators.ColocatedPods(questions, w.gates.on("ColocationProfileSkipValidatingPriority"))
-	quotas := validators.EvaluateQuota(validators.QuotaAdmission{
-		Tree: w.state.podQuotas, Await: w.state.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
-		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
-	})
 	return []handlers.Route{
 		{
 			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
@@ -136,7 +128,7 @@ func colocatedPods(w world) []handlers.Route {
 			Webhook: "mutate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
 			Exempt: mirrorPods,
-			Chain:  admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(profiles, w.gates.on("ColocationProfileSkipMutatingResources"))),
+			Chain:  w.chain(w.mutatePods),
 		},
 		{
 			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
@@ -147,7 +139,7 @@ func colocatedPods(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
 			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
 			Exempt:      mirrorPods,
-			Chain:       admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, quotas),
+			Chain:       w.chain(w.validatePods),
 		},
 		{
 			// A status write may change labels, too, and say that a pod runs again. Kubelets must never depend on usher: the condition keeps
@@ -157,8 +149,7 @@ func colocatedPods(w world) []handlers.Route {
 			Webhook: "validate-pod-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNoneOnDryRun, Conditions: notByKubelets, Reads: statusReads(w.gates),
 			Exempt: ownPods,
-			Chain: admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, validators.PodStatuses(questions)),
-				admit.AsPod, w.policy.Modes, quotas),
+			Chain:  w.chain(w.validatePodStatuses),
 		},
 	}
 }
@@ -189,12 +180,45 @@ func bindingConditions(open gates) []registration.MatchCondition {
 		"has(object.metadata.labels) && %q in object.metadata.labels", api.LabelQuotaName)}}
 }
 
+func (w world) mutatePods(ask questions) admit.Chain {
+	questions := ask.profileQuestions()
+	questions.Trees = mutators.TreeQuestions{
+		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
+	}
+	return admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(questions, w.gates.on("ColocationProfileSkipMutatingResources")))
+}
+
+func (w world) validatePods(ask questions) admit.Chain {
+	checks := validators.ColocatedPods(w.podQuestions(ask), w.gates.on("ColocationProfileSkipValidatingPriority"))
+	return admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, w.evaluateQuota(ask))
+}
+
+func (w world) validatePodStatuses(ask questions) admit.Chain {
+	checks := validators.PodStatuses(w.podQuestions(ask))
+	return admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, w.evaluateQuota(ask))
+}
+
+func (w world) podQuestions(ask questions) validators.PodQuestions {
+	return validators.PodQuestions{
+		LabelRules: ask.LabelRules, RulesFrom: w.known.labelRules.String(), Reservations: ask.Reservations, Nodes: ask.NodeLabels,
+		Quotas: validators.QuotaMembership{
+			Tree: ask.QuotaTree, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
+			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
+			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+		},
+		Binding: w.policy.Binding,
+	}
+}
+
+func (w world) evaluateQuota(ask questions) admit.Commit[admit.Pod] {
+	return validators.EvaluateQuota(validators.QuotaAdmission{
+		Tree: ask.QuotaTree, Await: ask.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
+		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+	})
+}
+
 // elasticQuotas are the routes about elastic quotas. usher's own writes are records of the ledger, which are not to be put back.
 func elasticQuotas(w world) []handlers.Route {
-	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: w.state.storedQuotas, Await: w.state.awaitQuota, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
-		UpdateResourceKey: w.gates.on("ElasticQuotaEnableUpdateResourceKey"), GuaranteeUsage: w.gates.on("ElasticQuotaGuaranteeUsage"),
-		HasPods: w.state.podsOf, NamespaceDeleting: w.state.namespaceDeleting,
-	}})
 	return []handlers.Route{
 		{
 			Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticMutatingWebhook",
@@ -203,7 +227,9 @@ func elasticQuotas(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
 			NotForUsher: true,
 			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
-			Chain:       admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(w.state.quotaTree)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				return admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(ask.awaitedTree))
+			}),
 		},
 		{
 			Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticValidatingWebhook",
@@ -212,15 +238,21 @@ func elasticQuotas(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
 			NotForUsher: true,
 			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
-			Chain:       admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules),
+			Chain:       w.chain(w.validateQuotas),
 		},
 	}
 }
 
+func (w world) validateQuotas(ask questions) admit.Chain {
+	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+		UpdateResourceKey: w.gates.on("ElasticQuotaEnableUpdateResourceKey"), GuaranteeUsage: w.gates.on("ElasticQuotaGuaranteeUsage"),
+		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
+	}})
+	return admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules)
+}
+
 // colocatedNodes are the routes of the colocation suite about nodes and what configures them.
 func colocatedNodes(w world) []handlers.Route {
-	amplify := mutators.AmplificationQuestions{SLORatios: w.state.sloRatios, Metrics: w.state.nodeMetric}
-	nodes := validators.NodeQuestions{SLOConfig: w.state.slo, SLORatios: w.state.sloRatios, Requests: w.state.nodeRequests}
 	slo := validators.SLOOptions{ConfigMap: w.known.sloConfig, NamesRequired: w.known.sloNames == "true"}
 	return []handlers.Route{
 		{
@@ -229,14 +261,20 @@ func colocatedNodes(w world) []handlers.Route {
 			Webhook: "mutate-node-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
 			Heartbeat: true,
-			Chain:     admit.Mutate(admit.AsNode, w.policy.Modes, mutators.NodeStatuses(w.policy, amplify)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				amplify := mutators.AmplificationQuestions{SLORatios: ask.SLORatios, Metrics: ask.NodeMetric}
+				return admit.Mutate(admit.AsNode, w.policy.Modes, mutators.NodeStatuses(w.policy, amplify))
+			}),
 		},
 		{
 			Path: "/validate-node", Suite: handlers.Colocation, Gate: "NodeValidatingWebhook",
 			Kind: kind("Node"), Resources: []string{"nodes"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-node.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"metadata.labels", "metadata.annotations"},
-			Chain: admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				nodes := validators.NodeQuestions{SLOConfig: ask.SLOConfig, SLORatios: ask.SLORatios, Requests: ask.NodeRequests}
+				return admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes))
+			}),
 		},
 		{
 			Path: "/validate-configmap", Suite: handlers.Colocation, Gate: "ConfigMapValidatingWebhook",
@@ -244,7 +282,9 @@ func colocatedNodes(w world) []handlers.Route {
 			Webhook: "validate-configmap.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Conditions: onlyObject("slo-config", w.known.sloConfig),
 			Reads: []string{"data"},
-			Chain: admit.Validate(admit.AsConfigMap, w.policy.Modes, validators.ConfigMaps(slo, w.state.allNodes)),
+			Chain: w.chain(func(ask questions) admit.Chain {
+				return admit.Validate(admit.AsConfigMap, w.policy.Modes, validators.ConfigMaps(slo, ask.AllNodes))
+			}),
 		},
 	}
 }

@@ -74,7 +74,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if s.state, err = s.clusterSource.open(s.gates, s.log); err != nil {
 		return err
 	}
-	if err := s.clusterSource.checkRivals(ctx, s.routes(policy), s.log); err != nil {
+	if err := s.clusterSource.checkRivals(ctx, s.state.Cluster, s.routes(policy), s.log); err != nil {
 		return err
 	}
 	s.metrics.MustRegister(clusterMetrics{s.state.Cluster})

@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/poll"
-	"usher.dev/usher/profile"
-	"usher.dev/usher/slo"
 )
 
 // clusterOptions are the flags that say where usher learns what the cluster looks like.
@@ -43,11 +40,11 @@ func (o *clusterOptions) addFilesTo(set *pflag.FlagSet) {
 }
 
 func (o *clusterOptions) addRulesTo(set *pflag.FlagSet) {
-	set.StringVar(&o.labelRules.Namespace, "pod-enhanced-validator-config-namespace", cluster.DefaultEnhancedRules.Namespace,
+	set.StringVar(&o.labelRules.Namespace, "pod-enhanced-validator-config-namespace", collections.DefaultLabelRules.Namespace,
 		"namespace of the ConfigMap with the rules about required labels")
-	set.StringVar(&o.labelRules.Name, "pod-enhanced-validator-config-name", cluster.DefaultEnhancedRules.Name, "its name")
-	set.StringVar(&o.sloConfig.Namespace, "config-namespace", cluster.DefaultSLOConfig.Namespace, "namespace of the ConfigMap with the SLO configuration")
-	set.StringVar(&o.sloConfig.Name, "slo-config-name", cluster.DefaultSLOConfig.Name, "its name")
+	set.StringVar(&o.labelRules.Name, "pod-enhanced-validator-config-name", collections.DefaultLabelRules.Name, "its name")
+	set.StringVar(&o.sloConfig.Namespace, "config-namespace", collections.DefaultSLOConfig.Namespace, "namespace of the ConfigMap with the SLO configuration")
+	set.StringVar(&o.sloConfig.Name, "slo-config-name", collections.DefaultSLOConfig.Name, "its name")
 	set.StringVar(&o.sloNames, "node-strategy-name-need-check", "false", "true: every entry of the SLO configuration needs a name of its own")
 }
 
@@ -63,12 +60,15 @@ func (o *clusterOptions) check() error {
 	return nil
 }
 
-// open makes the memory of the cluster. It is current while its Run runs.
+// open makes the memory of the cluster, with what the steps that the gates leave need. It is current while its Run runs.
 func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (state, error) {
-	options := o.memory(open)
+	served := routes(world{policy: &config.Policy{}, gates: open, known: *o})
+	options := o.watchOptions(served)
 	options.Log, options.Poll = log, poll.Times{Every: pollEvery, Now: o.reread}
-	s := state{quotas: newQuotas(o, open, log)}
-	s.quotas.follow(&options)
+	s := state{quotas: newQuotas(o, open, holdsPods(served), log), needs: options.Needs}
+	if s.quotas.ledger != nil {
+		options.Follow = collections.Follow(s.quotas.ledger)
+	}
 	var err error
 	if o.source != "api" {
 		s.Cluster, err = cluster.Files(o.dir, options)
@@ -82,6 +82,15 @@ func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (state, error)
 	return s, nil
 }
 
+// watchOptions say what of a cluster is kept: what the steps of the routes need.
+func (o *clusterOptions) watchOptions(served []handlers.Route) cluster.Options {
+	options := cluster.Options{Catalogue: collections.Catalogue(o.labelRules, o.sloConfig)}
+	for _, r := range served {
+		options.Needs = append(options.Needs, r.Chain.Needs()...)
+	}
+	return options
+}
+
 func (o *clusterOptions) watch(options cluster.Options) (*cluster.Cluster, error) {
 	config, err := cluster.LoadConfig(o.kubeconfig, "")
 	if err != nil {
@@ -92,13 +101,9 @@ func (o *clusterOptions) watch(options cluster.Options) (*cluster.Cluster, error
 
 // checkRivals refuses to work beside Koordinator's webhooks for the same resources. If the API server does not answer, that is logged:
 // usher must come up also when nothing else does.
-func (o *clusterOptions) checkRivals(ctx context.Context, routes []handlers.Route, log logrus.FieldLogger) error {
+func (o *clusterOptions) checkRivals(ctx context.Context, at *cluster.Cluster, routes []handlers.Route, log logrus.FieldLogger) error {
 	if o.source != "api" {
 		return nil
-	}
-	config, err := cluster.LoadConfig(o.kubeconfig, "")
-	if err != nil {
-		return err
 	}
 	var resources []string
 	for _, r := range routes {
@@ -108,115 +113,34 @@ func (o *clusterOptions) checkRivals(ctx context.Context, routes []handlers.Rout
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err = cluster.CheckRivals(ctx, config, resources)
-	if err != nil && !errors.Is(err, cluster.ErrRivals) {
+	err := collections.CheckRivals(ctx, at, resources)
+	if err != nil && !errors.Is(err, collections.ErrRivals) {
 		log.WithError(err).Warn("cannot tell whether Koordinator's webhooks are registered as well")
 		return nil
 	}
 	return err
 }
 
-// memory says what of a cluster is kept: what the steps behind the open gates ask for.
-func (o *clusterOptions) memory(open gates) cluster.Options {
-	options := cluster.Options{EnhancedRules: o.labelRules, SLOConfig: o.sloConfig, Compile: map[cluster.Kind]cluster.Compiler{cluster.Profiles: compileProfiles}}
-	for _, need := range []struct {
-		gate  string
-		kinds []cluster.Kind
-	}{
-		{"PodMutatingWebhook", []cluster.Kind{cluster.Profiles, cluster.Namespaces, cluster.PriorityClasses}},
-		{"ReservationMutatingWebhook", []cluster.Kind{cluster.Profiles, cluster.Namespaces, cluster.PriorityClasses}},
-		{"ProfileValidatingWebhook", []cluster.Kind{cluster.Profiles, cluster.PriorityClasses}},
-		{"EnablePodEnhancedValidator", []cluster.Kind{cluster.EnhancedRules}},
-		{"BindingAdmissionWebhook", []cluster.Kind{cluster.Pods}},
-		{"NodeMutatingWebhook", []cluster.Kind{cluster.SLOConfig, cluster.NodeMetrics}},
-		{"NodeValidatingWebhook", []cluster.Kind{cluster.SLOConfig, cluster.PodRequests}},
-		{"ConfigMapValidatingWebhook", []cluster.Kind{cluster.Nodes}},
-		{"ReservationFit", []cluster.Kind{cluster.Reservations, cluster.Nodes}},
-		{"PodValidatingWebhook", []cluster.Kind{cluster.ElasticQuotas}},
-		{"ElasticMutatingWebhook", []cluster.Kind{cluster.ElasticQuotas}},
-		{"ElasticValidatingWebhook", []cluster.Kind{cluster.ElasticQuotas, cluster.PodRequests, cluster.Namespaces}},
-		{"MultiQuotaTree", []cluster.Kind{cluster.ElasticQuotas, cluster.QuotaProfiles}},
-		{"EnableQuotaAdmission", []cluster.Kind{cluster.ElasticQuotas, cluster.PodRequests}},
-	} {
-		if open.on(need.gate) {
-			options.Kinds = append(options.Kinds, need.kinds...)
-		}
-	}
-	options.WriteQuotas = open.on("EnableQuotaAdmission")
-	return options
-}
-
-func compileProfiles(s *cluster.Snapshot) (any, []error) {
-	list, err := s.Profiles()
-	if err != nil {
-		return nil, []error{err}
-	}
-	set, broken := profile.Compile(list)
-	problems := make([]error, len(broken))
-	for i := range broken {
-		problems[i] = broken[i]
-	}
-	return set, problems
-}
-
-// state answers what steps ask about the cluster, each time as it is then.
+// state is what usher knows of the cluster, and remembers of its quotas.
 type state struct {
 	*cluster.Cluster
 	quotas *quotas
+	needs  []string // the collections that are kept
 }
 
-func (s state) profileQuestions() mutators.ProfileQuestions {
-	return mutators.ProfileQuestions{Profiles: s.profiles, Namespace: s.namespace, OwnersNamespace: s.ownersNamespace, PriorityClass: s.priorityClass}
+// questions are what a step that needs the collections may ask. They are answered each time as it is then, and only where there is a
+// cluster, not where routes are merely listed.
+func (s state) questions(needs []string) questions {
+	return questions{collections.Questions{Reader: s.Reader(needs)}, s.quotas}
 }
 
-func (s state) profiles() (*profile.Set, error) {
-	return cluster.Compiled[*profile.Set](s.Now(), cluster.Profiles)
+// questions are the questions about the cluster, and those that are about what this replica remembers, too: see quotas.go.
+type questions struct {
+	collections.Questions
+	quotas *quotas
 }
 
-func (s state) namespace(name string) (labels map[string]string, known bool, err error) {
-	return s.Now().Namespace(name)
+// profileQuestions are those of the steps that apply colocation profiles.
+func (q questions) profileQuestions() mutators.ProfileQuestions {
+	return mutators.ProfileQuestions{Profiles: q.Profiles, Namespace: q.Namespace, OwnersNamespace: q.NamedNamespace, PriorityClass: q.PriorityClass}
 }
-
-func (s state) ownersNamespace(name string) (labels map[string]string, known bool, err error) {
-	return s.Now().NamedNamespace(name)
-}
-
-func (s state) priorityClass(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error) {
-	class, known, err := s.Now().PriorityClass(name)
-	if !known || err != nil {
-		return 0, nil, known, err
-	}
-	return class.Value, class.PreemptionPolicy, true, nil
-}
-
-func (s state) pod(namespace, name string) (labels, annotations map[string]string, known bool, err error) {
-	return s.Now().Pod(namespace, name)
-}
-
-func (s state) reservations() ([]*api.Reservation, error) { return s.Now().Reservations() }
-
-func (s state) node(name string) (labels map[string]string, known bool) {
-	return s.Now().NodeLabels(name)
-}
-
-func (s state) allNodes() (iter.Seq2[string, map[string]string], error) { return s.Now().AllNodes() }
-
-func (s state) nodeMetric(name string) (*api.NodeMetric, bool) { return s.Now().NodeMetric(name) }
-
-func (s state) nodeRequests(name string) (corev1.ResourceList, bool) {
-	return s.Now().NodeRequests(name)
-}
-
-func (s state) slo() (*slo.Config, error) { return s.Now().SLOConfig() }
-
-// sloRatios are the ratios that the SLO configuration gives a node. Node routes never wait: what is not there yet says nothing.
-func (s state) sloRatios(labels map[string]string) (map[string]string, bool) {
-	known, err := s.slo()
-	if err != nil || known == nil {
-		return nil, false
-	}
-	ratios := known.Amplification(labels)
-	return ratios, len(ratios) > 0
-}
-
-func (s state) labelRules() ([]api.LabelRule, error) { return s.Now().LabelRules() }

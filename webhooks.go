@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 )
@@ -59,7 +59,7 @@ func printWebhooks(_ context.Context, args []string, io stdio) error {
 		return err
 	}
 	if *rbac {
-		return writeYAML(io.out, clusterRole(source.memory(open)))
+		return writeYAML(io.out, clusterRole(source, routes(world{policy: &config.Policy{}, gates: open, known: source})))
 	}
 	at, err := newAddress(*service, *base, *caFile)
 	if err != nil {
@@ -126,12 +126,17 @@ func oneAmplifier(routes []handlers.Route) []handlers.Route {
 	return kept
 }
 
-// clusterRole is what usher may do with --cluster=api: watch what its steps ask for, and look whether Koordinator's webhooks stand there.
-func clusterRole(memory cluster.Options) rbacv1.ClusterRole {
+// clusterRole is what usher may do with --cluster=api: watch what its steps need, write the records of its quota ledger if it has one, and
+// look whether Koordinator's webhooks stand there.
+func clusterRole(source clusterOptions, served []handlers.Route) rbacv1.ClusterRole {
+	rules := source.watchOptions(served).Rules()
+	if holdsPods(served) {
+		rules = append(rules, collections.WriteRule())
+	}
 	return rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: configurationMeta(),
-		Rules:      append(memory.Rules(), cluster.RivalRule()),
+		Rules:      append(rules, collections.RivalRule()),
 	}
 }
 

@@ -29,7 +29,7 @@ func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 }
 
-// newClient makes a client that decodes nothing but errors. Objects are decoded by their rows.
+// newClient makes a client that decodes nothing but errors. Objects are decoded by their collections.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -44,8 +44,8 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return rest.UnversionedRESTClientFor(config)
 }
 
-// listWatch lists and watches a kind for a reflector.
-func (s *server) listWatch(c *Cluster, k Kind) *cache.ListWatch {
+// listWatch lists and watches a collection for a reflector.
+func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
 	told := func(err error) error {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			c.failed(k, err)
@@ -54,24 +54,24 @@ func (s *server) listWatch(c *Cluster, k Kind) *cache.ListWatch {
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			body, err := s.request(c.options, k, o, "PartialObjectMetadataList").Stream(ctx)
+			body, err := s.request(&c.rows[k], o, "PartialObjectMetadataList").Stream(ctx)
 			if err != nil {
 				return nil, told(err)
 			}
 			defer func() { _ = body.Close() }()
-			list, err := readList(body, rows[k].decode)
+			list, err := readList(body, c.rows[k].decode)
 			return list, told(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			body, err := s.request(c.options, k, o, "PartialObjectMetadata").Stream(ctx)
+			body, err := s.request(&c.rows[k], o, "PartialObjectMetadata").Stream(ctx)
 			if err != nil {
 				if initial := o.SendInitialEvents != nil; initial && !connectionFailed(err) {
 					return nil, err // perhaps no such watch is offered: the list that follows will tell
 				}
 				return nil, told(err)
 			}
-			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: rows[k].decode}
+			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: c.rows[k].decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
 		},
 	}
@@ -83,16 +83,20 @@ func connectionFailed(err error) bool {
 	return !answered
 }
 
-// request is a list or watch of a kind, or of its one object that is wanted.
-func (s *server) request(o Options, k Kind, list metav1.ListOptions, metadata string) *rest.Request {
-	r := rows[k]
-	path := []string{"/apis", r.kind.Group, r.kind.Version}
+// path is where the API server has a collection's kind.
+func (r *row) path() []string {
 	if r.kind.Group == "" {
-		path = []string{"/api", r.kind.Version}
+		return []string{"/api", r.kind.Version}
 	}
-	if only := o.only(k); only.Name != "" {
-		path = append(path, "namespaces", only.Namespace)
-		list.FieldSelector = fields.OneTermEqualSelector("metadata.name", only.Name).String()
+	return []string{"/apis", r.kind.Group, r.kind.Version}
+}
+
+// request is a list or watch of a collection, or of its one object that is wanted.
+func (s *server) request(r *row, list metav1.ListOptions, metadata string) *rest.Request {
+	path := r.path()
+	if r.only.Name != "" {
+		path = append(path, "namespaces", r.only.Namespace)
+		list.FieldSelector = fields.OneTermEqualSelector("metadata.name", r.only.Name).String()
 	}
 	accept := "application/json"
 	if r.metaOnly {
@@ -130,7 +134,7 @@ func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, er
 		case "items":
 			list.Items, err = readItems(in, decode)
 		default:
-			err = in.Decode(&unread{})
+			err = in.Decode(&Unread{})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list: %v: %w", name, err)

@@ -1,8 +1,8 @@
-// Package cluster is what the cluster looks like, as memory that steps ask: read from files, or watched from an API server.
+// Package cluster is what the cluster looks like, as memory that steps ask: read from files, or watched from an API server. It is an engine
+// that knows no kind of object but namespaces: what else is kept, and as what, each suite declares as collections.
 //
-// Steps never import it. Each declares the question it asks, as a func type, and routes.go passes the answer in:
-//
-//	func(name string) (map[string]string, bool, error) { return state.Now().Namespace(name) }
+// Steps never import it. Each declares the question it asks, as a func type, and the collections that it needs, by name; the suite passes
+// the answer in, a method of a Reader that is limited to them.
 package cluster
 
 import (
@@ -10,56 +10,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/poll"
-	"usher.dev/usher/quota/ledger"
 )
 
 // Options say what is kept of a cluster.
 type Options struct {
-	// Kinds are the wanted ones: they follow from the enabled gates. A question about another kind is an error.
-	Kinds []Kind
-	// EnhancedRules names the ConfigMap of kind EnhancedRules; empty means DefaultEnhancedRules.
-	EnhancedRules types.NamespacedName
-	// SLOConfig names the ConfigMap of kind SLOConfig; empty means DefaultSLOConfig.
-	SLOConfig types.NamespacedName
-	// Compile makes, after each change of a kind, what steps need of it, for example a *profile.Set. See Compiled.
-	Compile map[Kind]Compiler
-	// Follow are told every event of a kind that is wanted. What files hold at first, they are told before Files returns.
-	Follow map[Kind]ledger.Follower
-	// WriteQuotas tells that Records or WriteChildRequest will be used, for Rules.
-	WriteQuotas bool
+	// Catalogue are all collections that are declared. Manifests may hold the objects of all of them.
+	Catalogue []Declared
+	// Needs names the collections that are kept: those that steps need. A question about another one is an error.
+	Needs []string
+	// Follow are told every event of a collection that is kept, by its name. What files hold at first, they are told before Files returns.
+	Follow map[string]Follower
 	// Log gets what changes and what is wrong; nil for nothing.
 	Log logrus.FieldLogger
 	// Poll says when the files are compared with what is in force; Every zero means 2 s.
 	Poll poll.Times
+	// Backoff is how long a failed list or watch waits for its repetition; zero means 0.8 to 30 s.
+	Backoff wait.Backoff
 }
-
-// Compiler makes something of a snapshot, whose questions about the kind it is called for have answers. It must not keep the
-// snapshot. Problems are logged and shown; if compiled is nil, or the Compiler panics, what was compiled before stays.
-type Compiler func(s *Snapshot) (compiled any, problems []error)
 
 // Cluster is the cluster as it is known now. It may be asked from many goroutines.
 type Cluster struct {
+	catalogue
 	options Options
 	log     logrus.FieldLogger
-	now     atomic.Pointer[Snapshot]
+	now     atomic.Pointer[state]
 	source  source
 
 	writing sync.Mutex // one change at a time; readers never wait
 	told    string     // the problems that were logged last
 
 	watching sync.Mutex // guards pulses and broken
-	pulses   [kindCount]pulse
+	pulses   []pulse
 	broken   error // why the newest state of the files is not in force
 }
 
@@ -68,7 +61,7 @@ type source interface {
 	run(ctx context.Context, c *Cluster)
 }
 
-// pulse is what is known about the stream of changes of a kind.
+// pulse is what is known about the stream of changes of a collection.
 type pulse struct {
 	last    time.Time
 	missing bool
@@ -82,7 +75,10 @@ func Files(dir string, o Options) (*Cluster, error) {
 	if from.times.Every == 0 {
 		from.times.Every = 2 * time.Second
 	}
-	c := newCluster(o, from)
+	c, err := newCluster(o, from)
+	if err != nil {
+		return nil, err
+	}
 	if err := from.open(c); err != nil {
 		return nil, err
 	}
@@ -95,42 +91,51 @@ func API(config *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := newCluster(o, &server{client: client, backoff: defaultBackoff})
-	first := *c.Now()
+	from := &server{client: client, backoff: o.Backoff}
+	if from.backoff.Steps == 0 {
+		from.backoff = defaultBackoff
+	}
+	c, err := newCluster(o, from)
+	if err != nil {
+		return nil, err
+	}
+	first := *c.latest()
 	first.api = true
 	c.now.Store(&first)
 	return c, nil
 }
 
-func newCluster(o Options, from source) *Cluster {
-	c := &Cluster{options: o, log: o.Log, source: from}
+func newCluster(o Options, from source) (*Cluster, error) {
+	declared, err := newCatalogue(o.Catalogue, o.Needs)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{catalogue: declared, options: o, log: o.Log, source: from, pulses: make([]pulse, len(declared.rows))}
 	if c.log == nil {
 		quiet := logrus.New()
 		quiet.SetOutput(io.Discard)
 		c.log = quiet
 	}
-	first := &Snapshot{}
-	for _, k := range o.Kinds {
-		first.kinds[k].wanted = true
-	}
-	c.now.Store(first)
-	return c
+	c.now.Store(&state{catalogue: declared, collected: make([]collected, len(declared.rows))})
+	return c, nil
 }
 
 // Run keeps the cluster current until ctx ends.
 func (c *Cluster) Run(ctx context.Context) { c.source.run(ctx, c) }
 
-// Now gives the state as it is known now. Ask one snapshot all questions that must agree with each other.
-func (c *Cluster) Now() *Snapshot { return c.now.Load() }
+// Now returns the state as it is known now, which may be asked about all that is kept. A step has a Reader instead.
+func (c *Cluster) Now() Snapshot { return Snapshot{state: c.latest(), all: true} }
 
-// Ready tells why the cluster cannot be asked yet: every wanted kind must have been listed once. It stays ready from then on:
+func (c *Cluster) latest() *state { return c.now.Load() }
+
+// Ready tells why the cluster cannot be asked yet: every collection that is kept must have been listed once. It stays ready from then on:
 // while the API server is away, the last known state counts. The error wraps admit.ErrNotReady.
 func (c *Cluster) Ready() error {
 	var waiting []string
-	s := c.Now()
-	for k := range kindCount {
-		if s.kinds[k].wanted && !s.kinds[k].synced {
-			waiting = append(waiting, k.String())
+	s := c.latest()
+	for k, r := range c.rows {
+		if c.wanted[k] && !s.collected[k].synced {
+			waiting = append(waiting, r.name)
 		}
 	}
 	if len(waiting) == 0 {
@@ -139,12 +144,12 @@ func (c *Cluster) Ready() error {
 	return fmt.Errorf("cluster state: waiting for %s: %w", strings.Join(waiting, ", "), admit.ErrNotReady)
 }
 
-// Status is how a wanted kind is doing.
+// Status is how a collection that is kept is doing.
 type Status struct {
-	Kind    Kind
+	Name    string // of the collection
 	Objects int
 	Synced  bool
-	// LastEvent is when an API server last told anything about the kind, be it that nothing happened, or when the files in force
+	// LastEvent is when an API server last told anything about the collection, be it that nothing happened, or when the files in force
 	// were read. Zero: never.
 	LastEvent time.Time
 	// Missing tells that the API server does not know the kind: its CRD is not installed.
@@ -153,16 +158,16 @@ type Status struct {
 	Err error
 }
 
-// Status tells how the wanted kinds are doing, in the order of the kinds.
+// Status tells how the collections that are kept are doing, in the order of the catalogue.
 func (c *Cluster) Status() []Status {
-	s := c.Now()
+	s := c.latest()
 	c.watching.Lock()
 	defer c.watching.Unlock()
 	var all []Status
-	for k := range kindCount {
-		if s.kinds[k].wanted {
+	for k, r := range c.rows {
+		if c.wanted[k] {
 			p := c.pulses[k]
-			all = append(all, Status{Kind: k, Objects: s.kinds[k].objects.size, Synced: s.kinds[k].synced,
+			all = append(all, Status{Name: r.name, Objects: s.collected[k].objects.size, Synced: s.collected[k].synced,
 				LastEvent: p.last, Missing: p.missing, Err: p.err})
 		}
 	}
@@ -175,27 +180,28 @@ func (c *Cluster) Problems() []error {
 	c.watching.Lock()
 	broken := c.broken
 	c.watching.Unlock()
-	problems := c.Now().problems()
+	problems := c.latest().problems()
 	if broken != nil {
 		problems = append(problems, broken)
 	}
 	return problems
 }
 
-// change makes the next snapshot and puts it in force, unless edit tells that it changed nothing. The kinds are those that edit may
+// change makes the next state and puts it in force, unless edit tells that it changed nothing. The collections are those that edit may
 // change; only those whose objects did change are compiled.
-func (c *Cluster) change(edit func(*Snapshot) (changed bool), kinds ...Kind) {
+func (c *Cluster) change(edit func(*state) (changed bool), collections ...int) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	before := c.Now()
+	before := c.latest()
 	next := *before
+	next.collected = slices.Clone(before.collected)
 	if !edit(&next) {
 		return
 	}
-	for _, k := range kinds {
-		was, is := &before.kinds[k], &next.kinds[k]
-		if is.wanted && (is.objects != was.objects || is.synced != was.synced) {
-			next.compile(k, c.compiler(k))
+	for _, k := range collections {
+		was, is := &before.collected[k], &next.collected[k]
+		if c.wanted[k] && (is.objects != was.objects || is.synced != was.synced) {
+			next.compile(k)
 		}
 	}
 	c.now.Store(&next)
@@ -214,8 +220,8 @@ func (c *Cluster) tell(problems []error) {
 	c.told = text
 }
 
-// beat notes a sign of life of a kind.
-func (c *Cluster) beat(k Kind, p pulse) {
+// beat notes a sign of life of a collection.
+func (c *Cluster) beat(k int, p pulse) {
 	c.watching.Lock()
 	defer c.watching.Unlock()
 	if p.last.IsZero() {

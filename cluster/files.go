@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/poll"
-	"usher.dev/usher/quota/ledger"
 )
 
 // files is a directory of manifests.
@@ -110,7 +109,7 @@ func bad(problems []error) error {
 
 // use puts a new state in force, all of it or, if there is any problem, nothing.
 func (f *files) use(c *Cluster, contents map[string][]byte) error {
-	state := &loaded{options: c.options}
+	state := newLoaded(&c.catalogue)
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
 		manifests, problems := readManifests(name, contents[name])
 		state.problems = append(state.problems, problems...)
@@ -131,25 +130,25 @@ func (f *files) use(c *Cluster, contents map[string][]byte) error {
 }
 
 // useAll makes one snapshot of all that the files hold, and then tells the followers. Files have no versions: the reading stands for one.
-func (c *Cluster) useAll(state *loaded, version string) {
-	var wanted []Kind
-	for k := range kindCount {
-		if c.Now().kinds[k].wanted {
+func (c *Cluster) useAll(read *loaded, version string) {
+	var wanted []int
+	for k := range c.rows {
+		if c.wanted[k] {
 			wanted = append(wanted, k)
 			c.beat(k, pulse{last: time.Now()})
 		}
 	}
-	c.change(func(s *Snapshot) bool {
+	c.change(func(s *state) bool {
 		for _, k := range wanted {
-			s.replace(k, state.items[k])
+			s.replace(k, read.items[k])
 		}
 		return true
 	}, wanted...)
 	for _, k := range wanted {
-		for _, i := range state.items[k] {
+		for _, i := range read.items[k] {
 			i.ResourceVersion = version
 		}
-		c.follow(k, func(f ledger.Follower) { f.Replace(c.allSeen(k, state.items[k]), version) })
+		c.follow(k, func(f Follower) { f.Replace(c.allSeen(k, read.items[k]), version) })
 	}
 }
 
@@ -164,17 +163,21 @@ func (f *files) tellIgnored(c *Cluster, file string, unknown []string) {
 
 // loaded is what a reading of the files brought.
 type loaded struct {
-	options  Options
-	items    [kindCount][]*item
-	seen     map[string]string // kind and key to where they are
+	*catalogue
+	items    [][]*item         // by collection
+	seen     map[string]string // collection and key to where they are
 	problems []error
 }
 
-// add takes up an object; false if no kind of usher's is like it. Several kinds are ConfigMaps: each wants another one.
+func newLoaded(c *catalogue) *loaded {
+	return &loaded{catalogue: c, items: make([][]*item, len(c.rows)), seen: map[string]string{}}
+}
+
+// add takes up an object; false if no declared collection is of its kind. Several are of ConfigMaps: each wants another one.
 func (l *loaded) add(m manifest) (known bool) {
 	group := m.GroupVersionKind().GroupKind()
-	for k := range kindCount {
-		if rows[k].kind.GroupKind() != group {
+	for k, r := range l.rows {
+		if r.kind.GroupKind() != group {
 			continue
 		}
 		known = true
@@ -186,39 +189,26 @@ func (l *loaded) add(m manifest) (known bool) {
 	return known
 }
 
-func (l *loaded) take(k Kind, m manifest) error {
-	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != rows[k].kind.Version {
-		return fmt.Errorf("apiVersion is %s, but usher reads %s", m.APIVersion, rows[k].kind.GroupVersion())
+func (l *loaded) take(k int, m manifest) error {
+	r := &l.rows[k]
+	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != r.kind.Version {
+		return fmt.Errorf("apiVersion is %s, but usher reads %s", m.APIVersion, r.kind.GroupVersion())
 	}
-	i, err := rows[k].decode(m.raw)
+	i, err := r.decode(m.raw)
 	if err != nil {
 		return err
 	}
 	if i.err != nil {
 		return fmt.Errorf("%s: %w", i.key(), i.err)
 	}
-	place(i, rows[k].namespaced)
-	if only := l.options.only(k); only.Name != "" && only != (types.NamespacedName{Namespace: i.Namespace, Name: i.Name}) {
+	if r.only.Name != "" && r.only != (types.NamespacedName{Namespace: i.Namespace, Name: i.Name}) {
 		return nil
 	}
-	if l.seen == nil {
-		l.seen = map[string]string{}
-	}
-	id := k.String() + " " + i.key()
+	id := r.name + " " + i.key()
 	if before, twice := l.seen[id]; twice {
 		return fmt.Errorf("%s is in %s too", i.key(), before)
 	}
 	l.seen[id] = m.where
 	l.items[k] = append(l.items[k], i)
 	return nil
-}
-
-// place puts an object into the namespace that kubectl would put it into.
-func place(i *item, namespaced bool) {
-	switch {
-	case !namespaced:
-		i.Namespace = ""
-	case i.Namespace == "":
-		i.Namespace = "default"
-	}
 }

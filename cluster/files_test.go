@@ -14,9 +14,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
-	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/poll"
 )
 
@@ -39,42 +38,10 @@ func write(t testing.TB, dir string, contents map[string]string) string {
 	return dir
 }
 
-func TestSampleCluster(t *testing.T) {
-	c, err := Files("../samples/cluster", Options{Kinds: allKinds})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := c.Problems(); len(p) > 0 {
-		t.Error(p)
-	}
-	for _, s := range c.Status() {
-		want := map[Kind]int{Namespaces: 3, PriorityClasses: 4, Profiles: 4, Reservations: 3, Pods: 2, EnhancedRules: 1}[s.Kind]
-		if s.Objects < want || !s.Synced || s.LastEvent.IsZero() {
-			t.Errorf("%v, want at least %d objects", s, want)
-		}
-	}
-	s := c.Now()
-	profiles, err := s.Profiles()
-	if err != nil || !slices.IsSortedFunc(profiles, func(a, b api.ClusterColocationProfile) int { return strings.Compare(a.Name, b.Name) }) ||
-		profiles[0].Name != "10-colocation" || !profiles[0].Spec.HasPatch() {
-		t.Errorf("Profiles: %v", err)
-	}
-	if rules, err := s.LabelRules(); err != nil || len(rules) < 2 || rules[0].Name != "owner" || rules[0].NamespaceWhitelist[0] != "kube-system" {
-		t.Errorf("LabelRules: %v %v", rules, err)
-	}
-	if r, known, err := s.Reservation("web-rollout"); !known || err != nil || r.Spec.Template != nil || len(r.Status.Allocated) != 2 {
-		t.Errorf("Reservation: %v %v %v", r, known, err)
-	}
-	all, err := s.Reservations()
-	if err != nil || len(all) != 3 || all[0].Name != "cache-strict" {
-		t.Errorf("Reservations: %v %v", all, err)
-	}
-}
-
 // TestMissingInFiles: what is missing in files is missing, and no reason to try again.
 func TestMissingInFiles(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
-		c, err := Files(dir, Options{Kinds: []Kind{Namespaces, Pods, PriorityClasses, EnhancedRules}})
+		c, err := Files(dir, keeping("namespaces", "pods", "rules"))
 		if err != nil || c.Ready() != nil {
 			t.Fatalf("%v %v", err, c.Ready())
 		}
@@ -85,14 +52,14 @@ func TestMissingInFiles(t *testing.T) {
 		if _, _, known, err := s.Pod("n", "p"); known || err != nil {
 			t.Errorf("Pod: %v %v", known, err)
 		}
-		if deleting, err := s.NamespaceDeleting("n"); deleting || err != nil {
+		if deleting, err := c.Reader([]string{"namespaces"}).NamespaceDeleting("n"); deleting || err != nil {
 			t.Errorf("NamespaceDeleting: %v %v", deleting, err)
 		}
-		if rules, err := s.LabelRules(); rules != nil || err != nil {
-			t.Errorf("LabelRules: %v %v", rules, err)
+		if rules, err := Rules.Get(s); rules != "" || err != nil {
+			t.Errorf("Rules: %v %v", rules, err)
 		}
-		if _, err := s.Reservations(); err == nil {
-			t.Error("a kind that is not wanted was answered")
+		if _, err := s.Profiles(); err == nil {
+			t.Error("a collection that is not kept was answered")
 		}
 	}
 }
@@ -151,14 +118,14 @@ func TestBadFiles(t *testing.T) {
 		"no name":            {"apiVersion: v1\nkind: Pod\nmetadata: {}\n", []string{"Pod: metadata.name is missing"}},
 		"wrong type":         {"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: [a]}\n", []string{"(line 1): Pod: json: cannot unmarshal array"}},
 		"wrong type in spec": {"apiVersion: config.koordinator.sh/v1alpha1\nkind: ClusterColocationProfile\nmetadata: {name: p}\nspec: {labels: 1}\n", []string{"ClusterColocationProfile: p: json: cannot unmarshal number"}},
-		"version":            {"apiVersion: scheduling.k8s.io/v1beta1\nkind: PriorityClass\nmetadata: {name: p}\n", []string{"apiVersion is scheduling.k8s.io/v1beta1, but usher reads scheduling.k8s.io/v1"}},
+		"version":            {"apiVersion: config.koordinator.sh/v1beta1\nkind: ClusterColocationProfile\nmetadata: {name: p}\n", []string{"apiVersion is config.koordinator.sh/v1beta1, but usher reads config.koordinator.sh/v1alpha1"}},
 		"twice":              {aPod + "---\n" + aPod, []string{"f.yaml, document 2 (line 4): Pod: ns/p is in f.yaml, document 1 (line 1) too"}},
 		"all at once":        {"a\n---\nb\n---\n" + aPod + "---\nkind: [", []string{"(line 1)", "(line 2)", "(line 8)"}},
 		"endless lists":      {strings.Repeat("{apiVersion: v1, kind: List, items: [", 20) + strings.Repeat("]}", 20), []string{"more than 10 lists within each other"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Files(write(t, "", map[string]string{"f.yaml": c.content}), Options{Kinds: allKinds})
+			_, err := Files(write(t, "", map[string]string{"f.yaml": c.content}), keeping(allKinds...))
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -192,14 +159,14 @@ func TestPlaces(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	dir := write(t, "", map[string]string{
 		"a.yaml":       "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\napiVersion: apps/v1\nkind: Deployment\n---\napiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Service\n",
-		"b.yaml":       "apiVersion: v1\nkind: Namespace\nmetadata: {name: ns, namespace: x, labels: {a: b}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {enable: 'true', rules: '[{\"name\":\"r\",\"requiredLabels\":[\"l\"]}]'}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n",
+		"b.yaml":       "apiVersion: v1\nkind: Namespace\nmetadata: {name: ns, namespace: x, labels: {a: b}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {rules: r}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n",
 		".hidden.yaml": "broken",
 		"a.yaml~":      "broken",
 	})
 	if err := os.Mkdir(filepath.Join(dir, "sub.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Files(dir, Options{Kinds: allKinds, Log: log, EnhancedRules: types.NamespacedName{Namespace: "default", Name: "c"}})
+	c, err := Files(dir, Options{Catalogue: catalogueOfTests, Needs: allKinds, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +176,7 @@ func TestPlaces(t *testing.T) {
 	if labels, known, _ := c.Now().Namespace("ns"); !known || labels["a"] != "b" {
 		t.Error("the namespace is not there")
 	}
-	if rules, _ := c.Now().LabelRules(); len(rules) != 1 {
+	if rules, _ := Rules.Get(c.Now()); rules != "r" {
 		t.Error(rules)
 	}
 	write(t, dir, map[string]string{"c.yaml": named("p")})
@@ -229,7 +196,7 @@ func again(f *files, c *Cluster) {
 // following gives a cluster that follows a directory.
 func following(t *testing.T, dir string, log logrus.FieldLogger) *Cluster {
 	t.Helper()
-	c, err := Files(dir, Options{Kinds: allKinds, Poll: poll.Times{Every: time.Millisecond}, Log: log})
+	c, err := Files(dir, Options{Catalogue: catalogueOfTests, Needs: allKinds, Poll: poll.Times{Every: time.Millisecond}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,32 +216,32 @@ func TestFilesChange(t *testing.T) {
 	dir := write(t, "", map[string]string{"a.yaml": named("one")})
 	c := following(t, dir, log)
 	write(t, dir, map[string]string{"b.yaml": named("two")})
-	eventually(t, "a new file", func() bool { return has(c, "two") && has(c, "one") })
+	clustertest.Eventually(t, "a new file", func() bool { return has(c, "two") && has(c, "one") })
 
 	write(t, dir, map[string]string{"b.yaml": named("three") + "---\nbroken"})
-	eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
+	clustertest.Eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
 	if has(c, "three") || !has(c, "two") || c.Ready() != nil {
 		t.Error("a bad state is in force")
 	}
 	write(t, dir, map[string]string{"b.yaml": named("two")})
-	eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
+	clustertest.Eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
 
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
+	clustertest.Eventually(t, "a problem", func() bool { return len(c.Problems()) == 1 })
 	if !has(c, "two") {
 		t.Error("the state is gone with the directory")
 	}
 	if err := os.Rename(dir+"-away", dir); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
+	clustertest.Eventually(t, "no problem", func() bool { return len(c.Problems()) == 0 })
 
 	if err := os.Remove(filepath.Join(dir, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a removed file", func() bool { return !has(c, "one") && has(c, "two") })
+	clustertest.Eventually(t, "a removed file", func() bool { return !has(c, "one") && has(c, "two") })
 	told := map[string]int{} // by text: a directory that goes away while it is read gives a second one
 	for _, e := range hook.AllEntries() {
 		if e.Level == logrus.ErrorLevel {
@@ -321,14 +288,14 @@ func TestConfigMapVolume(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "..1")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the second version", func() bool { return has(c, "two") && !has(c, "one") })
+	clustertest.Eventually(t, "the second version", func() bool { return has(c, "two") && !has(c, "one") })
 }
 
 // TestHalfWritten: a file that grows is not taken for a whole one, though each part of it is valid. It runs on synctest's clock.
 func TestHalfWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := write(t, "", map[string]string{"a.yaml": named("one")})
-		c, err := Files(dir, Options{Kinds: allKinds, Poll: poll.Times{Every: time.Second}})
+		c, err := Files(dir, Options{Catalogue: catalogueOfTests, Needs: allKinds, Poll: poll.Times{Every: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,9 +316,9 @@ func TestHalfWritten(t *testing.T) {
 		whole := named("two") + "---\n" + named("three")
 		step(whole)
 		step(whole)
-		inForce := c.Now()
+		inForce := c.latest()
 		step(whole)
-		if c.Now() != inForce {
+		if c.latest() != inForce {
 			t.Error("the state in force was read again")
 		}
 		if !has(c, "two") || !has(c, "three") {
@@ -374,7 +341,8 @@ func FuzzReadManifests(f *testing.F) {
 			file = "f.json"
 		}
 		found, problems := readManifests(file, []byte(content))
-		state := &loaded{}
+		c := made(keeping(allKinds...), nil)
+		state := newLoaded(&c.catalogue)
 		for _, m := range found {
 			if m.Kind == "" || m.APIVersion == "" || m.where == "" {
 				t.Errorf("not an object: %+v", m)
@@ -386,7 +354,6 @@ func FuzzReadManifests(f *testing.F) {
 				t.Errorf("no place: %v", err)
 			}
 		}
-		c := newCluster(Options{Kinds: allKinds}, nil)
 		c.useAll(state, "1")
 	})
 }

@@ -2,14 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"usher.dev/usher/quota"
-	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/cluster/clustertest"
 )
 
 // follower notes what it is told. It has no lock around what it notes but for the test that looks: that it is told one thing at a time,
@@ -19,7 +19,7 @@ type follower struct {
 
 	mu    sync.Mutex
 	lines []string
-	check func(ledger.Seen) // of each object that is put
+	check func(Object) // of each object that is put
 }
 
 func (f *follower) note(format string, values ...any) {
@@ -29,16 +29,16 @@ func (f *follower) note(format string, values ...any) {
 	f.lines = append(f.lines, fmt.Sprintf(format, values...))
 }
 
-func (f *follower) Replace(all []ledger.Seen, version string) {
+func (f *follower) Replace(all iter.Seq[Object], version string) {
 	var texts []string
-	for _, s := range all {
+	for s := range all {
 		texts = append(texts, textOf(s))
 	}
 	slices.Sort(texts)
 	f.note("replace [%s] %s", strings.Join(texts, ", "), version)
 }
 
-func (f *follower) Put(s ledger.Seen) {
+func (f *follower) Put(s Object) {
 	f.mu.Lock()
 	check := f.check
 	f.mu.Unlock()
@@ -48,19 +48,16 @@ func (f *follower) Put(s ledger.Seen) {
 	f.note("put %s", textOf(s))
 }
 
-func (f *follower) Remove(s ledger.Seen)   { f.note("remove %s", textOf(s)) }
+func (f *follower) Remove(s Object)        { f.note("remove %s", textOf(s)) }
 func (f *follower) Reached(version string) { f.note("reached %s", version) }
 
-// textOf is an object as key@version=what, what being a pod's node, or a quota's cpu and annotations.
-func textOf(s ledger.Seen) string {
+// textOf is an object as key@version=what, what being a pod's node, and what is told of it.
+func textOf(s Object) string {
 	what := "nil"
-	switch o := s.Object.(type) {
-	case *quota.Pod:
-		what = o.Node
-	case *quota.Quota:
-		what = o.Max.Cpu().String() + s.Record + s.ChildRequest
+	if pod, ok := s.Kept.(*podNode); ok {
+		what = pod.node
 	}
-	return s.Key + "@" + s.Version + "=" + what
+	return s.Key + "@" + s.Version + "=" + what + s.Told["told"]
 }
 
 // history is what was told until now, without bookmarks unless they are asked for.
@@ -70,8 +67,11 @@ func (f *follower) history(bookmarks bool) []string {
 	return slices.DeleteFunc(slices.Clone(f.lines), func(line string) bool { return !bookmarks && strings.HasPrefix(line, "reached") })
 }
 
-func follows(k Kind, f ledger.Follower) map[Kind]ledger.Follower {
-	return map[Kind]ledger.Follower{k: f}
+// followed are options for a cluster that keeps nodes of pods, and tells a follower.
+func followed(f Follower) Options {
+	o := keeping("podnodes")
+	o.Follow = map[string]Follower{"podnodes": f}
+	return o
 }
 
 func onNode(node string) string { return `{"spec":{"nodeName":"` + node + `"}}` }
@@ -80,47 +80,47 @@ func onNode(node string) string { return `{"spec":{"nodeName":"` + node + `"}}` 
 func (f *follower) until(t *testing.T, last string) []string {
 	t.Helper()
 	var all []string
-	eventually(t, last, func() bool { all = f.history(false); return slices.Contains(all, last) })
+	clustertest.Eventually(t, last, func() bool { all = f.history(false); return slices.Contains(all, last) })
 	return all
 }
 
 func TestFollow(t *testing.T) {
-	servers(t, func(t *testing.T, f *fakeAPI) {
-		f.apply(PodRequests, "ns/a", onNode("n1")) // 101
-		f.apply(PodRequests, "ns/b", onNode("n1")) // 102
+	servers(t, func(t *testing.T, f *clustertest.Server) {
+		f.Apply(kind("podnodes"), "ns/a", onNode("n1")) // 101
+		f.Apply(kind("podnodes"), "ns/b", onNode("n1")) // 102
 		follower := &follower{}
-		c := f.follow(t, Options{Kinds: quotaKinds, Follow: follows(PodRequests, follower)})
+		c := watching(t, f, followed(follower))
 		follower.mu.Lock()
-		follower.check = func(s ledger.Seen) {
-			if kept, _ := c.Now().kinds[PodRequests].objects.get(s.Key); kept != s.Object {
+		follower.check = func(s Object) {
+			if kept, _ := c.latest().collected[c.index["podnodes"]].objects.get(s.Key); kept != s.Kept {
 				t.Errorf("%s: what was told is not in force, or twice in memory", s.Key)
 			}
 		}
 		follower.mu.Unlock()
-		eventually(t, "ready", func() bool { return c.Ready() == nil })
-		f.apply(PodRequests, "ns/a", onNode("n2"))                                  // 103
-		f.apply(PodRequests, "ns/a", `{"metadata":{"labels":{}},`+onNode("n2")[1:]) // 104: nothing that is kept
-		f.apply(PodRequests, "ns/a", `{"spec":{"nodeName":7}}`)                     // 105: does not decode
-		f.apply(PodRequests, "ns/c", `{"spec":{"nodeName":7}}`)                     // 106: never did
-		f.apply(PodRequests, "ns/b", "")                                            // 107
-		f.apply(PodRequests, "ns/c", "")                                            // 108
-		f.apply(PodRequests, "ns/d", onNode(""))                                    // 109
+		clustertest.Eventually(t, "ready", func() bool { return c.Ready() == nil })
+		f.Apply(kind("podnodes"), "ns/a", onNode("n2"))                                  // 103
+		f.Apply(kind("podnodes"), "ns/a", `{"metadata":{"labels":{}},`+onNode("n2")[1:]) // 104: nothing that is kept
+		f.Apply(kind("podnodes"), "ns/a", `{"spec":{"nodeName":7}}`)                     // 105: does not decode
+		f.Apply(kind("podnodes"), "ns/c", `{"spec":{"nodeName":7}}`)                     // 106: never did
+		f.Apply(kind("podnodes"), "ns/b", "")                                            // 107
+		f.Apply(kind("podnodes"), "ns/c", "")                                            // 108
+		f.Apply(kind("podnodes"), "ns/d", onNode(""))                                    // 109
 		all := follower.until(t, "put ns/d@109=")
 		want := []string{"replace [ns/a@101=n1, ns/b@102=n1] 102", "put ns/a@103=n2", "put ns/a@104=n2", "put ns/a@105=n2", "put ns/c@106=nil",
 			"remove ns/b@107=n1", "remove ns/c@108=nil", "put ns/d@109="}
 		if !slices.Equal(all, want) {
 			t.Errorf("%q\nwant\n%q", all, want)
 		}
-		eventually(t, "a bookmark", func() bool { return slices.Contains(follower.history(true), "reached 109") })
+		clustertest.Eventually(t, "a bookmark", func() bool { return slices.Contains(follower.history(true), "reached 109") })
 
-		f.set(func() { // the connection is lost, and what happened since is no longer known
-			delete(f.stored["pods"], "ns/d")
-			f.version++
-			f.compacted = f.version
+		f.Set(func() { // the connection is lost, and what happened since is no longer known
+			delete(f.Stored["pods"], "ns/d")
+			f.Latest++
+			f.Compacted = f.Latest
 		})
 		f.CloseClientConnections()
 		follower.until(t, "replace [ns/a@105=n2] 110")
-		f.apply(PodRequests, "ns/a", onNode("n3"))
+		f.Apply(kind("podnodes"), "ns/a", onNode("n3"))
 		follower.until(t, "put ns/a@111=n3")
 	})
 }
@@ -128,61 +128,48 @@ func TestFollow(t *testing.T) {
 // TestFollowDeletion: the last state of an object comes with its deletion, and if that does not decode, the one that was known.
 func TestFollowDeletion(t *testing.T) {
 	follower := &follower{}
-	c := newCluster(Options{Kinds: quotaKinds, Follow: follows(PodRequests, follower)}, nil)
-	to := &store{c, PodRequests}
-	_ = to.Replace([]any{event{PodRequests, "ns/a", onNode("n1")}.item(t), event{PodRequests, "ns/b", onNode("n1")}.item(t)}, "1")
-	_ = to.Delete(event{PodRequests, "ns/a", onNode("n2")}.item(t))
-	_ = to.Delete(event{PodRequests, "ns/b", `{"spec":1}`}.item(t))
+	c := made(followed(follower), nil)
+	to := c.to("podnodes")
+	_ = to.Replace([]any{event{"podnodes", "ns/a", onNode("n1")}.item(t), event{"podnodes", "ns/b", onNode("n1")}.item(t)}, "1")
+	_ = to.Delete(event{"podnodes", "ns/a", onNode("n2")}.item(t))
+	_ = to.Delete(event{"podnodes", "ns/b", `{"spec":1}`}.item(t))
 	if got := follower.history(true)[1:]; !slices.Equal(got, []string{"remove ns/a@1=n2", "remove ns/b@1=n1"}) {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestFollowQuotas: the follower sees what nobody else is told of.
-func TestFollowQuotas(t *testing.T) {
-	f := newFakeAPI(t)
-	f.apply(ElasticQuotas, "org/top", aQuota) // 101
-	follower := &follower{}
-	c := f.follow(t, Options{Kinds: quotaKinds, Follow: follows(ElasticQuotas, follower)})
-	follower.until(t, "replace [org/top@101=4] 101")
-	before := c.Now()
-	if _, err := c.Records().Write(t.Context(), top, "101", "r"); err != nil {
-		t.Fatal(err)
+// TestFollowTold: the follower sees what is not kept, always of the newest state, also of one that does not decode.
+func TestFollowTold(t *testing.T) {
+	f, follower := clustertest.New(t), &follower{}
+	f.Apply(kind("podnodes"), "ns/a", onNode("n1")) // 101
+	c := watching(t, f, followed(follower))
+	follower.until(t, "replace [ns/a@101=n1] 101")
+	before := c.latest()
+	f.Apply(kind("podnodes"), "ns/a", `{"metadata":{"annotations":{"told":"r","other":"x"}},"spec":{"nodeName":"n1"}}`)
+	follower.until(t, "put ns/a@102=n1r")
+	if c.latest() != before {
+		t.Error("another state for what is not kept")
 	}
-	follower.until(t, "put org/top@102=4r")
-	if err := c.WriteChildRequest(t.Context(), top, "c"); err != nil {
-		t.Fatal(err)
-	}
-	follower.until(t, "put org/top@103=4rc")
-	if treeOf(t, before) != treeOf(t, c.Now()) {
-		t.Error("another tree")
-	}
-	f.apply(ElasticQuotas, "org/top", `{"metadata":{"annotations":{"usher.dev/reservations":"s"}},"spec":{"max":1}}`)
-	follower.until(t, "put org/top@104=4s")
-}
-
-func treeOf(t *testing.T, s *Snapshot) *quota.Tree {
-	t.Helper()
-	tree, err := s.QuotaTree()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	f.Apply(kind("podnodes"), "ns/a", `{"metadata":{"annotations":{"told":"s"}},"spec":{"nodeName":1}}`)
+	follower.until(t, "put ns/a@103=n1s")
 }
 
 // TestFollowMissing: that a kind is not defined is told once, and its objects when it is.
 func TestFollowMissing(t *testing.T) {
-	servers(t, func(t *testing.T, f *fakeAPI) {
-		f.set(func() { f.missing["elasticquotas"] = true })
+	servers(t, func(t *testing.T, f *clustertest.Server) {
+		const name = "clustercolocationprofiles"
+		f.Set(func() { f.Missing[name] = true })
 		follower := &follower{}
-		f.follow(t, Options{Kinds: quotaKinds, Follow: follows(ElasticQuotas, follower)})
-		eventually(t, "it is looked for again", func() bool { return f.requests("list elasticquotas") > 2 })
+		o := keeping(name)
+		o.Follow = map[string]Follower{name: follower}
+		watching(t, f, o)
+		clustertest.Eventually(t, "it is looked for again", func() bool { return f.Requests("list "+name) > 2 })
 		if got := follower.history(true); !slices.Equal(got, []string{"replace [] "}) {
 			t.Errorf("%q", got)
 		}
-		f.apply(ElasticQuotas, "org/top", aQuota)
-		f.set(func() { f.missing["elasticquotas"] = false })
-		follower.until(t, "replace [org/top@101=4] 101")
+		f.Apply(kind(name), "base", `{}`)
+		f.Set(func() { f.Missing[name] = false })
+		follower.until(t, "replace [base@101=nil] 101")
 	})
 }
 
@@ -191,7 +178,7 @@ func TestFollowFiles(t *testing.T) {
 	follower := &follower{}
 	pods := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, resourceVersion: '999'}\nspec: {nodeName: n1}\n"
 	f := &files{ignored: map[string]string{}, dir: write(t, "", map[string]string{"a.yaml": pods})}
-	c := newCluster(Options{Kinds: quotaKinds, Follow: follows(PodRequests, follower)}, f)
+	c := made(followed(follower), f)
 	if err := f.open(c); err != nil {
 		t.Fatal(err)
 	}
@@ -210,24 +197,24 @@ func TestFollowFiles(t *testing.T) {
 
 // TestFollowStorm: whatever happens on the way, who follows comes to what the server has, and versions only grow.
 func TestFollowStorm(t *testing.T) {
-	servers(t, func(t *testing.T, f *fakeAPI) {
+	servers(t, func(t *testing.T, f *clustertest.Server) {
 		keep := &mirror{nodes: map[string]string{}}
-		f.follow(t, Options{Kinds: quotaKinds, Follow: follows(PodRequests, keep)})
+		watching(t, f, followed(keep))
 		for step := range 200 {
 			key := fmt.Sprintf("ns/p%d", step*7%20)
 			switch {
 			case step%9 == 0:
-				f.apply(PodRequests, key, "")
+				f.Apply(kind("podnodes"), key, "")
 			case step%50 == 30:
 				f.CloseClientConnections()
 			case step%50 == 31:
-				f.set(func() { f.compacted = f.version })
+				f.Set(func() { f.Compacted = f.Latest })
 			default:
-				f.apply(PodRequests, key, onNode(strconv.Itoa(step)))
+				f.Apply(kind("podnodes"), key, onNode(strconv.Itoa(step)))
 			}
 		}
-		f.apply(PodRequests, "ns/last", onNode("n"))
-		eventually(t, "the server's state", func() bool { return keep.like(f) })
+		f.Apply(kind("podnodes"), "ns/last", onNode("n"))
+		clustertest.Eventually(t, "the server's state", func() bool { return keep.like(f) })
 		keep.mu.Lock()
 		defer keep.mu.Unlock()
 		if keep.back != "" {
@@ -252,24 +239,24 @@ func (m *mirror) reach(version string) {
 	m.version = n
 }
 
-func (m *mirror) Replace(all []ledger.Seen, version string) {
+func (m *mirror) Replace(all iter.Seq[Object], version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.nodes = map[string]string{}
-	for _, s := range all {
-		m.nodes[s.Key] = s.Object.(*quota.Pod).Node
+	for s := range all {
+		m.nodes[s.Key] = s.Kept.(*podNode).node
 	}
 	m.reach(version)
 }
 
-func (m *mirror) Put(s ledger.Seen) {
+func (m *mirror) Put(s Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.nodes[s.Key] = s.Object.(*quota.Pod).Node
+	m.nodes[s.Key] = s.Kept.(*podNode).node
 	m.reach(s.Version)
 }
 
-func (m *mirror) Remove(s ledger.Seen) {
+func (m *mirror) Remove(s Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.nodes, s.Key)
@@ -283,12 +270,12 @@ func (m *mirror) Reached(version string) {
 }
 
 // like tells whether the mirror has the server's pods.
-func (m *mirror) like(f *fakeAPI) (same bool) {
+func (m *mirror) like(f *clustertest.Server) (same bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f.set(func() {
-		same = len(f.stored["pods"]) == len(m.nodes)
-		for key, raw := range f.stored["pods"] {
+	f.Set(func() {
+		same = len(f.Stored["pods"]) == len(m.nodes)
+		for key, raw := range f.Stored["pods"] {
 			same = same && strings.Contains(string(raw), `"nodeName":"`+m.nodes[key]+`"`)
 		}
 	})

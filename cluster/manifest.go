@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/document"
 )
 
 // manifest is one object of a file, as JSON.
@@ -110,7 +110,10 @@ func splitJSON(content []byte) (texts []text) {
 // toJSON gives the document as JSON. A key that occurs twice is an error.
 func (t text) toJSON() ([]byte, error) {
 	if t.json || json.Valid(t.raw) { // JSON is YAML, but for some escapes in strings
-		_, err := api.ParseJSONText[unread](string(t.raw))
+		parsed, err := document.Parse(t.raw)
+		if err == nil {
+			parsed.Release()
+		}
 		return t.raw, err
 	}
 	raw, err := yaml.YAMLToJSONStrict(t.raw)

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,75 +9,70 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Snapshot is the cluster at one moment. It never changes; what it gives must not be changed either.
+// Snapshot is the cluster at one moment. It never changes; what it gives must not be changed either. Ask one snapshot all questions that
+// must agree with each other.
 type Snapshot struct {
-	api   bool // watched: what is not there may only be late
-	kinds [kindCount]kindState
+	*state
+	all   bool     // whatever is kept may be asked about
+	needs []string // otherwise: the collections that may be asked about
 }
 
-// kindState is all about one kind.
-type kindState struct {
-	wanted, synced bool
-	objects        table
-	bad            map[string]error // of objects that do not decode; never changed in place
-	compiled       any
-	problems       []error // of compiling
+// state is all that is known at one moment.
+type state struct {
+	catalogue
+	api       bool // watched: what is not there may only be late
+	collected []collected
 }
 
-// ready tells why there is no answer to a question about a kind.
-func (s *Snapshot) ready(k Kind) error {
-	if !s.kinds[k].wanted {
-		return fmt.Errorf("cluster state: %s are not kept: Options.Kinds does not want them", k)
-	}
-	if !s.kinds[k].synced {
-		return fmt.Errorf("cluster state: %s have not been listed yet: %w", k, admit.ErrNotReady)
-	}
-	return nil
+// collected is all about one collection.
+type collected struct {
+	synced   bool
+	objects  table
+	bad      map[string]error // of objects that do not decode; never changed in place
+	compiled any
+	problems []error // of compiling
 }
 
-// find gives the object of a kind with a key. T must be what the kind's row keeps.
-func find[T any](s *Snapshot, k Kind, key string) (object T, known bool, err error) {
-	if err := s.ready(k); err != nil {
-		return object, false, err
+// ask returns what is known of a collection, or why there is no answer to a question about it: usher never guesses from an empty memory.
+// Before the collection is synced the error wraps admit.ErrNotReady, and so becomes an HTTP 503 that asks to try again. The other errors
+// are mistakes of ours.
+func (s Snapshot) ask(name string) (*collected, error) {
+	k, declared := s.index[name]
+	switch {
+	case !declared:
+		return nil, fmt.Errorf("cluster state: no collection %s is declared", name)
+	case !s.all && !slices.Contains(s.needs, name):
+		return nil, fmt.Errorf("cluster state: the step that asks about %s does not declare that it needs them", name)
+	case !s.wanted[k]:
+		return nil, fmt.Errorf("cluster state: %s are not kept: no step that is served declares that it needs them", name)
+	case !s.collected[k].synced:
+		return nil, fmt.Errorf("cluster state: %s have not been listed yet: %w", name, admit.ErrNotReady)
 	}
-	found, known := s.kinds[k].objects.get(key)
-	if known {
-		object = found.(T)
-	}
-	return object, known, nil
+	return &s.collected[k], nil
 }
 
-// sorted gives the objects of a kind, sorted by key. T must be what the kind's row keeps.
-func sorted[T any](s *Snapshot, k Kind) ([]T, error) {
-	if err := s.ready(k); err != nil {
-		return nil, err
-	}
-	objects := maps.Collect(s.kinds[k].objects.all())
-	list := make([]T, 0, len(objects))
-	for _, key := range slices.Sorted(maps.Keys(objects)) {
-		list = append(list, objects[key].(T))
-	}
-	return list, nil
+// late is the answer about an object that a review is proof of, but that the watch has not brought yet.
+func late(name, key string) error {
+	return fmt.Errorf("cluster state: %s %s has not arrived yet: %w", name, key, admit.ErrNotReady)
 }
 
-// all gives the objects of a kind by key, in no order. T must be what the kind's row keeps.
-func all[T any](s *Snapshot, k Kind) (iter.Seq2[string, T], error) {
-	if err := s.ready(k); err != nil {
-		return nil, err
-	}
-	return func(yield func(string, T) bool) {
-		for key, object := range s.kinds[k].objects.all() {
-			if !yield(key, object.(T)) {
-				return
-			}
-		}
-	}, nil
+// Reader answers the questions of a step: about the collections that it needs, and no others. The zero value is for steps that are listed
+// and never run.
+type Reader struct {
+	cluster *Cluster
+	needs   []string
 }
+
+// Reader returns a Reader for a step that needs the collections.
+func (c *Cluster) Reader(needs []string) Reader { return Reader{c, needs} }
+
+// Now returns the state as it is known now.
+func (r Reader) Now() Snapshot { return Snapshot{state: r.cluster.latest(), needs: r.needs} }
 
 // put takes up an object, and tells whether that changed anything. One that does not decode leaves what was there: a state that was right
 // once is better than none.
-func (s *Snapshot) put(k Kind, i *item) (changed bool) {
-	state := &s.kinds[k]
+func (s *state) put(k int, i *item) (changed bool) {
+	state := &s.collected[k]
 	if i.err != nil {
 		state.bad = maps.Clone(state.bad)
 		if state.bad == nil {
@@ -100,7 +94,7 @@ func (s *Snapshot) put(k Kind, i *item) (changed bool) {
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // mend forgets that an object did not decode.
-func (state *kindState) mend(key string) (changed bool) {
+func (state *collected) mend(key string) (changed bool) {
 	if _, changed = state.bad[key]; changed {
 		state.bad = maps.Clone(state.bad)
 		delete(state.bad, key)
@@ -108,18 +102,18 @@ func (state *kindState) mend(key string) (changed bool) {
 	return changed
 }
 
-func (s *Snapshot) remove(k Kind, key string) (changed bool) {
-	state := &s.kinds[k]
+func (s *state) remove(k int, key string) (changed bool) {
+	state := &s.collected[k]
 	changed = state.mend(key)
 	before := state.objects
 	state.objects = before.without(key)
 	return changed || state.objects != before
 }
 
-// replace takes up all objects of a kind, which is synced from then on. If they are what was there, the table stays, so that nothing is
+// replace takes up all objects of a collection, which is synced from then on. If they are what was there, the table stays, so that nothing is
 // compiled anew.
-func (s *Snapshot) replace(k Kind, items []*item) {
-	state := &s.kinds[k]
+func (s *state) replace(k int, items []*item) {
+	state := &s.collected[k]
 	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
 	for _, i := range items {
 		before, known := state.objects.get(i.key())
@@ -140,13 +134,13 @@ func (s *Snapshot) replace(k Kind, items []*item) {
 	state.bad, state.synced = bad, true
 }
 
-// compile brings up to date what follows from a kind.
-func (s *Snapshot) compile(k Kind, compile Compiler) {
-	state := &s.kinds[k]
+// compile brings up to date what follows from a collection.
+func (s *state) compile(k int) {
+	state, compile := &s.collected[k], s.rows[k].compile
 	if compile == nil || !state.synced {
 		return
 	}
-	compiled, problems := guard(compile)(s)
+	compiled, problems := guard(compile, state.objects)
 	if compiled != nil {
 		state.compiled = compiled
 	}
@@ -154,32 +148,24 @@ func (s *Snapshot) compile(k Kind, compile Compiler) {
 }
 
 // guard makes a problem of a panic: one strange object must not end the process again and again.
-func guard(compile Compiler) Compiler {
-	return func(s *Snapshot) (compiled any, problems []error) {
-		defer func() {
-			if cause := recover(); cause != nil {
-				compiled, problems = nil, []error{fmt.Errorf("panic: %v", cause)}
-			}
-		}()
-		return compile(s)
-	}
-}
-
-func (c *Cluster) compiler(k Kind) Compiler {
-	if wanted := c.options.Compile[k]; wanted != nil {
-		return wanted
-	}
-	return rows[k].compile
-}
-
-// problems gives what is wrong with objects, in the order of kinds and keys.
-func (s *Snapshot) problems() (all []error) {
-	for k := range kindCount {
-		for _, key := range slices.Sorted(maps.Keys(s.kinds[k].bad)) {
-			all = append(all, fmt.Errorf("%s %s: %w", k, key, s.kinds[k].bad[key]))
+func guard(compile func(table) (any, []error), objects table) (compiled any, problems []error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			compiled, problems = nil, []error{fmt.Errorf("panic: %v", cause)}
 		}
-		for _, problem := range s.kinds[k].problems {
-			all = append(all, fmt.Errorf("%s: %w", k, problem))
+	}()
+	return compile(objects)
+}
+
+// problems gives what is wrong with objects, in the order of collections and keys.
+func (s *state) problems() (all []error) {
+	for k, r := range s.rows {
+		state := &s.collected[k]
+		for _, key := range slices.Sorted(maps.Keys(state.bad)) {
+			all = append(all, fmt.Errorf("%s %s: %w", r.name, key, state.bad[key]))
+		}
+		for _, problem := range state.problems {
+			all = append(all, fmt.Errorf("%s: %w", r.name, problem))
 		}
 	}
 	return all

@@ -12,30 +12,29 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
+	"usher.dev/usher/cluster/clustertest"
 )
 
 func TestRules(t *testing.T) {
 	verbs := []string{"get", "list", "watch"}
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces", "pods", "nodes"}, Verbs: verbs},
-		{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: verbs},
 		{APIGroups: []string{"config.koordinator.sh"}, Resources: []string{"clustercolocationprofiles"}, Verbs: verbs},
-		{APIGroups: []string{"scheduling.koordinator.sh"}, Resources: []string{"reservations"}, Verbs: verbs},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"pod-enhanced-validator-config"}, Verbs: verbs},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"c"}, Verbs: verbs},
 	}
-	c := newCluster(Options{Kinds: allKinds}, nil)
-	if got := c.options.Rules(); !reflect.DeepEqual(got, want) {
+	if got := keeping(append(allKinds, "podnodes")...).Rules(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
 	}
-	if got := (Options{Kinds: []Kind{Pods}}).Rules(); len(got) != 1 || len(got[0].Resources) != 1 {
+	if got := keeping("pods").Rules(); len(got) != 1 || len(got[0].Resources) != 1 {
 		t.Errorf("pods alone: %v", got)
 	}
-	if got := (Options{Kinds: []Kind{EnhancedRules}}).Rules(); len(got) != 1 || len(got[0].ResourceNames) != 1 {
-		t.Errorf("the ConfigMap alone, with its default name: %v", got)
+	if got := keeping("pods", "podnodes").Rules(); len(got) != 1 || len(got[0].Resources) != 1 {
+		t.Errorf("both are pods: %v", got)
+	}
+	if got := keeping("rules").Rules(); len(got) != 1 || len(got[0].ResourceNames) != 1 {
+		t.Errorf("the ConfigMap alone: %v", got)
 	}
 }
 
@@ -74,7 +73,7 @@ func TestTable(t *testing.T) {
 
 // event is a change of one object.
 type event struct {
-	kind   Kind
+	kind   string // the name of a collection
 	key    string
 	object string // JSON without metadata.name; empty: gone
 }
@@ -85,7 +84,11 @@ func (e event) item(t testing.TB) *item {
 	if object == "" {
 		object = "{}"
 	}
-	i, err := rows[e.kind].decode([]byte(withVersion(e.kind, e.key, object, 1)))
+	known, err := newCatalogue(catalogueOfTests, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := known.rows[known.index[e.kind]].decode([]byte(clustertest.WithVersion(kind(e.kind), e.key, object, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,7 @@ func (e event) item(t testing.TB) *item {
 }
 
 func (e event) send(t testing.TB, c *Cluster) {
-	to := &store{c, e.kind}
+	to := c.to(e.kind)
 	if e.object == "" {
 		_ = to.Delete(e.item(t))
 		return
@@ -107,26 +110,26 @@ func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		histories := randomHistories(random)
-		var first *Snapshot
+		var first *state
 		for range 4 {
-			c := newCluster(Options{Kinds: allKinds, Compile: map[Kind]Compiler{Profiles: profileNames}}, nil)
+			c := made(keeping(allKinds...), nil)
 			for _, k := range allKinds {
-				_ = (&store{c, k}).Replace(nil, "")
+				_ = c.to(k).Replace(nil, "")
 			}
 			deliver(t, c, random, histories)
 			if first == nil {
-				first = c.Now()
-			} else if !reflect.DeepEqual(visible(first), visible(c.Now())) {
-				t.Fatalf("seed %d: %v\nand %v", seed, visible(first), visible(c.Now()))
+				first = c.latest()
+			} else if !reflect.DeepEqual(visible(first), visible(c.latest())) {
+				t.Fatalf("seed %d: %v\nand %v", seed, visible(first), visible(c.latest()))
 			}
 		}
 	}
 }
 
 // visible is all of a snapshot that does not depend on the tables' insides.
-func visible(s *Snapshot) (all []any) {
-	for k := range kindCount {
-		all = append(all, maps.Collect(s.kinds[k].objects.all()), s.kinds[k].objects.size, s.kinds[k].compiled, s.kinds[k].synced)
+func visible(s *state) (all []any) {
+	for _, of := range s.collected {
+		all = append(all, maps.Collect(of.objects.all()), of.objects.size, of.compiled, of.synced)
 	}
 	for _, problem := range s.problems() {
 		all = append(all, problem.Error())
@@ -134,21 +137,12 @@ func visible(s *Snapshot) (all []any) {
 	return all
 }
 
-func profileNames(s *Snapshot) (any, []error) {
-	profiles, err := s.Profiles()
-	names := make([]string, 0, len(profiles))
-	for _, p := range profiles {
-		names = append(names, p.Name)
-	}
-	return names, []error{err}[:0]
-}
-
 // randomHistories gives for each of some objects what happens to it, in order.
 func randomHistories(random *rand.Rand) (histories [][]event) {
 	for n := range 12 {
-		k := []Kind{Namespaces, Profiles, Pods}[n%3]
+		k := []string{"namespaces", "clustercolocationprofiles", "pods"}[n%3]
 		key := fmt.Sprintf("o%d", n)
-		if rows[k].namespaced {
+		if k == "pods" {
 			key = "ns/" + key
 		}
 		var history []event
@@ -158,7 +152,7 @@ func randomHistories(random *rand.Rand) (histories [][]event) {
 			case 0:
 				object = ""
 			case 1:
-				if k == Profiles {
+				if k == "clustercolocationprofiles" {
 					object = `{"spec":{"labels":1}}`
 				}
 			}
@@ -191,100 +185,56 @@ func deliver(t *testing.T, c *Cluster, random *rand.Rand, histories [][]event) {
 func relist(t *testing.T, c *Cluster, histories [][]event, next []int) {
 	var items []any
 	for n, history := range histories {
-		if next[n] == 0 || history[0].kind != Pods || history[next[n]-1].object == "" {
+		if next[n] == 0 || history[0].kind != "pods" || history[next[n]-1].object == "" {
 			continue
 		}
 		items = append(items, history[next[n]-1].item(t))
 	}
-	_ = (&store{c, Pods}).Replace(items, "")
-}
-
-func TestEnhancedRules(t *testing.T) {
-	const key = "koordinator-system/pod-enhanced-validator-config"
-	c := newCluster(Options{Kinds: allKinds}, nil)
-	_ = (&store{c, EnhancedRules}).Replace(nil, "")
-	steps := []struct {
-		name, data string
-		want       string // the names of the rules
-		problem    string
-	}{
-		{"not there", ``, "", ""},
-		{"on", `{"enable":" TRUE\n","rules":"[{\"name\":\"a\",\"requiredLabels\":[\"l\"],\"namespaceWhitelist\":[\"\",\"n\"]}]"}`, "a(n)", ""},
-		{"broken, and off", `{"enable":"false","rules":"[{"}`, "a(n)", "the rules in force stay"},
-		{"empty text", `{"enable":"true","rules":""}`, "a(n)", "the rules in force stay"},
-		{"a key twice", `{"enable":"true","rules":"[{\"name\":\"a\",\"name\":\"b\"}]"}`, "a(n)", "the rules in force stay"},
-		{"two", `{"enable":"true","rules":"[{\"name\":\"b\",\"requiredLabels\":[\"l\"]},{\"name\":\"b\",\"requiredLabels\":[\"l\"]}]"}`, "b() b()", ""},
-		{"off", `{"enable":"no","rules":"[{\"name\":\"b\",\"requiredLabels\":[\"l\"]}]"}`, "", ""},
-		{"asks for nothing", `{"enable":"true","rules":"[{\"name\":\"c\"}]"}`, "c()", "rule 1 (c) requires no labels"},
-		{"no rules", `{"enable":"true"}`, "", ""},
-		{"no enable", `{"rules":"[{\"name\":\"d\",\"requiredLabels\":[\"l\"]}]"}`, "", ""},
-		{"on again", `{"enable":"true","rules":"[{\"name\":\"e\",\"requiredLabels\":[\"l\"]}]"}`, "e()", ""},
-		{"gone", ``, "", ""},
-	}
-	for _, step := range steps {
-		object := ""
-		if step.data != "" {
-			object = `{"data":` + step.data + `}`
-		}
-		event{EnhancedRules, key, object}.send(t, c)
-		rules, err := c.Now().LabelRules()
-		var got []string
-		for _, r := range rules {
-			got = append(got, r.Name+"("+strings.Join(r.NamespaceWhitelist, ",")+")")
-		}
-		problems := fmt.Sprint(c.Problems())
-		if err != nil || strings.Join(got, " ") != step.want || !strings.Contains(problems, step.problem) || step.problem == "" && problems != "[]" {
-			t.Errorf("%s: %v, problems %v, err %v", step.name, got, problems, err)
-		}
-	}
+	_ = c.to("pods").Replace(items, "")
 }
 
 // TestCompile: what is compiled belongs to the snapshot; what cannot be compiled leaves the last one.
 func TestCompile(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	calls := 0
-	compile := func(s *Snapshot) (any, []error) {
+	profiles := profilesWith(func(all Objects[*thing]) (int, []error, error) {
 		calls++
-		profiles, err := s.Profiles()
-		if err != nil {
-			return nil, []error{err}
-		}
-		switch profiles[len(profiles)-1].Name {
+		switch list := all.Sorted(); list[len(list)-1].Name {
 		case "panic":
 			panic("strange profile")
 		case "refuse":
-			return nil, []error{errors.New("refused")}
+			return 0, nil, errors.New("refused")
 		}
-		return len(profiles), nil
-	}
-	c := newCluster(Options{Kinds: []Kind{Profiles, Pods}, Compile: map[Kind]Compiler{Profiles: compile}, Log: log}, nil)
-	if _, err := Compiled[int](c.Now(), Profiles); err == nil {
+		return all.Len(), nil, nil
+	})
+	c := made(Options{Catalogue: []Declared{profiles, Pods}, Needs: []string{profiles.Name, Pods.Name}, Log: log}, nil)
+	if _, err := profiles.Get(c.Now()); err == nil {
 		t.Error("compiled before the list")
 	}
-	event{Profiles, "early", "{}"}.send(t, c)
-	_ = (&store{c, Profiles}).Replace([]any{event{Profiles, "a", "{}"}.item(t)}, "")
-	event{Pods, "n/p", "{}"}.send(t, c)
-	if n, err := Compiled[int](c.Now(), Profiles); n != 1 || err != nil || calls != 1 {
+	event{"clustercolocationprofiles", "early", "{}"}.send(t, c)
+	_ = c.to(profiles.Name).Replace([]any{event{"clustercolocationprofiles", "a", "{}"}.item(t)}, "")
+	event{"pods", "n/p", "{}"}.send(t, c)
+	if n, err := profiles.Get(c.Now()); n != 1 || err != nil || calls != 1 {
 		t.Errorf("compiled %d, %v, in %d calls", n, err, calls)
 	}
 	before := c.Now()
-	event{Profiles, "b", "{}"}.send(t, c)
+	event{"clustercolocationprofiles", "b", "{}"}.send(t, c)
 	for name, problem := range map[string]string{"panic": "panic: strange profile", "refuse": "refused"} {
-		event{Profiles, name, "{}"}.send(t, c)
-		n, err := Compiled[int](c.Now(), Profiles)
+		event{"clustercolocationprofiles", name, "{}"}.send(t, c)
+		n, err := profiles.Get(c.Now())
 		if p := c.Problems(); n != 2 || err != nil || len(p) != 1 || !strings.Contains(p[0].Error(), problem) {
 			t.Errorf("%s: %d %v, problems %v", name, n, err, p)
 		}
 		if !strings.Contains(hook.LastEntry().Message, problem) {
 			t.Errorf("%s: not in the log", name)
 		}
-		event{Pods, "n/" + name, "{}"}.send(t, c) // and not a second time
-		event{Profiles, name, ""}.send(t, c)
+		event{"pods", "n/" + name, "{}"}.send(t, c) // and not a second time
+		event{"clustercolocationprofiles", name, ""}.send(t, c)
 	}
-	if n, _ := Compiled[int](c.Now(), Profiles); n != 2 || len(c.Problems()) > 0 {
+	if n, _ := profiles.Get(c.Now()); n != 2 || len(c.Problems()) > 0 {
 		t.Errorf("compiled %d, problems %v", n, c.Problems())
 	}
-	if n, _ := Compiled[int](before, Profiles); n != 1 {
+	if n, _ := profiles.Get(before); n != 1 {
 		t.Error("an old snapshot changed")
 	}
 	if logged := len(hook.AllEntries()); logged != 3 { // synced, and two problems
@@ -294,9 +244,9 @@ func TestCompile(t *testing.T) {
 
 // TestReadersDuringChanges is for the race detector. Every snapshot is whole: what was compiled fits the profiles.
 func TestReadersDuringChanges(t *testing.T) {
-	c := newCluster(Options{Kinds: allKinds, Compile: map[Kind]Compiler{Profiles: profileNames}}, nil)
+	c := made(keeping(allKinds...), nil)
 	for _, k := range allKinds {
-		_ = (&store{c, k}).Replace(nil, "")
+		_ = c.to(k).Replace(nil, "")
 	}
 	done := make(chan struct{})
 	var readers, writers sync.WaitGroup
@@ -310,7 +260,7 @@ func TestReadersDuringChanges(t *testing.T) {
 				}
 				s := c.Now()
 				profiles, _ := s.Profiles()
-				names, _ := Compiled[[]string](s, Profiles)
+				names, _ := Profiles.Get(s)
 				if len(names) != len(profiles) {
 					t.Errorf("%d names of %d profiles", len(names), len(profiles))
 					return
@@ -324,8 +274,8 @@ func TestReadersDuringChanges(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(w), 9))
 			for range 300 {
 				object := []string{"", "{}"}[random.IntN(2)]
-				event{Profiles, fmt.Sprintf("p%d", random.IntN(5)), object}.send(t, c)
-				event{Pods, fmt.Sprintf("ns/p%d", random.IntN(5)), object}.send(t, c)
+				event{"clustercolocationprofiles", fmt.Sprintf("p%d", random.IntN(5)), object}.send(t, c)
+				event{"pods", fmt.Sprintf("ns/p%d", random.IntN(5)), object}.send(t, c)
 			}
 		})
 	}
@@ -336,30 +286,23 @@ func TestReadersDuringChanges(t *testing.T) {
 
 // TestNothingElseIsKept: the memory of 100,000 objects must not hold what nobody reads.
 func TestNothingElseIsKept(t *testing.T) {
-	for k := range kindCount {
-		object := `{"metadata":{"uid":"u","generateName":"g","finalizers":["f"],"ownerReferences":[{"name":"o"}]},"spec":{"template":{"spec":{}}}}`
-		i := event{k, "name", object}.item(t)
-		if i.ManagedFields != nil || i.OwnerReferences != nil {
-			t.Errorf("%s: %+v", k, i)
-		}
-		kept := fmt.Sprintf("%+v", i.kept)
-		if meta, ok := i.kept.(metav1.Object); ok && (meta.GetManagedFields() != nil || meta.GetUID() != "" || meta.GetFinalizers() != nil) {
-			t.Errorf("%s: %s", k, kept)
-		}
-		if r, ok := i.kept.(*api.Reservation); ok && r.Spec.Template != nil {
-			t.Errorf("%s: %s", k, kept)
+	for _, d := range catalogueOfTests {
+		name := d.row().name
+		i := event{name, "name", `{"metadata":{"uid":"u","generateName":"g","finalizers":["f"],"ownerReferences":[{"name":"o"}]}}`}.item(t)
+		if i.ManagedFields != nil || i.OwnerReferences != nil || i.Annotations != nil {
+			t.Errorf("%s: %+v", name, i)
 		}
 	}
 }
 
 func BenchmarkPodEvent(b *testing.B) {
-	c := newCluster(Options{Kinds: allKinds}, nil)
+	c := made(keeping(allKinds...), nil)
 	items, changed := make([]any, 100_000), make([]any, 100_000)
 	for i := range items {
-		items[i] = event{Pods, fmt.Sprintf("ns/pod-%d", i), `{"metadata":{"labels":{"a":"b"}}}`}.item(b)
-		changed[i] = event{Pods, fmt.Sprintf("ns/pod-%d", i), `{"metadata":{"labels":{"a":"c"}}}`}.item(b)
+		items[i] = event{"pods", fmt.Sprintf("ns/pod-%d", i), `{"metadata":{"labels":{"a":"b"}}}`}.item(b)
+		changed[i] = event{"pods", fmt.Sprintf("ns/pod-%d", i), `{"metadata":{"labels":{"a":"c"}}}`}.item(b)
 	}
-	to := &store{c, Pods}
+	to := c.to("pods")
 	_ = to.Replace(items, "")
 	b.ReportAllocs()
 	n := 0
@@ -372,12 +315,12 @@ func BenchmarkPodEvent(b *testing.B) {
 }
 
 func BenchmarkPodQuestion(b *testing.B) {
-	c := newCluster(Options{Kinds: allKinds}, nil)
+	c := made(keeping(allKinds...), nil)
 	items := make([]any, 100_000)
 	for i := range items {
-		items[i] = event{Pods, fmt.Sprintf("ns/pod-%d", i), `{}`}.item(b)
+		items[i] = event{"pods", fmt.Sprintf("ns/pod-%d", i), `{}`}.item(b)
 	}
-	_ = (&store{c, Pods}).Replace(items, "")
+	_ = c.to("pods").Replace(items, "")
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _, _, _ = c.Now().Pod("ns", "pod-500")
@@ -386,12 +329,16 @@ func BenchmarkPodQuestion(b *testing.B) {
 
 // TestNamedNamespace: a watched namespace that only somebody's text names may not exist, and nothing waits for it.
 func TestNamedNamespace(t *testing.T) {
-	s := &Snapshot{api: true}
-	s.kinds[Namespaces] = kindState{wanted: true, synced: true}
-	if _, known, err := s.NamedNamespace("absent"); known || err != nil {
+	c := made(keeping("namespaces"), nil)
+	_ = c.to("namespaces").Replace(nil, "")
+	watched := *c.latest()
+	watched.api = true
+	c.now.Store(&watched)
+	ask := c.Reader([]string{"namespaces"})
+	if _, known, err := ask.NamedNamespace("absent"); known || err != nil {
 		t.Errorf("%v, %v", known, err)
 	}
-	if _, _, err := s.Namespace("absent"); !errors.Is(err, admit.ErrNotReady) {
+	if _, _, err := ask.Namespace("absent"); !errors.Is(err, admit.ErrNotReady) {
 		t.Error(err)
 	}
 }

@@ -1,8 +1,10 @@
-package cluster
+package collections
 
 import (
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,25 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/cluster/clustertest"
 )
 
 // TestSLOSamples: both ConfigMaps of the samples are found, each by the kind that wants it, and nothing is wrong with them.
 func TestSLOSamples(t *testing.T) {
-	c, err := Files("../samples/cluster", Options{Kinds: []Kind{Nodes, EnhancedRules, SLOConfig}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, c := samples(t, "nodes", "enhancedrules", "sloconfig")
 	if p := c.Problems(); len(p) > 0 {
 		t.Error(p)
 	}
-	if rules, err := c.Now().LabelRules(); err != nil || len(rules) == 0 {
+	if rules, err := s.LabelRules(); err != nil || len(rules) == 0 {
 		t.Errorf("LabelRules: %v %v", rules, err)
 	}
-	config, err := c.Now().SLOConfig()
+	config, err := s.SLOConfig()
 	if err != nil || len(config.Conflicts(map[string]string{"node-pool": "colocation", "accelerator": "gpu"})) != 2 {
 		t.Errorf("SLOConfig: %v %v", config, err)
 	}
-	nodes, err := c.Now().AllNodes()
+	nodes, err := s.AllNodes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +47,16 @@ func TestSLOSamples(t *testing.T) {
 
 // TestSLOConfig: one compiled configuration for each version of the ConfigMap. What is wrong with it is shown; the rest counts.
 func TestSLOConfig(t *testing.T) {
-	c := newCluster(Options{Kinds: []Kind{SLOConfig, Nodes}}, nil)
-	if _, err := c.Now().SLOConfig(); !errors.Is(err, admit.ErrNotReady) {
+	early := notListed(t, "sloconfig", "nodes")
+	if _, err := early.SLOConfig(); !errors.Is(err, admit.ErrNotReady) {
 		t.Errorf("before it is listed: %v", err)
 	}
-	if _, err := c.Now().AllNodes(); !errors.Is(err, admit.ErrNotReady) {
+	if _, err := early.AllNodes(); !errors.Is(err, admit.ErrNotReady) {
 		t.Errorf("nodes before they are listed: %v", err)
 	}
-	_ = (&store{c, SLOConfig}).Replace(nil, "")
+	f := clustertest.New(t)
+	s, c := watching(t, f, keeping("sloconfig"))
+	clustertest.Eventually(t, "ready", func() bool { return c.Ready() == nil })
 	for _, step := range []struct {
 		name, data string
 		there      bool
@@ -69,9 +72,13 @@ func TestSLOConfig(t *testing.T) {
 		if step.data != "" {
 			object = `{"data":` + step.data + `}`
 		}
-		event{SLOConfig, "koordinator-system/slo-controller-config", object}.send(t, c)
-		config, err := c.Now().SLOConfig()
-		if again, _ := c.Now().SLOConfig(); err != nil || (config != nil) != step.there || again != config {
+		before, _ := s.SLOConfig()
+		f.Apply(kind(&SLOConfig.Collection), "koordinator-system/slo-controller-config", object)
+		if step.name != "not there" {
+			clustertest.Eventually(t, step.name, func() bool { now, _ := s.SLOConfig(); return now != before })
+		}
+		config, err := s.SLOConfig()
+		if again, _ := s.SLOConfig(); err != nil || (config != nil) != step.there || again != config {
 			t.Errorf("%s: %v %v", step.name, config, err)
 		}
 		problems := errors.Join(c.Problems()...)
@@ -83,15 +90,20 @@ func TestSLOConfig(t *testing.T) {
 
 // TestSLOConfigElsewhere: which ConfigMap it is can be said, and its rights name just that one.
 func TestSLOConfigElsewhere(t *testing.T) {
-	dir := write(t, "", map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: k}\ndata: {system-config: '{'}\n---\n" +
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: slo-controller-config, namespace: koordinator-system}\n"})
-	o := Options{Kinds: []Kind{EnhancedRules, SLOConfig}, SLOConfig: types.NamespacedName{Namespace: "k", Name: "s"}}
-	c, err := Files(dir, o)
+	at := types.NamespacedName{Namespace: "k", Name: "s"}
+	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: k}\ndata: {system-config: '{'}\n---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: slo-controller-config, namespace: koordinator-system}\n"
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := cluster.Options{Catalogue: Catalogue(types.NamespacedName{}, at), Needs: []string{"enhancedrules", "sloconfig"}}
+	c, err := cluster.Files(dir, o)
 	if err != nil || len(c.Problems()) != 1 {
-		t.Errorf("%v %v", c.Problems(), err)
+		t.Fatalf("%v", err)
 	}
 	rules := o.Rules()
-	if len(rules) != 2 || !slices.Equal(rules[0].ResourceNames, []string{DefaultEnhancedRules.Name}) || !slices.Equal(rules[1].ResourceNames, []string{"s"}) {
+	if len(rules) != 2 || !slices.Equal(rules[0].ResourceNames, []string{DefaultLabelRules.Name}) || !slices.Equal(rules[1].ResourceNames, []string{"s"}) {
 		t.Errorf("%v", rules)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package collections
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/quota/ledger"
 )
 
@@ -18,21 +19,23 @@ const aQuota = `{"metadata":{"labels":{"quota.scheduling.koordinator.sh/is-paren
 
 var top = types.NamespacedName{Namespace: "org", Name: "top"}
 
-// recording gives a fake API server that has the quota top, and the records of a cluster that it stands for. Nobody watches it.
-func recording(t *testing.T) (*fakeAPI, *Cluster, ledger.Store) {
+// recording gives a server that has the quota top, and the records of a cluster that it stands for. Nobody watches it.
+func recording(t *testing.T) (*clustertest.Server, Records) {
 	t.Helper()
-	f := newFakeAPI(t)
-	f.apply(ElasticQuotas, top.String(), aQuota)
-	c := f.follow(t, Options{})
-	return f, c, c.Records()
+	f := clustertest.New(t)
+	f.Apply(elasticQuotas, top.String(), aQuota)
+	_, c := watching(t, f, keeping())
+	return f, Records{c}
 }
 
+var _ ledger.Store = Records{}
+
 // newest is top as the server has it, without what a write must change.
-func (f *fakeAPI) newest(t *testing.T) (text string, annotations map[string]string) {
+func newest(t *testing.T, f *clustertest.Server) (text string, annotations map[string]string) {
 	t.Helper()
 	var o map[string]any
-	f.set(func() {
-		if err := json.Unmarshal(f.stored["elasticquotas"][top.String()], &o); err != nil {
+	f.Set(func() {
+		if err := json.Unmarshal(f.Stored["elasticquotas"][top.String()], &o); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -49,8 +52,8 @@ func (f *fakeAPI) newest(t *testing.T) (text string, annotations map[string]stri
 
 func TestRecords(t *testing.T) {
 	ctx := t.Context()
-	f, _, store := recording(t)
-	before, _ := f.newest(t)
+	f, store := recording(t)
+	before, _ := newest(t, f)
 	first, err := store.Read(ctx, top)
 	if err != nil || first.Record != "" || first.Version == "" || !first.Quota.IsParent || first.Quota.Name != "top" || first.Quota.Max.Cpu().Value() != 4 {
 		t.Fatalf("%+v %v", first, err)
@@ -59,7 +62,7 @@ func TestRecords(t *testing.T) {
 	if err != nil || second.Record != `{"pods":["<&>"]}` || second.Version == first.Version || second.Quota.Max.Cpu().Value() != 4 {
 		t.Fatalf("%+v %v", second, err)
 	}
-	after, annotations := f.newest(t)
+	after, annotations := newest(t, f)
 	if after != before || len(annotations) != 2 || annotations["a"] != "b" || annotations[ledger.Annotation] != second.Record {
 		t.Errorf("%s: %v\nbefore: %s", after, annotations, before)
 	}
@@ -67,19 +70,19 @@ func TestRecords(t *testing.T) {
 		t.Errorf("%+v %v", again, err)
 	}
 	third, err := store.Write(ctx, top, second.Version, "")
-	if _, annotations = f.newest(t); err != nil || third.Record != "" || len(annotations) != 1 {
+	if _, annotations = newest(t, f); err != nil || third.Record != "" || len(annotations) != 1 {
 		t.Errorf("%+v %v, left: %v", third, err, annotations)
 	}
 	const path = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/org/elasticquotas/top"
 	const merge = "application/merge-patch+json"
-	want := []fakeRequest{
-		{"GET", path, "", ""},
-		{"PATCH", path + "?fieldManager=usher", merge, `{"metadata":{"resourceVersion":"` + first.Version + `","annotations":{"usher.dev/reservations":"{\"pods\":[\"\u003c\u0026\u003e\"]}"}}}`},
-		{"GET", path, "", ""},
-		{"PATCH", path + "?fieldManager=usher", merge, `{"metadata":{"resourceVersion":"` + second.Version + `","annotations":{"usher.dev/reservations":null}}}`},
+	want := []clustertest.Request{
+		{Method: "GET", URI: path},
+		{Method: "PATCH", URI: path + "?fieldManager=usher", ContentType: merge, Body: `{"metadata":{"resourceVersion":"` + first.Version + `","annotations":{"usher.dev/reservations":"{\"pods\":[\"\u003c\u0026\u003e\"]}"}}}`},
+		{Method: "GET", URI: path},
+		{Method: "PATCH", URI: path + "?fieldManager=usher", ContentType: merge, Body: `{"metadata":{"resourceVersion":"` + second.Version + `","annotations":{"usher.dev/reservations":null}}}`},
 	}
-	for i, got := range f.single {
-		if got != want[i] {
+	for i, got := range f.Single {
+		if got.Accept = ""; got != want[i] {
 			t.Errorf("request %d:\n%v, want\n%v", i, got, want[i])
 		}
 	}
@@ -88,29 +91,29 @@ func TestRecords(t *testing.T) {
 // TestRecordsFail: who is told an error knows whether to begin again, to give up, or that anything may have happened.
 func TestRecordsFail(t *testing.T) {
 	ctx := t.Context()
-	f, c, store := recording(t)
+	f, store := recording(t)
 	now, err := store.Read(ctx, top)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.apply(ElasticQuotas, top.String(), aQuota) // somebody writes in between
+	f.Apply(elasticQuotas, top.String(), aQuota) // somebody writes in between
 	for _, version := range []string{now.Version, ""} {
 		if _, err := store.Write(ctx, top, version, "r"); !errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrGone) || !strings.Contains(err.Error(), "quota org/top: ") {
 			t.Errorf("version %q: %v", version, err)
 		}
 	}
-	if _, annotations := f.newest(t); annotations[ledger.Annotation] != "" {
+	if _, annotations := newest(t, f); annotations[ledger.Annotation] != "" {
 		t.Error("the conflicting record was written")
 	}
 	absent := types.NamespacedName{Namespace: "org", Name: "absent"}
 	_, read := store.Read(ctx, absent)
 	_, write := store.Write(ctx, absent, now.Version, "r")
-	for _, err := range []error{read, write, c.WriteChildRequest(ctx, absent, "{}")} {
+	for _, err := range []error{read, write, store.WriteChildRequest(ctx, absent, "{}")} {
 		if !errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrConflict) {
 			t.Error(err)
 		}
 	}
-	f.set(func() { f.refuse["elasticquotas"] = http.StatusForbidden })
+	f.Set(func() { f.Refuse["elasticquotas"] = http.StatusForbidden })
 	_, read = store.Read(ctx, top)
 	_, write = store.Write(ctx, top, now.Version, "r")
 	for _, err := range []error{read, write} {
@@ -122,12 +125,12 @@ func TestRecordsFail(t *testing.T) {
 
 // TestRecordsInTime: nobody waits longer than he said.
 func TestRecordsInTime(t *testing.T) {
-	f, c, store := recording(t)
-	f.set(func() { f.hang = true })
+	f, store := recording(t)
+	f.Set(func() { f.Hang = true })
 	for name, do := range map[string]func(context.Context) error{
 		"read":  func(ctx context.Context) error { _, err := store.Read(ctx, top); return err },
 		"write": func(ctx context.Context) error { _, err := store.Write(ctx, top, "1", "r"); return err },
-		"child": func(ctx context.Context) error { return c.WriteChildRequest(ctx, top, "{}") },
+		"child": func(ctx context.Context) error { return store.WriteChildRequest(ctx, top, "{}") },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		from := time.Now()
@@ -140,59 +143,78 @@ func TestRecordsInTime(t *testing.T) {
 
 func TestWriteChildRequest(t *testing.T) {
 	ctx := t.Context()
-	f, c, store := recording(t)
-	before, _ := f.newest(t)
-	if err := c.WriteChildRequest(ctx, top, `{"cpu":"3"}`); err != nil {
+	f, store := recording(t)
+	before, _ := newest(t, f)
+	if err := store.WriteChildRequest(ctx, top, `{"cpu":"3"}`); err != nil {
 		t.Fatal(err)
 	}
 	const annotation = "quota.scheduling.koordinator.sh/child-request"
-	if after, annotations := f.newest(t); after != before || len(annotations) != 2 || annotations[annotation] != `{"cpu":"3"}` {
+	if after, annotations := newest(t, f); after != before || len(annotations) != 2 || annotations[annotation] != `{"cpu":"3"}` {
 		t.Errorf("%s: %v", after, annotations)
 	}
 	if now, err := store.Read(ctx, top); err != nil || now.ChildRequest != `{"cpu":"3"}` {
 		t.Errorf("%+v %v", now, err)
 	}
-	if body := f.single[0].body; body != `{"metadata":{"annotations":{"`+annotation+`":"{\"cpu\":\"3\"}"}}}` {
+	if body := f.Single[0].Body; body != `{"metadata":{"annotations":{"`+annotation+`":"{\"cpu\":\"3\"}"}}}` {
 		t.Error(body)
 	}
-	if err := c.WriteChildRequest(ctx, top, ""); err != nil {
+	if err := store.WriteChildRequest(ctx, top, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, annotations := f.newest(t); len(annotations) != 1 {
+	if _, annotations := newest(t, f); len(annotations) != 1 {
 		t.Errorf("left: %v", annotations)
 	}
 }
 
 // TestRecordOfUnreadable: a quota whose newest state does not decode counts as it last did, and its record lives on.
 func TestRecordOfUnreadable(t *testing.T) {
-	f := newFakeAPI(t)
-	f.apply(ElasticQuotas, top.String(), aQuota)
-	c := f.follow(t, Options{Kinds: []Kind{ElasticQuotas}})
-	eventually(t, "ready", func() bool { return c.Ready() == nil })
-	f.apply(ElasticQuotas, top.String(), `{"metadata":{"annotations":{"usher.dev/reservations":"r"}},"spec":{"max":{"cpu":"1e-99999999"}}}`)
-	now, err := c.Records().Read(t.Context(), top)
+	f := clustertest.New(t)
+	f.Apply(elasticQuotas, top.String(), aQuota)
+	_, c := watching(t, f, keeping("elasticquotas"))
+	clustertest.Eventually(t, "ready", func() bool { return c.Ready() == nil })
+	f.Apply(elasticQuotas, top.String(), `{"metadata":{"annotations":{"usher.dev/reservations":"r"}},"spec":{"max":{"cpu":"1e-99999999"}}}`)
+	now, err := Records{c}.Read(t.Context(), top)
 	if err != nil || now.Record != "r" || now.Quota.Max.Cpu().Value() != 4 {
 		t.Fatalf("%+v %v", now, err)
 	}
-	if next, err := c.Records().Write(t.Context(), top, now.Version, "s"); err != nil || next.Record != "s" || next.Version == now.Version {
+	if next, err := (Records{c}).Write(t.Context(), top, now.Version, "s"); err != nil || next.Record != "s" || next.Version == now.Version {
 		t.Errorf("%+v %v", next, err)
 	}
-	f.apply(ElasticQuotas, "org/never", `{"spec":{"max":{"cpu":"1e-99999999"}}}`)
-	if now, err := c.Records().Read(t.Context(), types.NamespacedName{Namespace: "org", Name: "never"}); err == nil {
+	f.Apply(elasticQuotas, "org/never", `{"spec":{"max":{"cpu":"1e-99999999"}}}`)
+	if now, err := (Records{c}).Read(t.Context(), types.NamespacedName{Namespace: "org", Name: "never"}); err == nil {
 		t.Errorf("%+v", now)
+	}
+}
+
+// TestPodVersion: a pod's version is asked for, and no more of it.
+func TestPodVersion(t *testing.T) {
+	f, store := recording(t)
+	f.Apply(podRequests, "ns/p", `{"spec":{"nodeName":"n"}}`) // 102
+	if version, err := store.Pod(t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"}); err != nil || version != "102" {
+		t.Errorf("%q %v", version, err)
+	}
+	if got := f.Single[0]; got.Method != "GET" || got.URI != "/api/v1/namespaces/ns/pods/p" || !strings.Contains(got.Accept, "as=PartialObjectMetadata") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := store.Pod(t.Context(), types.NamespacedName{Namespace: "ns", Name: "q"}); !errors.Is(err, ledger.ErrGone) {
+		t.Error(err)
+	}
+	f.Set(func() { f.Refuse["pods"] = http.StatusForbidden })
+	if _, err := store.Pod(t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"}); err == nil || errors.Is(err, ledger.ErrGone) {
+		t.Error(err)
 	}
 }
 
 // TestNoRecordsInFiles: files are not written.
 func TestNoRecordsInFiles(t *testing.T) {
-	c, err := Files("", Options{Kinds: []Kind{ElasticQuotas}})
+	_, c, err := inFiles(t, "", "elasticquotas")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if store := c.Records(); store != nil {
-		t.Errorf("%v", store)
+	if err := (Records{c}).WriteChildRequest(t.Context(), top, "{}"); err == nil || errors.Is(err, ledger.ErrGone) {
+		t.Error(err)
 	}
-	if err := c.WriteChildRequest(t.Context(), top, "{}"); err == nil || errors.Is(err, ledger.ErrGone) {
+	if _, err := (Records{c}).Read(t.Context(), top); err == nil || errors.Is(err, ledger.ErrGone) {
 		t.Error(err)
 	}
 }

@@ -1,22 +1,20 @@
-package cluster
+package collections
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/quota"
 )
 
 func TestNodeQuestions(t *testing.T) {
-	c, err := Files("../samples/cluster", Options{Kinds: []Kind{NodeMetrics, PodRequests}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := c.Now()
+	s, _ := samples(t, "nodemetrics", "podrequests")
 	metric, known := s.NodeMetric("node-1")
 	if !known {
 		t.Fatal("no metric of node-1")
@@ -33,20 +31,31 @@ func TestNodeQuestions(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", node, got, known, want)
 		}
 	}
-	if rules := (Options{Kinds: []Kind{Pods, PodRequests}}).Rules(); len(rules) != 1 || len(rules[0].Resources) != 1 {
-		t.Errorf("both are pods: %v", rules)
-	}
 }
 
 // Nobody waits for these: before they were listed they are not known.
 func TestNodeQuestionsDoNotWait(t *testing.T) {
-	s := newCluster(Options{Kinds: []Kind{NodeMetrics, PodRequests}}, nil).Now()
+	s := notListed(t, "nodemetrics", "podrequests")
 	if _, known := s.NodeMetric("n"); known {
 		t.Error("a metric")
 	}
 	if _, known := s.NodeRequests("n"); known {
 		t.Error("requests")
 	}
+}
+
+// keptPod gives what is kept of a pod p, given as JSON without its name.
+func keptPod(t *testing.T, namespace, raw string) (Questions, *quota.Pod) {
+	t.Helper()
+	s, c, err := inFiles(t, string(clustertest.WithVersion(podRequests, namespace+"/p", raw, 1)), "podrequests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, known, err := PodRequests.Find(c.Now(), namespace+"/p")
+	if !known || err != nil {
+		t.Fatal(known, err)
+	}
+	return s, kept
 }
 
 func TestKeepPod(t *testing.T) {
@@ -62,11 +71,8 @@ func TestKeepPod(t *testing.T) {
 		`{"spec":{` + strings.Replace(spec, `"nodeName":"n",`, "", 1) + `}}`: " 1500m 1Gi 3; 0 0",
 		`{"spec":{"nodeName":"n"}}`:                                          "n 0 0 0; 0 0",
 	} {
-		c := newCluster(Options{Kinds: []Kind{PodRequests}}, nil)
-		i := event{PodRequests, "default/p", raw}.item(t)
-		_ = (&store{c, PodRequests}).Replace([]any{i}, "1")
-		kept := i.kept.(*quota.Pod)
-		onNode, _ := c.Now().NodeRequests("n")
+		s, kept := keptPod(t, "default", raw)
+		onNode, _ := s.NodeRequests("n")
 		if got := fmt.Sprint(kept.Node, " ", kept.Requests.Cpu(), " ", kept.Requests.Memory(), " ", len(kept.Requests), "; ",
 			onNode.Cpu(), " ", onNode.Memory()); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
@@ -76,20 +82,18 @@ func TestKeepPod(t *testing.T) {
 
 // TestEndedOnNode: a pod that has ended asks its node for nothing, whatever was kept of it.
 func TestEndedOnNode(t *testing.T) {
-	c := newCluster(Options{Kinds: []Kind{PodRequests}}, nil)
-	i := event{PodRequests, "default/p", `{"spec":{"nodeName":"n","containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`}.item(t)
-	i.kept.(*quota.Pod).Ended = true
-	_ = (&store{c, PodRequests}).Replace([]any{i}, "1")
-	if requests, known := c.Now().NodeRequests("n"); !known || len(requests) > 0 {
+	s, kept := keptPod(t, "default", `{"spec":{"nodeName":"n","containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`)
+	kept.Ended = true
+	if requests, known := s.NodeRequests("n"); !known || len(requests) > 0 {
 		t.Errorf("%v %v", requests, known)
 	}
 }
 
 // TestKeepPodWhole: all that quota.PodOf reads is decoded.
 func TestKeepPodWhole(t *testing.T) {
-	got := event{PodRequests, "ns/p", `{"metadata":{"uid":"u","labels":{"quota.scheduling.koordinator.sh/name":"q"},
+	_, got := keptPod(t, "ns", `{"metadata":{"uid":"u","labels":{"quota.scheduling.koordinator.sh/name":"q"},
 		"annotations":{"pod.koordinator.sh/replace-resources":"gpu:"},"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30},
-		"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1","gpu":"1"}}}],"overhead":{"cpu":"1"}}}`}.item(t).kept.(*quota.Pod)
+		"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1","gpu":"1"}}}],"overhead":{"cpu":"1"}}}`)
 	gone := got.Gone.UTC().Format(time.RFC3339)
 	_, replaced := got.Replaced["gpu"]
 	if got.Namespace != "ns" || got.Name != "p" || got.UID != "u" || got.Label != "q" || !got.Labelled || gone != "2026-01-01T00:00:30Z" ||
@@ -102,23 +106,46 @@ func TestKeepPodWhole(t *testing.T) {
 func TestHostilePod(t *testing.T) {
 	for _, spec := range []string{`"containers":[{"resources":{"requests":{"cpu":"1e-99999999"}}}]`, `"overhead":{"cpu":"1e-99999999"}`,
 		`"initContainers":[{"resources":{"requests":{"cpu":"1e-99999999"}}}]`, `"resources":{"requests":{"cpu":"1e-99999999"}}`} {
-		if i := (event{PodRequests, "ns/p", "{\"spec\":{" + spec + "}}"}).item(t); i.err == nil {
-			t.Errorf("%s: %+v", spec, i.kept)
+		if _, _, err := inFiles(t, clustertest.WithVersion(podRequests, "ns/p", "{\"spec\":{"+spec+"}}", 1), "podrequests"); err == nil {
+			t.Errorf("%s is read", spec)
 		}
 	}
 }
 
-func BenchmarkNodeRequests(b *testing.B) {
-	c := newCluster(Options{Kinds: []Kind{PodRequests}}, nil)
-	items := make([]any, 100_000)
-	for i := range items {
-		items[i] = event{PodRequests, fmt.Sprintf("ns/pod-%d", i), fmt.Sprintf(
-			`{"spec":{"nodeName":"n%d","containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`, i%1000)}.item(b)
+// manyPods gives what is asked of 100,000 pods.
+func manyPods(b *testing.B) Questions {
+	b.Helper()
+	var manifest strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&manifest, "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"pod-%d\",\"uid\":\"%d\"},"+
+			"\"spec\":{\"nodeName\":\"n%d\",\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}}\n---\n", i, i, i%1000)
 	}
-	_ = (&store{c, PodRequests}).Replace(items, "")
+	s, _, err := inFiles(b, manifest.String(), "podrequests")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func BenchmarkNodeRequests(b *testing.B) {
+	s := manyPods(b)
 	for b.Loop() {
-		if r, ok := c.Now().NodeRequests("n1"); !ok || r.Cpu().Value() != 100 {
+		if r, ok := s.NodeRequests("n1"); !ok || r.Cpu().Value() != 100 {
 			b.Fatal(r)
 		}
+	}
+}
+
+// BenchmarkPodRequestsMemory tells the bytes that one kept pod takes.
+func BenchmarkPodRequestsMemory(b *testing.B) {
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := manyPods(b)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/100_000, "B/pod")
+		runtime.KeepAlive(s)
 	}
 }

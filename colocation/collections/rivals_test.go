@@ -1,4 +1,4 @@
-package cluster
+package collections
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"usher.dev/usher/cluster"
 )
 
 const koordinatorPods = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration",
@@ -45,7 +47,11 @@ func TestCheckRivals(t *testing.T) {
 				notFound(w)
 			}
 		}))
-		err := CheckRivals(t.Context(), &rest.Config{Host: server.URL}, c.resources)
+		at, err := cluster.API(&rest.Config{Host: server.URL}, keeping())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = CheckRivals(t.Context(), at, c.resources)
 		server.Close()
 		if errors.Is(err, ErrRivals) != c.rival || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)

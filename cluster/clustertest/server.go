@@ -1,4 +1,5 @@
-package cluster
+// Package clustertest is an API server for tests of what watches one.
+package clustertest
 
 import (
 	"encoding/json"
@@ -15,99 +16,101 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server that knows lists, pages, watches, bookmarks and expired versions, and can lose its connections. It gives and
-// patches single ElasticQuotas, too.
-type fakeAPI struct {
+// Server is an API server that knows lists, pages, watches, bookmarks and expired versions, and can lose its connections. It gives and
+// patches single objects of namespaces, too. Its fields are changed and read in Set.
+type Server struct {
 	*httptest.Server
 	mu        sync.Mutex
-	version   int
-	compacted int                                   // watches from before it get 410 Gone
-	stored    map[string]map[string]json.RawMessage // resource to key to object
+	Latest    int                                   // the newest resourceVersion
+	Compacted int                                   // watches from before it get 410 Gone
+	Stored    map[string]map[string]json.RawMessage // resource to key to object
+	WatchList bool                                  // offers sendInitialEvents
+	Page      int                                   // at most so many objects in a list, 0 for all
+	Missing   map[string]bool                       // resources without CRD
+	Refuse    map[string]int                        // resource to the HTTP code of every answer
+	Accept    map[string]string                     // resource to the header of the last list or watch
+	Single    []Request                             // for one object
+	Hang      bool                                  // requests for one object are not answered
+	seen      []string                              // requests, as "list pods" or "watch pods"
+	kinds     map[string]Kind                       // by resource
 	events    []fakeEvent
 	changed   chan struct{} // closed when there are new events
-	watchList bool          // offers sendInitialEvents
-	page      int           // at most so many objects in a list, 0 for all
-	missing   map[string]bool
-	refuse    map[string]int // resource to the HTTP code of every answer
-	seen      []string       // requests, as "list pods" or "watch pods"
-	accept    map[string]string
-	single    []fakeRequest // for one object
-	hang      bool          // requests for one object are not answered
 }
 
-// fakeRequest is a request for one object, as it came.
-type fakeRequest struct{ method, uri, contentType, body string }
+// Kind is a kind of object, and its plural in URLs.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource string
+}
+
+// Request is a request for one object, as it came.
+type Request struct{ Method, URI, ContentType, Accept, Body string }
 
 type fakeEvent struct {
 	version        int
 	resource, text string
 }
 
-func newFakeAPI(t *testing.T) *fakeAPI {
-	f := &fakeAPI{version: 100, stored: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}),
-		missing: map[string]bool{}, refuse: map[string]int{}, accept: map[string]string{}, watchList: true}
+// New starts a server that ends with the test.
+func New(t testing.TB) *Server {
+	f := &Server{Latest: 100, Stored: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}),
+		Missing: map[string]bool{}, Refuse: map[string]int{}, Accept: map[string]string{}, WatchList: true, kinds: map[string]Kind{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(func() { f.CloseClientConnections(); f.Close() })
 	return f
 }
 
-// follow gives a cluster that watches f until the test ends.
-func (f *fakeAPI) follow(t *testing.T, o Options) *Cluster {
-	t.Helper()
-	c, err := API(&rest.Config{Host: f.URL}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.source.(*server).backoff = wait.Backoff{Duration: 5 * time.Millisecond, Cap: 50 * time.Millisecond, Steps: 10, Factor: 2, Jitter: 1}
-	go c.Run(t.Context())
-	return c
+// Backoff lets a cluster come back fast.
+func Backoff() wait.Backoff {
+	return wait.Backoff{Duration: 5 * time.Millisecond, Cap: 50 * time.Millisecond, Steps: 10, Factor: 2, Jitter: 1}
 }
 
-// set changes the server under its lock.
-func (f *fakeAPI) set(change func()) {
+// Set changes the server under its lock.
+func (f *Server) Set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// apply stores an object, given without resourceVersion; nil removes it.
-func (f *fakeAPI) apply(k Kind, key, object string) {
-	f.set(func() { f.store(k, key, object) })
+// Apply stores an object, given without resourceVersion; nil removes it.
+func (f *Server) Apply(k Kind, key, object string) {
+	f.Set(func() { f.store(k, key, object) })
 }
 
-// store does apply's work. The caller holds mu.
-func (f *fakeAPI) store(k Kind, key, object string) {
-	resource := rows[k].resource
-	if f.stored[resource] == nil {
-		f.stored[resource] = map[string]json.RawMessage{}
+// store does Apply's work. The caller holds mu.
+func (f *Server) store(k Kind, key, object string) {
+	resource := k.Resource
+	f.kinds[resource] = k
+	if f.Stored[resource] == nil {
+		f.Stored[resource] = map[string]json.RawMessage{}
 	}
-	before, known := f.stored[resource][key]
-	f.version++
+	before, known := f.Stored[resource][key]
+	f.Latest++
 	kind := "ADDED"
 	switch {
 	case object == "" && !known:
 		return
 	case object == "":
 		kind, object = "DELETED", string(before)
-		delete(f.stored[resource], key)
+		delete(f.Stored[resource], key)
 	case known:
 		kind = "MODIFIED"
 	}
-	text := withVersion(k, key, object, f.version)
+	text := WithVersion(k, key, object, f.Latest)
 	if kind != "DELETED" {
-		f.stored[resource][key] = json.RawMessage(text)
+		f.Stored[resource][key] = json.RawMessage(text)
 	}
-	f.events = append(f.events, fakeEvent{f.version, resource, fmt.Sprintf(`{"type":%q,"object":%s}`, kind, text)})
+	f.events = append(f.events, fakeEvent{f.Latest, resource, fmt.Sprintf(`{"type":%q,"object":%s}`, kind, text)})
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// withVersion completes an object as an API server does, managedFields included.
-func withVersion(k Kind, key, object string, version int) string {
+// WithVersion completes an object as an API server does, managedFields included.
+func WithVersion(k Kind, key, object string, version int) string {
 	var o map[string]any
 	if err := json.Unmarshal([]byte(object), &o); err != nil {
 		panic(err)
@@ -124,7 +127,7 @@ func withVersion(k Kind, key, object string, version int) string {
 	}
 	meta["name"], meta["resourceVersion"] = name, strconv.Itoa(version)
 	meta["managedFields"] = []any{map[string]any{"manager": "somebody", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}}}
-	o["metadata"], o["apiVersion"], o["kind"] = meta, rows[k].kind.GroupVersion().String(), rows[k].kind.Kind
+	o["metadata"], o["apiVersion"], o["kind"] = meta, k.GroupVersion().String(), k.GroupVersionKind.Kind
 	text, err := json.Marshal(o)
 	if err != nil {
 		panic(err)
@@ -132,10 +135,10 @@ func withVersion(k Kind, key, object string, version int) string {
 	return string(text)
 }
 
-func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if len(path) == 7 { // apis, group, version, namespaces, namespace, resource, name
-		f.one(w, r, path[4]+"/"+path[6])
+	if n := len(path); slices.Index(path, "namespaces") == n-4 && n > 4 { // namespaces, namespace, resource, name
+		f.one(w, r, path[n-2], path[n-3]+"/"+path[n-1])
 		return
 	}
 	resource := path[len(path)-1]
@@ -145,8 +148,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	f.seen = append(f.seen, verb+" "+resource)
-	f.accept[resource] = r.Header.Get("Accept")
-	missing, code := f.missing[resource], f.refuse[resource]
+	f.Accept[resource] = r.Header.Get("Accept")
+	missing, code := f.Missing[resource], f.Refuse[resource]
 	f.mu.Unlock()
 	switch {
 	case missing:
@@ -160,27 +163,26 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// one answers a request for one ElasticQuota.
-func (f *fakeAPI) one(w http.ResponseWriter, r *http.Request, key string) {
+// one answers a request for one object of a namespace.
+func (f *Server) one(w http.ResponseWriter, r *http.Request, resource, key string) {
 	body, _ := io.ReadAll(r.Body)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.single = append(f.single, fakeRequest{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)})
-	if f.hang {
+	f.Single = append(f.Single, Request{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), string(body)})
+	if f.Hang {
 		f.mu.Unlock()
 		<-r.Context().Done()
 		f.mu.Lock()
 		return
 	}
-	resource := rows[ElasticQuotas].resource
-	stored, known := f.stored[resource][key]
+	stored, known := f.Stored[resource][key]
 	var patch struct {
 		Metadata struct{ ResourceVersion string }
 	}
 	_ = json.Unmarshal(body, &patch)
 	switch {
-	case f.refuse[resource] != 0:
-		answerStatus(w, f.refuse[resource], "Refused")
+	case f.Refuse[resource] != 0:
+		answerStatus(w, f.Refuse[resource], "Refused")
 		return
 	case !known:
 		answerStatus(w, http.StatusNotFound, "NotFound")
@@ -193,10 +195,10 @@ func (f *fakeAPI) one(w http.ResponseWriter, r *http.Request, key string) {
 		if err != nil {
 			panic(err)
 		}
-		f.store(ElasticQuotas, key, string(merged))
+		f.store(f.kinds[resource], key, string(merged))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(f.stored[resource][key])
+	_, _ = w.Write(f.Stored[resource][key])
 }
 
 func versionOf(object []byte) string {
@@ -218,10 +220,10 @@ func statusText(code int, reason string) string {
 }
 
 // selected gives the objects that a request asks for, sorted. The caller holds mu.
-func (f *fakeAPI) selected(r *http.Request, resource string) (objects []json.RawMessage) {
-	for _, key := range slices.Sorted(maps.Keys(f.stored[resource])) {
+func (f *Server) selected(r *http.Request, resource string) (objects []json.RawMessage) {
+	for _, key := range slices.Sorted(maps.Keys(f.Stored[resource])) {
 		if matches(r, key) {
-			objects = append(objects, f.stored[resource][key])
+			objects = append(objects, f.Stored[resource][key])
 		}
 	}
 	return objects
@@ -232,7 +234,7 @@ func matches(r *http.Request, key string) bool {
 	return !ok || strings.HasSuffix("/"+key, "/"+want) && strings.Contains(r.URL.Path, "/namespaces/"+strings.Split(key, "/")[0]+"/")
 }
 
-func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, resource string) {
+func (f *Server) list(w http.ResponseWriter, r *http.Request, resource string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	objects := f.selected(r, resource)
@@ -240,19 +242,19 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, resource string) 
 	from = min(from, len(objects))
 	more := ""
 	to := len(objects)
-	if f.page > 0 && to > from+f.page {
-		to = from + f.page
+	if f.Page > 0 && to > from+f.Page {
+		to = from + f.Page
 		more = strconv.Itoa(to)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	items, _ := json.Marshal(objects[from:to])
-	_, _ = fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"%d","continue":%q},"items":%s}`, f.version, more, items)
+	_, _ = fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"%d","continue":%q},"items":%s}`, f.Latest, more, items)
 }
 
-func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string) {
+func (f *Server) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	f.mu.Lock()
 	initial := r.URL.Query().Get("sendInitialEvents") == "true"
-	if initial && !f.watchList {
+	if initial && !f.WatchList {
 		f.mu.Unlock()
 		answerStatus(w, http.StatusUnprocessableEntity, "Invalid")
 		return
@@ -263,9 +265,9 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string)
 		for _, object := range f.selected(r, resource) {
 			texts = append(texts, fmt.Sprintf(`{"type":"ADDED","object":%s}`, object))
 		}
-		sent = f.version
+		sent = f.Latest
 		texts = append(texts, bookmark(sent, `"annotations":{"k8s.io/initial-events-end":"true"},`))
-	} else if sent < f.compacted {
+	} else if sent < f.Compacted {
 		texts = append(texts, `{"type":"ERROR","object":`+statusText(410, "Expired")+`}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -275,7 +277,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string)
 				texts = append(texts, event.text)
 			}
 		}
-		sent = f.version
+		sent = f.Latest
 		changed := f.changed
 		f.mu.Unlock()
 		for _, text := range append(texts, bookmark(sent, "")) {
@@ -308,9 +310,9 @@ func bookmark(version int, annotations string) string {
 	return fmt.Sprintf(`{"type":"BOOKMARK","object":{"metadata":{%s"resourceVersion":"%d"}}}`, annotations, version)
 }
 
-// requests counts what was asked for, as "list pods".
-func (f *fakeAPI) requests(what string) (n int) {
-	f.set(func() {
+// Requests counts what was asked for, as "list pods".
+func (f *Server) Requests(what string) (n int) {
+	f.Set(func() {
 		for _, each := range f.seen {
 			if each == what {
 				n++
@@ -320,8 +322,8 @@ func (f *fakeAPI) requests(what string) (n int) {
 	return n
 }
 
-// eventually waits for something that will come, however slow the machine is.
-func eventually(t *testing.T, what string, is func() bool) {
+// Eventually waits for something that will come, however slow the machine is.
+func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {

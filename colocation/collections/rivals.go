@@ -1,4 +1,4 @@
-package cluster
+package collections
 
 import (
 	"context"
@@ -10,8 +10,9 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/cluster"
 )
 
 // rivals are Koordinator's webhook configurations, by resource and name. usher does what they do: two translations of one pod, or two
@@ -37,13 +38,9 @@ var ErrRivals = errors.New("webhooks of Koordinator are registered")
 
 // CheckRivals gives an error if Koordinator's webhooks are registered for any of the resources, which are named as in a webhook's rule,
 // such as pods or nodes/status.
-func CheckRivals(ctx context.Context, config *rest.Config, resources []string) error {
-	client, err := newClient(config)
-	if err != nil {
-		return err
-	}
+func CheckRivals(ctx context.Context, c *cluster.Cluster, resources []string) error {
 	for resource, name := range rivals {
-		raw, err := client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", resource, name).DoRaw(ctx)
+		raw, err := c.Raw(ctx, "/apis/admissionregistration.k8s.io/v1", resource, name)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -1,0 +1,34 @@
+package collections
+
+import (
+	"usher.dev/usher/api"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/profile"
+)
+
+// ColocationProfiles are all ClusterColocationProfiles, and the set that they make: name, labels, annotations and spec.
+var ColocationProfiles = &cluster.Compiled[*api.ClusterColocationProfile, *profile.Set]{
+	Collection: cluster.Collection[*api.ClusterColocationProfile]{
+		Name: api.CollectionColocationProfiles, Kind: api.ClusterColocationProfileKind, Resource: api.ClusterColocationProfileResource.Resource, CRD: true,
+		Keep: cluster.Keep(func(o *api.ClusterColocationProfile) *api.ClusterColocationProfile {
+			return &api.ClusterColocationProfile{ObjectMeta: nameAndKeys(o), Spec: o.Spec}
+		}),
+	},
+	Compile: compileProfiles,
+}
+
+func compileProfiles(all cluster.Objects[*api.ClusterColocationProfile]) (*profile.Set, []error, error) {
+	list := make([]api.ClusterColocationProfile, 0, all.Len())
+	for _, p := range all.Sorted() {
+		list = append(list, *p)
+	}
+	set, broken := profile.Compile(list)
+	problems := make([]error, len(broken))
+	for i := range broken {
+		problems[i] = broken[i]
+	}
+	return set, problems, nil
+}
+
+// Profiles returns the colocation profiles.
+func (q Questions) Profiles() (*profile.Set, error) { return ColocationProfiles.Get(q.Now()) }
