@@ -4,11 +4,13 @@ package collections
 
 import (
 	"cmp"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
 )
 
@@ -26,6 +28,15 @@ func Catalogue(rules, config types.NamespacedName) []cluster.Declared {
 		cluster.Namespaces, PriorityClasses, ColocationProfiles, Reservations, Pods, Nodes, &labelRules, &sloConfig, NodeMetrics,
 		PodRequests, ElasticQuotas, ElasticQuotaProfiles,
 	}
+}
+
+// answered reports whether a question that must not wait has an answer: before its collection was listed it has none. Any other error is a
+// mistake of ours in what a step declares, which must not pass for an object that is not there: it panics, and the review gets an HTTP 500.
+func answered(err error) bool {
+	if err != nil && !errors.Is(err, admit.ErrNotReady) {
+		panic(err)
+	}
+	return err == nil
 }
 
 // nameAndKeys is the metadata that is kept of custom resources.

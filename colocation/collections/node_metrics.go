@@ -14,5 +14,5 @@ var NodeMetrics = &cluster.Collection[*api.NodeMetric]{
 // NodeMetric returns what was measured of a node. What is not there, or not yet, is not known: the caller must not wait.
 func (q Questions) NodeMetric(node string) (metric *api.NodeMetric, known bool) {
 	metric, known, err := NodeMetrics.Find(q.Now(), node)
-	return metric, known && err == nil
+	return metric, answered(err) && known
 }

@@ -19,7 +19,7 @@ var Nodes = &cluster.Collection[map[string]string]{
 // NodeLabels returns a node's labels. One that is not there, or not yet, is not known.
 func (q Questions) NodeLabels(name string) (labels map[string]string, known bool) {
 	labels, known, err := Nodes.Find(q.Now(), name)
-	return labels, known && err == nil
+	return labels, answered(err) && known
 }
 
 // AllNodes returns the names and labels of all nodes, in no order.

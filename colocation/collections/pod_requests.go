@@ -74,7 +74,7 @@ func containersOf(list []requestingContainer) []corev1.Container {
 // before pods were listed. Every pod is looked at (10 ms for 100,000): only the rare question is for it.
 func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, known bool) {
 	pods, err := PodRequests.All(q.Now())
-	if err != nil {
+	if !answered(err) {
 		return nil, false
 	}
 	requests = corev1.ResourceList{}
@@ -102,11 +102,11 @@ func addRequests(sum corev1.ResourceList, p *quota.Pod) {
 func (q Questions) PodsOf(name string, labelOnly bool) (found []string, total int) {
 	s := q.Now()
 	tree, err := TreeOf(s)
-	if err != nil {
+	if !answered(err) {
 		return nil, 0
 	}
 	pods, err := PodRequests.All(s)
-	if err != nil {
+	if !answered(err) {
 		return nil, 0
 	}
 	for key, pod := range pods.Each() {

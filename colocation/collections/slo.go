@@ -42,7 +42,7 @@ func (q Questions) SLOConfig() (*slo.Config, error) { return SLOConfig.Get(q.Now
 // says nothing.
 func (q Questions) SLORatios(labels map[string]string) (map[string]string, bool) {
 	known, err := q.SLOConfig()
-	if err != nil || known == nil {
+	if !answered(err) || known == nil {
 		return nil, false
 	}
 	ratios := known.Amplification(labels)
