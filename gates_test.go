@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/gate"
 )
 
 func TestGates(t *testing.T) {
@@ -12,11 +13,11 @@ func TestGates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{
+	for name, want := range map[gate.Name]bool{
 		"": true, "BindingAdmissionWebhook": true, "!BindingAdmissionWebhook": false, "PodMutatingWebhook": false,
 		"!PodMutatingWebhook": true, "PodValidatingWebhook": true, "ReservationFit": false, "!DisableDeviceResourceSpec": true,
 	} {
-		if open.on(name) != want {
+		if open.On(name) != want {
 			t.Errorf("gate %q: %v", name, !want)
 		}
 	}
@@ -29,15 +30,15 @@ func TestGates(t *testing.T) {
 
 // TestEveryGateSwitchesSomething: a gate in a table is known, and a gate that is known is used.
 func TestEveryGateSwitchesSomething(t *testing.T) {
-	known, source := map[string]bool{}, readFile(t, "routes.go")+readFile(t, "quotas.go")
+	known, source := map[gate.Name]bool{}, readFile(t, "routes.go")+readFile(t, "quotas.go")
 	for _, g := range knownGates() {
-		known[g.name] = true
+		known[g.Name] = true
 	}
-	used := map[string]bool{}
+	used := map[gate.Name]bool{}
 	for _, r := range table(defaultWorld(t)) {
-		used[strings.TrimPrefix(r.Gate, "!")] = true
+		used[gate.Name(strings.TrimPrefix(string(r.Gate), "!"))] = true
 		for _, s := range r.Chain.Steps() {
-			used[strings.TrimPrefix(s.Gate, "!")] = true
+			used[gate.Name(strings.TrimPrefix(string(s.Gate), "!"))] = true
 		}
 	}
 	delete(used, "")
@@ -47,7 +48,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 		}
 	}
 	for name := range known {
-		if !used[name] && !strings.Contains(source, `on("`+name+`")`) {
+		if !used[name] && !strings.Contains(source, "On(api.Gate"+string(name)+")") {
 			t.Errorf("gate %s switches nothing", name)
 		}
 	}
@@ -57,7 +58,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 func TestGatesSwitchSteps(t *testing.T) {
 	chain := admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "a", Gate: "A"}, {Name: "b", Gate: "!A"}, {Name: "c"}})
 	var left []string
-	for _, s := range chain.Gated(func(gate string) bool { return gate != "A" }).Steps() {
+	for _, s := range chain.Gated(func(name gate.Name) bool { return name != "A" }).Steps() {
 		left = append(left, s.Name)
 	}
 	if strings.Join(left, "") != "bc" || len(chain.Steps()) != 3 {

@@ -21,6 +21,7 @@ import (
 
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 )
 
@@ -53,6 +54,12 @@ func defaultWorld(t testing.TB) world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sampleWorld(t, open)
+}
+
+// sampleWorld is the sample cluster with some gates on.
+func sampleWorld(t testing.TB, open gate.Set) world {
+	t.Helper()
 	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: collections.DefaultLabelRules, sloConfig: collections.DefaultSLOConfig}
 	known, err := source.open(open, nil)
 	if err != nil {

@@ -215,8 +215,9 @@ func TestImportsRunOneWay(t *testing.T) {
 	const module = "usher.dev/usher/"
 	may := map[string][]string{ // a room, and the rooms of ours that it may import
 		"document":   {},
-		"api":        {"document"},
-		"admit":      {"api", "document"},
+		"gate":       {},
+		"api":        {"document", "gate"},
+		"admit":      {"api", "document", "gate"},
 		"config":     {"api", "admit", "poll"},
 		"certs":      {"poll"},
 		"poll":       {},
@@ -225,9 +226,9 @@ func TestImportsRunOneWay(t *testing.T) {
 		"quota":      {"api", "admit", "quota"},
 		"cluster":    {"admit", "document", "poll"},
 		"colocation": {"api", "admit", "cluster", "profile", "quota", "quota/ledger", "slo"},
-		"mutators":   {"api", "admit", "config", "document", "profile", "quota"},
+		"mutators":   {"api", "admit", "config", "document", "gate", "profile", "quota"},
 		"validators": {"api", "admit", "config", "document", "profile", "quota", "quota/ledger", "slo"},
-		"handlers":   {"admit", "document"},
+		"handlers":   {"admit", "document", "gate"},
 		"review":     {"admit", "api", "document", "handlers", "profile", "quota/ledger"},
 		"load":       {"load/reviews", "certs"},
 

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/quota"
 	"usher.dev/usher/quota/ledger"
@@ -30,8 +31,8 @@ type quotas struct {
 	watched   bool // the cluster is an API server, where other replicas let quotas in
 }
 
-func newQuotas(o *clusterOptions, open gates, held bool, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.on("DisableDefaultQuota"), watched: o.source == "api"}
+func newQuotas(o *clusterOptions, open gate.Set, held bool, log logrus.FieldLogger) *quotas {
+	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: o.source == "api"}
 	if !held {
 		return q
 	}
@@ -44,10 +45,10 @@ func newQuotas(o *clusterOptions, open gates, held bool, log logrus.FieldLogger)
 }
 
 // counting is how pods are counted.
-func counting(open gates) quota.Counting {
+func counting(open gate.Set) quota.Counting {
 	return quota.Counting{
-		IgnoreOverhead: open.on("ElasticQuotaIgnorePodOverhead"),
-		Replace:        open.on("ElasticQuotaEvaluationTransformPod") && open.on("ReplaceResourcesTransformer"),
+		IgnoreOverhead: open.On(api.GateElasticQuotaIgnorePodOverhead),
+		Replace:        open.On(api.GateElasticQuotaEvaluationTransformPod) && open.On(api.GateReplaceResourcesTransformer),
 	}
 }
 

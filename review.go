@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/review"
 )
 
@@ -21,7 +22,7 @@ type reviewOptions struct {
 	review.Options
 	files         []string
 	explain       bool
-	gates         gates
+	gates         gate.Set
 	clusterSource clusterOptions
 }
 

@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/quota"
@@ -22,7 +23,7 @@ import (
 // world is what the chains are made of.
 type world struct {
 	policy *config.Policy
-	gates  gates
+	gates  gate.Set
 	state  state
 	// known says which ConfigMaps steps read.
 	known clusterOptions
@@ -36,8 +37,8 @@ func (w world) chain(of func(ask questions) admit.Chain) admit.Chain {
 // routes are the routes of the table that the gates leave, with the steps that they leave. A new policy makes new routes.
 func routes(w world) (served []handlers.Route) {
 	for _, r := range table(w) {
-		r.Chain = r.Chain.Gated(w.gates.on)
-		if w.gates.on(r.Gate) && len(r.Chain.Steps()) > 0 {
+		r.Chain = r.Chain.Gated(w.gates.On)
+		if w.gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
 			served = append(served, r)
 		}
 	}
@@ -79,10 +80,10 @@ func tutorial(policy *config.Policy) []handlers.Route {
 }
 
 func colocation(w world) []handlers.Route {
-	skipResources := w.gates.on("ColocationProfileSkipMutatingResources")
+	skipResources := w.gates.On(api.GateColocationProfileSkipMutatingResources)
 	return slices.Concat(colocatedNodes(w), colocatedPods(w), elasticQuotas(w), []handlers.Route{
 		{
-			Path: "/validate-pod-binding", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Path: "/validate-pod-binding", Suite: handlers.Colocation, Gate: api.GatePodValidatingWebhook,
 			Kind: kind("Binding"), Resources: []string{"pods/binding", "bindings"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod-binding.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Conditions: bindingConditions(w.gates),
@@ -91,7 +92,7 @@ func colocation(w world) []handlers.Route {
 			}),
 		},
 		{
-			Path: "/mutate-reservation", Suite: handlers.Colocation, Gate: "ReservationMutatingWebhook",
+			Path: "/mutate-reservation", Suite: handlers.Colocation, Gate: api.GateReservationMutatingWebhook,
 			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreate, Scope: registration.ClusterScope,
 			Webhook: "mutate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
@@ -100,14 +101,14 @@ func colocation(w world) []handlers.Route {
 			}),
 		},
 		{
-			Path: "/validate-reservation", Suite: handlers.Colocation, Gate: "ReservationValidatingWebhook",
+			Path: "/validate-reservation", Suite: handlers.Colocation, Gate: api.GateReservationValidatingWebhook,
 			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
 			Chain: admit.Validate(admit.AsReservation, w.policy.Modes, validators.ReservationChecks()),
 		},
 		{
-			Path: "/validate-clustercolocationprofile", Suite: handlers.Colocation, Gate: "ProfileValidatingWebhook",
+			Path: "/validate-clustercolocationprofile", Suite: handlers.Colocation, Gate: api.GateProfileValidatingWebhook,
 			Kind:      metav1.GroupVersionKind(api.ClusterColocationProfileKind),
 			Resources: []string{"clustercolocationprofiles"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-clustercolocationprofile.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
@@ -123,7 +124,7 @@ func colocation(w world) []handlers.Route {
 func colocatedPods(w world) []handlers.Route {
 	return []handlers.Route{
 		{
-			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: "PodMutatingWebhook",
+			Path: "/mutate-pod", Suite: handlers.Colocation, Gate: api.GatePodMutatingWebhook,
 			Kind: kind("Pod"), Resources: []string{"pods"}, Operations: onCreate, Scope: registration.NamespacedScope,
 			Webhook: "mutate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
@@ -133,7 +134,7 @@ func colocatedPods(w world) []handlers.Route {
 		{
 			// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
 			// Rules and policies may name any label or annotation.
-			Path: "/validate-pod", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Path: "/validate-pod", Suite: handlers.Colocation, Gate: api.GatePodValidatingWebhook,
 			Kind: kind("Pod"), Resources: []string{"pods", "pods/resize"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
@@ -144,7 +145,7 @@ func colocatedPods(w world) []handlers.Route {
 		{
 			// A status write may change labels, too, and say that a pod runs again. Kubelets must never depend on usher: the condition keeps
 			// their writes at the API server. One that does not know conditions gets by with Ignore.
-			Path: "/validate-pod-status", Suite: handlers.Colocation, Gate: "PodValidatingWebhook",
+			Path: "/validate-pod-status", Suite: handlers.Colocation, Gate: api.GatePodValidatingWebhook,
 			Kind: kind("Pod"), Resources: []string{"pods/status"}, Operations: onUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-pod-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNoneOnDryRun, Conditions: notByKubelets, Reads: statusReads(w.gates),
@@ -156,12 +157,12 @@ func colocatedPods(w world) []handlers.Route {
 
 // statusReads are the parts of a pod's status writes by which a pod would get around what was admitted: other labels, for the binding's
 // bypasses other annotations, and for quotas a pod that has ended and runs again.
-func statusReads(open gates) []string {
+func statusReads(open gate.Set) []string {
 	reads := []string{"metadata.labels"}
-	if open.on("BindingAdmissionWebhook") {
+	if open.On(api.GateBindingAdmissionWebhook) {
 		reads = append(reads, "metadata.annotations")
 	}
-	if open.on("EnableQuotaAdmission") {
+	if open.On(api.GateEnableQuotaAdmission) {
 		reads = append(reads, "status.phase")
 	}
 	return reads
@@ -172,8 +173,8 @@ var notByKubelets = []registration.MatchCondition{{Name: "not-a-kubelet", Expres
 	`has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups)`}}
 
 // bindingConditions lets through every Binding if who binds is checked, else only those that carry a quota label.
-func bindingConditions(open gates) []registration.MatchCondition {
-	if open.on("BindingAdmissionWebhook") {
+func bindingConditions(open gate.Set) []registration.MatchCondition {
+	if open.On(api.GateBindingAdmissionWebhook) {
 		return nil
 	}
 	return []registration.MatchCondition{{Name: "quota-label", Expression: fmt.Sprintf(
@@ -183,13 +184,13 @@ func bindingConditions(open gates) []registration.MatchCondition {
 func (w world) mutatePods(ask questions) admit.Chain {
 	questions := ask.profileQuestions()
 	questions.Trees = mutators.TreeQuestions{
-		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: w.gates.on("DisableDefaultQuota"),
+		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: w.gates.On(api.GateDisableDefaultQuota),
 	}
-	return admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(questions, w.gates.on("ColocationProfileSkipMutatingResources")))
+	return admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(questions, w.gates.On(api.GateColocationProfileSkipMutatingResources)))
 }
 
 func (w world) validatePods(ask questions) admit.Chain {
-	checks := validators.ColocatedPods(w.podQuestions(ask), w.gates.on("ColocationProfileSkipValidatingPriority"))
+	checks := validators.ColocatedPods(w.podQuestions(ask), w.gates.On(api.GateColocationProfileSkipValidatingPriority))
 	return admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, w.evaluateQuota(ask))
 }
 
@@ -202,9 +203,9 @@ func (w world) podQuestions(ask questions) validators.PodQuestions {
 	return validators.PodQuestions{
 		LabelRules: ask.LabelRules, RulesFrom: w.known.labelRules.String(), Reservations: ask.Reservations, Nodes: ask.NodeLabels,
 		Quotas: validators.QuotaMembership{
-			Tree: ask.QuotaTree, LabelOnly: w.gates.on("DisableDefaultQuota"), Parents: w.gates.on("SupportParentQuotaSubmitPod"),
-			Evaluated:         w.gates.on("EnableQuotaAdmission") && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
-			EvaluatedOnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+			Tree: ask.QuotaTree, LabelOnly: w.gates.On(api.GateDisableDefaultQuota), Parents: w.gates.On(api.GateSupportParentQuotaSubmitPod),
+			Evaluated:         w.gates.On(api.GateEnableQuotaAdmission) && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
+			EvaluatedOnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
 		Binding: w.policy.Binding,
 	}
@@ -213,7 +214,7 @@ func (w world) podQuestions(ask questions) validators.PodQuestions {
 func (w world) evaluateQuota(ask questions) admit.Commit[admit.Pod] {
 	return validators.EvaluateQuota(validators.QuotaAdmission{
 		Tree: ask.QuotaTree, Await: ask.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
-		LabelOnly: w.gates.on("DisableDefaultQuota"), OnUpdate: w.gates.on("EnableQuotaAdmissionOnUpdate"),
+		LabelOnly: w.gates.On(api.GateDisableDefaultQuota), OnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 	})
 }
 
@@ -221,7 +222,7 @@ func (w world) evaluateQuota(ask questions) admit.Commit[admit.Pod] {
 func elasticQuotas(w world) []handlers.Route {
 	return []handlers.Route{
 		{
-			Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticMutatingWebhook",
+			Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: api.GateElasticMutatingWebhook,
 			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
 			Webhook: "mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
@@ -232,7 +233,7 @@ func elasticQuotas(w world) []handlers.Route {
 			}),
 		},
 		{
-			Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: "ElasticValidatingWebhook",
+			Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Suite: handlers.Colocation, Gate: api.GateElasticValidatingWebhook,
 			Kind: metav1.GroupVersionKind(api.ElasticQuotaKind), Resources: []string{"elasticquotas"}, Operations: onAnyWrite, Scope: registration.NamespacedScope,
 			Webhook: "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNoneOnDryRun,
@@ -245,7 +246,7 @@ func elasticQuotas(w world) []handlers.Route {
 
 func (w world) validateQuotas(ask questions) admit.Chain {
 	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
-		UpdateResourceKey: w.gates.on("ElasticQuotaEnableUpdateResourceKey"), GuaranteeUsage: w.gates.on("ElasticQuotaGuaranteeUsage"),
+		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
 	}})
 	return admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules)
@@ -256,7 +257,7 @@ func colocatedNodes(w world) []handlers.Route {
 	slo := validators.SLOOptions{ConfigMap: w.known.sloConfig, NamesRequired: w.known.sloNames == "true"}
 	return []handlers.Route{
 		{
-			Path: "/mutate-node-status", Suite: handlers.Colocation, Gate: "NodeMutatingWebhook",
+			Path: "/mutate-node-status", Suite: handlers.Colocation, Gate: api.GateNodeMutatingWebhook,
 			Kind: kind("Node"), Resources: []string{"nodes/status"}, Operations: onUpdate, Scope: registration.ClusterScope,
 			Webhook: "mutate-node-status.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
@@ -267,7 +268,7 @@ func colocatedNodes(w world) []handlers.Route {
 			}),
 		},
 		{
-			Path: "/validate-node", Suite: handlers.Colocation, Gate: "NodeValidatingWebhook",
+			Path: "/validate-node", Suite: handlers.Colocation, Gate: api.GateNodeValidatingWebhook,
 			Kind: kind("Node"), Resources: []string{"nodes"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-node.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"metadata.labels", "metadata.annotations"},
@@ -277,7 +278,7 @@ func colocatedNodes(w world) []handlers.Route {
 			}),
 		},
 		{
-			Path: "/validate-configmap", Suite: handlers.Colocation, Gate: "ConfigMapValidatingWebhook",
+			Path: "/validate-configmap", Suite: handlers.Colocation, Gate: api.GateConfigMapValidatingWebhook,
 			Kind: kind("ConfigMap"), Resources: []string{"configmaps"}, Operations: onCreateAndUpdate, Scope: registration.NamespacedScope,
 			Webhook: "validate-configmap.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Conditions: onlyObject("slo-config", w.known.sloConfig),

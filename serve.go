@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"usher.dev/usher/api"
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
 	"usher.dev/usher/connections"
@@ -86,7 +87,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if err := s.openCertificate(); err != nil {
 		return err
 	}
-	if s.gates.on("EnableQuotaAdmission") && !s.gates.on("ElasticMutatingWebhook") {
+	if s.gates.On(api.GateEnableQuotaAdmission) && !s.gates.On(api.GateElasticMutatingWebhook) {
 		s.log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
 	}
 	go s.state.Run(background)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"usher.dev/usher/gate"
 	"usher.dev/usher/quota/ledger"
 )
 
@@ -19,7 +20,7 @@ type serveOptions struct {
 	logFormat                string
 	maxInFlight              int
 	maxConnections           int
-	gates                    gates
+	gates                    gate.Set
 	childRequest             bool
 	clusterSource            clusterOptions
 	shutdownDelay, drainTime time.Duration

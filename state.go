@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/poll"
@@ -61,7 +62,7 @@ func (o *clusterOptions) check() error {
 }
 
 // open makes the memory of the cluster, with what the steps that the gates leave need. It is current while its Run runs.
-func (o *clusterOptions) open(open gates, log logrus.FieldLogger) (state, error) {
+func (o *clusterOptions) open(open gate.Set, log logrus.FieldLogger) (state, error) {
 	served := routes(world{policy: &config.Policy{}, gates: open, known: *o})
 	options := o.watchOptions(served)
 	options.Log, options.Poll = log, poll.Times{Every: pollEvery, Now: o.reread}

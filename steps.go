@@ -8,6 +8,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 )
 
 // printSteps prints every route and its steps in order, as text or JSON.
@@ -58,8 +59,8 @@ func stepRows(w world) []stepRow {
 	rows := []stepRow{}
 	for _, r := range table(w) {
 		for _, s := range r.Chain.Steps() {
-			on := w.gates.on(r.Gate) && w.gates.on(s.Gate) && s.Mode != admit.Off
-			rows = append(rows, stepRow{r.Path, string(r.Suite), r.Gate, s.Name, s.Doc, s.Gate, string(s.Mode), on})
+			on := w.gates.On(r.Gate) && w.gates.On(s.Gate) && s.Mode != admit.Off
+			rows = append(rows, stepRow{r.Path, string(r.Suite), string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
 		}
 	}
 	return rows
@@ -85,7 +86,7 @@ func offText(on bool) string {
 }
 
 // printGates lists the feature gates and how they are set.
-func printGates(open gates, output string, io stdio) error {
+func printGates(open gate.Set, output string, io stdio) error {
 	type row struct {
 		Gate    string `json:"gate"`
 		Doc     string `json:"doc"`
@@ -94,7 +95,7 @@ func printGates(open gates, output string, io stdio) error {
 	}
 	var rows []row
 	for _, g := range knownGates() {
-		rows = append(rows, row{g.name, g.doc, g.on, open.on(g.name)})
+		rows = append(rows, row{string(g.Name), g.Doc, g.Default, open.On(g.Name)})
 	}
 	if output == "json" {
 		return printJSON(io, rows)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
+	"usher.dev/usher/gate"
 )
 
 // Request is one admission request, and the voice of a step: what a step has to say beside its edits and its verdict goes
@@ -78,7 +79,7 @@ type Mutator[T any] struct {
 	// Doc is one line: what the step does, and what wins.
 	Doc string
 	// Gate is the feature gate that switches the step; empty: always on.
-	Gate string
+	Gate gate.Name
 	// Needs names the collections of the cluster that the step asks about. They are what is watched and what usher may read; about another
 	// one the step gets no answer.
 	Needs []string
@@ -89,8 +90,9 @@ type Mutator[T any] struct {
 
 // Validator is a check of objects seen through the view T. All checks run, and all problems are reported together.
 type Validator[T any] struct {
-	Name, Doc, Gate string   // as in Mutator
-	Needs           []string // as in Mutator
+	Name, Doc string    // as in Mutator
+	Gate      gate.Name // as in Mutator
+	Needs     []string  // as in Mutator
 	// Run gives the user's problems, each with its field path, and separately our own failure. It records no edits.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 }
@@ -98,8 +100,9 @@ type Validator[T any] struct {
 // Commit is the one step of a chain that may leave something behind outside of the object: a check whose yes must be remembered, so
 // that the next one counts with it. It runs last, and only if no check refused.
 type Commit[T any] struct {
-	Name, Doc, Gate string   // as in Mutator
-	Needs           []string // as in Mutator
+	Name, Doc string    // as in Mutator
+	Gate      gate.Name // as in Mutator
+	Needs     []string  // as in Mutator
 	// Judge gives the verdict and leaves nothing behind: for a dry run, and for a mode in which a refusal does not count.
 	Judge func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 	// Run gives the verdict and remembers a yes before it returns. It must keep the deadline of ctx, and remember nothing for a caller

@@ -11,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
+	"usher.dev/usher/gate"
 )
 
 // Step is what is known about a step without running it.
 type Step struct {
-	Name, Doc, Gate string
-	Mode            Mode
-	Needs           []string // as in Mutator
+	Name, Doc string
+	Gate      gate.Name
+	Mode      Mode
+	Needs     []string // as in Mutator
 }
 
 // Chain is an ordered list of steps on one kind of object.
@@ -69,7 +71,7 @@ func on[T any](as func(*document.Document) *T, check func(context.Context, *Requ
 }
 
 // Gated is the chain without the steps whose gate is not open.
-func (c Chain) Gated(open func(gate string) bool) Chain {
+func (c Chain) Gated(open func(gate.Name) bool) Chain {
 	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !open(s.Gate) })
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/gate"
 )
 
 // Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the shipped
@@ -21,7 +22,7 @@ import (
 type Route struct {
 	Path  string
 	Suite Suite
-	Gate  string // the feature gate that switches the route; empty: always on
+	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
 	// Kind, Resources and Operations are the requests that the chain is for: the resources of a webhook's rule, such as pods or
 	// pods/resize, whose objects are of that kind. Other requests about these resources pass untouched; those about another

@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/gate"
 )
 
 // deviceResourceSpec writes what a container asks for of GPUs in the words of the scheduler: koordinator.sh/gpu, in percent of a
@@ -21,7 +22,7 @@ func deviceResourceSpec() admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "device-resource-spec",
 		Doc:  "completes the GPU resources of every container and init container; a gpu.shared that the container sets itself wins",
-		Gate: "!DisableDeviceResourceSpec",
+		Gate: gate.Not(api.GateDisableDeviceResourceSpec),
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if req.Operation == admissionv1.Update {
 				return nil

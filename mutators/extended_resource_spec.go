@@ -9,6 +9,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/gate"
 )
 
 // extendedResourceSpec repeats a pod's batch resources in an annotation. Kubernetes knows nothing of batch-cpu and batch-memory,
@@ -23,7 +24,7 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "extended-resource-spec",
 		Doc:  "repeats the batch resources of a pod in an annotation for the node agent; whatever the user wrote there is overwritten",
-		Gate: "!DisableExtendedResourceSpec",
+		Gate: gate.Not(api.GateDisableExtendedResourceSpec),
 		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
 			want := batchSpec(pod)
 			text, has := pod.Annotation(api.AnnotationExtendedResourceSpec)

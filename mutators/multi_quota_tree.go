@@ -33,7 +33,7 @@ func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name:  "multi-quota-tree",
 		Doc:   "keeps pods on the nodes of their quota's tree, by required node affinity; of several profiles for a tree the first by name wins",
-		Gate:  "MultiQuotaTree",
+		Gate:  api.GateMultiQuotaTree,
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionElasticQuotaProfiles},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if req.Operation != admissionv1.Create || ask.QuotaTree == nil {

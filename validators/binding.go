@@ -36,7 +36,7 @@ func binding(policy *config.Binding, pods PodMeta) admit.Validator[admit.Binding
 	return admit.Validator[admit.Binding]{
 		Name:  "binding",
 		Doc:   "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
-		Gate:  "BindingAdmissionWebhook",
+		Gate:  api.GateBindingAdmissionWebhook,
 		Needs: []string{api.CollectionPods},
 		Run: func(_ context.Context, req *admit.Request, b *admit.Binding) (field.ErrorList, error) {
 			if policy == nil || len(policy.Users) == 0 {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 )
 
@@ -21,7 +22,7 @@ func bindingBypass(policy *config.Binding) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "binding-bypass",
 		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
-		Gate: "BindingAdmissionWebhook",
+		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if policy == nil || pod.Deleting() { // what is being deleted cannot be bound
 				return nil, nil

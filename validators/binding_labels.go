@@ -16,7 +16,7 @@ func bindingLabels() admit.Validator[admit.Binding] {
 	return admit.Validator[admit.Binding]{
 		Name: "binding-labels",
 		Doc:  "refuses Bindings that give their pod another elastic quota",
-		Gate: "EnableQuotaAdmission",
+		Gate: api.GateEnableQuotaAdmission,
 		Run: func(_ context.Context, _ *admit.Request, b *admit.Binding) (field.ErrorList, error) {
 			if !b.HasLabel(api.LabelQuotaName) {
 				return nil, nil

@@ -19,7 +19,7 @@ func deviceResource() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "device-resource",
 		Doc:  "refuses GPU resources that contradict each other or that no card can give, in containers and init containers",
-		Gate: "ValidatePodDeviceResource",
+		Gate: api.GateValidatePodDeviceResource,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			old := storedPod(req)
 			if old != nil && old.Deleting() {

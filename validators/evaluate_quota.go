@@ -43,7 +43,7 @@ func EvaluateQuota(ask QuotaAdmission) admit.Commit[admit.Pod] {
 	return admit.Commit[admit.Pod]{
 		Name:  "evaluate-quota",
 		Doc:   "refuses pods that do not fit into their elastic quota or one above it; holds the room of those that do",
-		Gate:  "EnableQuotaAdmission",
+		Gate:  api.GateEnableQuotaAdmission,
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests},
 		Judge: ask.by(Ledger.Judge),
 		Run:   ask.by(Ledger.Reserve),

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 )
 
@@ -18,7 +19,7 @@ func nodeName(policy *config.Binding) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "node-name",
 		Doc:  "lets only the policy's users create pods that name their node",
-		Gate: "BindingAdmissionWebhook",
+		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			if req.Operation != admissionv1.Create || pod.NodeName() == "" || mayBind(policy, users, req) {
 				return nil, nil

@@ -23,7 +23,7 @@ func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Po
 	return admit.Validator[admit.Pod]{
 		Name:  "required-labels",
 		Doc:   "refuses pods that lack labels which the enhanced validator's ConfigMap requires in their namespace",
-		Gate:  "EnablePodEnhancedValidator",
+		Gate:  api.GateEnablePodEnhancedValidator,
 		Needs: []string{api.CollectionLabelRules},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			all, err := rules()

@@ -24,7 +24,7 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 	return admit.Validator[admit.Pod]{
 		Name:  "reservation-fit",
 		Doc:   "refuses pods that no reservation they ask for can ever hold, and warns when none can hold them now",
-		Gate:  "ReservationFit",
+		Gate:  api.GateReservationFit,
 		Needs: []string{api.CollectionReservations, api.CollectionNodes},
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			text, asks := pod.Annotation(api.AnnotationReservationAffinity)

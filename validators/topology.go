@@ -21,7 +21,7 @@ func topology() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "topology",
 		Doc:  "refuses annotations on CPU binding and NUMA placement that the scheduler cannot read; warns of those without effect",
-		Gate: "TopologyValidation",
+		Gate: api.GateTopologyValidation,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if pod.Deleting() {
 				return nil, nil

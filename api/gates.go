@@ -1,0 +1,36 @@
+package api
+
+import "usher.dev/usher/gate"
+
+// The feature gates of the colocation suite, with Koordinator's names. What each switches, and its default, usher steps --gates tells.
+const (
+	GatePodMutatingWebhook                      gate.Name = "PodMutatingWebhook"
+	GatePodValidatingWebhook                    gate.Name = "PodValidatingWebhook"
+	GateReservationMutatingWebhook              gate.Name = "ReservationMutatingWebhook"
+	GateReservationValidatingWebhook            gate.Name = "ReservationValidatingWebhook"
+	GateProfileValidatingWebhook                gate.Name = "ProfileValidatingWebhook"
+	GateColocationProfileSkipMutatingResources  gate.Name = "ColocationProfileSkipMutatingResources"
+	GateColocationProfileSkipValidatingPriority gate.Name = "ColocationProfileSkipValidatingPriority"
+	GateDisableExtendedResourceSpec             gate.Name = "DisableExtendedResourceSpec"
+	GateDisableDeviceResourceSpec               gate.Name = "DisableDeviceResourceSpec"
+	GateValidatePodDeviceResource               gate.Name = "ValidatePodDeviceResource"
+	GateEnablePodEnhancedValidator              gate.Name = "EnablePodEnhancedValidator"
+	GateBindingAdmissionWebhook                 gate.Name = "BindingAdmissionWebhook"
+	GateNodeMutatingWebhook                     gate.Name = "NodeMutatingWebhook"
+	GateNodeValidatingWebhook                   gate.Name = "NodeValidatingWebhook"
+	GateConfigMapValidatingWebhook              gate.Name = "ConfigMapValidatingWebhook"
+	GateTopologyValidation                      gate.Name = "TopologyValidation"
+	GateReservationFit                          gate.Name = "ReservationFit"
+	GateElasticMutatingWebhook                  gate.Name = "ElasticMutatingWebhook"
+	GateElasticValidatingWebhook                gate.Name = "ElasticValidatingWebhook"
+	GateElasticQuotaEnableUpdateResourceKey     gate.Name = "ElasticQuotaEnableUpdateResourceKey"
+	GateElasticQuotaGuaranteeUsage              gate.Name = "ElasticQuotaGuaranteeUsage"
+	GateMultiQuotaTree                          gate.Name = "MultiQuotaTree"
+	GateSupportParentQuotaSubmitPod             gate.Name = "SupportParentQuotaSubmitPod"
+	GateDisableDefaultQuota                     gate.Name = "DisableDefaultQuota"
+	GateEnableQuotaAdmission                    gate.Name = "EnableQuotaAdmission"
+	GateEnableQuotaAdmissionOnUpdate            gate.Name = "EnableQuotaAdmissionOnUpdate"
+	GateElasticQuotaIgnorePodOverhead           gate.Name = "ElasticQuotaIgnorePodOverhead"
+	GateElasticQuotaEvaluationTransformPod      gate.Name = "ElasticQuotaEvaluationTransformPod"
+	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
+)
