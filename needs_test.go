@@ -44,7 +44,7 @@ func TestNeedsAreDeclared(t *testing.T) {
 // step asks about does not depend on what another gate brings.
 func TestOneGateAlone(t *testing.T) {
 	alone := map[string][]gate.Name{}
-	for _, g := range knownGates() {
+	for _, g := range api.Gates() {
 		alone[string(g.Name)] = []gate.Name{g.Name}
 	}
 	for _, r := range table(world{policy: defaultPolicy(t), gates: defaultGates()}) {
@@ -103,7 +103,7 @@ func answersAll(t *testing.T, w world) {
 func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 	t.Helper()
 	var items []string
-	for _, g := range knownGates() {
+	for _, g := range api.Gates() {
 		value := "=false"
 		if slices.Contains(on, g.Name) {
 			value = "=true"

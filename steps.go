@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 )
@@ -94,7 +95,7 @@ func printGates(open gate.Set, output string, io stdio) error {
 		On      bool   `json:"on"`
 	}
 	var rows []row
-	for _, g := range knownGates() {
+	for _, g := range api.Gates() {
 		rows = append(rows, row{string(g.Name), g.Doc, g.Default, open.On(g.Name)})
 	}
 	if output == "json" {

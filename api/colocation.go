@@ -16,6 +16,9 @@ var (
 	ClusterColocationProfileResource = ClusterColocationProfileKind.GroupVersion().WithResource("clustercolocationprofiles")
 )
 
+// CollectionColocationProfiles names the collection of all of them, for Needs.
+const CollectionColocationProfiles = "clustercolocationprofiles"
+
 // ClusterColocationProfile says what the pods and reservations that it selects get at their creation. It has no namespace.
 // Its status is empty.
 type ClusterColocationProfile struct {

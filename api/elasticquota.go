@@ -11,6 +11,9 @@ var (
 	ElasticQuotaResource = ElasticQuotaKind.GroupVersion().WithResource("elasticquotas")
 )
 
+// CollectionElasticQuotas names the collection of all of them, for Needs.
+const CollectionElasticQuotas = "elasticquotas"
+
 // ElasticQuota is a node of the quota tree. Most of what it says is in labels and annotations: LabelQuotaParent and the like.
 // It lives in a namespace, but counts pods of others too.
 type ElasticQuota struct {

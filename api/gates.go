@@ -2,7 +2,8 @@ package api
 
 import "usher.dev/usher/gate"
 
-// The feature gates of the colocation suite, with Koordinator's names. What each switches, and its default, usher steps --gates tells.
+// The feature gates of the colocation suite, with Koordinator's names. A route's or a step's gate stands in its own table; the
+// others are arguments of steps, in routes.go.
 const (
 	GatePodMutatingWebhook                      gate.Name = "PodMutatingWebhook"
 	GatePodValidatingWebhook                    gate.Name = "PodValidatingWebhook"
@@ -34,3 +35,38 @@ const (
 	GateElasticQuotaEvaluationTransformPod      gate.Name = "ElasticQuotaEvaluationTransformPod"
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
+
+// Gates are all of them, in the order of usher steps --gates, with Koordinator's default where Koordinator has it.
+func Gates() []gate.Gate {
+	return []gate.Gate{
+		{Name: GatePodMutatingWebhook, Default: true, Doc: "serve /mutate-pod"},
+		{Name: GatePodValidatingWebhook, Default: true, Doc: "serve /validate-pod and /validate-pod-binding"},
+		{Name: GateReservationMutatingWebhook, Doc: "serve /mutate-reservation"},
+		{Name: GateReservationValidatingWebhook, Doc: "serve /validate-reservation"},
+		{Name: GateProfileValidatingWebhook, Default: true, Doc: "serve /validate-clustercolocationprofile"},
+		{Name: GateColocationProfileSkipMutatingResources, Doc: "leave cpu and memory as they are, whatever class a profile gives"},
+		{Name: GateColocationProfileSkipValidatingPriority, Doc: "let label koordinator.sh/priority change on update"},
+		{Name: GateDisableExtendedResourceSpec, Doc: "do not write annotation node.koordinator.sh/extended-resource-spec"},
+		{Name: GateDisableDeviceResourceSpec, Doc: "do not complete GPU resources"},
+		{Name: GateValidatePodDeviceResource, Doc: "check GPU resources"},
+		{Name: GateEnablePodEnhancedValidator, Doc: "check the labels that the enhanced validator's ConfigMap requires"},
+		{Name: GateBindingAdmissionWebhook, Doc: "let only the users of the policy bind pods to nodes"},
+		{Name: GateNodeMutatingWebhook, Doc: "serve /mutate-node-status, and register it in place of /mutate-nodes"},
+		{Name: GateNodeValidatingWebhook, Doc: "serve /validate-node"},
+		{Name: GateConfigMapValidatingWebhook, Doc: "serve /validate-configmap"},
+		{Name: GateTopologyValidation, Default: true, Doc: "check the annotations that ask for CPU and NUMA placement"},
+		{Name: GateReservationFit, Doc: "refuse pods that no reservation they ask for can ever hold"},
+		{Name: GateElasticMutatingWebhook, Default: true, Doc: "serve /mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},
+		{Name: GateElasticValidatingWebhook, Default: true, Doc: "serve /validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},
+		{Name: GateElasticQuotaEnableUpdateResourceKey, Doc: "let an elastic quota limit fewer resources than its parent"},
+		{Name: GateElasticQuotaGuaranteeUsage, Doc: "hold the min of elastic quotas against what is guaranteed up to the top"},
+		{Name: GateMultiQuotaTree, Doc: "keep pods on the nodes of their quota's tree"},
+		{Name: GateSupportParentQuotaSubmitPod, Doc: "let pods belong to parent quotas"},
+		{Name: GateDisableDefaultQuota, Doc: "let only its label give a pod a quota"},
+		{Name: GateEnableQuotaAdmission, Doc: "refuse pods that do not fit into their elastic quota or one above it"},
+		{Name: GateEnableQuotaAdmissionOnUpdate, Doc: "refuse moves of a pod to a quota that it does not fit into, too"},
+		{Name: GateElasticQuotaIgnorePodOverhead, Doc: "count pods without their overhead"},
+		{Name: GateElasticQuotaEvaluationTransformPod, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the next"},
+		{Name: GateReplaceResourcesTransformer, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
+	}
+}

@@ -177,3 +177,6 @@ var (
 	NodeMetricKind     = schema.GroupVersionKind{Group: "slo.koordinator.sh", Version: "v1alpha1", Kind: "NodeMetric"}
 	NodeMetricResource = NodeMetricKind.GroupVersion().WithResource("nodemetrics")
 )
+
+// CollectionNodeMetrics names the collection of all of them, for Needs.
+const CollectionNodeMetrics = "nodemetrics"

@@ -13,6 +13,9 @@ var (
 	ElasticQuotaProfileResource = ElasticQuotaProfileKind.GroupVersion().WithResource("elasticquotaprofiles")
 )
 
+// CollectionElasticQuotaProfiles names the collection of all of them, for Needs.
+const CollectionElasticQuotaProfiles = "elasticquotaprofiles"
+
 // ElasticQuotaProfile makes the nodes that it selects a quota tree of their own. It lives in a namespace and carries
 // LabelQuotaTreeID. Its status is empty.
 type ElasticQuotaProfile struct {

@@ -12,6 +12,9 @@ var (
 	ReservationResource = ReservationKind.GroupVersion().WithResource("reservations")
 )
 
+// CollectionReservations names the collection of all of them, for Needs.
+const CollectionReservations = "reservations"
+
 // Reservation sets resources of a node aside for pods that come later. It has no namespace.
 type Reservation struct {
 	metav1.TypeMeta   `json:",inline"`
