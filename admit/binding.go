@@ -10,10 +10,10 @@ import (
 type Binding struct{ Meta }
 
 // AsBinding views a document as a Binding.
-func AsBinding(d *document.Document) *Binding { return &Binding{Meta{d.Root()}} }
+func AsBinding(d *document.Document) *Binding { return &Binding{MetaOf(d.Root())} }
 
 // Target is target.name: the node.
-func (b *Binding) Target() string { return b.root.At("target", "name").Text() }
+func (b *Binding) Target() string { return b.Root().At("target", "name").Text() }
 
 // BindingTargetPath is the field path of a binding's node.
 var BindingTargetPath = field.NewPath("target", "name")

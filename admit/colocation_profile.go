@@ -12,15 +12,15 @@ type ColocationProfile struct{ Meta }
 
 // AsColocationProfile views a document as a ClusterColocationProfile.
 func AsColocationProfile(d *document.Document) *ColocationProfile {
-	return &ColocationProfile{Meta{d.Root()}}
+	return &ColocationProfile{MetaOf(d.Root())}
 }
 
 // Object is the whole typed profile. Its patch is as it was written.
 func (p *ColocationProfile) Object() api.ClusterColocationProfile {
-	return document.As[api.ClusterColocationProfile](p.root)
+	return document.As[api.ClusterColocationProfile](p.Root())
 }
 
 // SpecChanged tells whether the spec is another than that of the stored object; it is if there is none.
 func (p *ColocationProfile) SpecChanged(stored *document.Document) bool {
-	return stored == nil || !bytes.Equal(p.root.Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
+	return stored == nil || !bytes.Equal(p.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

@@ -8,7 +8,7 @@ import (
 type ConfigMap struct{ Meta }
 
 // AsConfigMap views a document as a ConfigMap.
-func AsConfigMap(d *document.Document) *ConfigMap { return &ConfigMap{Meta{d.Root()}} }
+func AsConfigMap(d *document.Document) *ConfigMap { return &ConfigMap{MetaOf(d.Root())} }
 
 // Data is data: texts by key, without binaryData.
-func (c *ConfigMap) Data() map[string]string { return texts(c.root.At("data")) }
+func (c *ConfigMap) Data() map[string]string { return Texts(c.Root().At("data")) }

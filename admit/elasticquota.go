@@ -13,15 +13,15 @@ import (
 type ElasticQuota struct{ Meta }
 
 // AsElasticQuota views a document as an ElasticQuota.
-func AsElasticQuota(d *document.Document) *ElasticQuota { return &ElasticQuota{Meta{d.Root()}} }
+func AsElasticQuota(d *document.Document) *ElasticQuota { return &ElasticQuota{MetaOf(d.Root())} }
 
 // Object is the whole typed quota with all edits so far. It is read part by part, so that what does not decode is known by its place.
-func (q *ElasticQuota) Object() api.ElasticQuota { return elasticQuota(q.root) }
+func (q *ElasticQuota) Object() api.ElasticQuota { return elasticQuota(q.Root()) }
 
 // Readable is Object of a stored quota, which may be older than the rules: a part of it that cannot be read counts as missing, and is not
 // the request's error.
 func (q *ElasticQuota) Readable() api.ElasticQuota {
-	sub := q.root.Sub()
+	sub := q.Root().Sub()
 	if sub == nil {
 		return api.ElasticQuota{}
 	}
@@ -41,10 +41,10 @@ func elasticQuota(root *document.Value) api.ElasticQuota {
 
 // Max is spec.max; nil if it is absent or null.
 func (q *ElasticQuota) Max() api.ResourceList {
-	return document.As[api.ResourceList](q.root.At("spec", "max"))
+	return document.As[api.ResourceList](q.Root().At("spec", "max"))
 }
 
 // SpecChanged tells whether the spec is written differently from that of the stored object, perhaps without a difference in meaning.
 func (q *ElasticQuota) SpecChanged(stored *ElasticQuota) bool {
-	return !bytes.Equal(q.root.Get("spec").Bytes(), stored.root.Get("spec").Bytes())
+	return !bytes.Equal(q.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

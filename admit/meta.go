@@ -15,6 +15,12 @@ type Meta struct {
 	root *document.Value
 }
 
+// MetaOf returns the view of an object's metadata, given the object.
+func MetaOf(object *document.Value) Meta { return Meta{object} }
+
+// Root returns the object itself: for views, which keep paths out of the steps.
+func (m Meta) Root() *document.Value { return m.root }
+
 // Name is metadata.name; empty on CREATE with generateName.
 func (m Meta) Name() string { return m.root.At("metadata", "name").Text() }
 
@@ -41,7 +47,7 @@ func (m Meta) Controller() (metav1.OwnerReference, bool) {
 }
 
 // Labels are all labels.
-func (m Meta) Labels() map[string]string { return texts(m.root.At("metadata", "labels")) }
+func (m Meta) Labels() map[string]string { return Texts(m.root.At("metadata", "labels")) }
 
 // AllLabels are all labels in the order in which they stand, without a map being made of them.
 func (m Meta) AllLabels() iter.Seq2[string, string] {
@@ -55,9 +61,10 @@ func (m Meta) AllLabels() iter.Seq2[string, string] {
 }
 
 // Annotations are all annotations.
-func (m Meta) Annotations() map[string]string { return texts(m.root.At("metadata", "annotations")) }
+func (m Meta) Annotations() map[string]string { return Texts(m.root.At("metadata", "annotations")) }
 
-func texts(object *document.Value) map[string]string {
+// Texts returns the members of an object whose values are strings, such as labels.
+func Texts(object *document.Value) map[string]string {
 	all := map[string]string{}
 	for key, value := range object.Members() {
 		all[key] = value.Text()

@@ -4,10 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/document"
 )
 
@@ -43,18 +41,6 @@ func (n *Node) Allocatable() Resources { return Resources{n.root.At("status", "a
 
 // Capacity is status.capacity: what the hardware has.
 func (n *Node) Capacity() Resources { return Resources{n.root.At("status", "capacity")} }
-
-// RatioAnnotation is the annotation that asks for amplification, as Koordinator's manager writes it; empty if it is not there.
-func (n *Node) RatioAnnotation() string {
-	text, _ := n.Annotation(api.AnnotationAmplificationRatio)
-	return text
-}
-
-// RatioLabel is the label that gives the ratio of a resource, and whether it is there.
-func (n *Node) RatioLabel(name corev1.ResourceName) (string, bool) {
-	v := n.label(api.LabelOvercommitPrefix + string(name))
-	return v.Text(), v.Exists()
-}
 
 // Selectable are the labels as selectors ask for them, without a map being made of them.
 func (m Meta) Selectable() labels.Labels { return selectable{m} }

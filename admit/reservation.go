@@ -9,17 +9,17 @@ import (
 type Reservation struct{ Meta }
 
 // AsReservation views a document as a Reservation.
-func AsReservation(d *document.Document) *Reservation { return &Reservation{Meta{d.Root()}} }
+func AsReservation(d *document.Document) *Reservation { return &Reservation{MetaOf(d.Root())} }
 
 // Template is the pod that room is reserved for, spec.template, with the metadata and spec of a Pod; false if there is none.
 func (r *Reservation) Template() (*Pod, bool) {
-	template := r.root.At("spec", "template")
-	return &Pod{Meta{template}}, template.Exists()
+	template := r.Root().At("spec", "template")
+	return &Pod{MetaOf(template)}, template.Exists()
 }
 
 // Owners are those who may use what is reserved.
 func (r *Reservation) Owners() []api.ReservationOwner {
-	return document.As[[]api.ReservationOwner](r.root.At("spec", "owners"))
+	return document.As[[]api.ReservationOwner](r.Root().At("spec", "owners"))
 }
 
 // DefaultTTL sets spec.ttl, such as 24h, unless it is there.
@@ -29,7 +29,7 @@ func (r *Reservation) DefaultTTL(ttl string) { r.defaultTo("ttl", ttl) }
 func (r *Reservation) DefaultAllocateOnce(once bool) { r.defaultTo("allocateOnce", once) }
 
 func (r *Reservation) defaultTo(name string, value any) {
-	if v := r.root.At("spec", name); !v.Exists() {
+	if v := r.Root().At("spec", name); !v.Exists() {
 		v.Set(value)
 	}
 }

@@ -185,7 +185,7 @@ const (
 // For gives what the sources say about a node.
 func (s *RatioSources) For(node *admit.Node) (said NodeRatios) {
 	pool := s.pool(node)
-	annotation := node.RatioAnnotation()
+	annotation := admit.RatioAnnotation(node)
 	asked := asked{node: node, pool: pool}
 	asked.annotation, said.Malformed = api.ParseNodeRatios(annotation)
 	said.Foreign = asked.annotation.Foreign
@@ -235,7 +235,7 @@ func (a *asked) first(name corev1.ResourceName) (ratio api.Ratio, by string, err
 		ratio, err = api.ParseRatioNumber(text)
 		return ratio, BySLOConfig, err
 	}
-	if text, ok := a.node.RatioLabel(name); ok {
+	if text, ok := admit.RatioLabel(a.node, name); ok {
 		ratio, err = api.ParseRatio(text)
 		return ratio, ByLabel, err
 	}

@@ -26,7 +26,7 @@ func rawWitness(node, old *admit.Node, seen sight) (found *record, noted bool) {
 	if !noted || raw.Sign() <= 0 || !plausible(witness) {
 		return nil, noted
 	}
-	said, _ := api.ParseNodeRatios(from.RatioAnnotation())
+	said, _ := api.ParseNodeRatios(admit.RatioAnnotation(from))
 	ratio, ok := said.Of[seen.name]
 	if !ok {
 		ratio = seen.rate.ratio

@@ -61,7 +61,7 @@ func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *config.
 		return field.ErrorList{field.Forbidden(ratioPath, "a kubelet must not say how its node is amplified; ask an administrator, "+
 			"who may label the node "+api.LabelOvercommitPrefix+"cpu")}
 	}
-	text := node.RatioAnnotation()
+	text := admit.RatioAnnotation(node)
 	said, err := api.ParseNodeRatios(text)
 	if err != nil {
 		return field.ErrorList{field.Invalid(ratioPath, admit.Shorten(text, 200), err.Error()+`; write it like {"cpu":1.5}, or remove it`)}
@@ -92,12 +92,12 @@ func foreign(names []string) (problems field.ErrorList) {
 // checkRatioLabels does it for the labels that give ratios. NodeRestriction keeps kubelets off them.
 func checkRatioLabels(node, old *admit.Node, sources *config.RatioSources) (problems field.ErrorList) {
 	for _, name := range api.Amplifiable() {
-		text, has := node.RatioLabel(name)
+		text, has := admit.RatioLabel(node, name)
 		if !has {
 			continue
 		}
 		if old != nil {
-			if was, had := old.RatioLabel(name); had && was == text {
+			if was, had := admit.RatioLabel(old, name); had && was == text {
 				continue
 			}
 		}
