@@ -70,7 +70,7 @@ func sampleWorld(t testing.TB, open gate.Set) world {
 
 func defaultPolicy(t testing.TB) *config.Policy {
 	t.Helper()
-	policy, problems := config.Parse(config.DefaultYAML(), stepNames())
+	policy, problems := config.Parse(policySchema().DefaultYAML(), policySchema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

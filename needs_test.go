@@ -64,7 +64,7 @@ func answersWith(t *testing.T, on []gate.Name) {
 		t.Error(err)
 	}
 	answersAll(t, w)
-	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), stepNames())
+	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), policySchema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

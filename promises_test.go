@@ -225,9 +225,9 @@ func TestImportsRunOneWay(t *testing.T) {
 		"profile":    {"api", "document"},
 		"quota":      {"api", "admit", "quota"},
 		"cluster":    {"admit", "document", "poll"},
-		"colocation": {"api", "admit", "cluster", "profile", "quota", "quota/ledger", "slo"},
-		"mutators":   {"api", "admit", "config", "document", "gate", "profile", "quota"},
-		"validators": {"api", "admit", "config", "document", "profile", "quota", "quota/ledger", "slo"},
+		"colocation": {"api", "admit", "cluster", "config", "profile", "quota", "quota/ledger", "slo"},
+		"mutators":   {"api", "admit", "colocation/sections", "config", "document", "gate", "profile", "quota"},
+		"validators": {"api", "admit", "colocation/sections", "config", "document", "profile", "quota", "quota/ledger", "slo"},
 		"handlers":   {"admit", "document", "gate"},
 		"review":     {"admit", "api", "document", "handlers", "profile", "quota/ledger"},
 		"load":       {"load/reviews", "certs"},
@@ -268,10 +268,14 @@ func TestImportsRunOneWay(t *testing.T) {
 // TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
 func TestSamplePolicyIsComplete(t *testing.T) {
 	text := readFile(t, "samples/policy.yaml")
-	if _, problems := config.Parse([]byte(text), stepNames()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(text), policySchema()); len(problems) > 0 {
 		t.Error(problems)
 	}
-	for _, field := range jsonFields(reflect.TypeFor[config.Policy]()) {
+	fields := jsonFields(reflect.TypeFor[config.Policy]())
+	for name, section := range policySchema().Sections {
+		fields = append(append(fields, name), jsonFields(reflect.TypeOf(section()))...)
+	}
+	for _, field := range fields {
 		if !regexp.MustCompile(`(?m)^[\s{-]*[^#\n]*\b` + field + `:`).MatchString(text) {
 			t.Errorf("samples/policy.yaml does not show the field %s", field)
 		}
@@ -301,7 +305,7 @@ func jsonFields(t reflect.Type) (names []string) {
 
 // TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
 func TestDeployedPolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), stepNames())
+	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), policySchema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

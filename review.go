@@ -88,7 +88,7 @@ func reviewFiles(ctx context.Context, args []string, io stdio) error {
 	if err != nil {
 		return err
 	}
-	policy, err := config.Load(o.config, stepNames())
+	policy, err := config.Load(o.config, policySchema())
 	if err != nil {
 		return err
 	}

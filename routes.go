@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
@@ -207,7 +208,7 @@ func (w world) podQuestions(ask questions) validators.PodQuestions {
 			Evaluated:         w.gates.On(api.GateEnableQuotaAdmission) && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
 			EvaluatedOnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
-		Binding: w.policy.Binding,
+		Binding: config.SectionOf[sections.Binding](w.policy),
 	}
 }
 
@@ -323,13 +324,13 @@ func ownPods(req *admit.Request) string {
 	return ""
 }
 
-// stepNames are the names that the policy's modes may use.
-func stepNames() []string {
-	var names []string
+// policySchema is what a policy file may hold.
+func policySchema() config.Schema {
+	schema := config.Schema{Sections: sections.All(), Default: sections.Default}
 	for _, route := range table(world{policy: &config.Policy{}, gates: defaultGates()}) {
 		for _, step := range route.Chain.Steps() {
-			names = append(names, step.Name)
+			schema.Steps = append(schema.Steps, step.Name)
 		}
 	}
-	return names
+	return schema
 }

@@ -67,7 +67,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	go s.tellHangups(background, hangups(background), end)
-	policy, inForce, err := config.Open(s.config, stepNames())
+	policy, inForce, err := config.Open(s.config, policySchema())
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	go s.state.Run(background)
 	s.state.quotas.run(background, s.childRequest)
 	if s.config != "" {
-		go config.Watch(background, s.config, s.times(background), inForce, stepNames(), s.use)
+		go config.Watch(background, s.config, s.times(background), inForce, policySchema(), s.use)
 	}
 	if s.source != nil {
 		go s.source.Watch(background, s.times(background), s.certificateChanged)

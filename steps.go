@@ -29,7 +29,7 @@ func printSteps(_ context.Context, args []string, io stdio) error {
 	if *listGates {
 		return printGates(open, *output, io)
 	}
-	policy, err := config.Load(*file, stepNames())
+	policy, err := config.Load(*file, policySchema())
 	if err != nil {
 		return err
 	}

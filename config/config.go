@@ -1,11 +1,13 @@
-// Package config is the policy file: what usher enforces and adds, as plain values.
+// Package config is the policy file: what usher enforces and adds, as plain values. Each section is a file: its type and its check.
 package config
 
 import (
 	_ "embed"
+	"reflect"
+	"slices"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 )
@@ -17,70 +19,63 @@ type Policy struct {
 	// Lifespan turns a label into tolerations.
 	Lifespan *Lifespan `json:"lifespan,omitempty"`
 	// Env is set in every container that does not set it itself.
-	Env []Variable `json:"env,omitempty"`
+	Env Env `json:"env,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
-	// NodeAmplification amplifies nodes for the colocation suite, and bounds what others ask for.
-	NodeAmplification *NodeAmplification `json:"nodeAmplification,omitempty"`
-	// Binding says who may bind pods to nodes.
-	Binding *Binding `json:"binding,omitempty"`
 	// Modes says how seriously a step is taken, by its name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
+
+	// others are the sections that a suite brings, by their names in the file.
+	others map[string]Section
 }
 
-// Names is the policy on names.
-type Names struct {
-	// Denied are words that no pod's name may contain.
-	Denied []string `json:"denied"`
+// Section is a part of the policy file. Its fields are checked when the file is read.
+type Section interface {
+	// Check returns every problem of a section, given its path in the file.
+	Check(at *field.Path) field.ErrorList
 }
 
-// Lifespan is the policy on how long a node must still live for a pod to run there.
-type Lifespan struct {
-	// Label is the pod label that asks for a number of days.
-	Label string `json:"label"`
-	// Taint is the key of the node taint that says how many days are left.
-	Taint string `json:"taint"`
-	// Max is the largest number of days, 1 to 100.
-	Max int `json:"max"`
+// Schema says what a policy file may hold beside the sections of Policy.
+type Schema struct {
+	// Steps are the names that modes may use.
+	Steps []string
+	// Sections are those of suites, by their names in the file; each function returns an empty one, a pointer to decode into.
+	Sections map[string]func() Section
+	// Default is what suites add to the policy that is used without a file, in YAML.
+	Default string
 }
 
-// Variable is an environment variable.
-type Variable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+// SectionOf returns the section of a type that a suite brought; nil if the file leaves it out.
+func SectionOf[T any](p *Policy) *T {
+	for _, s := range p.others {
+		if section, ok := any(s).(*T); ok {
+			return section
+		}
+	}
+	return nil
 }
 
-// Overcommit is the policy on amplifying nodes.
-type Overcommit struct {
-	// Pools are tried in order; the first whose selector matches a node's labels decides.
-	Pools []Pool `json:"pools"`
+// sections returns the sections that the file has, by name.
+func (p *Policy) sections() map[string]Section {
+	all := map[string]Section{}
+	v := reflect.ValueOf(p).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || v.Field(i).IsZero() {
+			continue
+		}
+		if section, ok := v.Field(i).Interface().(Section); ok {
+			all[name] = section
+		}
+	}
+	for name, section := range p.others {
+		all[name] = section
+	}
+	return all
 }
-
-// Pool is a set of nodes and how they are amplified.
-type Pool struct {
-	Name string `json:"name"`
-	// Selector picks nodes by their labels; empty: all nodes.
-	Selector metav1.LabelSelector `json:"selector"`
-	// Ratios are decimal strings of at least 1, for cpu and memory.
-	Ratios map[corev1.ResourceName]string `json:"ratios"`
-	// MaxRatio bounds every ratio of the pool; left out: no bound.
-	MaxRatio string `json:"maxRatio,omitempty"`
-	// Capacity says what becomes of status.capacity. Default: keep.
-	Capacity Capacity `json:"capacity,omitempty"`
-}
-
-// Capacity is what amplification does to status.capacity.
-type Capacity string
-
-const (
-	// Keep leaves capacity alone: it stays the witness of the hardware.
-	Keep Capacity = "keep"
-	// Raise raises capacity with allocatable, so that what the system reserves stays the same number.
-	Raise Capacity = "raise"
-)
 
 //go:embed default.yaml
 var defaultYAML []byte
 
-// DefaultYAML is the policy that is in force without --config, as a file.
-func DefaultYAML() []byte { return defaultYAML }
+// DefaultYAML returns the policy that is used without --config, as a file.
+func (s Schema) DefaultYAML() []byte { return append(slices.Clip(defaultYAML), s.Default...) }

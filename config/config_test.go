@@ -14,10 +14,10 @@ import (
 	"usher.dev/usher/poll"
 )
 
-var steps = []string{"denied-names", "environment", "lifespan", "overcommit"}
+var steps = Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}}
 
 func TestDefaultPolicy(t *testing.T) {
-	policy, problems := Parse(DefaultYAML(), steps)
+	policy, problems := Parse(steps.DefaultYAML(), steps)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -130,7 +130,7 @@ func TestWatch(t *testing.T) {
 
 // FuzzParse: no input panics, and what is accepted is accepted again.
 func FuzzParse(f *testing.F) {
-	f.Add(DefaultYAML())
+	f.Add(steps.DefaultYAML())
 	f.Add([]byte(`overcommit: {pools: [{name: a, ratios: {memory: "1.5"}}]}`))
 	f.Add([]byte("&a [*a]"))
 	f.Fuzz(func(t *testing.T, raw []byte) {

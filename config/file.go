@@ -14,9 +14,9 @@ import (
 const maxFile = 1 << 20
 
 // Load reads a policy once, from a file or a pipe; an empty name gives the embedded default. The error lists every problem, a line each.
-func Load(file string, steps []string) (*Policy, error) {
+func Load(file string, schema Schema) (*Policy, error) {
 	if file == "" {
-		return parsed("embedded default", DefaultYAML(), steps)
+		return parsed("embedded default", schema.DefaultYAML(), schema)
 	}
 	opened, err := os.Open(file)
 	if err != nil {
@@ -30,31 +30,31 @@ func Load(file string, steps []string) (*Policy, error) {
 	if len(raw) > maxFile {
 		return nil, fmt.Errorf("policy: %s: larger than %d MiB", file, maxFile>>20)
 	}
-	return parsed(file, raw, steps)
+	return parsed(file, raw, schema)
 }
 
 // Open is Load for Watch, which goes on from the sum: a regular file, that can be read again.
-func Open(file string, steps []string) (*Policy, poll.Sum, error) {
+func Open(file string, schema Schema) (*Policy, poll.Sum, error) {
 	if file == "" {
-		policy, err := Load(file, steps)
+		policy, err := Load(file, schema)
 		return policy, poll.Sum{}, err
 	}
 	raw, sum, err := read(file)
 	if err != nil {
 		return nil, poll.Sum{}, err
 	}
-	policy, err := parsed(file, raw, steps)
+	policy, err := parsed(file, raw, schema)
 	return policy, sum, err
 }
 
 // Watch reads the file again and again until ctx ends and calls changed with what a new content gives: a policy, or an error with a
 // nil policy. inForce is what Open gave. See poll.Changes for when a content is new; a file that cannot be read is reported once
 // for each new error, and then the policy in force once more when it is back.
-func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum, steps []string, changed func(*Policy, error)) {
+func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum, schema Schema, changed func(*Policy, error)) {
 	poll.Changes(ctx, times, inForce, func() ([]byte, poll.Sum, error) { return read(file) }, func(raw []byte, err error) {
 		var policy *Policy
 		if err == nil {
-			policy, err = parsed(file, raw, steps)
+			policy, err = parsed(file, raw, schema)
 		}
 		changed(policy, err)
 	})
@@ -68,8 +68,8 @@ func read(file string) ([]byte, poll.Sum, error) {
 	return raw, poll.SumOf(raw), nil
 }
 
-func parsed(name string, raw []byte, steps []string) (*Policy, error) {
-	policy, problems := Parse(raw, steps)
+func parsed(name string, raw []byte, schema Schema) (*Policy, error) {
+	policy, problems := Parse(raw, schema)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("policy %s:\n  %w", name, errors.Join(indent(problems)...))
 	}

@@ -530,8 +530,8 @@ func readDeployment(t *testing.T) *appsv1.Deployment {
 // readPolicy reads the deployed policy file with the rules of the service.
 func readPolicy(t *testing.T) *config.Policy {
 	t.Helper()
-	steps := []string{"denied-names", "environment", "lifespan", "overcommit"} // those that the file's modes may name
-	policy, problems := config.Parse([]byte(text(t, "base/policy.yaml")), steps)
+	schema := config.Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}} // those that the file's modes may name
+	policy, problems := config.Parse([]byte(text(t, "base/policy.yaml")), schema)
 	if len(problems) > 0 {
 		t.Fatalf("base/policy.yaml: %v", problems)
 	}

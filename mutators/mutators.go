@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/quota"
 )
@@ -28,7 +29,7 @@ func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 // NodeStatuses are the colocation suite's steps on node status updates. There is one, for the same reason.
 func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
-		nodeAmplification(policy.NodeAmplification, ask),
+		nodeAmplification(config.SectionOf[sections.NodeAmplification](policy), ask),
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // NodeMetrics gives what Koordinator's node agent measured of a node; known is false if there is nothing, or not yet. It does not wait.
@@ -18,18 +18,18 @@ type NodeMetrics func(node string) (metric *api.NodeMetric, known bool)
 
 // AmplificationQuestions are what node-amplification asks. Each may be nil: then nothing is known.
 type AmplificationQuestions struct {
-	SLORatios config.SLORatios
+	SLORatios sections.SLORatios
 	Metrics   NodeMetrics
 }
 
 // nodeAmplification makes a node look larger to the scheduler, as Koordinator's webhook does: allocatable only, with the originals in
 // an annotation that Koordinator's scheduler reads. How it is decided what an original is, and that nothing compounds, is amplify's.
-func nodeAmplification(policy *config.NodeAmplification, ask AmplificationQuestions) admit.Mutator[admit.Node] {
+func nodeAmplification(policy *sections.NodeAmplification, ask AmplificationQuestions) admit.Mutator[admit.Node] {
 	return (&nodeAmplifier{sources: policy.Sources(ask.SLORatios), metrics: ask.Metrics, now: time.Now}).mutator()
 }
 
 type nodeAmplifier struct {
-	sources *config.RatioSources
+	sources *sections.RatioSources
 	metrics NodeMetrics
 	now     func() time.Time
 }
@@ -94,7 +94,7 @@ func putBackRatio(req *admit.Request, node, old *admit.Node) {
 }
 
 // tellWrongRatios says what cannot be obeyed: those resources stay at their originals.
-func tellWrongRatios(req *admit.Request, said config.NodeRatios) {
+func tellWrongRatios(req *admit.Request, said sections.NodeRatios) {
 	const key = api.AnnotationAmplificationRatio
 	if said.Malformed != nil {
 		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, said.Malformed)
@@ -110,7 +110,7 @@ func tellWrongRatios(req *admit.Request, said config.NodeRatios) {
 }
 
 // rate is the ratio that the sources want, lowered by what the node uses if the pool says so.
-func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.ResourceName, w config.WantedRatio, last *record) rate {
+func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.ResourceName, w sections.WantedRatio, last *record) rate {
 	r := rate{ratio: w.Ratio, by: w.By}
 	if w.MaxUtilization == 0 || !w.Ratio.Amplifies() {
 		return r
@@ -136,7 +136,7 @@ func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.R
 const settle = 5
 
 // effective is the ratio that a node's use leaves of the wanted one.
-func effective(w config.WantedRatio, use nodeUse, last *record) api.Ratio {
+func effective(w sections.WantedRatio, use nodeUse, last *record) api.Ratio {
 	ratio := w.Ratio.WithinUse(w.MaxUtilization, use.capacity, use.used, use.name)
 	if last == nil || !last.wants().Near(w.Ratio, 0) || !ratio.Near(last.ratio, settle) {
 		return ratio

@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/document"
 )
@@ -24,7 +25,7 @@ const ratioKey, rawKey = api.AnnotationAmplificationRatio, api.AnnotationRawAllo
 // koordinated is a fleet of the colocation suite. Every write goes through a step that was made anew, as after a restart.
 type koordinated struct {
 	*fleet
-	policy  *config.NodeAmplification
+	policy  *sections.NodeAmplification
 	slo     map[string]string // nil: it says nothing
 	metrics map[string]*api.NodeMetric
 	now     time.Time
@@ -66,8 +67,8 @@ func (k *koordinated) marked(key string) string {
 	return text
 }
 
-func (k *koordinated) pool(pools ...config.AmplificationPool) {
-	k.policy = &config.NodeAmplification{Pools: pools, FromSLOConfig: true}
+func (k *koordinated) pool(pools ...sections.AmplificationPool) {
+	k.policy = &sections.NodeAmplification{Pools: pools, FromSLOConfig: true}
 }
 
 type texts = map[corev1.ResourceName]string
@@ -155,7 +156,7 @@ func TestBadRatios(t *testing.T) {
 		`{"cpu":{"a":1},"memory":[]}`: {"15900m/16", "60Gi/64Gi", "ratio-refused", bothRaw},
 	} {
 		k := newKoordinated(t, `{"cpu":2,"memory":2}`)
-		k.pool(config.AmplificationPool{Name: "all", MaxRatios: texts{"cpu": "4"}})
+		k.pool(sections.AmplificationPool{Name: "all", MaxRatios: texts{"cpu": "4"}})
 		k.measure()
 		k.mark(ratioKey, ratio)
 		for _, write := range []func(){func() { k.echo(controller) }, k.measure} {
@@ -283,7 +284,7 @@ func TestSourcesOfRatios(t *testing.T) {
 	const cpuLabel, memoryLabel = api.LabelOvercommitPrefix + "cpu", api.LabelOvercommitPrefix + "memory"
 	k := newKoordinated(t, `{"cpu":1.5,"memory":1.5}`)
 	k.measure()
-	k.wantBy("annotation", config.ByAnnotation)
+	k.wantBy("annotation", sections.ByAnnotation)
 	check := func(when, by, cpu, memory string) {
 		t.Helper()
 		k.echo(controller)
@@ -292,28 +293,28 @@ func TestSourcesOfRatios(t *testing.T) {
 		k.wantBy(when, by)
 	}
 	k.label(cpuLabel, "3")
-	check("a label", config.ByLabel, "47700m/16", "90Gi/64Gi")
+	check("a label", sections.ByLabel, "47700m/16", "90Gi/64Gi")
 	k.slo = map[string]string{"cpu": "2"}
-	check("the SLO configuration is not asked for", config.ByLabel, "47700m/16", "90Gi/64Gi")
-	k.pool(config.AmplificationPool{Name: "other", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"no": "node"}}, Ratios: texts{"cpu": "4"}})
-	check("the SLO configuration", config.BySLOConfig, "31800m/16", "90Gi/64Gi")
+	check("the SLO configuration is not asked for", sections.ByLabel, "47700m/16", "90Gi/64Gi")
+	k.pool(sections.AmplificationPool{Name: "other", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"no": "node"}}, Ratios: texts{"cpu": "4"}})
+	check("the SLO configuration", sections.BySLOConfig, "31800m/16", "90Gi/64Gi")
 	k.slo = map[string]string{"cpu": "many"}
 	k.echo(controller)
 	k.want("it is wrong: nobody else is asked", "cpu", "15900m/16")
-	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1.25"}})
+	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1.25"}})
 	check("a pool", "pool p", "19875m/16", "90Gi/64Gi")
-	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1"}})
-	check("a pool says 1", config.ByAnnotation, "15900m/16", "90Gi/64Gi")
+	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "1"}})
+	check("a pool says 1", sections.ByAnnotation, "15900m/16", "90Gi/64Gi")
 	k.policy, k.slo = nil, nil
 	k.label(memoryLabel, "0.5")
-	check("the pool is gone, a label is wrong", config.ByLabel, "47700m/16", "60Gi/64Gi")
+	check("the pool is gone, a label is wrong", sections.ByLabel, "47700m/16", "60Gi/64Gi")
 	if !slices.Contains(k.troubles, "ratio-refused") {
 		t.Error(k.troubles)
 	}
 	k.label(cpuLabel, "")
 	k.label(memoryLabel, "")
-	check("back to the annotation", config.ByAnnotation, "23850m/16", "90Gi/64Gi")
-	k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "1.5", "memory": "1.25"}})
+	check("back to the annotation", sections.ByAnnotation, "23850m/16", "90Gi/64Gi")
+	k.pool(sections.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "1.5", "memory": "1.25"}})
 	k.echo(controller)
 	k.want("at its bound", "cpu", "23850m/16")
 	k.want("above its bound", "memory", "60Gi/64Gi")
@@ -335,7 +336,7 @@ func (k *koordinated) used(amounts map[string]string) {
 func TestRatioFollowsUse(t *testing.T) {
 	k := newKoordinated(t, "")
 	limited := func(ratio string) {
-		k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": ratio}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
+		k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": ratio}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
 	}
 	limited("2")
 	k.post(kubelet, "cpu:16/16")
@@ -398,7 +399,7 @@ func TestRatioFollowsUse(t *testing.T) {
 	limited("3.06")
 	k.echo(controller)
 	k.want("another wish is taken up at once", "cpu", "48960m/16")
-	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}})
+	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}})
 	k.metrics = nil
 	k.echo(controller)
 	k.want("use is not looked at any more", "cpu", "32/16")
@@ -410,7 +411,7 @@ func TestRatioFollowsUse(t *testing.T) {
 // A kubelet that forges the last effective ratio in its request gains nothing.
 func TestLastRatioForged(t *testing.T) {
 	k := newKoordinated(t, "")
-	k.pool(config.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
+	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
 	k.used(map[string]string{"24h": "10"})
 	k.post(kubelet, "cpu:16/16")
 	k.want("measured", "cpu", "25600m/16")
@@ -425,7 +426,7 @@ func TestLastRatioForged(t *testing.T) {
 // Nobody asks for anything: nothing is read, written or said, whatever the numbers are.
 func TestSilentNode(t *testing.T) {
 	k := newKoordinated(t, "")
-	k.pool(config.AmplificationPool{Name: "bounds", MaxRatios: texts{"cpu": "2"}})
+	k.pool(sections.AmplificationPool{Name: "bounds", MaxRatios: texts{"cpu": "2"}})
 	for _, cpu := range []string{"nonsense", "15900m", "63"} {
 		k.post(kubelet, "cpu:"+cpu+"/16")
 		if k.annotation() != "" || k.marked(rawKey) != "" || len(k.warnings)+len(k.troubles) > 0 {
@@ -451,7 +452,7 @@ func TestRandomKoordinated(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		k := newKoordinated(t, `{"cpu":2}`)
-		k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"memory": 60}})
+		k.pool(sections.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"memory": 60}})
 		cores := int64(4 + r.IntN(60))
 		largest := cores
 		pick := func(list ...string) string { return list[r.IntN(len(list))] }
@@ -513,7 +514,7 @@ func FuzzNodeAnnotations(f *testing.F) {
 	f.Add(`{"cpu":1.5}`, `{"cpu":"4"}`, ``, "", "6", false)
 	f.Fuzz(func(t *testing.T, ratio, raw, remembered, label, cpu string, byKubelet bool) {
 		k := newKoordinated(t, ratio)
-		k.pool(config.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 60}})
+		k.pool(sections.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 60}})
 		k.used(map[string]string{"1h": "3"})
 		k.mark(rawKey, raw)
 		k.mark(amplifiedAnnotation, remembered)
@@ -532,19 +533,19 @@ func FuzzNodeAnnotations(f *testing.F) {
 func BenchmarkHeartbeats(b *testing.B) {
 	const mem = `{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m"},"ratio":"2","by":"annotation"}}`
 	marks := object{ratioKey: `{"cpu":2}`, rawKey: bothRaw, amplifiedAnnotation: mem}
-	policy := &config.Policy{NodeAmplification: &config.NodeAmplification{Pools: []config.AmplificationPool{
+	steps := []admit.Mutator[admit.Node]{nodeAmplification(&sections.NodeAmplification{Pools: []sections.AmplificationPool{
 		{Name: "batch", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "batch"}}, Ratios: texts{"cpu": "2"}},
 		{Name: "all", MaxRatios: texts{"cpu": "4"}},
-	}}}
+	}}, AmplificationQuestions{})}
 	for _, c := range []struct {
 		name, now   string
 		annotations object
 		chain       admit.Chain
 	}{
 		{"read", "31800m", marks, admit.Chain{}},
-		{"no-annotation", "15900m", object{}, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
-		{"unchanged", "31800m", marks, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
-		{"amplified", "15900m", marks, admit.Mutate(admit.AsNode, nil, NodeStatuses(policy, AmplificationQuestions{}))},
+		{"no-annotation", "15900m", object{}, admit.Mutate(admit.AsNode, nil, steps)},
+		{"unchanged", "31800m", marks, admit.Mutate(admit.AsNode, nil, steps)},
+		{"amplified", "15900m", marks, admit.Mutate(admit.AsNode, nil, steps)},
 	} {
 		body, _ := json.Marshal(object{"object": heartbeatOf(c.now, c.annotations), "oldObject": heartbeatOf("31800m", c.annotations)})
 		b.Run(c.name, func(b *testing.B) {

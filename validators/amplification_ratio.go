@@ -11,7 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // NodeRequests gives the sum of what the pods on a node ask for, of cpu and memory; known is false if it cannot be told, or not yet.
@@ -21,7 +21,7 @@ type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
 // amplificationRatio refuses to store ratios on a node that /mutate-node-status could not obey, or only within the bounds of the node's
 // pool: a heartbeat cannot be refused for them. Ratios that stand there already may stay. One that is lowered below what the node's
 // pods ask for is allowed, with a warning: they go on running, but the node takes no more.
-func amplificationRatio(policy *config.NodeAmplification, slo config.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
+func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
 	sources := policy.Sources(slo)
 	return admit.Validator[admit.Node]{
 		Name:  "amplification-ratio",
@@ -56,7 +56,7 @@ func annotationChanged(node, old *admit.Node) bool {
 }
 
 // checkRatioAnnotation finds all that is wrong with an annotation that was changed.
-func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *config.RatioSources) (problems field.ErrorList) {
+func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
 	if req.ByKubelet() {
 		return field.ErrorList{field.Forbidden(ratioPath, "a kubelet must not say how its node is amplified; ask an administrator, "+
 			"who may label the node "+api.LabelOvercommitPrefix+"cpu")}
@@ -90,7 +90,7 @@ func foreign(names []string) (problems field.ErrorList) {
 }
 
 // checkRatioLabels does it for the labels that give ratios. NodeRestriction keeps kubelets off them.
-func checkRatioLabels(node, old *admit.Node, sources *config.RatioSources) (problems field.ErrorList) {
+func checkRatioLabels(node, old *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
 	for _, name := range api.Amplifiable() {
 		text, has := admit.RatioLabel(node, name)
 		if !has {
@@ -123,7 +123,7 @@ type ratioBound struct {
 func (b ratioBound) above(ratio api.Ratio) bool { return b.there && ratio.Above(b.Ratio) }
 
 // boundOf gives the bound of a node's pool, and words what is allowed.
-func boundOf(sources *config.RatioSources, node *admit.Node, name corev1.ResourceName) (bound ratioBound, allowed string) {
+func boundOf(sources *sections.RatioSources, node *admit.Node, name corev1.ResourceName) (bound ratioBound, allowed string) {
 	ratio, by, there := sources.Bound(node, name)
 	if !there {
 		return bound, "it must be from 1 to 9999"
@@ -133,7 +133,7 @@ func boundOf(sources *config.RatioSources, node *admit.Node, name corev1.Resourc
 
 // warnOfLowered warns where a node's pods ask for more than a lowered ratio leaves. A node whose originals were not noted was not
 // amplified, so that nothing is lowered.
-func warnOfLowered(req *admit.Request, node, old *admit.Node, sources *config.RatioSources, pods NodeRequests) {
+func warnOfLowered(req *admit.Request, node, old *admit.Node, sources *sections.RatioSources, pods NodeRequests) {
 	text, noted := old.Annotation(api.AnnotationRawAllocatable)
 	if !noted {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 )
 
@@ -34,7 +35,7 @@ func ratioNode(pool, ratio, raw string) string {
 // checkRatio runs the check as a user. It gives the problems' texts and the warnings.
 func checkRatio(t testing.TB, user, old, node string, pods NodeRequests) (problems, warnings []string) {
 	t.Helper()
-	policy, wrong := config.Parse([]byte(ratioPolicy), nil)
+	policy, wrong := config.Parse([]byte(ratioPolicy), config.Schema{Sections: sections.All()})
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
@@ -43,7 +44,7 @@ func checkRatio(t testing.TB, user, old, node string, pods NodeRequests) (proble
 		req.OldObject = parsed(t, old)
 	}
 	req.UserInfo.Username = user
-	found, err := amplificationRatio(policy.NodeAmplification, nil, pods).Run(t.Context(), req, admit.AsNode(req.Object))
+	found, err := amplificationRatio(config.SectionOf[sections.NodeAmplification](policy), nil, pods).Run(t.Context(), req, admit.AsNode(req.Object))
 	if err != nil || req.Object.Edits() > 0 {
 		t.Fatalf("%v, %d edits", err, req.Object.Edits())
 	}
@@ -197,8 +198,8 @@ func FuzzAmplificationRatio(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ratio string) {
 		node := ratioNode("small", ratio, "")
 		problems, _ := checkRatio(t, "admin", "", node, nil)
-		policy, _ := config.Parse([]byte(ratioPolicy), nil)
-		said := policy.NodeAmplification.Sources(nil).For(admit.AsNode(parsed(t, node)))
+		policy, _ := config.Parse([]byte(ratioPolicy), config.Schema{Sections: sections.All()})
+		said := config.SectionOf[sections.NodeAmplification](policy).Sources(nil).For(admit.AsNode(parsed(t, node)))
 		obeyed := said.Malformed == nil && len(said.Foreign) == 0
 		for _, w := range said.Of {
 			obeyed = obeyed && w.Wrong == nil

@@ -11,7 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // PodMeta gives the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
@@ -31,7 +31,7 @@ const (
 // binding lets only the policy's users bind pods to nodes: whoever binds a pod by himself goes around the scheduler and its
 // quotas, reservations and placement. A label or an annotation of the pod lets everybody bind it; the audit log names the
 // decision.
-func binding(policy *config.Binding, pods PodMeta) admit.Validator[admit.Binding] {
+func binding(policy *sections.Binding, pods PodMeta) admit.Validator[admit.Binding] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Binding]{
 		Name:  "binding",
@@ -60,20 +60,20 @@ func binding(policy *config.Binding, pods PodMeta) admit.Validator[admit.Binding
 }
 
 // decideByRequest decides by user and namespace; "" if they do not.
-func decideByRequest(policy *config.Binding, users binders, req *admit.Request) string {
+func decideByRequest(policy *sections.Binding, users binders, req *admit.Request) string {
 	switch {
 	case users.allow(req.UserInfo.Username):
 		return allowedUser
 	case slices.Contains(policy.Excluded(), req.Namespace):
 		return excludedSpace
-	case !slices.Contains(policy.Namespaces, config.AllNamespaces) && !slices.Contains(policy.Namespaces, req.Namespace):
+	case !slices.Contains(policy.Namespaces, sections.AllNamespaces) && !slices.Contains(policy.Namespaces, req.Namespace):
 		return outOfScope
 	}
 	return ""
 }
 
 // decideByPod decides by the pod's labels and annotations. A pod that is not known has none.
-func decideByPod(policy *config.Binding, pods PodMeta, namespace, name string) (decision string, known bool, err error) {
+func decideByPod(policy *sections.Binding, pods PodMeta, namespace, name string) (decision string, known bool, err error) {
 	if len(policy.Bypassing()) == 0 && len(policy.BypassAnnotations) == 0 {
 		return deniedBinding, true, nil
 	}
@@ -102,7 +102,7 @@ func boundPod(req *admit.Request, b *admit.Binding) string {
 	return cmp.Or(req.Name, b.Name())
 }
 
-func bindingProblem(policy *config.Binding, req *admit.Request, b *admit.Binding, known bool) *field.Error {
+func bindingProblem(policy *sections.Binding, req *admit.Request, b *admit.Binding, known bool) *field.Error {
 	detail := fmt.Sprintf("user %q may not bind pod %s/%s to node %q: binding.users of usher's policy does not name the user; "+
 		"leave it to the scheduler, or have the user added there", req.UserInfo.Username, req.Namespace, boundPod(req, b), b.Target())
 	if keys := slices.Concat(policy.Bypassing(), policy.BypassAnnotations); len(keys) > 0 {
@@ -117,13 +117,13 @@ func bindingProblem(policy *config.Binding, req *admit.Request, b *admit.Binding
 // binders are the users of a policy: exact names, and what stands before a "*", its colon included.
 type binders struct{ names, prefixes map[string]bool }
 
-func usersOf(policy *config.Binding) binders {
+func usersOf(policy *sections.Binding) binders {
 	b := binders{map[string]bool{}, map[string]bool{}}
 	if policy == nil {
 		return b
 	}
 	for _, user := range policy.Users {
-		if prefix, ok := strings.CutSuffix(user, config.AnyPart); ok {
+		if prefix, ok := strings.CutSuffix(user, sections.AnyPart); ok {
 			b.prefixes[prefix+":"] = true
 		} else {
 			b.names[user] = true

@@ -8,12 +8,12 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // bindingBypass keeps the labels and annotations that let everybody bind a pod in the hands of the users who may bind: an owner who
 // sets one on a pod of his own lets himself bind it. Everybody may remove them, and what an update leaves alone is not asked about.
-func bindingBypass(policy *config.Binding) admit.Validator[admit.Pod] {
+func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	var labels []string
 	if policy != nil {

@@ -4,17 +4,17 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // Only who may bind gives others the right to; what a request leaves alone, or removes, is nobody's business.
 func TestBindingBypass(t *testing.T) {
-	own := &config.Binding{Users: guarded.Users, Namespaces: []string{"*"}, BypassLabels: []string{"a", "b"}, BypassAnnotations: []string{"c"}}
+	own := &sections.Binding{Users: guarded.Users, Namespaces: []string{"*"}, BypassLabels: []string{"a", "b"}, BypassAnnotations: []string{"c"}}
 	const key = "koordinator.sh/binding-admission-bypass"
 	const open, closed = `{"metadata":{"labels":{"` + key + `":"","x":"y"}}}`, `{"metadata":{"labels":{"x":"y"}}}`
 	for _, c := range []struct {
 		name            string
-		policy          *config.Binding
+		policy          *sections.Binding
 		user, namespace string
 		pod, old        string
 		wants           []string
@@ -24,7 +24,7 @@ func TestBindingBypass(t *testing.T) {
 		{"created with it by who may bind", guarded, "system:kube-scheduler", "default", open, "", nil},
 		{"by a controller of who may", guarded, "system:serviceaccount:kube-system:replicaset-controller", "default", open, "", []string{key}},
 		{"no policy", nil, "mallory", "default", open, "", nil},
-		{"no users", &config.Binding{Namespaces: []string{"*"}}, "mallory", "default", open, "", nil},
+		{"no users", &sections.Binding{Namespaces: []string{"*"}}, "mallory", "default", open, "", nil},
 		{"kube-system", guarded, "mallory", "kube-system", open, "", nil},
 		{"a namespace that is not protected", some, "mallory", "default", open, "", nil},
 		{"added", guarded, "mallory", "default", open, closed, []string{key}},

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // noPods is a cluster in which a question about a pod is a mistake.
@@ -51,43 +51,43 @@ func TestBinding(t *testing.T) {
 	bare := onePod(nil, nil)
 	cases := []struct {
 		name            string
-		policy          *config.Binding
+		policy          *sections.Binding
 		pods            PodMeta
 		user, namespace string
 		decision        string
 	}{
 		{"no policy", nil, noPods(t), "mallory", "default", ""},
-		{"no users", &config.Binding{Namespaces: all}, noPods(t), "mallory", "default", ""},
-		{"the second of the users", &config.Binding{Users: users, Namespaces: all}, noPods(t), koordScheduler, "default", "allowed_username"},
-		{"another user", &config.Binding{Users: users, Namespaces: all}, bare, "system:kube-scheduler", "default", "denied"},
-		{"a name that contains a user's", &config.Binding{Users: users, Namespaces: all}, bare, koordScheduler + "-evil", "default", "denied"},
-		{"a namespace that contains it", &config.Binding{Users: users, Namespaces: all}, bare, "system:serviceaccount:koord-scheduler:x", "default", "denied"},
-		{"part of a user's name", &config.Binding{Users: users, Namespaces: all}, bare, "koord-scheduler", "default", "denied"},
-		{"nobody", &config.Binding{Users: users, Namespaces: all}, bare, "", "default", "denied"},
-		{"kube-system", &config.Binding{Users: users, Namespaces: all}, noPods(t), "mallory", "kube-system", "excluded_ns"},
-		{"kube-system is not excluded", &config.Binding{Users: users, Namespaces: all, ExcludeNamespaces: []string{}}, bare, "mallory", "kube-system", "denied"},
-		{"excluded and in the list", &config.Binding{Users: users, Namespaces: []string{"a"}, ExcludeNamespaces: []string{"a"}}, noPods(t), "mallory", "a", "excluded_ns"},
-		{"out of the list", &config.Binding{Users: users, Namespaces: []string{"a", "b"}}, noPods(t), "mallory", "default", "out_of_scope"},
-		{"an empty list", &config.Binding{Users: users, Namespaces: []string{}}, noPods(t), "mallory", "default", "out_of_scope"},
-		{"in the list", &config.Binding{Users: users, Namespaces: []string{"a", "default"}}, bare, "mallory", "default", "denied"},
-		{"a user may everywhere", &config.Binding{Users: users, Namespaces: []string{"a"}}, noPods(t), "other", "kube-system", "allowed_username"},
+		{"no users", &sections.Binding{Namespaces: all}, noPods(t), "mallory", "default", ""},
+		{"the second of the users", &sections.Binding{Users: users, Namespaces: all}, noPods(t), koordScheduler, "default", "allowed_username"},
+		{"another user", &sections.Binding{Users: users, Namespaces: all}, bare, "system:kube-scheduler", "default", "denied"},
+		{"a name that contains a user's", &sections.Binding{Users: users, Namespaces: all}, bare, koordScheduler + "-evil", "default", "denied"},
+		{"a namespace that contains it", &sections.Binding{Users: users, Namespaces: all}, bare, "system:serviceaccount:koord-scheduler:x", "default", "denied"},
+		{"part of a user's name", &sections.Binding{Users: users, Namespaces: all}, bare, "koord-scheduler", "default", "denied"},
+		{"nobody", &sections.Binding{Users: users, Namespaces: all}, bare, "", "default", "denied"},
+		{"kube-system", &sections.Binding{Users: users, Namespaces: all}, noPods(t), "mallory", "kube-system", "excluded_ns"},
+		{"kube-system is not excluded", &sections.Binding{Users: users, Namespaces: all, ExcludeNamespaces: []string{}}, bare, "mallory", "kube-system", "denied"},
+		{"excluded and in the list", &sections.Binding{Users: users, Namespaces: []string{"a"}, ExcludeNamespaces: []string{"a"}}, noPods(t), "mallory", "a", "excluded_ns"},
+		{"out of the list", &sections.Binding{Users: users, Namespaces: []string{"a", "b"}}, noPods(t), "mallory", "default", "out_of_scope"},
+		{"an empty list", &sections.Binding{Users: users, Namespaces: []string{}}, noPods(t), "mallory", "default", "out_of_scope"},
+		{"in the list", &sections.Binding{Users: users, Namespaces: []string{"a", "default"}}, bare, "mallory", "default", "denied"},
+		{"a user may everywhere", &sections.Binding{Users: users, Namespaces: []string{"a"}}, noPods(t), "other", "kube-system", "allowed_username"},
 
-		{"the default bypass label", &config.Binding{Users: users, Namespaces: all},
+		{"the default bypass label", &sections.Binding{Users: users, Namespaces: all},
 			onePod(has("koordinator.sh/binding-admission-bypass"), nil), "mallory", "default", "bypass_label"},
-		{"an empty bypass label", &config.Binding{Users: users, Namespaces: all},
+		{"an empty bypass label", &sections.Binding{Users: users, Namespaces: all},
 			onePod(map[string]string{"koordinator.sh/binding-admission-bypass": ""}, nil), "mallory", "default", "bypass_label"},
-		{"one of several labels", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a", "b"}}, onePod(has("b"), nil), "mallory", "default", "bypass_label"},
-		{"the default is replaced", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}},
+		{"one of several labels", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a", "b"}}, onePod(has("b"), nil), "mallory", "default", "bypass_label"},
+		{"the default is replaced", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}},
 			onePod(has("koordinator.sh/binding-admission-bypass"), nil), "mallory", "default", "denied"},
-		{"a bypass annotation", &config.Binding{Users: users, Namespaces: all, BypassAnnotations: []string{"a"}}, onePod(nil, has("a")), "mallory", "default", "bypass_annotation"},
-		{"label missed, annotation hit", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
+		{"a bypass annotation", &sections.Binding{Users: users, Namespaces: all, BypassAnnotations: []string{"a"}}, onePod(nil, has("a")), "mallory", "default", "bypass_annotation"},
+		{"label missed, annotation hit", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
 			onePod(has("c"), has("b")), "mallory", "default", "bypass_annotation"},
-		{"label before annotation", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
+		{"label before annotation", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
 			onePod(has("a"), has("b")), "mallory", "default", "bypass_label"},
-		{"a label is no annotation", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
+		{"a label is no annotation", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}},
 			onePod(has("b"), has("a")), "mallory", "default", "denied"},
-		{"labels and annotations, none in the policy", &config.Binding{Users: users, Namespaces: all, BypassLabels: []string{}}, noPods(t), "mallory", "default", "denied"},
-		{"a pod of another namespace", &config.Binding{Users: users, Namespaces: all},
+		{"labels and annotations, none in the policy", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{}}, noPods(t), "mallory", "default", "denied"},
+		{"a pod of another namespace", &sections.Binding{Users: users, Namespaces: all},
 			onePod(has("koordinator.sh/binding-admission-bypass"), nil), "mallory", "apps", "denied"},
 	}
 	for _, c := range cases {
@@ -106,7 +106,7 @@ func TestBinding(t *testing.T) {
 
 // A star is one whole part of a name, at its end.
 func TestBindingUsers(t *testing.T) {
-	policy := &config.Binding{Users: []string{"bob", "system:serviceaccount:kube-system:*", "oidc:*"}}
+	policy := &sections.Binding{Users: []string{"bob", "system:serviceaccount:kube-system:*", "oidc:*"}}
 	for user, want := range map[string]bool{
 		"bob": true, "Bob": false, "bobby": false, "bo": false, "*": false, "": false, ":": false, "x:bob": false,
 		"system:serviceaccount:kube-system:scheduler": true, "system:serviceaccount:kube-system:*": true,
@@ -123,7 +123,7 @@ func TestBindingUsers(t *testing.T) {
 // The name of the pod, as the API server takes it: from the URL, or from the object of the older resource.
 func TestBindingNamesThePod(t *testing.T) {
 	bypass := onePod(map[string]string{"koordinator.sh/binding-admission-bypass": ""}, nil)
-	policy := &config.Binding{Users: []string{"bob"}, Namespaces: []string{"*"}}
+	policy := &sections.Binding{Users: []string{"bob"}, Namespaces: []string{"*"}}
 	for _, c := range []struct {
 		resource, name, object string
 		bypassed               bool
@@ -143,15 +143,15 @@ func TestBindingNamesThePod(t *testing.T) {
 // The way out that a denial names is the one that there is.
 func TestBindingTellsTheWayOut(t *testing.T) {
 	for _, c := range []struct {
-		policy config.Binding
+		policy sections.Binding
 		pods   PodMeta
 		has    []string
 		hasNot []string
 	}{
-		{config.Binding{}, onePod(nil, nil), []string{"leave it to the scheduler, or have the user added there; a pod that anybody may bind carries koordinator.sh/binding-admission-bypass"}, []string{"knows no such pod"}},
-		{config.Binding{BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}}, onePod(nil, nil), []string{"carries a or b"}, []string{"koordinator.sh"}},
-		{config.Binding{BypassLabels: []string{}}, noPods(t), []string{"added there"}, []string{"carries", "knows no such pod"}},
-		{config.Binding{}, func(string, string) (map[string]string, map[string]string, bool, error) { return nil, nil, false, nil },
+		{sections.Binding{}, onePod(nil, nil), []string{"leave it to the scheduler, or have the user added there; a pod that anybody may bind carries koordinator.sh/binding-admission-bypass"}, []string{"knows no such pod"}},
+		{sections.Binding{BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}}, onePod(nil, nil), []string{"carries a or b"}, []string{"koordinator.sh"}},
+		{sections.Binding{BypassLabels: []string{}}, noPods(t), []string{"added there"}, []string{"carries", "knows no such pod"}},
+		{sections.Binding{}, func(string, string) (map[string]string, map[string]string, bool, error) { return nil, nil, false, nil },
 			[]string{"usher knows no such pod, so it looked for none of these"}, nil},
 	} {
 		c.policy.Users, c.policy.Namespaces = []string{"bob"}, []string{"*"}
@@ -172,7 +172,7 @@ func TestBindingNotReady(t *testing.T) {
 		return nil, nil, false, admit.ErrNotReady
 	}
 	req := bindingRequest(t, "mallory", "default")
-	problems, err := binding(&config.Binding{Users: []string{"bob"}, Namespaces: []string{"*"}}, late).Run(t.Context(), req, admit.AsBinding(req.Object))
+	problems, err := binding(&sections.Binding{Users: []string{"bob"}, Namespaces: []string{"*"}}, late).Run(t.Context(), req, admit.AsBinding(req.Object))
 	if len(problems) > 0 || !errors.Is(err, admit.ErrNotReady) || !strings.Contains(err.Error(), "default/web-1") {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -180,7 +180,7 @@ func TestBindingNotReady(t *testing.T) {
 
 func BenchmarkBindingAllowed(b *testing.B) {
 	req := bindingRequest(b, koordScheduler, "default")
-	step, view := binding(&config.Binding{Users: []string{koordScheduler}, Namespaces: []string{"*"}}, nil), admit.AsBinding(req.Object)
+	step, view := binding(&sections.Binding{Users: []string{koordScheduler}, Namespaces: []string{"*"}}, nil), admit.AsBinding(req.Object)
 	b.ReportAllocs()
 	for b.Loop() {
 		if problems, err := step.Run(b.Context(), req, view); len(problems) > 0 || err != nil {

@@ -9,12 +9,12 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 // nodeName treats spec.nodeName of a new pod as what it is: a binding, by the user who creates the pod. Such a pod never meets a scheduler,
 // and no Binding is ever sent for it. Bypass labels do not count here: their place is a pod that somebody else binds.
-func nodeName(policy *config.Binding) admit.Validator[admit.Pod] {
+func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Pod]{
 		Name: "node-name",
@@ -33,7 +33,7 @@ func nodeName(policy *config.Binding) admit.Validator[admit.Pod] {
 }
 
 // mayBind reports whether the policy lets a request's user bind pods of its namespace, and leaves the decision in the audit log.
-func mayBind(policy *config.Binding, users binders, req *admit.Request) bool {
+func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
 	if policy == nil || len(policy.Users) == 0 {
 		return true
 	}

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
+	"usher.dev/usher/colocation/sections"
 )
 
 var (
-	guarded = &config.Binding{Users: []string{"system:kube-scheduler", "system:serviceaccount:tools:*"}, Namespaces: []string{"*"}}
-	some    = &config.Binding{Users: guarded.Users, Namespaces: []string{"guarded"}}
+	guarded = &sections.Binding{Users: []string{"system:kube-scheduler", "system:serviceaccount:tools:*"}, Namespaces: []string{"*"}}
+	some    = &sections.Binding{Users: guarded.Users, Namespaces: []string{"guarded"}}
 )
 
 // Who creates a pod on a node binds it. The answer is that of a Binding, and no label of the pod changes it.
@@ -17,14 +17,14 @@ func TestNodeName(t *testing.T) {
 	const bound, free = `{"metadata":{"labels":{"koordinator.sh/binding-admission-bypass":""}},"spec":{"nodeName":"node-7"}}`, `{"spec":{"nodeName":""}}`
 	for _, c := range []struct {
 		name            string
-		policy          *config.Binding
+		policy          *sections.Binding
 		user, namespace string
 		pod, old        string
 		decision        string
 		denied          bool
 	}{
 		{"no policy", nil, "mallory", "default", bound, "", "", false},
-		{"no users", &config.Binding{Namespaces: []string{"*"}}, "mallory", "default", bound, "", "", false},
+		{"no users", &sections.Binding{Namespaces: []string{"*"}}, "mallory", "default", bound, "", "", false},
 		{"no node", guarded, "mallory", "default", `{}`, "", "", false},
 		{"an empty node", guarded, "mallory", "default", free, "", "", false},
 		{"a user", guarded, "mallory", "default", bound, "", "denied", true},

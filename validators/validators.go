@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/profile"
 )
@@ -23,7 +24,7 @@ type PodQuestions struct {
 	Reservations Reservations
 	Nodes        NodeLabels
 	Quotas       QuotaMembership
-	Binding      *config.Binding // who may bind pods to nodes; nil: everybody
+	Binding      *sections.Binding // who may bind pods to nodes; nil: everybody
 }
 
 // ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order. What Koordinator
@@ -55,7 +56,7 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 // Bindings are the checks of who binds a pod to a node, and what changes with it.
 func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[admit.Binding] {
 	return []admit.Validator[admit.Binding]{
-		binding(policy.Binding, pods),
+		binding(config.SectionOf[sections.Binding](policy), pods),
 		bindingLabels(),
 	}
 }
@@ -63,14 +64,14 @@ func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[admit.Bindi
 // NodeQuestions are what the checks of nodes ask.
 type NodeQuestions struct {
 	SLOConfig SLOConfig
-	SLORatios config.SLORatios
+	SLORatios sections.SLORatios
 	Requests  NodeRequests
 }
 
 // Nodes are the checks of nodes that are created or updated, but for their status.
 func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuestions) []admit.Validator[admit.Node] {
 	return []admit.Validator[admit.Node]{
-		amplificationRatio(policy.NodeAmplification, ask.SLORatios, ask.Requests),
+		amplificationRatio(config.SectionOf[sections.NodeAmplification](policy), ask.SLORatios, ask.Requests),
 		sloConflict(configMap, ask.SLOConfig),
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package sections
 
 import (
 	"slices"
@@ -47,7 +47,8 @@ func (b *Binding) Bypassing() []string {
 	return b.BypassLabels
 }
 
-func (b *Binding) check(at *field.Path) (problems field.ErrorList) {
+// Check is config.Section's.
+func (b *Binding) Check(at *field.Path) (problems field.ErrorList) {
 	for i, user := range b.Users {
 		if problem := checkUser(user); problem != "" {
 			problems = append(problems, field.Invalid(at.Child("users").Index(i), user, problem))

@@ -1,6 +1,11 @@
-package config
+package sections
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"usher.dev/usher/config"
+)
 
 func TestBindingProblems(t *testing.T) {
 	cases := map[string][]string{
@@ -32,8 +37,8 @@ func TestBindingProblems(t *testing.T) {
 		`binding: {excludeNamespaces: ["*"]}`: {`binding.excludeNamespaces[0]: Invalid value: "*"`},
 	}
 	for text, wants := range cases {
-		policy, problems := Parse([]byte(text), steps)
-		if (policy == nil) != (len(wants) > 0) || len(problems) < len(wants) {
+		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		if (parsed == nil) != (len(wants) > 0) || len(problems) < len(wants) {
 			t.Errorf("%s: %v", text, problems)
 		}
 		for _, want := range wants {
@@ -48,11 +53,12 @@ func TestBindingProblems(t *testing.T) {
 func TestBindingDefaults(t *testing.T) {
 	for text, want := range map[string][2]int{`binding: {}`: {1, 1}, `binding: {excludeNamespaces: [], bypassLabels: []}`: {0, 0},
 		`binding: {excludeNamespaces: [a, b], bypassLabels: [a, b]}`: {2, 2}, `binding: {excludeNamespaces: null, bypassLabels: null}`: {1, 1}} {
-		policy, problems := Parse([]byte(text), steps)
+		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := [2]int{len(policy.Binding.Excluded()), len(policy.Binding.Bypassing())}; got != want {
+		binding := config.SectionOf[Binding](parsed)
+		if got := [2]int{len(binding.Excluded()), len(binding.Bypassing())}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
@@ -60,4 +66,13 @@ func TestBindingDefaults(t *testing.T) {
 	if none.Excluded()[0] != "kube-system" || none.Bypassing()[0] != "koordinator.sh/binding-admission-bypass" {
 		t.Errorf("%v, %v", none.Excluded(), none.Bypassing())
 	}
+}
+
+func mentioned(problems []error, want string) bool {
+	for _, p := range problems {
+		if strings.Contains(p.Error(), want) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,9 +1,10 @@
-package config
+package sections
 
 import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
 	"usher.dev/usher/document"
 )
 
@@ -24,8 +25,8 @@ func TestNodeAmplificationProblems(t *testing.T) {
 		`nodeAmplification: {pools: [{name: a, ratios: {cpu: "2"}, selector: {matchExpressions: [{key: a, operator: Is}]}}]}`: {`operator`},
 		`nodeAmplification: {pools: [{name: a, ratios: {cpu: 2}}]}`:                                                           {"number"},
 	} {
-		policy, problems := Parse([]byte(text), steps)
-		if (policy == nil) != (len(wants) > 0) || len(problems) < len(wants) {
+		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		if (parsed == nil) != (len(wants) > 0) || len(problems) < len(wants) {
 			t.Errorf("%s: %v", text, problems)
 		}
 		for _, want := range wants {

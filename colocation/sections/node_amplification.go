@@ -1,0 +1,101 @@
+package sections
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/api"
+	"usher.dev/usher/config"
+)
+
+// NodeAmplification is the policy on amplifying nodes in the colocation suite. Left out: a node's label or its annotation alone
+// decides, without a bound.
+type NodeAmplification struct {
+	// Pools are tried in order; the first whose selector matches a node's labels is the node's.
+	Pools []AmplificationPool `json:"pools,omitempty"`
+	// FromSLOConfig takes the ratios of the SLO configuration (resource-amplification-config) where a node's pool has none.
+	FromSLOConfig bool `json:"fromSLOConfig,omitempty"`
+}
+
+// AmplificationPool is a set of nodes, how they are amplified, and how far others may go.
+type AmplificationPool struct {
+	Name string `json:"name"`
+	// Selector picks nodes by their labels; empty: all nodes.
+	Selector metav1.LabelSelector `json:"selector"`
+	// Ratios are decimal strings of at least 1, for cpu and memory. They come before what labels and annotations say; a resource that is
+	// left out is left to them.
+	Ratios map[corev1.ResourceName]string `json:"ratios,omitempty"`
+	// MaxRatios bound the ratio of a resource, wherever it comes from; left out: no bound.
+	MaxRatios map[corev1.ResourceName]string `json:"maxRatios,omitempty"`
+	// MaxUtilization lowers the ratio of a resource on nodes that use more of it than so many percent of capacity; left out: it does not.
+	MaxUtilization map[corev1.ResourceName]int `json:"maxUtilization,omitempty"`
+}
+
+// Check is config.Section's.
+func (n *NodeAmplification) Check(at *field.Path) (problems field.ErrorList) {
+	at = at.Child("pools")
+	seen := map[string]bool{}
+	for i, pool := range n.Pools {
+		problems = append(problems, pool.check(at.Index(i))...)
+		if seen[pool.Name] {
+			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), pool.Name))
+		}
+		seen[pool.Name] = true
+	}
+	return problems
+}
+
+func (p *AmplificationPool) check(at *field.Path) (problems field.ErrorList) {
+	if p.Name == "" {
+		problems = append(problems, field.Required(at.Child("name"), "the name is shown where the pool's ratios and bounds are used"))
+	}
+	problems = append(problems, config.CheckSelector(&p.Selector, at.Child("selector"))...)
+	if len(p.Ratios)+len(p.MaxRatios)+len(p.MaxUtilization) == 0 {
+		problems = append(problems, field.Required(at.Child("ratios"), `such as {cpu: "2"}; or maxRatios, or maxUtilization`))
+	}
+	ratios, wrong := checkRatios(p.Ratios, at.Child("ratios"))
+	bounds, alsoWrong := checkRatios(p.MaxRatios, at.Child("maxRatios"))
+	problems = append(append(problems, wrong...), alsoWrong...)
+	for _, name := range slices.Sorted(maps.Keys(ratios)) {
+		if bound, ok := bounds[name]; ok && ratios[name].Above(bound) {
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), ratios[name].String(),
+				"is above maxRatios "+bound.String()))
+		}
+	}
+	return append(problems, checkPercents(p.MaxUtilization, at.Child("maxUtilization"))...)
+}
+
+type byResource = map[corev1.ResourceName]api.Ratio
+
+// checkRatios gives those that can be read.
+func checkRatios(texts map[corev1.ResourceName]string, at *field.Path) (ratios byResource, problems field.ErrorList) {
+	ratios = byResource{}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		ratio, err := api.ParseRatio(texts[name])
+		switch {
+		case !slices.Contains(api.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case err != nil:
+			problems = append(problems, field.Invalid(at.Key(string(name)), texts[name], err.Error()))
+		default:
+			ratios[name] = ratio
+		}
+	}
+	return ratios, problems
+}
+
+func checkPercents(percents map[corev1.ResourceName]int, at *field.Path) (problems field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(percents)) {
+		switch percent := percents[name]; {
+		case !slices.Contains(api.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case percent < 1 || percent > 100:
+			problems = append(problems, field.Invalid(at.Key(string(name)), percent, "must be from 1 to 100, in percent of capacity"))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/api"
+)
+
+// Overcommit is the policy on amplifying nodes.
+type Overcommit struct {
+	// Pools are tried in order; the first whose selector matches a node's labels decides.
+	Pools []Pool `json:"pools"`
+}
+
+// Pool is a set of nodes and how they are amplified.
+type Pool struct {
+	Name string `json:"name"`
+	// Selector picks nodes by their labels; empty: all nodes.
+	Selector metav1.LabelSelector `json:"selector"`
+	// Ratios are decimal strings of at least 1, for cpu and memory.
+	Ratios map[corev1.ResourceName]string `json:"ratios"`
+	// MaxRatio bounds every ratio of the pool; left out: no bound.
+	MaxRatio string `json:"maxRatio,omitempty"`
+	// Capacity says what becomes of status.capacity. Default: keep.
+	Capacity Capacity `json:"capacity,omitempty"`
+}
+
+// Capacity is what amplification does to status.capacity.
+type Capacity string
+
+const (
+	// Keep leaves capacity alone: it stays the witness of the hardware.
+	Keep Capacity = "keep"
+	// Raise raises capacity with allocatable, so that what the system reserves stays the same number.
+	Raise Capacity = "raise"
+)
+
+// Check is Section's.
+func (o *Overcommit) Check(at *field.Path) (problems field.ErrorList) {
+	at = at.Child("pools")
+	seen := map[string]bool{}
+	for i, pool := range o.Pools {
+		problems = append(problems, pool.check(at.Index(i))...)
+		if seen[pool.Name] {
+			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), pool.Name))
+		}
+		seen[pool.Name] = true
+	}
+	return problems
+}
+
+func (p *Pool) check(at *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	if p.Name == "" {
+		problems = append(problems, field.Required(at.Child("name"), "the name is shown where the pool's ratios are used"))
+	}
+	problems = append(problems, CheckSelector(&p.Selector, at.Child("selector"))...)
+	if len(p.Ratios) == 0 {
+		problems = append(problems, field.Required(at.Child("ratios"), `such as {cpu: "2"}`))
+	}
+	problems = append(problems, p.checkRatios(at)...)
+	if !slices.Contains([]Capacity{"", Keep, Raise}, p.Capacity) {
+		problems = append(problems, field.NotSupported(at.Child("capacity"), p.Capacity, []Capacity{Keep, Raise}))
+	}
+	return problems
+}
+
+func (p *Pool) checkRatios(at *field.Path) (problems field.ErrorList) {
+	resources := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	bound, err := api.ParseRatio(p.MaxRatio)
+	if err != nil && p.MaxRatio != "" {
+		problems = append(problems, field.Invalid(at.Child("maxRatio"), p.MaxRatio, err.Error()))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Ratios)) {
+		ratio, err := api.ParseRatio(p.Ratios[name])
+		switch {
+		case !slices.Contains(resources, name):
+			problems = append(problems, field.NotSupported(at.Child("ratios"), name, resources))
+		case err != nil:
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), p.Ratios[name], err.Error()))
+		case p.MaxRatio != "" && ratio.Above(bound):
+			problems = append(problems, field.Invalid(at.Child("ratios").Key(string(name)), ratio.String(), "is above maxRatio "+p.MaxRatio))
+		}
+	}
+	return problems
+}
+
+// CheckSelector returns what is wrong with a label selector of the policy.
+func CheckSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, at)
+}
