@@ -19,7 +19,7 @@ run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/
 	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s \
 		--cluster-dir samples/cluster --feature-gates $$(cat samples/feature-gates)
 
-try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods/lifespan-three for one
+try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods, or any part of a name
 	@LISTEN=$(LISTEN) STATE=$(STATE) ./samples/try.sh $(CASE)
 
 build: ## build bin/usher

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +29,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
 
-const sampleDir = "samples/reviews"
+// sampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
+var sampleDirs = []string{"samples/reviews", "testdata/reviews"}
 
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
@@ -80,20 +83,45 @@ func defaultPolicy(t testing.TB) *config.Policy {
 // samples are the sample reviews, as route/case.
 func samples(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(sampleDir, "*", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no samples in %s: %v", sampleDir, err)
+	var names []string
+	for _, file := range sampleFiles(t, "*") {
+		name := strings.TrimSuffix(filepath.ToSlash(file), ".json")
+		names = append(names, strings.Join(strings.Split(name, "/")[2:], "/"))
 	}
-	for i, f := range files {
-		rel, _ := filepath.Rel(sampleDir, f)
-		files[i] = strings.TrimSuffix(filepath.ToSlash(rel), ".json")
+	return names
+}
+
+// sampleFiles are the paths of the sample reviews of a route, or of all with "*".
+func sampleFiles(t testing.TB, route string) (all []string) {
+	t.Helper()
+	for _, dir := range sampleDirs {
+		files, _ := filepath.Glob(filepath.Join(dir, route, "*.json"))
+		all = append(all, files...)
 	}
-	return files
+	if len(all) == 0 {
+		t.Fatalf("no samples of %s in %v", route, sampleDirs)
+	}
+	return all
+}
+
+// sampleFile returns the path of a sample without its ending.
+func sampleFile(name string) string {
+	for _, dir := range sampleDirs {
+		if file := filepath.Join(dir, name); exists(file + ".json") {
+			return file
+		}
+	}
+	return filepath.Join(sampleDirs[0], name)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 func readSample(t testing.TB, name string) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(sampleDir, name+".json"))
+	raw, err := os.ReadFile(sampleFile(name) + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +152,7 @@ func TestGoldens(t *testing.T) {
 			body := readSample(t, name)
 			w := post(mux, name, body)
 			got, after := describe(t, body, w)
-			compareGolden(t, filepath.Join(sampleDir, name+".golden"), got)
+			compareGolden(t, sampleFile(name)+".golden", got)
 			if after == nil {
 				return
 			}
@@ -155,6 +183,65 @@ func compareGolden(t *testing.T, file, got string) {
 	if got != string(want) {
 		t.Errorf("%s differs; if the change is meant, `make golden` rewrites it.\ngot:\n%s", file, got)
 	}
+}
+
+// TestGoldenShelf: the shelf is at most 30 samples in reading order, the core suite's first, and samples/README.md has a line for each.
+func TestGoldenShelf(t *testing.T) {
+	const file = "samples/README.md"
+	text := readFile(t, file)
+	row := regexp.MustCompile(`(?m)^\| \[(\S+)\]\(\S+\) \| (.+?) \|.*$`)
+	var listed []string
+	text = row.ReplaceAllStringFunc(text, func(line string) string {
+		name, shows := row.FindStringSubmatch(line)[1], row.FindStringSubmatch(line)[2]
+		listed = append(listed, name)
+		return fmt.Sprintf("| [%s](reviews/%[1]s.json) | %s | %s |", name, shows, answerInShort(readFile(t, filepath.Join(sampleDirs[0], name+".golden"))))
+	})
+	compareGolden(t, file, text)
+	files, _ := filepath.Glob(filepath.Join(sampleDirs[0], "*", "*.json"))
+	for _, f := range files {
+		if name, _ := filepath.Rel(sampleDirs[0], strings.TrimSuffix(f, ".json")); !slices.Contains(listed, filepath.ToSlash(name)) {
+			t.Errorf("%s has no line in %s; put what few people will read into %s", f, file, sampleDirs[1])
+		}
+	}
+	if len(listed) > 30 || len(listed) < 20 {
+		t.Errorf("%s lists %d samples, want 20 to 30", file, len(listed))
+	}
+	if !slices.IsSortedFunc(listed, func(a, b string) int { return cmp.Compare(routeOrder(t, a), routeOrder(t, b)) }) {
+		t.Errorf("%s is not in the order of the suites", file)
+	}
+}
+
+// routeOrder is 0 for samples of the first suite, 1 for others.
+func routeOrder(t *testing.T, sample string) int {
+	t.Helper()
+	for _, r := range routes(defaultWorld(t)) {
+		if r.Path == "/"+route(sample) && r.Suite == handlers.Tutorial {
+			return 0
+		}
+	}
+	return 1
+}
+
+// answerInShort is the answer of a golden in a few words.
+func answerInShort(golden string) string {
+	lines := strings.Split(golden, "\n")
+	say := func(prefix string) string {
+		for _, line := range lines {
+			if text, ok := strings.CutPrefix(line, prefix); ok {
+				return strings.ReplaceAll(text, ",", ", ")
+			}
+		}
+		return ""
+	}
+	switch changed, denied := say("audit: changed: "), say("audit: denied-by: "); {
+	case lines[0] != "HTTP 200":
+		return lines[0]
+	case denied != "":
+		return "denied by " + denied
+	case changed != "":
+		return "changed by " + changed
+	}
+	return "allowed"
 }
 
 // describe checks an answer by the API server's rules and puts it into words; after is the patched object.

@@ -86,11 +86,7 @@ func answersAll(t *testing.T, w world) {
 		if r.Suite != handlers.Colocation {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(sampleDir, r.Path, "*.json"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s has no samples: %v", r.Path, err)
-		}
-		for _, file := range files {
+		for _, file := range sampleFiles(t, r.Path) {
 			name = strings.TrimPrefix(r.Path, "/") + "/" + strings.TrimSuffix(filepath.Base(file), ".json")
 			if answer := post(mux, name, readSample(t, name)); answer.Code >= http.StatusInternalServerError {
 				t.Errorf("%s: %d %s", name, answer.Code, answer.Body)

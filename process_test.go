@@ -337,7 +337,7 @@ func (p *process) wantGolden(t *testing.T, name string) {
 	recorded := httptest.NewRecorder()
 	recorded.Code, recorded.Body = got.code, bytes.NewBufferString(got.body)
 	text, _ := describe(t, body, recorded)
-	compareGolden(t, filepath.Join(sampleDir, name+".golden"), text)
+	compareGolden(t, sampleFile(name)+".golden", text)
 }
 
 // reply is an HTTP answer that was read to its end.

@@ -31,7 +31,7 @@ func readFile(t *testing.T, name string) string {
 func docs(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			pages[f] = readFile(t, f)
@@ -66,7 +66,7 @@ func TestStepPromises(t *testing.T) {
 				t.Errorf("step %s: Doc is one line without a full stop, not %q", s.Name, s.Doc)
 			}
 			if !hasSample(r.Path, s.Name) {
-				t.Errorf("step %s has no sample %s%s/%s*.json whose golden names it as what changed or denied", s.Name, sampleDir, r.Path, s.Name)
+				t.Errorf("step %s has no sample %s%s/%s*.json whose golden names it as what changed or denied", s.Name, sampleDirs[0], r.Path, s.Name)
 			}
 			if !regexp.MustCompile(`(?m)^\|.*` + r.Path + `.*\|.*` + s.Name).MatchString(readme) {
 				t.Errorf("step %s has no row in the table of README.md: | `%s` | `%s` | ... |", s.Name, r.Path, s.Name)
@@ -77,7 +77,11 @@ func TestStepPromises(t *testing.T) {
 
 // hasSample tells whether a sample of a step's name shows the step at work.
 func hasSample(path, step string) bool {
-	goldens, _ := filepath.Glob(filepath.Join(sampleDir, path, step+"*.golden"))
+	var goldens []string
+	for _, dir := range sampleDirs {
+		found, _ := filepath.Glob(filepath.Join(dir, path, step+"*.golden"))
+		goldens = append(goldens, found...)
+	}
 	atWork := regexp.MustCompile(`(?m)^audit: (changed|denied-by): (.*,)?` + step + `(,|$)`)
 	return slices.ContainsFunc(goldens, func(file string) bool {
 		text, _ := os.ReadFile(file)
@@ -111,16 +115,18 @@ func TestRoutePromises(t *testing.T) {
 			t.Errorf("%s: heartbeats, and only they, never fail and are Ignore", r.Path)
 		}
 	}
-	entries, _ := os.ReadDir(sampleDir)
-	for _, e := range entries {
-		if !slices.Contains(folders, e.Name()) {
-			t.Errorf("%s/%s is the folder of no route", sampleDir, e.Name())
+	for _, dir := range sampleDirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if !slices.Contains(folders, e.Name()) {
+				t.Errorf("%s/%s is the folder of no route", dir, e.Name())
+			}
 		}
-	}
-	orphans, _ := filepath.Glob(filepath.Join(sampleDir, "*", "*.golden"))
-	for _, golden := range orphans {
-		if _, err := os.Stat(strings.TrimSuffix(golden, ".golden") + ".json"); err != nil {
-			t.Errorf("%s has no sample", golden)
+		orphans, _ := filepath.Glob(filepath.Join(dir, "*", "*.golden"))
+		for _, golden := range orphans {
+			if !exists(strings.TrimSuffix(golden, ".golden") + ".json") {
+				t.Errorf("%s has no sample", golden)
+			}
 		}
 	}
 }
@@ -341,7 +347,7 @@ func TestNoKeysInGit(t *testing.T) {
 // FuzzHeartbeat: whatever stands in a node, its status update passes.
 func FuzzHeartbeat(f *testing.F) {
 	for _, name := range []string{"overcommit-echo", "overcommit-memory-damaged", "malformed-heartbeat"} {
-		raw, err := os.ReadFile(filepath.Join(sampleDir, "mutate-nodes", name+".json"))
+		raw, err := os.ReadFile(sampleFile("mutate-nodes/"+name) + ".json")
 		if err != nil {
 			f.Fatal(err)
 		}

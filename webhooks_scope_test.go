@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,9 +65,8 @@ func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 		if len(r.Reads) == 0 {
 			t.Errorf("%s: say what it reads, or no finalizer is removed while usher is away", r.Path)
 		}
-		files, _ := filepath.Glob(filepath.Join(sampleDir, r.Path, "*.json"))
 		decided := 0
-		for _, file := range files {
+		for _, file := range sampleFiles(t, r.Path) {
 			decided += checkUpdate(t, r, file)
 		}
 		if decided == 0 {

@@ -189,7 +189,7 @@ func FuzzReservationTemplate(f *testing.F) {
 	f.Add([]byte(goodTemplate))
 	f.Add([]byte(`{"spec":{"overhead":{"cpu":"1e-5000000"}}}`))
 	f.Add([]byte(`{"spec":{"containers":[{"resources":{"limits":{"cpu":[{"a":1e99}]}}}]}}`))
-	if pod, err := os.ReadFile("../samples/reviews/validate-pods/production-pod.json"); err == nil {
+	if pod, err := os.ReadFile("../testdata/reviews/validate-pods/production-pod.json"); err == nil {
 		var review struct {
 			Request struct{ Object json.RawMessage }
 		}

@@ -95,7 +95,7 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 	if served, err = routes(ctx, usher, open); err != nil {
 		return err
 	}
-	samples, err = readSamples(filepath.Join(root, "samples", "reviews"))
+	samples, err = readSamples(root)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is a review of samples/reviews and the golden beside it.
+// sample is a sample review and the golden beside it.
 type sample struct {
 	name    string // such as mutate-pods/bare
 	path    string // such as /mutate-pods
@@ -39,10 +39,15 @@ type golden struct {
 	object   []byte // JSON, after the patch; without a patch it is not told
 }
 
-func readSamples(dir string) (all []*sample, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", "*.json"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no samples in %s: %w", dir, err)
+// readSamples reads the samples of the shelf and all others.
+func readSamples(root string) (all []*sample, err error) {
+	var files []string
+	for _, dir := range []string{"samples", "testdata"} {
+		found, err := filepath.Glob(filepath.Join(root, dir, "reviews", "*", "*.json"))
+		if err != nil || len(found) == 0 {
+			return nil, fmt.Errorf("no samples in %s: %w", dir, err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		s, err := readSample(file)
