@@ -57,7 +57,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 
 // TestGatesSwitchSteps: what a gate closes is not served, and a route without steps is none.
 func TestGatesSwitchSteps(t *testing.T) {
-	chain := admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "a", Gate: "A"}, {Name: "b", Gate: "!A"}, {Name: "c"}})
+	chain := admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "a", Gate: "A"}, {Name: "b", Gate: "!A"}, {Name: "c"}})
 	var left []string
 	for _, s := range chain.Gated(func(name gate.Name) bool { return name != "A" }).Steps() {
 		left = append(left, s.Name)

@@ -126,7 +126,7 @@ func TestUndeclaredNeed(t *testing.T) {
 			for i := range undeclared {
 				undeclared[i].Needs = needs
 			}
-			return admit.Validate(admit.AsBinding, w.policy.Modes, append(declared, undeclared...))
+			return admit.Validate(admit.AsBinding, append(declared, undeclared...))
 		})
 		return r
 	}

@@ -90,7 +90,7 @@ func troubledRoutes(policy *config.Policy) []handlers.Route {
 	table := routes(world{policy: policy, gates: defaultGates()})
 	for i := range table {
 		if table[i].Path == "/mutate-pods" {
-			table[i].Chain = admit.Mutate(admit.AsPod, policy.Modes, append(mutators.Pods(policy), troubles()...))
+			table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy), troubles()...)).WithModes(policy.Modes)
 		}
 	}
 	return table

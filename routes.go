@@ -35,10 +35,11 @@ func (w world) chain(of func(ask questions) admit.Chain) admit.Chain {
 	return admit.PerStep(func(needs []string) admit.Chain { return of(w.state.questions(needs)) })
 }
 
-// routes are the routes of the table that the gates leave, with the steps that they leave. A new policy makes new routes.
+// routes are the routes of the table that the gates leave, with the steps that they leave, in the modes of the policy. A new policy makes
+// new routes.
 func routes(w world) (served []handlers.Route) {
 	for _, r := range table(w) {
-		r.Chain = r.Chain.Gated(w.gates.On)
+		r.Chain = r.Chain.Gated(w.gates.On).WithModes(w.policy.Modes)
 		if w.gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
 			served = append(served, r)
 		}
@@ -59,7 +60,7 @@ func tutorial(policy *config.Policy) []handlers.Route {
 			Webhook: "mutate-pods.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
 			Exempt: mirrorPods,
-			Chain:  admit.Mutate(admit.AsPod, policy.Modes, mutators.Pods(policy)),
+			Chain:  admit.Mutate(admit.AsPod, mutators.Pods(policy)),
 		},
 		{
 			Path: "/validate-pods", Suite: handlers.Tutorial,
@@ -67,7 +68,7 @@ func tutorial(policy *config.Policy) []handlers.Route {
 			Webhook: "validate-pods.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone,
 			Exempt:      mirrorPods,
-			Chain:       admit.Validate(admit.AsPod, policy.Modes, validators.Pods(policy)),
+			Chain:       admit.Validate(admit.AsPod, validators.Pods(policy)),
 		},
 		{
 			Path: "/mutate-nodes", Suite: handlers.Tutorial,
@@ -75,7 +76,7 @@ func tutorial(policy *config.Policy) []handlers.Route {
 			Webhook: "mutate-nodes.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.NeverReinvocationPolicy,
 			Heartbeat: true,
-			Chain:     admit.Mutate(admit.AsNode, policy.Modes, mutators.Nodes(policy)),
+			Chain:     admit.Mutate(admit.AsNode, mutators.Nodes(policy)),
 		},
 	}
 }
@@ -89,7 +90,7 @@ func colocation(w world) []handlers.Route {
 			Webhook: "validate-pod-binding.usher.dev", FailurePolicy: registration.Ignore, TimeoutSeconds: 2,
 			SideEffects: registration.SideEffectClassNone, Conditions: bindingConditions(w.gates),
 			Chain: w.chain(func(ask questions) admit.Chain {
-				return admit.Validate(admit.AsBinding, w.policy.Modes, validators.Bindings(w.policy, ask.Pod))
+				return admit.Validate(admit.AsBinding, validators.Bindings(w.policy, ask.Pod))
 			}),
 		},
 		{
@@ -98,7 +99,7 @@ func colocation(w world) []handlers.Route {
 			Webhook: "mutate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reinvocation: registration.IfNeededReinvocationPolicy,
 			Chain: w.chain(func(ask questions) admit.Chain {
-				return admit.Mutate(admit.AsReservation, w.policy.Modes, mutators.Reservations(ask.profileQuestions(), skipResources))
+				return admit.Mutate(admit.AsReservation, mutators.Reservations(ask.profileQuestions(), skipResources))
 			}),
 		},
 		{
@@ -106,7 +107,7 @@ func colocation(w world) []handlers.Route {
 			Kind: metav1.GroupVersionKind(api.ReservationKind), Resources: []string{"reservations"}, Operations: onCreateAndUpdate, Scope: registration.ClusterScope,
 			Webhook: "validate-reservation.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
-			Chain: admit.Validate(admit.AsReservation, w.policy.Modes, validators.ReservationChecks()),
+			Chain: admit.Validate(admit.AsReservation, validators.ReservationChecks()),
 		},
 		{
 			Path: "/validate-clustercolocationprofile", Suite: handlers.Colocation, Gate: api.GateProfileValidatingWebhook,
@@ -115,7 +116,7 @@ func colocation(w world) []handlers.Route {
 			Webhook: "validate-clustercolocationprofile.usher.dev", FailurePolicy: registration.Fail, TimeoutSeconds: 5,
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"spec"},
 			Chain: w.chain(func(ask questions) admit.Chain {
-				return admit.Validate(admit.AsColocationProfile, w.policy.Modes, validators.Profiles(ask.Profiles, ask.PriorityClass))
+				return admit.Validate(admit.AsColocationProfile, validators.Profiles(ask.Profiles, ask.PriorityClass))
 			}),
 		},
 	})
@@ -187,17 +188,17 @@ func (w world) mutatePods(ask questions) admit.Chain {
 	questions.Trees = mutators.TreeQuestions{
 		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: w.gates.On(api.GateDisableDefaultQuota),
 	}
-	return admit.Mutate(admit.AsPod, w.policy.Modes, mutators.ColocatedPods(questions, w.gates.On(api.GateColocationProfileSkipMutatingResources)))
+	return admit.Mutate(admit.AsPod, mutators.ColocatedPods(questions, w.gates.On(api.GateColocationProfileSkipMutatingResources)))
 }
 
 func (w world) validatePods(ask questions) admit.Chain {
 	checks := validators.ColocatedPods(w.podQuestions(ask), w.gates.On(api.GateColocationProfileSkipValidatingPriority))
-	return admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, w.evaluateQuota(ask))
+	return admit.ThenCommit(admit.Validate(admit.AsPod, checks), admit.AsPod, w.evaluateQuota(ask))
 }
 
 func (w world) validatePodStatuses(ask questions) admit.Chain {
 	checks := validators.PodStatuses(w.podQuestions(ask))
-	return admit.ThenCommit(admit.Validate(admit.AsPod, w.policy.Modes, checks), admit.AsPod, w.policy.Modes, w.evaluateQuota(ask))
+	return admit.ThenCommit(admit.Validate(admit.AsPod, checks), admit.AsPod, w.evaluateQuota(ask))
 }
 
 func (w world) podQuestions(ask questions) validators.PodQuestions {
@@ -230,7 +231,7 @@ func elasticQuotas(w world) []handlers.Route {
 			NotForUsher: true,
 			Reads:       []string{"spec", "metadata.labels", "metadata.annotations"},
 			Chain: w.chain(func(ask questions) admit.Chain {
-				return admit.Mutate(admit.AsElasticQuota, w.policy.Modes, mutators.ElasticQuotas(ask.awaitedTree))
+				return admit.Mutate(admit.AsElasticQuota, mutators.ElasticQuotas(ask.awaitedTree))
 			}),
 		},
 		{
@@ -250,7 +251,7 @@ func (w world) validateQuotas(ask questions) admit.Chain {
 		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
 	}})
-	return admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, w.policy.Modes, rules)
+	return admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, rules)
 }
 
 // colocatedNodes are the routes of the colocation suite about nodes and what configures them.
@@ -265,7 +266,7 @@ func colocatedNodes(w world) []handlers.Route {
 			Heartbeat: true,
 			Chain: w.chain(func(ask questions) admit.Chain {
 				amplify := mutators.AmplificationQuestions{SLORatios: ask.SLORatios, Metrics: ask.NodeMetric}
-				return admit.Mutate(admit.AsNode, w.policy.Modes, mutators.NodeStatuses(w.policy, amplify))
+				return admit.Mutate(admit.AsNode, mutators.NodeStatuses(w.policy, amplify))
 			}),
 		},
 		{
@@ -275,7 +276,7 @@ func colocatedNodes(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNone, Reads: []string{"metadata.labels", "metadata.annotations"},
 			Chain: w.chain(func(ask questions) admit.Chain {
 				nodes := validators.NodeQuestions{SLOConfig: ask.SLOConfig, SLORatios: ask.SLORatios, Requests: ask.NodeRequests}
-				return admit.Validate(admit.AsNode, w.policy.Modes, validators.Nodes(w.policy, w.known.sloConfig, nodes))
+				return admit.Validate(admit.AsNode, validators.Nodes(w.policy, w.known.sloConfig, nodes))
 			}),
 		},
 		{
@@ -285,7 +286,7 @@ func colocatedNodes(w world) []handlers.Route {
 			SideEffects: registration.SideEffectClassNone, Conditions: onlyObject("slo-config", w.known.sloConfig),
 			Reads: []string{"data"},
 			Chain: w.chain(func(ask questions) admit.Chain {
-				return admit.Validate(admit.AsConfigMap, w.policy.Modes, validators.ConfigMaps(slo, ask.AllNodes))
+				return admit.Validate(admit.AsConfigMap, validators.ConfigMaps(slo, ask.AllNodes))
 			}),
 		},
 	}

@@ -59,7 +59,7 @@ type stepRow struct {
 func stepRows(w world) []stepRow {
 	rows := []stepRow{}
 	for _, r := range table(w) {
-		for _, s := range r.Chain.Steps() {
+		for _, s := range r.Chain.WithModes(w.policy.Modes).Steps() {
 			on := w.gates.On(r.Gate) && w.gates.On(s.Gate) && s.Mode != admit.Off
 			rows = append(rows, stepRow{r.Path, string(r.Suite), string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
 		}

@@ -36,11 +36,11 @@ type step struct {
 }
 
 // Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
-// fails ends the chain. as makes the view that the steps work on.
-func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutator[T]) Chain {
+// fails ends the chain. as makes the view that the steps work on. All steps are enforced, see WithModes.
+func Mutate[T any](as func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, modes.Of(m.Name), m.Needs},
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return blame(m.Run(ctx, req, as(req.Object)))
 			}, nil})
@@ -48,18 +48,18 @@ func Mutate[T any](as func(*document.Document) *T, modes Modes, mutators []Mutat
 	return c
 }
 
-// Validate makes a chain of validators. All of them run.
-func Validate[T any](as func(*document.Document) *T, modes Modes, validators []Validator[T]) Chain {
+// Validate makes a chain of validators. All of them run, and are enforced, see WithModes.
+func Validate[T any](as func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for _, v := range validators {
-		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, modes.Of(v.Name), v.Needs}, on(as, v.Run), nil})
+		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, on(as, v.Run), nil})
 	}
 	return c
 }
 
 // ThenCommit is the chain with a commit step at its end. A chain has at most one, and it validates.
-func ThenCommit[T any](c Chain, as func(*document.Document) *T, modes Modes, last Commit[T]) Chain {
-	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, modes.Of(last.Name), last.Needs}, on(as, last.Run), on(as, last.Judge)})
+func ThenCommit[T any](c Chain, as func(*document.Document) *T, last Commit[T]) Chain {
+	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, Enforce, last.Needs}, on(as, last.Run), on(as, last.Judge)})
 	return c
 }
 
@@ -73,6 +73,15 @@ func on[T any](as func(*document.Document) *T, check func(context.Context, *Requ
 // Gated is the chain without the steps whose gate is not open.
 func (c Chain) Gated(open func(gate.Name) bool) Chain {
 	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !open(s.Gate) })
+	return c
+}
+
+// WithModes is the chain with its steps in the modes that a policy sets.
+func (c Chain) WithModes(modes Modes) Chain {
+	c.steps = slices.Clone(c.steps)
+	for i := range c.steps {
+		c.steps[i].Mode = modes.Of(c.steps[i].Name)
+	}
 	return c
 }
 

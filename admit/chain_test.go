@@ -44,7 +44,7 @@ var (
 
 func TestMutatorsStopAtTheFirstRefusal(t *testing.T) {
 	req := podRequest(t)
-	chain := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil), labeller("two", fmt.Errorf("wrapped: %w", refusal)), labeller("three", nil)})
+	chain := Mutate(AsPod, []Mutator[Pod]{labeller("one", nil), labeller("two", fmt.Errorf("wrapped: %w", refusal)), labeller("three", nil)})
 	result, err := chain.Run(t.Context(), req, nil)
 	if err != nil || len(result.Problems) != 1 || result.Problems[0].Step != "two" || !slices.Equal(result.Changed(), []string{"one"}) {
 		t.Errorf("%+v, %v", result, err)
@@ -59,18 +59,18 @@ func TestMutatorsStopAtTheFirstRefusal(t *testing.T) {
 
 func TestOtherErrorsAreOurs(t *testing.T) {
 	lost := errors.New("lookup failed")
-	_, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", lost)}).Run(t.Context(), podRequest(t), nil)
+	_, err := Mutate(AsPod, []Mutator[Pod]{labeller("one", lost)}).Run(t.Context(), podRequest(t), nil)
 	if !errors.Is(err, lost) || !strings.HasPrefix(err.Error(), "one: ") {
 		t.Errorf("mutator: %v", err)
 	}
-	result, err := Validate(AsPod, nil, []Validator[Pod]{checker("a", field.ErrorList{refusal}, nil), checker("b", nil, lost)}).Run(t.Context(), podRequest(t), nil)
+	result, err := Validate(AsPod, []Validator[Pod]{checker("a", field.ErrorList{refusal}, nil), checker("b", nil, lost)}).Run(t.Context(), podRequest(t), nil)
 	if !errors.Is(err, lost) {
 		t.Errorf("validator: %v, %+v", err, result)
 	}
 }
 
 func TestAllValidatorsRun(t *testing.T) {
-	chain := Validate(AsPod, nil, []Validator[Pod]{checker("a", field.ErrorList{refusal, invalid}, nil), checker("b", nil, nil), checker("c", field.ErrorList{invalid}, nil)})
+	chain := Validate(AsPod, []Validator[Pod]{checker("a", field.ErrorList{refusal, invalid}, nil), checker("b", nil, nil), checker("c", field.ErrorList{invalid}, nil)})
 	result, err := chain.Run(t.Context(), podRequest(t), nil)
 	if err != nil || len(result.Problems) != 3 {
 		t.Fatalf("%+v, %v", result, err)
@@ -101,7 +101,7 @@ func TestModes(t *testing.T) {
 	}
 	for _, c := range cases {
 		req := podRequest(t)
-		result, err := Mutate(AsPod, Modes{"one": c.mode}, []Mutator[Pod]{labeller("one", c.err)}).Run(t.Context(), req, nil)
+		result, err := Mutate(AsPod, []Mutator[Pod]{labeller("one", c.err)}).WithModes(Modes{"one": c.mode}).Run(t.Context(), req, nil)
 		labelled := AsPod(req.Object).Label("one") == "set"
 		if err != nil || len(result.Problems) != c.problems || labelled != c.labelled || (len(req.Warnings()) > 0) != c.warned {
 			t.Errorf("mode %s, error %v: %+v, %v, labelled %v, warnings %v", c.mode, c.err, result, err, labelled, req.Warnings())
@@ -116,7 +116,7 @@ func TestUnreadableObjectIsTheUsers(t *testing.T) {
 	req := podRequest(t)
 	d, _ := document.Parse([]byte(`{"metadata":{"labels":[]}}`))
 	req.Object = d
-	result, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil)}).Run(t.Context(), req, nil)
+	result, err := Mutate(AsPod, []Mutator[Pod]{labeller("one", nil)}).Run(t.Context(), req, nil)
 	if err != nil || len(result.Problems) != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -128,7 +128,7 @@ func TestUnreadableObjectIsTheUsers(t *testing.T) {
 func TestOutOfTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Mutate(AsPod, nil, []Mutator[Pod]{labeller("one", nil)}).Run(ctx, podRequest(t), nil); !errors.Is(err, context.Canceled) {
+	if _, err := Mutate(AsPod, []Mutator[Pod]{labeller("one", nil)}).Run(ctx, podRequest(t), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,8 +29,8 @@ func TestCommitRunsLast(t *testing.T) {
 			note := func(which string) func(context.Context, *Request, *Pod) (field.ErrorList, error) {
 				return func(context.Context, *Request, *Pod) (field.ErrorList, error) { called += which; return nil, nil }
 			}
-			chain := ThenCommit(Validate(AsPod, c.modes, []Validator[Pod]{checker("check", c.before, nil)}), AsPod, c.modes,
-				Commit[Pod]{Name: "commit", Doc: "commits", Run: note("run"), Judge: note("judge")})
+			chain := ThenCommit(Validate(AsPod, []Validator[Pod]{checker("check", c.before, nil)}), AsPod,
+				Commit[Pod]{Name: "commit", Doc: "commits", Run: note("run"), Judge: note("judge")}).WithModes(c.modes)
 			req := podRequest(t)
 			req.DryRun = c.dryRun
 			if _, err := chain.Run(t.Context(), req, nil); err != nil || called != c.want {
@@ -52,7 +52,7 @@ func TestDeleteIsAboutTheStoredObject(t *testing.T) {
 		seen = p.Name()
 		return nil, nil
 	}}
-	if _, err := Validate(AsPod, nil, []Validator[Pod]{check}).Run(t.Context(), req, nil); err != nil || seen != "p" {
+	if _, err := Validate(AsPod, []Validator[Pod]{check}).Run(t.Context(), req, nil); err != nil || seen != "p" {
 		t.Errorf("saw %q: %v", seen, err)
 	}
 }

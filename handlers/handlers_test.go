@@ -31,7 +31,7 @@ const podReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",
 func route(run func(context.Context, *admit.Request, *admit.Pod) error) Route {
 	return Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods"},
 		Operations: []admissionv1.Operation{admissionv1.Create},
-		Chain:      admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "step", Doc: "does as told", Run: run}})}
+		Chain:      admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "step", Doc: "does as told", Run: run}})}
 }
 
 func succeed(_ context.Context, _ *admit.Request, p *admit.Pod) error {

@@ -41,7 +41,7 @@ func TestLogOfDenial(t *testing.T) {
 			log.SetOutput(&out)
 			log.SetFormatter(&logrus.JSONFormatter{})
 			r := Route{Path: "/validate-test", Kind: route(nil).Kind, Resources: []string{"pods"}, Operations: route(nil).Operations,
-				Chain: admit.Validate(admit.AsPod, nil, []admit.Validator[admit.Pod]{{Name: "step", Doc: "refuses", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
+				Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "step", Doc: "refuses", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 					return test.problems, nil
 				}}})}
 			d := r.Decide(t.Context(), []byte(podReview), nil)

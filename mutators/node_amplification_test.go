@@ -441,7 +441,7 @@ func TestDryRunIsTheSame(t *testing.T) {
 	sent := k.parse([]byte(`{"metadata":{"name":"n1","annotations":{"` + ratioKey + `":"{\"cpu\":2}"}},"status":{"allocatable":{"cpu":"4"},"capacity":{"cpu":"4"}}}`))
 	req := &admit.Request{Object: sent, OldObject: sent, DryRun: true}
 	req.UserInfo.Username = kubelet
-	if _, err := admit.Mutate(admit.AsNode, nil, k.steps()).Run(t.Context(), req, nil); err != nil || len(sent.Patch()) != 3 {
+	if _, err := admit.Mutate(admit.AsNode, k.steps()).Run(t.Context(), req, nil); err != nil || len(sent.Patch()) != 3 {
 		t.Errorf("%v %v", err, sent.Patch())
 	}
 }
@@ -543,9 +543,9 @@ func BenchmarkHeartbeats(b *testing.B) {
 		chain       admit.Chain
 	}{
 		{"read", "31800m", marks, admit.Chain{}},
-		{"no-annotation", "15900m", object{}, admit.Mutate(admit.AsNode, nil, steps)},
-		{"unchanged", "31800m", marks, admit.Mutate(admit.AsNode, nil, steps)},
-		{"amplified", "15900m", marks, admit.Mutate(admit.AsNode, nil, steps)},
+		{"no-annotation", "15900m", object{}, admit.Mutate(admit.AsNode, steps)},
+		{"unchanged", "31800m", marks, admit.Mutate(admit.AsNode, steps)},
+		{"amplified", "15900m", marks, admit.Mutate(admit.AsNode, steps)},
 	} {
 		body, _ := json.Marshal(object{"object": heartbeatOf(c.now, c.annotations), "oldObject": heartbeatOf("31800m", c.annotations)})
 		b.Run(c.name, func(b *testing.B) {

@@ -80,7 +80,7 @@ func (f *fleet) admit(user string, sent, old []byte) (after []byte, operations i
 	if f.steps != nil {
 		steps = f.steps()
 	}
-	chain := admit.Mutate(admit.AsNode, nil, steps)
+	chain := admit.Mutate(admit.AsNode, steps)
 	result, err := chain.Run(f.t.Context(), req, nil)
 	if err != nil || len(result.Problems) > 0 {
 		f.t.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)

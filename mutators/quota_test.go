@@ -28,7 +28,7 @@ func quotas(context.Context, string) (*quota.Tree, error) {
 // afterQuotaSteps runs the steps on a quota and gives it then, or the refusal. A second run must change nothing.
 func afterQuotaSteps(t *testing.T, tree quotaTree, object, old string) (after, refusal string) {
 	t.Helper()
-	chain := admit.Mutate(admit.AsElasticQuota, nil, ElasticQuotas(tree))
+	chain := admit.Mutate(admit.AsElasticQuota, ElasticQuotas(tree))
 	for _, again := range []bool{false, true} {
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, object)}
 		if old != "" {
@@ -150,7 +150,7 @@ func TestQuotaDefaultsRefuse(t *testing.T) {
 		}
 	}
 	broken := errors.New("not synced")
-	chain := admit.Mutate(admit.AsElasticQuota, nil, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }))
+	chain := admit.Mutate(admit.AsElasticQuota, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }))
 	for parent, want := range map[string]error{"in-tree": broken, "-": nil} { // who needs no tree does not wait for it
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, quotaJSON(parent, "", "-", "{}"))}
 		if _, err := chain.Run(t.Context(), req, nil); !errors.Is(err, want) {
@@ -190,7 +190,7 @@ func TestQuotaDefaultsOnUpdate(t *testing.T) {
 		t.Errorf("a weight that does not parse comes: %s", refusal)
 	}
 	req := &admit.Request{Operation: admissionv1.Update, Object: parsedQuota(t, quotaJSON("-", "", "-", both))}
-	if _, err := admit.Mutate(admit.AsElasticQuota, nil, ElasticQuotas(quotas)).Run(t.Context(), req, nil); err != nil || req.Object.Edits() > 0 {
+	if _, err := admit.Mutate(admit.AsElasticQuota, ElasticQuotas(quotas)).Run(t.Context(), req, nil); err != nil || req.Object.Edits() > 0 {
 		t.Errorf("an update without the stored quota: %v, %s", err, req.Object.PatchJSON())
 	}
 }

@@ -17,7 +17,7 @@ import (
 func writing(path string, operations ...admissionv1.Operation) handlers.Route {
 	whole := func(d *document.Document) *document.Document { return d }
 	return handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods"}, Operations: operations,
-		Chain: admit.Mutate(whole, nil, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
+		Chain: admit.Mutate(whole, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
 			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
 				d.Root().At(strings.Split(path, "/")...).Set("x")
 				return nil
@@ -71,7 +71,7 @@ func TestOldObject(t *testing.T) {
 	seen := ""
 	look := handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods/status"},
 		Operations: []admissionv1.Operation{admissionv1.Update},
-		Chain: admit.Mutate(admit.AsPod, nil, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
+		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
 			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
 			return nil
 		}}})}

@@ -382,7 +382,7 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 		judged, held int
 	}{{"real", false, nil, 0, 1}, {"dry run", true, nil, 1, 0}, {"refused before", false, []admit.Validator[admit.Pod]{denies}, 0, 0}} {
 		ledger := departments()
-		chain := admit.ThenCommit(admit.Validate(admit.AsPod, nil, c.checks), admit.AsPod, nil, EvaluateQuota(ledger.admission()))
+		chain := admit.ThenCommit(admit.Validate(admit.AsPod, c.checks), admit.AsPod, EvaluateQuota(ledger.admission()))
 		req := requestFor(t, "ns1", askingPod("team-b", "cpu=1", ""), "")
 		req.DryRun = c.dry
 		if _, err := chain.Run(t.Context(), req, nil); err != nil || len(ledger.judged) != c.judged || len(ledger.held) != c.held {

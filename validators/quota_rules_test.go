@@ -63,7 +63,7 @@ func quotaRequest(t *testing.T, object, old string) *admit.Request {
 // admitQuota runs the step in its chain and gives problems and warnings.
 func admitQuota(t *testing.T, ask QuotaQuestions, req *admit.Request) (all []string) {
 	t.Helper()
-	chain := admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, nil, QuotaRules(ask))
+	chain := admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, QuotaRules(ask))
 	result, err := chain.Run(t.Context(), req, nil)
 	if err != nil {
 		return []string{"error: " + err.Error()}
