@@ -192,13 +192,11 @@ func (w world) mutatePods(ask questions) admit.Chain {
 }
 
 func (w world) validatePods(ask questions) admit.Chain {
-	checks := validators.ColocatedPods(w.podQuestions(ask), w.gates.On(api.GateColocationProfileSkipValidatingPriority))
-	return admit.ThenCommit(admit.Validate(admit.AsPod, checks), admit.AsPod, w.evaluateQuota(ask))
+	return admit.Validate(admit.AsPod, validators.ColocatedPods(w.podQuestions(ask), w.gates.On(api.GateColocationProfileSkipValidatingPriority)))
 }
 
 func (w world) validatePodStatuses(ask questions) admit.Chain {
-	checks := validators.PodStatuses(w.podQuestions(ask))
-	return admit.ThenCommit(admit.Validate(admit.AsPod, checks), admit.AsPod, w.evaluateQuota(ask))
+	return admit.Validate(admit.AsPod, validators.PodStatuses(w.podQuestions(ask)))
 }
 
 func (w world) podQuestions(ask questions) validators.PodQuestions {
@@ -209,15 +207,16 @@ func (w world) podQuestions(ask questions) validators.PodQuestions {
 			Evaluated:         w.gates.On(api.GateEnableQuotaAdmission) && w.policy.Modes.Of("evaluate-quota") == admit.Enforce,
 			EvaluatedOnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
-		Binding: config.SectionOf[sections.Binding](w.policy),
+		Binding:   config.SectionOf[sections.Binding](w.policy),
+		Admission: w.quotaAdmission(ask),
 	}
 }
 
-func (w world) evaluateQuota(ask questions) admit.Commit[admit.Pod] {
-	return validators.EvaluateQuota(validators.QuotaAdmission{
+func (w world) quotaAdmission(ask questions) validators.QuotaAdmission {
+	return validators.QuotaAdmission{
 		Tree: ask.QuotaTree, Await: ask.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
 		LabelOnly: w.gates.On(api.GateDisableDefaultQuota), OnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
-	})
+	}
 }
 
 // elasticQuotas are the routes about elastic quotas. usher's own writes are records of the ledger, which are not to be put back.
@@ -247,11 +246,10 @@ func elasticQuotas(w world) []handlers.Route {
 }
 
 func (w world) validateQuotas(ask questions) admit.Chain {
-	rules := validators.QuotaRules(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+	return admit.Validate(admit.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
 		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
-	}})
-	return admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, rules)
+	}}))
 }
 
 // colocatedNodes are the routes of the colocation suite about nodes and what configures them.

@@ -93,21 +93,14 @@ type Validator[T any] struct {
 	Name, Doc string    // as in Mutator
 	Gate      gate.Name // as in Mutator
 	Needs     []string  // as in Mutator
-	// Run gives the user's problems, each with its field path, and separately our own failure. It records no edits.
+	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits, and leaves nothing
+	// behind.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
-}
-
-// Commit is the one step of a chain that may leave something behind outside of the object: a check whose yes must be remembered, so
-// that the next one counts with it. It runs last, and only if no check refused.
-type Commit[T any] struct {
-	Name, Doc string    // as in Mutator
-	Gate      gate.Name // as in Mutator
-	Needs     []string  // as in Mutator
-	// Judge gives the verdict and leaves nothing behind: for a dry run, and for a mode in which a refusal does not count.
-	Judge func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
-	// Run gives the verdict and remembers a yes before it returns. It must keep the deadline of ctx, and remember nothing for a caller
-	// that has gone. Running twice for one request must count once.
-	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
+	// Commit, if it is set, runs in place of Run when the verdict counts: not on a dry run, and only in mode enforce. It returns what Run
+	// would return, and remembers outside of the object that the request is allowed, so that the next one counts with it. It must keep the
+	// deadline of ctx, remember nothing for a caller that has gone, and count once however often one request arrives. A check with a Commit
+	// is the last of its list, and the only one; where a check before it refuses, it does not run at all.
+	Commit func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 }
 
 // Release gives back what the request holds, its objects included. Nothing of them may be used afterwards.

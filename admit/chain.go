@@ -25,14 +25,14 @@ type Step struct {
 // Chain is an ordered list of steps on one kind of object.
 type Chain struct {
 	mutates bool
+	commits bool
 	steps   []step
 }
 
 type step struct {
 	Step
-	run func(context.Context, *Request) (field.ErrorList, error)
-	// judge is set for a commit step: run, without leaving anything behind.
-	judge func(context.Context, *Request) (field.ErrorList, error)
+	run    func(context.Context, *Request) (field.ErrorList, error)
+	commit func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
 }
 
 // Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
@@ -48,19 +48,31 @@ func Mutate[T any](as func(*document.Document) *T, mutators []Mutator[T]) Chain 
 	return c
 }
 
-// Validate makes a chain of validators. All of them run, and are enforced, see WithModes.
+// Validate makes a chain of validators. All of them run, and are enforced, see WithModes. It panics if a validator with a Commit is not the
+// last: that is a mistake in the program, and chains are made when it starts.
 func Validate[T any](as func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
-	for _, v := range validators {
-		c.steps = append(c.steps, step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, on(as, v.Run), nil})
+	for i, v := range validators {
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, on(as, v.Run), nil}
+		if v.Commit != nil {
+			mustCommitLast(v, len(validators)-1-i)
+			s.commit, c.commits = on(as, v.Commit), true
+		}
+		c.steps = append(c.steps, s)
 	}
 	return c
 }
 
-// ThenCommit is the chain with a commit step at its end. A chain has at most one, and it validates.
-func ThenCommit[T any](c Chain, as func(*document.Document) *T, last Commit[T]) Chain {
-	c.steps = append(slices.Clip(c.steps), step{Step{last.Name, last.Doc, last.Gate, Enforce, last.Needs}, on(as, last.Run), on(as, last.Judge)})
-	return c
+// mustCommitLast panics unless a validator with a Commit stands where it may, and can run on dry runs, too.
+func mustCommitLast[T any](v Validator[T], after int) {
+	switch {
+	case after > 0:
+		panic(fmt.Sprintf("admit.Validate: %s has a Commit, but %d more follow in the list: it would remember a request that one of them "+
+			"refuses; make it the last of the list, and the only one with a Commit", v.Name, after))
+	case v.Run == nil:
+		panic(fmt.Sprintf("admit.Validate: %s has a Commit but no Run: on dry runs, and in modes other than enforce, Run gives the verdict; "+
+			"set it, too", v.Name))
+	}
 }
 
 // on runs a check on the view of what a request is about.
@@ -85,10 +97,9 @@ func (c Chain) WithModes(modes Modes) Chain {
 	return c
 }
 
-// Commits tells whether the chain may leave something behind, and so must be registered as such.
-func (c Chain) Commits() bool {
-	return slices.ContainsFunc(c.steps, func(s step) bool { return s.judge != nil })
-}
+// Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. One that Gated left out
+// counts, too: opening its gate takes no other registration.
+func (c Chain) Commits() bool { return c.commits }
 
 // Mutates tells whether the chain may give a patch.
 func (c Chain) Mutates() bool { return c.mutates }
@@ -144,7 +155,7 @@ type After func(*Request, StepResult)
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
 	for _, s := range c.steps {
-		if s.Mode == Off || s.judge != nil && len(result.Problems) > 0 {
+		if s.Mode == Off || s.commit != nil && len(result.Problems) > 0 {
 			continue // what is refused anyway is not committed
 		}
 		if err := ctx.Err(); err != nil {
@@ -207,10 +218,10 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	return done, failure
 }
 
-// how says which function a step runs: one that commits only judges what will not happen, and where its verdict does not count.
+// how returns the function that a step runs: it commits only what will happen, and only where its verdict counts.
 func (s step) how(req *Request) func(context.Context, *Request) (field.ErrorList, error) {
-	if s.judge != nil && (req.DryRun || s.Mode != Enforce) {
-		return s.judge
+	if s.commit != nil && !req.DryRun && s.Mode == Enforce {
+		return s.commit
 	}
 	return s.run
 }

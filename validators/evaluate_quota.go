@@ -36,17 +36,16 @@ type QuotaAdmission struct {
 	OnUpdate bool
 }
 
-// EvaluateQuota refuses pods that do not fit into their elastic quota, or into one above it. It decides which requests ask for room and
-// for how much; the ledger knows how much there is. What a pod counts for is held only if nothing else refused the pod, so that
-// the step is a commit.
-func EvaluateQuota(ask QuotaAdmission) admit.Commit[admit.Pod] {
-	return admit.Commit[admit.Pod]{
-		Name:  "evaluate-quota",
-		Doc:   "refuses pods that do not fit into their elastic quota or one above it; holds the room of those that do",
-		Gate:  api.GateEnableQuotaAdmission,
-		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests},
-		Judge: ask.by(Ledger.Judge),
-		Run:   ask.by(Ledger.Reserve),
+// evaluateQuota refuses pods that do not fit into their elastic quota, or into one above it. It decides which requests ask for room and
+// for how much; the ledger knows how much there is. What a pod counts for is held only if nothing else refused the pod: by Commit.
+func evaluateQuota(ask QuotaAdmission) admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name:   "evaluate-quota",
+		Doc:    "refuses pods that do not fit into their elastic quota or one above it; holds the room of those that do",
+		Gate:   api.GateEnableQuotaAdmission,
+		Needs:  []string{api.CollectionElasticQuotas, api.CollectionPodRequests},
+		Run:    ask.by(Ledger.Judge),
+		Commit: ask.by(Ledger.Reserve),
 	}
 }
 

@@ -99,7 +99,7 @@ func askingPod(label, requests, more string) string {
 // evaluated runs the step as a request that is to be, and gives its problems and warnings, one a line.
 func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
 	t.Helper()
-	problems, err := EvaluateQuota(ask).Run(t.Context(), req, admit.AsPod(req.Object))
+	problems, err := evaluateQuota(ask).Commit(t.Context(), req, admit.AsPod(req.Object))
 	if err != nil || req.Object.Err() != nil {
 		t.Fatalf("%v, %v", err, req.Object.Err())
 	}
@@ -360,17 +360,17 @@ func TestEvaluateQuotaBefore(t *testing.T) {
 	}
 }
 
-// Only Run holds room.
+// Only Commit holds room.
 func TestEvaluateQuotaJudges(t *testing.T) {
 	ledger := departments()
 	req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
-	problems, err := EvaluateQuota(ledger.admission()).Judge(t.Context(), req, admit.AsPod(req.Object))
+	problems, err := evaluateQuota(ledger.admission()).Run(t.Context(), req, admit.AsPod(req.Object))
 	if len(problems) != 3 || err != nil || len(ledger.judged) != 1 || len(ledger.held) != 0 {
 		t.Errorf("%v, %v, judged %d, held %d", problems, err, len(ledger.judged), len(ledger.held))
 	}
 }
 
-// The chain runs the commit as a dry run or a check before it demands.
+// The chain runs Commit, Run or neither as a dry run or a check before it demands.
 func TestEvaluateQuotaInAChain(t *testing.T) {
 	denies := admit.Validator[admit.Pod]{Name: "no", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 		return field.ErrorList{field.Forbidden(admit.NamePath, "no")}, nil
@@ -382,7 +382,7 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 		judged, held int
 	}{{"real", false, nil, 0, 1}, {"dry run", true, nil, 1, 0}, {"refused before", false, []admit.Validator[admit.Pod]{denies}, 0, 0}} {
 		ledger := departments()
-		chain := admit.ThenCommit(admit.Validate(admit.AsPod, c.checks), admit.AsPod, EvaluateQuota(ledger.admission()))
+		chain := admit.Validate(admit.AsPod, append(c.checks, evaluateQuota(ledger.admission())))
 		req := requestFor(t, "ns1", askingPod("team-b", "cpu=1", ""), "")
 		req.DryRun = c.dry
 		if _, err := chain.Run(t.Context(), req, nil); err != nil || len(ledger.judged) != c.judged || len(ledger.held) != c.held {
@@ -421,12 +421,12 @@ func TestEvaluateQuotaFails(t *testing.T) {
 		"quotas": {Tree: func() (*quota.Tree, error) { return nil, late }}, "ledger": failing.admission(),
 	} {
 		req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
-		if problems, err := EvaluateQuota(ask).Run(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) || len(problems) > 0 {
+		if problems, err := evaluateQuota(ask).Commit(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) || len(problems) > 0 {
 			t.Errorf("%s: %v, %v", name, problems, err)
 		}
 	}
 	req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
-	if problems, err := EvaluateQuota(QuotaAdmission{}).Run(t.Context(), req, admit.AsPod(req.Object)); err != nil || len(problems) > 0 {
+	if problems, err := evaluateQuota(QuotaAdmission{}).Commit(t.Context(), req, admit.AsPod(req.Object)); err != nil || len(problems) > 0 {
 		t.Errorf("no quotas: %v, %v", problems, err)
 	}
 }
@@ -455,7 +455,7 @@ func BenchmarkEvaluateQuota(b *testing.B) {
 					b.Fatal(err)
 				}
 				req := &admit.Request{Object: d, Operation: "CREATE", Namespace: "ns1"}
-				if _, err := EvaluateQuota(ledger.admission()).Judge(b.Context(), req, admit.AsPod(d)); err != nil {
+				if _, err := evaluateQuota(ledger.admission()).Run(b.Context(), req, admit.AsPod(d)); err != nil {
 					b.Fatal(err)
 				}
 				ledger.judged = nil

@@ -25,20 +25,20 @@ type QuotaQuestions struct {
 	Rules quota.Rules
 }
 
-// QuotaRules keeps the quota tree in order: see quota.Rules. An admitted change is remembered until the tree shows it, and never on dry
+// quotaRules keeps the quota tree in order: see quota.Rules. An admitted change is remembered until the tree shows it, and never on dry
 // run.
-func QuotaRules(ask QuotaQuestions) admit.Commit[admit.ElasticQuota] {
-	return admit.Commit[admit.ElasticQuota]{
+func quotaRules(ask QuotaQuestions) admit.Validator[admit.ElasticQuota] {
+	return admit.Validator[admit.ElasticQuota]{
 		Name:  "quota-rules",
 		Doc:   "keeps elastic quotas a tree: parents, tree ids, resources, sums of min, namespaces, and what may not be deleted",
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests, admit.CollectionNamespaces},
-		Judge: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
+		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
 				ask.awaitParent(ctx, c)
 				return ask.Pending.Judge(ask.Rules, ask.Tree, c)
 			})
 		},
-		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
+		Commit: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
 				ask.awaitParent(ctx, c)
 				if err := ctx.Err(); err != nil {

@@ -63,7 +63,7 @@ func quotaRequest(t *testing.T, object, old string) *admit.Request {
 // admitQuota runs the step in its chain and gives problems and warnings.
 func admitQuota(t *testing.T, ask QuotaQuestions, req *admit.Request) (all []string) {
 	t.Helper()
-	chain := admit.ThenCommit(admit.Chain{}, admit.AsElasticQuota, QuotaRules(ask))
+	chain := admit.Validate(admit.AsElasticQuota, ElasticQuotas(ask))
 	result, err := chain.Run(t.Context(), req, nil)
 	if err != nil {
 		return []string{"error: " + err.Error()}
@@ -165,7 +165,7 @@ func TestQuotaRulesRemembers(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	req := quotaRequest(t, object, "")
-	if _, err := QuotaRules(ask).Run(gone, req, admit.AsElasticQuota(req.Object)); !errors.Is(err, context.Canceled) {
+	if _, err := quotaRules(ask).Commit(gone, req, admit.AsElasticQuota(req.Object)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if got := second(); len(got) > 0 {
@@ -194,7 +194,7 @@ func TestQuotaRulesNotReady(t *testing.T) {
 	ask := forest(t, quotaText("p", "is-parent=true", "", ""), quotaText("q", "parent=p", "", ""))
 	ask.Rules.NamespaceDeleting = func(string) (bool, error) { return false, admit.ErrNotReady }
 	req := quotaRequest(t, "", quotaText("p", "is-parent=true", "", ""))
-	if _, err := QuotaRules(ask).Judge(t.Context(), req, admit.AsElasticQuota(req.OldObject)); !errors.Is(err, admit.ErrNotReady) {
+	if _, err := quotaRules(ask).Run(t.Context(), req, admit.AsElasticQuota(req.OldObject)); !errors.Is(err, admit.ErrNotReady) {
 		t.Error(err)
 	}
 	ask.Tree = func() (*quota.Tree, error) { return nil, fmt.Errorf("quotas: %w", admit.ErrNotReady) }
@@ -204,7 +204,7 @@ func TestQuotaRulesNotReady(t *testing.T) {
 			old = quotaText("q", "parent=p", "", "")
 		}
 		req := quotaRequest(t, object, old)
-		if problems, err := QuotaRules(ask).Run(t.Context(), req, admit.AsElasticQuota(req.Subject())); !errors.Is(err, admit.ErrNotReady) || problems != nil {
+		if problems, err := quotaRules(ask).Commit(t.Context(), req, admit.AsElasticQuota(req.Subject())); !errors.Is(err, admit.ErrNotReady) || problems != nil {
 			t.Error(problems, err)
 		}
 	}

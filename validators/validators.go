@@ -25,10 +25,11 @@ type PodQuestions struct {
 	Nodes        NodeLabels
 	Quotas       QuotaMembership
 	Binding      *sections.Binding // who may bind pods to nodes; nil: everybody
+	Admission    QuotaAdmission    // whether the pod fits into its quota
 }
 
-// ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order. What Koordinator
-// checks of quotas after that of their names, EvaluateQuota, commits, and so comes last.
+// ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order, but for evaluate-quota,
+// which Koordinator runs after quota-meta: it commits, and so comes last.
 func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		reservePod(),
@@ -40,6 +41,7 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 		reservationFit(ask.Reservations, ask.Nodes),
 		nodeName(ask.Binding),
 		bindingBypass(ask.Binding),
+		evaluateQuota(ask.Admission),
 	}
 }
 
@@ -50,6 +52,7 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		membership,
 		bindingBypass(ask.Binding),
+		evaluateQuota(ask.Admission),
 	}
 }
 
@@ -94,5 +97,12 @@ func Profiles(profiles func() (*profile.Set, error), classes priorityClasses) []
 func ReservationChecks() []admit.Validator[admit.Reservation] {
 	return []admit.Validator[admit.Reservation]{
 		reservation(),
+	}
+}
+
+// ElasticQuotas are the checks of elastic quotas that are created, updated or deleted.
+func ElasticQuotas(ask QuotaQuestions) []admit.Validator[admit.ElasticQuota] {
+	return []admit.Validator[admit.ElasticQuota]{
+		quotaRules(ask),
 	}
 }
