@@ -165,8 +165,8 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 		known[kind.Kind] = true
 	}
 	for _, r := range routes(defaultWorld(t)) {
-		if !known[r.Kind.Kind] {
-			t.Errorf("review.Types lacks %s, the kind of %s", r.Kind.Kind, r.Path)
+		if !known[r.For.Kind.Kind] {
+			t.Errorf("review.Types lacks %s, the kind of %s", r.For.Kind.Kind, r.Path)
 		}
 	}
 }

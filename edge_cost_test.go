@@ -132,27 +132,27 @@ var texts = []part{
 
 // costlyReviews are the reviews of a route.
 func costlyReviews(r handlers.Route) (reviews []costly) {
-	op := r.Operations[len(r.Operations)-1]
-	if slices.Contains(r.Operations, admissionv1.Update) {
+	op := r.For.Operations[len(r.For.Operations)-1]
+	if slices.Contains(r.For.Operations, admissionv1.Update) {
 		op = admissionv1.Update
 	}
 	add := func(name string, object func(size int) string) {
-		for _, op := range slices.Compact([]admissionv1.Operation{r.Operations[0], op}) {
+		for _, op := range slices.Compact([]admissionv1.Operation{r.For.Operations[0], op}) {
 			reviews = append(reviews, costly{name: string(op) + " " + name, path: r.Path, body: func() []byte { return costlyReview(r, op, object) }})
 		}
 	}
 	shape := func(meta, rest string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a","namespace":"colocation",%s}%s}`,
-			strings.TrimPrefix(r.Kind.Group+"/"+r.Kind.Version, "/"), r.Kind.Kind, meta, rest)
+			strings.TrimPrefix(r.For.Kind.Group+"/"+r.For.Kind.Version, "/"), r.For.Kind.Kind, meta, rest)
 	}
 	const noMeta = `"labels":{"sample":"base"}`
 	for _, p := range metaParts {
 		add(p.name, func(size int) string { return shape(p.text(size), "") })
 	}
-	for _, p := range specParts[r.Kind.Kind] {
+	for _, p := range specParts[r.For.Kind.Kind] {
 		add(p.name, func(size int) string { return shape(noMeta, `,"spec":{`+p.text(size)+`}`) })
 	}
-	for _, key := range textParts[r.Kind.Kind] {
+	for _, key := range textParts[r.For.Kind.Kind] {
 		for _, p := range texts {
 			add(key+" of "+p.name, func(size int) string { return shape(`"annotations":{"`+key+`":"`+p.text(size)+`"},`+noMeta, "") })
 		}
@@ -160,7 +160,7 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 	for _, p := range []part{{"numbers", `"unknown":[`, `0`, `]`, valueful}, {"one string", `"unknown":"`, strings.Repeat("x", 1023), `"`, unbounded}} {
 		add(p.name, func(size int) string { return shape(noMeta, ","+p.text(size)) })
 	}
-	switch r.Kind.Kind {
+	switch r.For.Kind.Kind {
 	case "Node":
 		for _, p := range []part{{"allocatable", `"allocatable":{"cpu":"4",`, `"r%d":"1"`, `}`, listful}, {"many allocatable", `"allocatable":{`, `"r%d":1`, `}`, valueful}} {
 			add(p.name, func(size int) string { return shape(noMeta, `,"status":{`+p.text(size)+`}`) })
@@ -180,16 +180,16 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 
 // costlyReview is a review with an object that fills it: half of it on UPDATE, where the stored object comes too.
 func costlyReview(r handlers.Route, op admissionv1.Operation, object func(size int) string) []byte {
-	resource, sub, _ := strings.Cut(r.Resources[0], "/")
+	resource, sub, _ := strings.Cut(r.For.Resources[0], "/")
 	size, old := maxReview-2000, ""
 	if op == admissionv1.Update {
 		size /= 2
 		old = `,"oldObject":` + object(size-1000)
 	}
 	if op == admissionv1.Delete {
-		return fmt.Appendf(nil, costlyEnvelope, r.Kind.Group, r.Kind.Version, r.Kind.Kind, r.Kind.Group, r.Kind.Version, resource, sub, op, `null,"oldObject":`+object(size-1000))
+		return fmt.Appendf(nil, costlyEnvelope, r.For.Kind.Group, r.For.Kind.Version, r.For.Kind.Kind, r.For.Kind.Group, r.For.Kind.Version, resource, sub, op, `null,"oldObject":`+object(size-1000))
 	}
-	return fmt.Appendf(nil, costlyEnvelope, r.Kind.Group, r.Kind.Version, r.Kind.Kind, r.Kind.Group, r.Kind.Version, resource, sub, op, object(size-1000)+old)
+	return fmt.Appendf(nil, costlyEnvelope, r.For.Kind.Group, r.For.Kind.Version, r.For.Kind.Kind, r.For.Kind.Group, r.For.Kind.Version, resource, sub, op, object(size-1000)+old)
 }
 
 const costlyEnvelope = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":%q,"version":%q,"kind":%q},` +

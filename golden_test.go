@@ -27,7 +27,7 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
+var rewrite = flag.Bool("update", false, "rewrite the goldens from what the code does")
 
 // sampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
 var sampleDirs = []string{"samples/reviews", "testdata/reviews"}
@@ -170,7 +170,7 @@ func TestGoldens(t *testing.T) {
 
 func compareGolden(t *testing.T, file, got string) {
 	t.Helper()
-	if *update {
+	if *rewrite {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -102,17 +102,14 @@ func TestRoutePromises(t *testing.T) {
 		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(readme, "`"+r.Path+"`") {
 			t.Errorf("%s: the path begins with %s and stands in the README", r.Path, prefix)
 		}
-		if r.Webhook != strings.TrimPrefix(r.Path, "/")+".usher.dev" {
-			t.Errorf("%s: its webhook is named %s, not after it", r.Path, r.Webhook)
+		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
+			t.Errorf("%s: it is of a suite, and how it is called is complete (handlers.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
 		}
-		if r.Chain.Commits() != (r.SideEffects == "NoneOnDryRun") {
-			t.Errorf("%s: NoneOnDryRun if it has a commit step, else None: not %s", r.Path, r.SideEffects)
+		if len(r.For.Resources) == 0 || len(r.For.Operations) == 0 || r.For.Scope == "" {
+			t.Errorf("%s: it is for some resources, operations and a scope: %+v", r.Path, r.For)
 		}
-		if strings.Count(r.Webhook, ".") < 2 || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 || r.SideEffects == "" || len(r.Operations) == 0 || r.Scope == "" {
-			t.Errorf("%s: its webhook has a name of three segments, 2 to 5 s, side effects, operations and a scope: %+v", r.Path, r)
-		}
-		if r.Heartbeat != slices.Equal(r.Resources, []string{"nodes/status"}) || r.Heartbeat && r.FailurePolicy != "Ignore" {
-			t.Errorf("%s: heartbeats, and only they, never fail and are Ignore", r.Path)
+		if r.Heartbeat() && len(r.For.Resources) > 1 {
+			t.Errorf("%s: it never refuses heartbeats, and so no %v either; give these a path of their own", r.Path, r.For.Resources)
 		}
 	}
 	for _, dir := range sampleDirs {
@@ -356,7 +353,7 @@ func FuzzHeartbeat(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
 	all := routes(defaultWorld(f))
-	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat })]
+	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := nodes.Decide(t.Context(), body, nil)
 		if d.Outcome != handlers.Allowed && d.Outcome != handlers.Mutated && d.Outcome != handlers.Invalid || d.Stack != nil {

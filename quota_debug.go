@@ -77,7 +77,7 @@ func printQuotas(to io.Writer, rows []ledger.Row, indent string, now time.Time) 
 			_, _ = fmt.Fprintf(to, "%s    %s\n", indent, r)
 		}
 		if row.WaitingPods > 0 && row.Waiting == nil {
-			_, _ = fmt.Fprintf(to, "%s    reserved for %s\n", indent, pods(row.WaitingPods))
+			_, _ = fmt.Fprintf(to, "%s    reserved for %s\n", indent, podCount(row.WaitingPods))
 		}
 		for _, p := range row.Waiting {
 			_, _ = fmt.Fprintf(to, "%s    reserved for %s since %s\n", indent, p.Pod, now.Sub(p.Since).Round(time.Second))
@@ -86,7 +86,7 @@ func printQuotas(to io.Writer, rows []ledger.Row, indent string, now time.Time) 
 	}
 }
 
-func pods(n int) string {
+func podCount(n int) string {
 	if n == 1 {
 		return "1 pod"
 	}

@@ -109,7 +109,7 @@ func (o *clusterOptions) checkRivals(ctx context.Context, at *cluster.Cluster, r
 	var resources []string
 	for _, r := range routes {
 		if r.Suite == handlers.Colocation {
-			resources = append(resources, r.Resources...)
+			resources = append(resources, r.For.Resources...)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -86,7 +86,7 @@ func closeFailing(routes []handlers.Route, paths []string) error {
 		switch {
 		case i < 0:
 			return fmt.Errorf("--fail-closed %s: --suite and --feature-gates register no such path", path)
-		case routes[i].Heartbeat:
+		case routes[i].Heartbeat():
 			return fmt.Errorf("--fail-closed %s: a node's heartbeat must pass whether usher answers or not", path)
 		}
 		routes[i].FailurePolicy = registration.Fail
@@ -113,13 +113,13 @@ func ofSuites(all []handlers.Route, names []string) (chosen []handlers.Route, er
 func oneAmplifier(routes []handlers.Route) []handlers.Route {
 	last := -1
 	for i, r := range routes {
-		if r.Heartbeat {
+		if r.Heartbeat() {
 			last = i
 		}
 	}
 	var kept []handlers.Route
 	for i, r := range routes {
-		if !r.Heartbeat || i == last {
+		if !r.Heartbeat() || i == last {
 			kept = append(kept, r)
 		}
 	}
@@ -172,9 +172,9 @@ func mutatingConfiguration(routes []handlers.Route, at address) registration.Mut
 			continue
 		}
 		c.Webhooks = append(c.Webhooks, registration.MutatingWebhook{
-			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			Name: r.Webhook(), ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
-			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
 			MatchConditions:    conditions(r, at),
 			ReinvocationPolicy: &r.Reinvocation,
 		})
@@ -189,9 +189,9 @@ func validatingConfiguration(routes []handlers.Route, at address) registration.V
 			continue
 		}
 		c.Webhooks = append(c.Webhooks, registration.ValidatingWebhook{
-			Name: r.Webhook, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			Name: r.Webhook(), ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
-			SideEffects: &r.SideEffects, TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
 			MatchConditions: conditions(r, at),
 		})
 	}
@@ -215,9 +215,9 @@ func (a address) client(path string) registration.WebhookClientConfig {
 }
 
 func rules(r handlers.Route) []registration.RuleWithOperations {
-	rule := registration.Rule{APIGroups: []string{r.Kind.Group}, APIVersions: []string{r.Kind.Version}, Resources: r.Resources, Scope: &r.Scope}
+	rule := registration.Rule{APIGroups: []string{r.For.Kind.Group}, APIVersions: []string{r.For.Kind.Version}, Resources: r.For.Resources, Scope: &r.For.Scope}
 	var operations []registration.OperationType
-	for _, o := range r.Operations {
+	for _, o := range r.For.Operations {
 		operations = append(operations, registration.OperationType(o))
 	}
 	return []registration.RuleWithOperations{{Operations: operations, Rule: rule}}
@@ -241,7 +241,7 @@ var optIn = map[string]string{"admission-webhook": "enabled"}
 
 // objects lets nodes opt in to the tutorial suite.
 func objects(r handlers.Route) *metav1.LabelSelector {
-	if r.Suite == handlers.Tutorial && r.Scope == registration.ClusterScope {
+	if r.Suite == handlers.Tutorial && r.For.Scope == registration.ClusterScope {
 		return &metav1.LabelSelector{MatchLabels: optIn}
 	}
 	return nil

@@ -19,7 +19,7 @@ const exemptLabel = "usher.dev/exempt"
 // namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
 // usher itself, and routes about pods from those that are excluded or exempt too. It has no effect on cluster-scoped objects.
 func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
-	if r.Scope == registration.ClusterScope {
+	if r.For.Scope == registration.ClusterScope {
 		return nil
 	}
 	left := []string{"kube-system", at.namespace}
@@ -43,7 +43,7 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 // aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher, such as quotas
 // and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave its quotas unguarded.
 func aboutPods(r handlers.Route) bool {
-	return slices.ContainsFunc(r.Resources, func(resource string) bool {
+	return slices.ContainsFunc(r.For.Resources, func(resource string) bool {
 		return resource == "pods" || strings.HasPrefix(resource, "pods/")
 	})
 }

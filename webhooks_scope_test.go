@@ -20,7 +20,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	at := address{namespace: "door", excluded: []string{"storage", "network", "storage", "kube-system"}}
 	for _, r := range routes(defaultWorld(t)) {
 		selector := namespaces(r, at)
-		if r.Scope == registration.ClusterScope {
+		if r.For.Scope == registration.ClusterScope {
 			if selector != nil {
 				t.Errorf("%s: objects of the cluster are in no namespace", r.Path)
 			}
@@ -56,7 +56,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 // passes by for that; and bookkeeping does. That the expressions say the same is for the API server's own evaluator: e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 	for _, r := range routes(defaultWorld(t)) {
-		if !slices.Contains(r.Operations, admissionv1.Update) || r.Heartbeat {
+		if !slices.Contains(r.For.Operations, admissionv1.Update) || r.Heartbeat() {
 			if len(r.Reads) > 0 {
 				t.Errorf("%s reads %v, and is called for no update, or for all", r.Path, r.Reads)
 			}

@@ -94,7 +94,7 @@ func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (
 // conclude makes the answer of what the chain came to; err is our own failure.
 func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 	switch {
-	case r.Heartbeat && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
+	case r.Heartbeat() && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
 		d.letPass(err)
 	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 		d.fail(fmt.Errorf("a step gave up although its caller waits: %v", err))

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -27,11 +27,12 @@ const podReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",
 "resource":{"group":"","version":"v1","resource":"pods"},"name":"p","namespace":"n","operation":"CREATE","userInfo":{"username":"me"},
 "object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"secret":"body"}}}}`
 
+var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+
 // route runs one step on pods.
 func route(run func(context.Context, *admit.Request, *admit.Pod) error) Route {
-	return Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods"},
-		Operations: []admissionv1.Operation{admissionv1.Create},
-		Chain:      admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "step", Doc: "does as told", Run: run}})}
+	return Route{Path: "/mutate-test", For: Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods"),
+		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "step", Doc: "does as told", Run: run}})}
 }
 
 func succeed(_ context.Context, _ *admit.Request, p *admit.Pod) error {
@@ -221,7 +222,7 @@ func TestHeartbeatsPass(t *testing.T) {
 		},
 	} {
 		r := route(run)
-		r.Heartbeat = true
+		r.For.Resources = append(r.For.Resources, nodeStatus)
 		w, seen := serveOne(r, postTo(strings.NewReader(podReview)))
 		if got := answer(t, w); !got.Allowed || got.Patch != nil || len(got.Warnings) != 1 || strings.Contains(w.Body.String(), "secret") || len(seen.Request.Troubles()) != 1 {
 			t.Errorf("%s: %+v", name, got)

@@ -40,7 +40,7 @@ func TestLogOfDenial(t *testing.T) {
 			log := logrus.New()
 			log.SetOutput(&out)
 			log.SetFormatter(&logrus.JSONFormatter{})
-			r := Route{Path: "/validate-test", Kind: route(nil).Kind, Resources: []string{"pods"}, Operations: route(nil).Operations,
+			r := Route{Path: "/validate-test", For: route(nil).For,
 				Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "step", Doc: "refuses", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 					return test.problems, nil
 				}}})}

@@ -4,54 +4,83 @@ package handlers
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/gate"
 )
 
 // Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the shipped
-// webhook configurations, `usher review` and the docs are made from it.
+// webhook configurations, `usher review` and the docs are made from it. A row of a suite's table states what is its own; OfSuite fills in the
+// rest, and what follows from other fields is a method.
 type Route struct {
 	Path  string
-	Suite Suite
+	Suite Suite     // set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
-	// Kind, Resources and Operations are the requests that the chain is for: the resources of a webhook's rule, such as pods or
-	// pods/resize, whose objects are of that kind. Other requests about these resources pass untouched; those about another
-	// kind of object are a mistake of the caller.
-	Kind       metav1.GroupVersionKind
-	Resources  []string
-	Operations []admissionv1.Operation
-	Scope      registration.ScopeType
+	// For is the requests that the chain is for. Other requests about these resources pass untouched; those about another kind of
+	// object are a mistake of the caller.
+	For Match
 
-	// How the API server should call the route.
-	Webhook        string // its name, at least three segments
-	FailurePolicy  registration.FailurePolicyType
-	TimeoutSeconds int32
-	SideEffects    registration.SideEffectClass
-	Reinvocation   registration.ReinvocationPolicyType // mutating routes only
-	Conditions     []registration.MatchCondition       // which of these requests it wants, in CEL; none: all
-	NotForUsher    bool                                // usher's own requests are not wanted
+	Call                                      // in a row: the exceptions from what is usual in the suite
+	Conditions  []registration.MatchCondition // which of these requests it wants, in CEL; none: all
+	NotForUsher bool                          // usher's own requests are not wanted
 	// Reads are the fields whose change the steps look at, such as metadata.labels: an update that leaves them as they are is not
 	// called for, so that it passes while usher is away. None: every update is called for.
 	Reads []string
 
-	// Heartbeat marks node status routes: they never refuse and never fail. Whatever goes wrong, the write passes as it
-	// is, with a warning.
-	Heartbeat bool
 	// Exempt returns why a request passes untouched, or "". Nil: none does. The request has an object.
 	Exempt func(*admit.Request) string
 
 	Chain admit.Chain
 }
+
+// Call is how the API server should call a route.
+type Call struct {
+	FailurePolicy  registration.FailurePolicyType
+	TimeoutSeconds int32
+	Reinvocation   registration.ReinvocationPolicyType // of mutating routes
+}
+
+// OfSuite completes the rows of a suite's table: each is of the suite, and called as is usual there where the row states no exception. For
+// heartbeats there is none: they pass while usher is away, wait for it 2 s at most, and are not amplified twice.
+func OfSuite(suite Suite, usual Call, rows []Route) []Route {
+	for i := range rows {
+		r := &rows[i]
+		r.Suite, r.Call = suite, r.Call.or(usual)
+		if r.Heartbeat() {
+			r.Call = Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}
+		}
+	}
+	return rows
+}
+
+// or is the call with what it leaves out as usual.
+func (c Call) or(usual Call) Call {
+	return Call{
+		cmp.Or(c.FailurePolicy, usual.FailurePolicy), cmp.Or(c.TimeoutSeconds, usual.TimeoutSeconds), cmp.Or(c.Reinvocation, usual.Reinvocation),
+	}
+}
+
+// Webhook is the route's name in a webhook configuration, which must have three segments.
+func (r Route) Webhook() string { return strings.TrimPrefix(r.Path, "/") + ".usher.dev" }
+
+// SideEffects says whether the route leaves anything behind outside of the object: where a check commits, see admit.Validator.
+func (r Route) SideEffects() registration.SideEffectClass {
+	if r.Chain.Commits() {
+		return registration.SideEffectClassNoneOnDryRun
+	}
+	return registration.SideEffectClassNone
+}
+
+// Heartbeat reports whether kubelets write their nodes' status through the route. It never refuses and never fails then: whatever goes wrong,
+// the write passes as it is, with a warning.
+func (r Route) Heartbeat() bool { return slices.Contains(r.For.Resources, nodeStatus) }
 
 // Suite is a group of routes with a scope of their own in the shipped configurations.
 type Suite string
@@ -63,11 +92,6 @@ const (
 	Colocation Suite = "colocation"
 )
 
-// Covers tells whether the API server would call the route for a request.
-func (r Route) Covers(req *admit.Request) bool {
-	return req.Kind == r.Kind && slices.Contains(r.Resources, resourceOf(req)) && slices.Contains(r.Operations, req.Operation)
-}
-
 // Changes reports whether a request changes what the steps look at, see Reads. What is no update does.
 func (r Route) Changes(req *admit.Request) bool {
 	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
@@ -77,34 +101,4 @@ func (r Route) Changes(req *admit.Request) bool {
 		path := strings.Split(field, ".")
 		return !bytes.Equal(req.Object.Root().At(path...).Bytes(), req.OldObject.Root().At(path...).Bytes())
 	})
-}
-
-// resourceOf is how a rule names what a request is about. A hand-written review may leave the resource out.
-func resourceOf(req *admit.Request) string {
-	name := req.Resource.Resource
-	if name == "" {
-		guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(req.Kind))
-		name = guessed.Resource
-	}
-	if req.SubResource == "" {
-		return name
-	}
-	return name + "/" + req.SubResource
-}
-
-// misrouted tells that a request is about another kind of object. A sub-resource of the same resource (pods/binding has kind
-// Binding) is not: a wide rule may bring it here.
-func (r Route) misrouted(req *admit.Request) error {
-	if req.Kind == r.Kind || req.SubResource != "" && slices.ContainsFunc(r.Resources, func(name string) bool {
-		base, _, _ := strings.Cut(name, "/")
-		return base == req.Resource.Resource
-	}) {
-		return nil
-	}
-	return badReview("%s is for %s, not for %s: see the rules of the webhook configuration (usher webhooks)",
-		r.Path, kindText(r.Kind), kindText(req.Kind))
-}
-
-func kindText(k metav1.GroupVersionKind) string {
-	return metav1.GroupVersion{Group: k.Group, Version: k.Version}.String() + " " + k.Kind
 }

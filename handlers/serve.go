@@ -69,7 +69,7 @@ func (e Edge) review(route Route, w http.ResponseWriter, r *http.Request) reply 
 	defer cancel()
 	sent := body{limits: e.Limits}
 	defer sent.release()
-	place, err := e.arrive(ctx, &sent, route.Heartbeat, w, r)
+	place, err := e.arrive(ctx, &sent, route.Heartbeat(), w, r)
 	defer place.leave()
 	var decision Decision
 	if err != nil {

@@ -250,9 +250,9 @@ func Hint(body []byte, routes []handlers.Route) string {
 		}
 	}
 	for _, r := range routes {
-		if r.Kind == req.Kind && len(r.Operations) > 0 {
-			hint := "no route is called for this; try --operation " + string(r.Operations[0])
-			if _, sub, ok := strings.Cut(r.Resources[0], "/"); ok {
+		if r.For.Kind == req.Kind && len(r.For.Operations) > 0 {
+			hint := "no route is called for this; try --operation " + string(r.For.Operations[0])
+			if _, sub, ok := strings.Cut(r.For.Resources[0], "/"); ok {
 				hint += " --subresource " + sub
 			}
 			return hint

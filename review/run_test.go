@@ -6,17 +6,19 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/document"
 	"usher.dev/usher/handlers"
 )
 
+var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+
 // writing is a route with one step that sets a field of a pod.
 func writing(path string, operations ...admissionv1.Operation) handlers.Route {
 	whole := func(d *document.Document) *document.Document { return d }
-	return handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods"}, Operations: operations,
+	return handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, operations, "pods"),
 		Chain: admit.Mutate(whole, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
 			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
 				d.Root().At(strings.Split(path, "/")...).Set("x")
@@ -69,8 +71,7 @@ func TestRoutesRunOnOneAnother(t *testing.T) {
 
 func TestOldObject(t *testing.T) {
 	seen := ""
-	look := handlers.Route{Path: "/mutate-test", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resources: []string{"pods/status"},
-		Operations: []admissionv1.Operation{admissionv1.Update},
+	look := handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Update}, "pods/status"),
 		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
 			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
 			return nil

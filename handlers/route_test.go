@@ -1,0 +1,60 @@
+package handlers
+
+import (
+	"context"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/gate"
+)
+
+// TestRowsDerive: what a row does not state.
+func TestRowsDerive(t *testing.T) {
+	check := func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) { return nil, nil }
+	reads := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "reads", Run: check}})
+	commits := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "commits", Gate: "A", Run: check, Commit: check}})
+	closed := commits.Gated(func(name gate.Name) bool { return name == "" })
+	pods := Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods", "pods/resize")
+	status := ClusterScoped(podKind.GroupVersion().WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, "nodes/status")
+	usual := Call{registration.Fail, 5, registration.IfNeededReinvocationPolicy}
+	type derived struct {
+		webhook     string
+		heartbeat   bool
+		sideEffects registration.SideEffectClass
+		call        Call
+	}
+	for _, c := range []struct {
+		name string
+		row  Route
+		want derived
+	}{
+		{"as is usual", Route{Path: "/validate-pods", For: pods, Chain: reads},
+			derived{"validate-pods.usher.dev", false, "None", usual}},
+		{"exceptions", Route{Path: "/validate-pods", For: pods, Call: Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}, Chain: reads},
+			derived{"validate-pods.usher.dev", false, "None", Call{registration.Ignore, 2, registration.IfNeededReinvocationPolicy}}},
+		{"another exception", Route{Path: "/mutate-pods", For: pods, Call: Call{Reinvocation: registration.NeverReinvocationPolicy}},
+			derived{"mutate-pods.usher.dev", false, "None", Call{registration.Fail, 5, registration.NeverReinvocationPolicy}}},
+		{"commits", Route{Path: "/validate-pod", For: pods, Chain: commits},
+			derived{"validate-pod.usher.dev", false, "NoneOnDryRun", usual}},
+		{"commits behind a closed gate", Route{Path: "/validate-pod", For: pods, Chain: closed},
+			derived{"validate-pod.usher.dev", false, "NoneOnDryRun", usual}},
+		{"heartbeats", Route{Path: "/mutate-nodes", For: status, Chain: reads},
+			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}}},
+		{"no exception for heartbeats", Route{Path: "/mutate-nodes", For: status, Call: usual, Chain: reads},
+			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := OfSuite(Colocation, usual, []Route{c.row})[0]
+			if got := (derived{r.Webhook(), r.Heartbeat(), r.SideEffects(), r.Call}); got != c.want || r.Suite != Colocation {
+				t.Errorf("got %+v of suite %s, want %+v", got, r.Suite, c.want)
+			}
+		})
+	}
+	if pods.Scope != registration.NamespacedScope || status.Scope != registration.ClusterScope || len(pods.Resources) != 2 {
+		t.Errorf("scopes: %+v, %+v", pods, status)
+	}
+}
