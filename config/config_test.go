@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,8 +94,11 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex // guards events
 		var events []string
 		go Watch(ctx, file, poll.Times{Every: time.Second}, inForce, steps, func(p *Policy, err error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if err != nil {
 				events = append(events, "error")
 				return
@@ -119,10 +123,12 @@ func TestWatch(t *testing.T) {
 			c.does()
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
+			mu.Lock()
 			if got := strings.Join(events, " "); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			events = nil
+			mu.Unlock()
 		}
 		stop()
 	})
