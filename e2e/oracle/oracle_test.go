@@ -64,7 +64,7 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 	if err != nil {
 		return err
 	}
-	policy, err := os.ReadFile(filepath.Join(root, "config", "default.yaml"))
+	policy, err := defaultPolicy(root)
 	if err != nil {
 		return err
 	}
@@ -293,4 +293,16 @@ func unusable(err error) error {
 		return nil
 	}
 	return fmt.Errorf("the API server cannot use the answer: %w", err)
+}
+
+// defaultPolicy is the policy that usher has without a file: the core's sections, and those that the colocation suite adds.
+func defaultPolicy(root string) (text []byte, err error) {
+	for _, file := range []string{"config/default.yaml", "colocation/sections/default.yaml"} {
+		part, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, part...)
+	}
+	return text, nil
 }
