@@ -8,15 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"usher.dev/usher/review"
 )
 
 // usher runs a command and gives its exit code and what it printed.
 func usher(t *testing.T, in string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = run(t.Context(), args, stdio{strings.NewReader(in), &stdout, &stderr})
+	code = Program{suites(), "dev", strings.NewReader(in), &stdout, &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -69,7 +67,8 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"", "nonsense", 2, []string{`no command "nonsense"`, "usher help"}},
+		{"", "nonsense", 2, []string{`unknown command "nonsense"`}},
+		{"", "revew", 2, []string{"Did you mean this?", "review"}},
 		{"", "serve --nonsense", 2, []string{"unknown flag"}},
 		{"", "serve extra", 2, []string{"extra"}},
 		{"", "serve --plain --listen 0.0.0.0:9443", 2, []string{"127.0.0.1:9443"}},
@@ -107,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks extra", 2, []string{`"extra"`}},
 		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},
 		{"", "webhooks --fail-closed=/mutate-nodes", 2, []string{"--fail-closed /mutate-nodes", "heartbeat"}},
-		{"", "steps extra", 2, []string{`"extra"`}},
+		{"", "steps extra", 2, []string{"there is no step extra"}},
 		{"", "show extra", 2, []string{`"extra"`}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"metadata":{}}`, "review", 2, []string{"duplicate key"}},
 		{`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"offensive"}}]}`, "review", 1, []string{"denied  CREATE Pod default/offensive"}},
@@ -161,12 +160,12 @@ func TestCertsInit(t *testing.T) {
 // TestReviewKnowsEveryKind: `usher review` warns of fields that a type does not know, so it needs the type.
 func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
-	for kind := range review.Types {
+	for kind := range suites().kinds() {
 		known[kind.Kind] = true
 	}
 	for _, r := range routes(defaultWorld(t)) {
 		if !known[r.For.Kind.Kind] {
-			t.Errorf("review.Types lacks %s, the kind of %s", r.For.Kind.Kind, r.Path)
+			t.Errorf("no suite has the type of %s, the kind of %s", r.For.Kind.Kind, r.Path)
 		}
 	}
 }

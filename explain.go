@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
@@ -8,34 +10,61 @@ import (
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/profile"
 	"usher.dev/usher/quota"
+	"usher.dev/usher/quota/ledger"
 	"usher.dev/usher/review"
 )
 
-// quotaOf is the way through the quota tree that a pod is judged by, as it is before that; nil if pods are not held to quotas, or this is
-// none.
-func quotaOf(body []byte, s state) (*review.Quota, error) {
+// Explain returns the way through the quota tree that a pod is judged by, as it is before that; and with why, for each colocation profile
+// why a pod or reservation gets it, or not. What is wrong with the review is in its report.
+func (w *Wing) Explain(body []byte, why bool) (remarks []review.Remark, err error) {
 	_, req, err := handlers.ReadReview(body)
-	if err != nil || req.Object == nil || req.Kind.Kind != "Pod" || s.quotas.ledger == nil {
-		return nil, nil // what is wrong with the review is in its report
+	if err != nil || req.Object == nil {
+		return nil, nil
 	}
 	defer req.Release()
-	tree, err := s.quotas.stored()
-	if err != nil {
-		return nil, err
+	if why {
+		if remarks, err = w.explainProfiles(req); err != nil {
+			return nil, err
+		}
 	}
-	binding := tree.Bind(quota.HolderOf(req.Namespace, admit.AsPod(req.Object)), s.quotas.labelOnly)
-	path, err := s.quotas.ledger.Path(binding.Name)
-	return &review.Quota{Name: binding.Name, Via: binding.Via, Path: path}, err
+	if req.Kind.Kind != "Pod" || w.state.quotas.ledger == nil {
+		return remarks, nil
+	}
+	quota, err := w.explainQuota(req)
+	return append(remarks, quota), err
 }
 
-// explain says for each colocation profile why a pod or reservation that is created gets it, or not; nothing for other requests.
-func explain(body []byte, s state) ([]profile.Explanation, error) {
-	_, req, err := handlers.ReadReview(body)
-	if err != nil || req.Operation != admissionv1.Create || req.Object == nil || req.SubResource != "" {
-		return nil, nil // what is wrong with the review is in its report
+// quotaPath is the elastic quota of a pod, how the pod came to it, and how that and each one above it stand.
+type quotaPath struct {
+	Name string       `json:"name"`
+	Via  string       `json:"via"`
+	Path []ledger.Row `json:"path,omitempty"`
+}
+
+func (w *Wing) explainQuota(req *admit.Request) (review.Remark, error) {
+	tree, err := w.state.quotas.stored()
+	if err != nil {
+		return review.Remark{}, err
 	}
-	defer req.Release()
-	ask := s.questions(s.needs).profileQuestions()
+	binding := tree.Bind(quota.HolderOf(req.Namespace, admit.AsPod(req.Object)), w.state.quotas.labelOnly)
+	path, err := w.state.quotas.ledger.Path(binding.Name)
+	remark := review.Remark{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
+		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}
+	for _, row := range path {
+		name := row.Name
+		for _, r := range row.Resources {
+			remark.Lines = append(remark.Lines, fmt.Sprintf("  %-22s %s", name, r))
+			name = ""
+		}
+	}
+	return remark, err
+}
+
+func (w *Wing) explainProfiles(req *admit.Request) ([]review.Remark, error) {
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		return nil, nil
+	}
+	ask := w.state.questions(w.state.needs).profileQuestions()
 	var subject profile.Subject
 	switch req.Kind.Kind {
 	case "Pod":
@@ -49,5 +78,13 @@ func explain(body []byte, s state) ([]profile.Explanation, error) {
 	if err != nil || set == nil {
 		return nil, err
 	}
-	return set.Explain(subject)
+	explanations, err := set.Explain(subject)
+	if err != nil || len(explanations) == 0 {
+		return nil, err
+	}
+	remark := review.Remark{Name: "profiles", Value: explanations, Lines: []string{"profiles"}}
+	for _, e := range explanations {
+		remark.Lines = append(remark.Lines, fmt.Sprintf("  %-20s %s: %s", e.Profile, e.Outcome, e.Detail))
+	}
+	return []review.Remark{remark}, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestGates(t *testing.T) {
-	open, err := parseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
+	open, err := suites().parseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"NoSuchGate=true", "BindingAdmissionWebhook", "BindingAdmissionWebhook=maybe"} {
-		if _, err := parseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+		if _, err := suites().parseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 			t.Errorf("--feature-gates=%s: %v", bad, err)
 		}
 	}

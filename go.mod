@@ -7,6 +7,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/sirupsen/logrus v1.10.2
+	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	gomodules.xyz/jsonpatch/v2 v2.5.0
 	gopkg.in/evanphx/json-patch.v4 v4.13.0
@@ -16,7 +17,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require gopkg.in/inf.v0 v0.9.1 // indirect
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	gopkg.in/inf.v0 v0.9.1 // indirect
+)
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

@@ -17,17 +17,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
-	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 )
 
-var rewrite = flag.Bool("update", false, "rewrite the goldens from what the code does")
+var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
 
 // sampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
 var sampleDirs = []string{"samples/reviews", "testdata/reviews"}
@@ -46,30 +47,44 @@ func defaultEdge() handlers.Edge {
 	}
 }
 
+// world is the program in process, as `make run` serves it.
+type world struct {
+	suites  Suites
+	wing    *Wing
+	policy  *config.Policy
+	gates   gate.Set
+	cluster *cluster.Cluster
+}
+
 // defaultWorld is what `make run` serves.
 func defaultWorld(t testing.TB) world {
 	t.Helper()
-	text, err := os.ReadFile("samples/feature-gates")
+	gates, err := suites().parseGates(strings.TrimSpace(readFile(t, "samples/feature-gates")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := parseGates(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sampleWorld(t, open)
+	return sampleWorld(t, gates)
 }
 
 // sampleWorld is the sample cluster with some gates on.
-func sampleWorld(t testing.TB, open gate.Set) world {
+func sampleWorld(t testing.TB, gates gate.Set) world {
 	t.Helper()
-	source := clusterOptions{source: "files", dir: "samples/cluster", labelRules: collections.DefaultLabelRules, sloConfig: collections.DefaultSLOConfig}
-	known, err := source.open(open, nil)
-	if err != nil {
+	wing := &Wing{}
+	w := world{suites: Suites{core(), wing.Suite()}, wing: wing, policy: defaultPolicy(t), gates: gates}
+	wing.Flags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	source := clusterFlags{source: "files", dir: "samples/cluster"}
+	var err error
+	if w.cluster, err = source.open(w.suites, gates, nil); err != nil {
 		t.Fatal(err)
 	}
-	return world{policy: defaultPolicy(t), gates: open, state: known, known: source}
+	return w
 }
+
+// routes are the routes that the gates leave, table all of them.
+func routes(w world) []handlers.Route { return w.suites.routes(w.policy, w.gates) }
+func table(w world) []handlers.Route  { return w.suites.table(w.policy, w.gates) }
+
+func policySchema() config.Schema { return suites().schema() }
 
 func defaultPolicy(t testing.TB) *config.Policy {
 	t.Helper()
@@ -170,7 +185,7 @@ func TestGoldens(t *testing.T) {
 
 func compareGolden(t *testing.T, file, got string) {
 	t.Helper()
-	if *rewrite {
+	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

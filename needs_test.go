@@ -25,7 +25,7 @@ import (
 func TestNeedsAreDeclared(t *testing.T) {
 	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
-	for _, r := range table(world{policy: defaultPolicy(t), gates: defaultGates()}) {
+	for _, r := range suites().table(defaultPolicy(t), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			for _, name := range s.Needs {
 				needed[name] = true
@@ -47,7 +47,7 @@ func TestOneGateAlone(t *testing.T) {
 	for _, g := range api.Gates() {
 		alone[string(g.Name)] = []gate.Name{g.Name}
 	}
-	for _, r := range table(world{policy: defaultPolicy(t), gates: defaultGates()}) {
+	for _, r := range suites().table(defaultPolicy(t), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			alone["step "+s.Name] = []gate.Name{r.Gate, s.Gate}
 		}
@@ -60,7 +60,7 @@ func TestOneGateAlone(t *testing.T) {
 // answersWith starts a server with some gates on, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
 	w := sampleWorld(t, onlyGates(t, on))
-	if err := w.state.Ready(); err != nil {
+	if err := w.cluster.Ready(); err != nil {
 		t.Error(err)
 	}
 	answersAll(t, w)
@@ -106,7 +106,7 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 		}
 		items = append(items, string(g.Name)+value)
 	}
-	set, err := parseGates(strings.Join(items, ","))
+	set, err := suites().parseGates(strings.Join(items, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestUndeclaredNeed(t *testing.T) {
 	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
 	with := func(needs ...string) handlers.Route {
 		r := binding
-		r.Chain = w.chain(func(ask questions) admit.Chain {
+		r.Chain = deps{policy: w.policy, gates: w.gates, state: w.wing.state, known: w.wing.options}.chain(func(ask questions) admit.Chain {
 			declared, undeclared := validators.Bindings(w.policy, ask.Pod), validators.Bindings(w.policy, ask.Pod)
 			for i := range undeclared {
 				undeclared[i].Needs = needs
@@ -157,7 +157,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, s := range sampleWorld(t, onlyGates(t, c.on)).state.Status() {
+			for _, s := range sampleWorld(t, onlyGates(t, c.on)).cluster.Status() {
 				got = append(got, s.Name)
 			}
 			if strings.Join(got, " ") != c.want {

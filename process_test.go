@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -23,12 +22,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 )
@@ -54,15 +53,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveTroubled is what main and serve do, with another table of routes.
+// serveTroubled is what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	o, err := parseServe(os.Args[2:], stdio{os.Stdin, os.Stdout, os.Stderr})
-	if err == nil {
-		s := &service{serveOptions: o, log: newLogger(o.logFormat, os.Stderr), out: os.Stdout, routes: troubledRoutes}
-		err = s.run(ctx, stop)
-	}
-	return exitCode(err, os.Stderr)
+	program := Program{withTroubles(suites()), "test", os.Stdin, os.Stdout, os.Stderr}
+	return program.Run(context.Background(), os.Args[1:])
 }
 
 // Annotations of a pod that ask for trouble.
@@ -86,14 +80,18 @@ func troubles() []admit.Mutator[admit.Pod] {
 	}
 }
 
-func troubledRoutes(policy *config.Policy) []handlers.Route {
-	table := routes(world{policy: policy, gates: defaultGates()})
-	for i := range table {
-		if table[i].Path == "/mutate-pods" {
-			table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy), troubles()...)).WithModes(policy.Modes)
+func withTroubles(all Suites) Suites {
+	routes := all[0].Routes
+	all[0].Routes = func(policy *config.Policy, gates gate.Set) []handlers.Route {
+		table := routes(policy, gates)
+		for i := range table {
+			if table[i].Path == "/mutate-pods" {
+				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy), troubles()...))
+			}
 		}
+		return table
 	}
-	return table
+	return all
 }
 
 // launch says how to start a process; the zero value is good.
@@ -311,7 +309,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Edge{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(routes(world{policy: policy, gates: defaultGates()})), map[string]string{}
+	mux, answers := edge.Serve(suites().routes(policy, gate.Defaults(suites().gates()))), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = post(mux, name, readSample(t, name)).Body.String()
 	}

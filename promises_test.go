@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -18,7 +17,7 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-func readFile(t *testing.T, name string) string {
+func readFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -136,9 +135,15 @@ func TestDocsTellTheTruth(t *testing.T) {
 	source := allSource(t)
 	makefile := readFile(t, "Makefile")
 	help := ""
-	for _, c := range commands() {
-		_, out, _ := usher(t, "", c.name, "--help")
+	var commands []string
+	for _, c := range (Program{Suites: suites()}).root().Commands() {
+		commands = append(commands, c.Name())
+		_, out, _ := usher(t, "", c.Name(), "--help")
 		help += out
+		for _, below := range c.Commands() {
+			_, out, _ := usher(t, "", c.Name(), below.Name(), "--help")
+			help += out
+		}
 	}
 	checks := []struct {
 		what   string
@@ -149,7 +154,7 @@ func TestDocsTellTheTruth(t *testing.T) {
 			return strings.Contains(exposed, name) || strings.Contains(source, `"`+name+`"`)
 		}},
 		{"command", regexp.MustCompile("`(?:bin/)?usher ([a-z]+)"), func(name string) bool {
-			return name == "help" || slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
+			return name == "help" || name == "completion" || slices.Contains(commands, name)
 		}},
 		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z0-9]+)"), func(name string) bool {
 			return regexp.MustCompile(`(?m)^` + name + `:.*## `).MatchString(makefile)
@@ -326,9 +331,17 @@ func TestDeployedArgs(t *testing.T) {
 	if len(args) < 4 {
 		t.Fatalf("only %v was found", args)
 	}
-	o, err := parseServe(args, stdio{nil, &bytes.Buffer{}, nil})
-	if err != nil || o.certDir == "" || o.config == "" || o.plain {
-		t.Errorf("%v: %+v, %v", args, o, err)
+	c, _, err := Program{Suites: suites()}.root().Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ParseFlags(args); err != nil {
+		t.Errorf("%v: %v", args, err)
+	}
+	for name, set := range map[string]bool{"cert-dir": true, "config": true, "plain": false} {
+		if c.Flags().Changed(name) != set {
+			t.Errorf("--%s: %v", name, !set)
+		}
 	}
 }
 
@@ -370,11 +383,11 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 		if match := gatesArgument.FindString(readFile(t, "deploy/"+overlay+"/kustomization.yaml")); match != "" {
 			args = append(args, match)
 		}
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, stdio{nil, &out, &errs}); code != 0 {
-			t.Fatal(errs.String())
+		code, out, errs := usher(t, "", args...)
+		if code != 0 {
+			t.Fatal(errs)
 		}
-		if file := "deploy/" + overlay + "/clusterrole.yaml"; readFile(t, file) != out.String() {
+		if file := "deploy/" + overlay + "/clusterrole.yaml"; readFile(t, file) != out {
 			t.Errorf("%s is not what bin/usher %s prints", file, strings.Join(args, " "))
 		}
 	}

@@ -26,7 +26,7 @@ func askQuotas(t *testing.T) func(target, from, accept string) *httptest.Respons
 		}
 		r.Host = "127.0.0.1"
 		answer := httptest.NewRecorder()
-		debugQuotas(w.state.quotas.ledger)(answer, r)
+		debugQuotas(w.wing.state.quotas.ledger)(answer, r)
 		return answer
 	}
 }

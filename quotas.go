@@ -31,16 +31,16 @@ type quotas struct {
 	watched   bool // the cluster is an API server, where other replicas let quotas in
 }
 
-func newQuotas(o *clusterOptions, open gate.Set, held bool, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: o.source == "api"}
+func newQuotas(o options, source string, open gate.Set, held bool, log logrus.FieldLogger) *quotas {
+	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: source == "api"}
 	if !held {
 		return q
 	}
-	options := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
-	if o.source == "api" {
-		options.Store = records{q}
+	settings := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	if source == "api" {
+		settings.Store = records{q}
 	}
-	q.ledger = ledger.New(options)
+	q.ledger = ledger.New(settings)
 	return q
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/config"
@@ -18,19 +20,46 @@ import (
 
 // reviewOptions are the flags of usher review.
 type reviewOptions struct {
-	path, output, config, old string
+	path, operation, output, config, old string
 	review.Options
 	files         []string
 	explain       bool
 	gates         gate.Set
-	clusterSource clusterOptions
+	clusterSource clusterFlags
 }
 
-func parseReview(args []string, io stdio) (o reviewOptions, err error) {
-	set := flags("review", io)
-	operation := ""
+// reviewCommand is `usher review`.
+func (p Program) reviewCommand() *cobra.Command {
+	o := reviewOptions{clusterSource: clusterFlags{source: "files"}}
+	c := &cobra.Command{Use: "review [flags] FILE...", Short: "send manifests or AdmissionReviews through the chains, without a server"}
+	o.addTo(c.Flags())
+	suites := p.addSuiteFlags(c, false)
+	_ = c.RegisterFlagCompletionFunc("path", p.completePaths)
+	c.RunE = func(c *cobra.Command, files []string) (err error) {
+		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if !c.Flags().Changed("as-group") {
+			o.Groups = groupsOf(o.User)
+		}
+		if o.Operation, o.files = admissionv1.Operation(strings.ToUpper(o.operation)), files; len(files) == 0 {
+			if isTerminal(p.In) {
+				return errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
+			}
+			o.files = []string{"-"}
+		}
+		if err := o.check(); err != nil {
+			return err
+		}
+		return p.review(c.Context(), o)
+	}
+	return c
+}
+
+func (o *reviewOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
 	set.StringVar(&o.path, "path", "", "the route to call (default: every route that an API server would call, mutating ones first)")
-	set.StringVar(&operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT; like all flags about the request it is for manifests, an AdmissionReview says it itself")
+	set.StringVar(&o.operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT; like all flags about the request it is for manifests, an AdmissionReview says it itself")
 	set.StringVar(&o.old, "old", "", "file with the stored object of an UPDATE (default: the same object)")
 	set.StringVar(&o.SubResource, "subresource", "", "such as status")
 	set.StringVar(&o.User, "as", "kubernetes-admin", "the user who sends the request; a kubelet is system:node:NAME")
@@ -40,25 +69,7 @@ func parseReview(args []string, io stdio) (o reviewOptions, err error) {
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json, or review: print the AdmissionReview for curl and call nothing")
 	set.BoolVar(&o.explain, "explain", false, "say for each colocation profile why it matches, or not")
-	o.clusterSource.addFilesTo(set)
-	featureGates := gatesFlag(set)
-	if err := set.Parse(args); err != nil {
-		return o, err
-	}
-	if o.gates, err = parseGates(*featureGates); err != nil {
-		return o, err
-	}
-	if !set.Changed("as-group") {
-		o.Groups = groupsOf(o.User)
-	}
-	o.Operation, o.files = admissionv1.Operation(strings.ToUpper(operation)), set.Args()
-	if len(o.files) == 0 {
-		if isTerminal(io.in) {
-			return o, errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
-		}
-		o.files = []string{"-"}
-	}
-	return o, o.check()
+	o.clusterSource.addDirTo(set)
 }
 
 // groupsOf returns the groups that the API server gives a user who has no others.
@@ -82,43 +93,37 @@ func (o *reviewOptions) check() error {
 	return nil
 }
 
-// reviewFiles is `usher review`.
-func reviewFiles(ctx context.Context, args []string, io stdio) error {
-	o, err := parseReview(args, io)
+// review reviews the files and prints what became of each object.
+func (p Program) review(ctx context.Context, o reviewOptions) error {
+	policy, err := config.Load(o.config, p.Suites.schema())
 	if err != nil {
 		return err
 	}
-	policy, err := config.Load(o.config, policySchema())
-	if err != nil {
+	if o.Old, err = p.readOld(o.old); err != nil {
 		return err
 	}
-	if o.Old, err = readOld(o.old, io); err != nil {
-		return err
-	}
-	documents, err := readDocuments(o.files, io)
+	documents, err := p.readDocuments(o.files)
 	if err != nil {
 		return err
 	}
 	if o.output == "review" {
-		return printReviews(documents, o, io)
+		return p.printReviews(documents, o)
 	}
-	known, err := o.clusterSource.open(o.gates, nil)
+	if _, err := o.clusterSource.open(p.Suites, o.gates, nil); err != nil {
+		return err
+	}
+	reports, err := p.reportAll(ctx, documents, o, policy)
 	if err != nil {
 		return err
 	}
-	w := world{policy, o.gates, known, o.clusterSource}
-	reports, err := reportAll(ctx, documents, o, w)
-	if err != nil {
-		return err
-	}
-	return printReports(reports, o.output, io)
+	return p.printReports(reports, o.output)
 }
 
-func readOld(file string, io stdio) (json.RawMessage, error) {
+func (p Program) readOld(file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	documents, err := readDocuments([]string{file}, io)
+	documents, err := p.readDocuments([]string{file})
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +133,9 @@ func readOld(file string, io stdio) (json.RawMessage, error) {
 	return documents[0].JSON, nil
 }
 
-func readDocuments(files []string, io stdio) (all []review.Document, err error) {
+func (p Program) readDocuments(files []string) (all []review.Document, err error) {
 	for _, name := range files {
-		in := io.in
+		in := p.In
 		if name != "-" {
 			file, err := os.Open(name)
 			if err != nil {
@@ -148,21 +153,21 @@ func readDocuments(files []string, io stdio) (all []review.Document, err error) 
 	return all, nil
 }
 
-func printReviews(documents []review.Document, o reviewOptions, io stdio) error {
+func (p Program) printReviews(documents []review.Document, o reviewOptions) error {
 	for _, d := range documents {
 		body, err := review.AsReview(d, o.Options)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Source, err)
 		}
-		if _, err := fmt.Fprintf(io.out, "%s\n", body); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%s\n", body); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func reportAll(ctx context.Context, documents []review.Document, o reviewOptions, w world) ([]review.Report, error) {
-	reports, routes := []review.Report{}, routes(w)
+func (p Program) reportAll(ctx context.Context, documents []review.Document, o reviewOptions, policy *config.Policy) ([]review.Report, error) {
+	reports, routes, kinds := []review.Report{}, p.Suites.routes(policy, o.gates), p.Suites.kinds()
 	for _, d := range documents {
 		body, err := review.AsReview(d, o.Options)
 		if err != nil {
@@ -172,31 +177,39 @@ func reportAll(ctx context.Context, documents []review.Document, o reviewOptions
 		if err != nil {
 			return nil, err
 		}
-		before, err := quotaOf(body, w.state) // it counts afterwards
+		remarks, err := p.explain(body, o.explain) // before the review counts
 		if err != nil {
 			return nil, err
 		}
-		report := review.Run(ctx, d.Source, body, chosen)
-		report.Quota = before
+		report := review.Run(ctx, d.Source, body, chosen, kinds)
+		report.Remarks = remarks
 		if len(chosen) == 0 && report.Verdict != "error" {
 			report.Hint = review.Hint(body, routes)
-		}
-		if o.explain {
-			if report.Profiles, err = explain(body, w.state); err != nil {
-				return nil, err
-			}
 		}
 		reports = append(reports, report)
 	}
 	return reports, nil
 }
 
-func printReports(reports []review.Report, output string, io stdio) error {
-	style := review.Style{Color: isTerminal(io.out) && os.Getenv("NO_COLOR") == ""}
+// explain returns what the suites say about a review.
+func (p Program) explain(body []byte, why bool) (all []review.Remark, err error) {
+	for _, suite := range p.Suites {
+		if suite.Explain == nil {
+			continue
+		}
+		remarks, err := suite.Explain(body, why)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, remarks...)
+	}
+	return all, nil
+}
+
+func (p Program) printReports(reports []review.Report, output string) error {
+	style := p.style()
 	if output == "json" {
-		encoder := json.NewEncoder(io.out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(reports); err != nil {
+		if err := printJSON(p.Out, reports); err != nil {
 			return err
 		}
 	}
@@ -204,9 +217,9 @@ func printReports(reports []review.Report, output string, io stdio) error {
 	for i, r := range reports {
 		if output == "text" {
 			if i > 0 {
-				_, _ = fmt.Fprintln(io.out)
+				_, _ = fmt.Fprintln(p.Out)
 			}
-			review.Text(io.out, r, style)
+			review.Text(p.Out, r, style)
 		}
 		switch {
 		case r.Verdict == "error":
@@ -218,15 +231,19 @@ func printReports(reports []review.Report, output string, io stdio) error {
 	return verdict
 }
 
-// showAnswer is `usher show`: what curl brought back, readable.
-func showAnswer(_ context.Context, args []string, io stdio) error {
-	if err := parseAll(flags("show", io), args); err != nil {
-		return err
-	}
-	style := review.Style{Color: isTerminal(io.out) && os.Getenv("NO_COLOR") == ""}
-	allowed, err := review.Answer(io.in, io.out, style)
-	if err == nil && !allowed {
-		return errDenied
-	}
-	return err
+// showCommand is `usher show`: what curl brought back, readable.
+func (p Program) showCommand() *cobra.Command {
+	return &cobra.Command{Use: "show < ANSWER", Short: "print an AdmissionReview that a server answered, readable", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			allowed, err := review.Answer(p.In, p.Out, p.style())
+			if err == nil && !allowed {
+				return errDenied
+			}
+			return err
+		}}
+}
+
+// style returns how text is printed: in color on a terminal.
+func (p Program) style() review.Style {
+	return review.Style{Color: isTerminal(p.Out) && os.Getenv("NO_COLOR") == ""}
 }

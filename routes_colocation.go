@@ -19,43 +19,53 @@ import (
 	"usher.dev/usher/validators"
 )
 
+// deps are what the chains are made of.
+type deps struct {
+	policy *config.Policy
+	gates  gate.Set
+	state  state
+	known  options
+}
+
 // colocation is the colocation suite's table of contents.
-func colocation(w world) []handlers.Route {
+func colocation(w deps) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.IfNeededReinvocationPolicy}
 	failOpen := handlers.Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}
 	meta, specAndMeta := []string{"metadata.labels", "metadata.annotations"}, []string{"spec", "metadata.labels", "metadata.annotations"}
 	return handlers.OfSuite(handlers.Colocation, usual, []handlers.Route{
-		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: nodeStatus(), Chain: w.chain(w.mutateNodeStatuses)},
-		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, update), Call: failOpen,
+		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: handlers.NodeStatus(), Chain: w.chain(w.mutateNodeStatuses)},
+		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, change), Call: failOpen,
 			Reads: meta, Chain: w.chain(w.validateNodes)},
-		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, update),
+		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, change),
 			Conditions: onlyObject("slo-config", w.known.sloConfig), Reads: []string{"data"}, Chain: w.chain(w.validateConfigMaps)},
 
-		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: pods(create), Exempt: mirrorPods, Chain: w.chain(w.mutatePods)},
+		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: w.chain(w.mutatePods)},
 		// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
 		// Rules and policies may name any label or annotation.
-		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, update),
-			Reads: specAndMeta, Exempt: mirrorPods, Chain: w.chain(w.validatePods)},
+		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, change),
+			Reads: specAndMeta, Exempt: handlers.MirrorPods, Chain: w.chain(w.validatePods)},
 		// A status write may change labels, too, and say that a pod runs again. Kubelets must never depend on usher: the condition keeps
 		// their writes at the API server. One that does not know conditions gets by with Ignore.
 		{Path: "/validate-pod-status", Gate: api.GatePodValidatingWebhook, For: podStatus(), Call: failOpen,
 			Conditions: notByKubelets(), Reads: statusReads(w.gates), Exempt: ownPods, Chain: w.chain(w.validatePodStatuses)},
 
 		// usher's own writes of quotas are records of the ledger, which are not to be put back.
-		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(create, update),
+		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(create, change),
 			NotForUsher: true, Reads: specAndMeta, Chain: w.chain(w.mutateQuotas)},
-		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook, For: elasticQuotas(create, update, admissionv1.Delete),
+		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook, For: elasticQuotas(create, change, admissionv1.Delete),
 			NotForUsher: true, Reads: specAndMeta, Chain: w.chain(w.validateQuotas)},
 
 		{Path: "/validate-pod-binding", Gate: api.GatePodValidatingWebhook, For: bindings(create), Call: failOpen,
 			Conditions: bindingConditions(w.gates), Chain: w.chain(w.validateBindings)},
 		{Path: "/mutate-reservation", Gate: api.GateReservationMutatingWebhook, For: reservations(create), Chain: w.chain(w.mutateReservations)},
-		{Path: "/validate-reservation", Gate: api.GateReservationValidatingWebhook, For: reservations(create, update),
+		{Path: "/validate-reservation", Gate: api.GateReservationValidatingWebhook, For: reservations(create, change),
 			Reads: []string{"spec"}, Chain: admit.Validate(admit.AsReservation, validators.ReservationChecks())},
-		{Path: "/validate-clustercolocationprofile", Gate: api.GateProfileValidatingWebhook, For: profiles(create, update),
+		{Path: "/validate-clustercolocationprofile", Gate: api.GateProfileValidatingWebhook, For: profiles(create, change),
 			Reads: []string{"spec"}, Chain: w.chain(w.validateProfiles)},
 	})
 }
+
+const change = admissionv1.Update
 
 func nodes(on ...admissionv1.Operation) handlers.Match {
 	return handlers.ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), on, "nodes")
@@ -70,7 +80,7 @@ func podsAndResizes(on ...admissionv1.Operation) handlers.Match {
 }
 
 func podStatus() handlers.Match {
-	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{update}, "pods/status")
+	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{change}, "pods/status")
 }
 
 func bindings(on ...admissionv1.Operation) handlers.Match {
@@ -132,26 +142,26 @@ func ownPods(req *admit.Request) string {
 }
 
 // chain makes a chain, each step of which gets answers about the collections that it needs, and about no others.
-func (w world) chain(of func(ask questions) admit.Chain) admit.Chain {
+func (w deps) chain(of func(ask questions) admit.Chain) admit.Chain {
 	return admit.PerStep(func(needs []string) admit.Chain { return of(w.state.questions(needs)) })
 }
 
-func (w world) mutateNodeStatuses(ask questions) admit.Chain {
+func (w deps) mutateNodeStatuses(ask questions) admit.Chain {
 	amplify := mutators.AmplificationQuestions{SLORatios: ask.SLORatios, Metrics: ask.NodeMetric}
 	return admit.Mutate(admit.AsNode, mutators.NodeStatuses(w.policy, amplify))
 }
 
-func (w world) validateNodes(ask questions) admit.Chain {
+func (w deps) validateNodes(ask questions) admit.Chain {
 	nodes := validators.NodeQuestions{SLOConfig: ask.SLOConfig, SLORatios: ask.SLORatios, Requests: ask.NodeRequests}
 	return admit.Validate(admit.AsNode, validators.Nodes(w.policy, w.known.sloConfig, nodes))
 }
 
-func (w world) validateConfigMaps(ask questions) admit.Chain {
+func (w deps) validateConfigMaps(ask questions) admit.Chain {
 	slo := validators.SLOOptions{ConfigMap: w.known.sloConfig, NamesRequired: w.known.sloNames == "true"}
 	return admit.Validate(admit.AsConfigMap, validators.ConfigMaps(slo, ask.AllNodes))
 }
 
-func (w world) mutatePods(ask questions) admit.Chain {
+func (w deps) mutatePods(ask questions) admit.Chain {
 	questions := ask.profileQuestions()
 	questions.Trees = mutators.TreeQuestions{
 		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: w.gates.On(api.GateDisableDefaultQuota),
@@ -159,15 +169,15 @@ func (w world) mutatePods(ask questions) admit.Chain {
 	return admit.Mutate(admit.AsPod, mutators.ColocatedPods(questions, w.gates.On(api.GateColocationProfileSkipMutatingResources)))
 }
 
-func (w world) validatePods(ask questions) admit.Chain {
+func (w deps) validatePods(ask questions) admit.Chain {
 	return admit.Validate(admit.AsPod, validators.ColocatedPods(w.podQuestions(ask), w.gates.On(api.GateColocationProfileSkipValidatingPriority)))
 }
 
-func (w world) validatePodStatuses(ask questions) admit.Chain {
+func (w deps) validatePodStatuses(ask questions) admit.Chain {
 	return admit.Validate(admit.AsPod, validators.PodStatuses(w.podQuestions(ask)))
 }
 
-func (w world) podQuestions(ask questions) validators.PodQuestions {
+func (w deps) podQuestions(ask questions) validators.PodQuestions {
 	return validators.PodQuestions{
 		LabelRules: ask.LabelRules, RulesFrom: w.known.labelRules.String(), Reservations: ask.Reservations, Nodes: ask.NodeLabels,
 		Quotas: validators.QuotaMembership{
@@ -180,33 +190,33 @@ func (w world) podQuestions(ask questions) validators.PodQuestions {
 	}
 }
 
-func (w world) quotaAdmission(ask questions) validators.QuotaAdmission {
+func (w deps) quotaAdmission(ask questions) validators.QuotaAdmission {
 	return validators.QuotaAdmission{
 		Tree: ask.QuotaTree, Await: ask.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
 		LabelOnly: w.gates.On(api.GateDisableDefaultQuota), OnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 	}
 }
 
-func (w world) validateBindings(ask questions) admit.Chain {
+func (w deps) validateBindings(ask questions) admit.Chain {
 	return admit.Validate(admit.AsBinding, validators.Bindings(w.policy, ask.Pod))
 }
 
-func (w world) mutateQuotas(ask questions) admit.Chain {
+func (w deps) mutateQuotas(ask questions) admit.Chain {
 	return admit.Mutate(admit.AsElasticQuota, mutators.ElasticQuotas(ask.awaitedTree))
 }
 
-func (w world) validateQuotas(ask questions) admit.Chain {
+func (w deps) validateQuotas(ask questions) admit.Chain {
 	return admit.Validate(admit.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
 		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
 	}}))
 }
 
-func (w world) mutateReservations(ask questions) admit.Chain {
+func (w deps) mutateReservations(ask questions) admit.Chain {
 	skipResources := w.gates.On(api.GateColocationProfileSkipMutatingResources)
 	return admit.Mutate(admit.AsReservation, mutators.Reservations(ask.profileQuestions(), skipResources))
 }
 
-func (w world) validateProfiles(ask questions) admit.Chain {
+func (w deps) validateProfiles(ask questions) admit.Chain {
 	return admit.Validate(admit.AsColocationProfile, validators.Profiles(ask.Profiles, ask.PriorityClass))
 }

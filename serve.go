@@ -20,12 +20,11 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/certs"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/connections"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/quota/ledger"
 )
 
 // service is everything that runs while usher serves.
@@ -35,8 +34,9 @@ type service struct {
 	out     io.Writer
 	metrics *prometheus.Registry
 	edge    handlers.Edge
-	routes  func(*config.Policy) []handlers.Route
-	state   state
+	suites  Suites
+	version string
+	cluster *cluster.Cluster
 	policy  prometheus.Gauge
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	health  handlers.Health
@@ -45,17 +45,10 @@ type service struct {
 }
 
 // serve runs until ctx ends, then drains.
-func serve(ctx context.Context, args []string, io stdio) error {
-	o, err := parseServe(args, io)
-	if err != nil {
-		return err
-	}
+func (p Program) serve(ctx context.Context, o serveOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &service{serveOptions: o, log: newLogger(o.logFormat, io.err), out: io.out}
-	s.routes = func(policy *config.Policy) []handlers.Route {
-		return routes(world{policy, o.gates, s.state, o.clusterSource})
-	}
+	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out}
 	return s.run(ctx, stop)
 }
 
@@ -67,38 +60,44 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	go s.tellHangups(background, hangups(background), end)
-	policy, inForce, err := config.Open(s.config, policySchema())
+	policy, inForce, err := config.Open(s.config, s.suites.schema())
 	if err != nil {
 		return err
 	}
-	s.clusterSource.reread = hangups(background)
-	if s.state, err = s.clusterSource.open(s.gates, s.log); err != nil {
+	if err := s.openCluster(background); err != nil {
 		return err
 	}
-	if err := s.clusterSource.checkRivals(ctx, s.state.Cluster, s.routes(policy), s.log); err != nil {
-		return err
-	}
-	s.metrics.MustRegister(clusterMetrics{s.state.Cluster})
-	if s.state.quotas.ledger != nil {
-		s.metrics.MustRegister(quotaMetrics{s.state.quotas.ledger})
-	}
-	s.health.Checks = map[string]func() error{"cluster": s.state.Ready}
 	s.use(policy, nil)
 	if err := s.openCertificate(); err != nil {
 		return err
 	}
-	if s.gates.On(api.GateEnableQuotaAdmission) && !s.gates.On(api.GateElasticMutatingWebhook) {
-		s.log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
-	}
-	go s.state.Run(background)
-	s.state.quotas.run(background, s.childRequest)
+	go s.cluster.Run(background)
 	if s.config != "" {
-		go config.Watch(background, s.config, s.times(background), inForce, policySchema(), s.use)
+		go config.Watch(background, s.config, s.times(background), inForce, s.suites.schema(), s.use)
 	}
 	if s.source != nil {
 		go s.source.Watch(background, s.times(background), s.certificateChanged)
 	}
 	return s.listenAndServe(ctx, deafen)
+}
+
+// openCluster opens the cluster for the suites, and starts what they run until ctx ends.
+func (s *service) openCluster(ctx context.Context) (err error) {
+	s.clusterSource.reread = hangups(ctx)
+	if s.cluster, err = s.clusterSource.open(s.suites, s.gates, s.log); err != nil {
+		return err
+	}
+	if err := s.suites.start(ctx, s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(clusterMetrics{s.cluster})
+	for _, suite := range s.suites {
+		if suite.Metrics != nil {
+			s.metrics.MustRegister(suite.Metrics()...)
+		}
+	}
+	s.health.Checks = map[string]func() error{"cluster": s.cluster.Ready}
+	return nil
 }
 
 func newLogger(format string, to io.Writer) *logrus.Logger {
@@ -127,7 +126,7 @@ func (s *service) makeMetrics() {
 	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
 		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
-		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
+		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
 	s.metrics.MustRegister(s.policy, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
@@ -139,7 +138,7 @@ func (s *service) use(policy *config.Policy, err error) {
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	handler := s.edge.Serve(s.routes(policy))
+	handler := s.edge.Serve(s.suites.routes(policy, s.gates))
 	s.live.Store(&handler)
 	s.policy.Set(1)
 	s.log.WithField("file", cmp.Or(s.config, "embedded default")).Info("policy in force")
@@ -197,7 +196,7 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	go func() { failed <- operations.Serve(ops) }()
 	address := reviews.Addr().String()
 	s.greet(address)
-	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": version}).Info("serving")
+	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": s.version}).Info("serving")
 	select {
 	case err := <-failed:
 		return err
@@ -221,8 +220,13 @@ func (s *service) operations() http.Handler {
 	mux := http.NewServeMux()
 	s.health.Register(mux)
 	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
-	if s.state.quotas.ledger != nil {
-		mux.HandleFunc("/debug/quotas", debugQuotas(s.state.quotas.ledger))
+	for _, suite := range s.suites {
+		if suite.Debug == nil {
+			continue
+		}
+		for path, page := range suite.Debug() {
+			mux.Handle(path, page)
+		}
 	}
 	return mux
 }

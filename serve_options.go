@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"usher.dev/usher/gate"
-	"usher.dev/usher/quota/ledger"
 )
 
 // serveOptions are the flags of usher serve.
@@ -21,16 +23,35 @@ type serveOptions struct {
 	maxInFlight              int
 	maxConnections           int
 	gates                    gate.Set
-	childRequest             bool
-	clusterSource            clusterOptions
+	clusterSource            clusterFlags
 	shutdownDelay, drainTime time.Duration
 }
 
-func parseServe(args []string, io stdio) (serveOptions, error) {
+// serveCommand is `usher serve`.
+func (p Program) serveCommand() *cobra.Command {
 	var o serveOptions
-	set := flags("serve", io)
+	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: cobra.NoArgs}
+	o.addTo(c.Flags())
+	suites := p.addSuiteFlags(c, true)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if err := o.clusterSource.check(); err != nil {
+			return err
+		}
+		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if err := o.check(c.Flags().Changed("listen"), c.Flags().Changed("ops-listen")); err != nil {
+			return err
+		}
+		return p.serve(c.Context(), o)
+	}
+	return c
+}
+
+func (o *serveOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
 	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
-	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and /debug/quotas (pod names on loopback only), plain HTTP")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and what suites show below /debug, plain HTTP")
 	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
 	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
 	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
@@ -39,35 +60,11 @@ func parseServe(args []string, io stdio) (serveOptions, error) {
 	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
 	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "connections for reviews that may be open at once; the one that is idle for longest gives way to a new one")
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
-	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "then: how long requests under way may take")
+	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests under way may take after the shutdown delay")
 	o.clusterSource.addTo(set)
-	set.DurationVar(&o.clusterSource.quotaExpiry, "quota-reservation-expiry", ledger.DefaultExpiry,
-		"how long a quota holds room for an admitted pod that does not appear: longer than the API server's --request-timeout and half a minute")
-	set.BoolVar(&o.childRequest, "quota-child-request", false, "write what pods ask for to the quotas' annotation child-request: where no Koordinator scheduler does")
-	featureGates := gatesFlag(set)
-	if err := set.Parse(args); err != nil {
-		return o, err
-	}
-	if set.NArg() > 0 {
-		return o, fmt.Errorf("serve takes no argument %q", set.Arg(0))
-	}
-	var err error
-	if o.gates, err = parseGates(*featureGates); err != nil {
-		return o, err
-	}
-	if err := o.clusterSource.check(); err != nil {
-		return o, err
-	}
-	return o, o.check(set.Changed("listen"), set.Changed("ops-listen"))
 }
 
 func (o *serveOptions) check(listenSet, opsSet bool) error {
-	if o.clusterSource.quotaExpiry < time.Second {
-		return fmt.Errorf("--quota-reservation-expiry %s: must be longer than the API server works on a request, 60s by default", o.clusterSource.quotaExpiry)
-	}
-	if o.childRequest && o.clusterSource.source != "api" {
-		return errors.New("--quota-child-request is for --cluster=api")
-	}
 	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
 		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
 	}

@@ -2,46 +2,62 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 )
 
-// printSteps prints every route and its steps in order, as text or JSON.
-func printSteps(_ context.Context, args []string, io stdio) error {
-	set := flags("steps", io)
-	output := set.StringP("output", "o", "text", "text or json")
-	file := set.String("config", "", "policy file; the modes that it sets are shown")
-	featureGates := gatesFlag(set)
-	listGates := set.Bool("gates", false, "list the feature gates instead")
-	if err := parseAll(set, args); err != nil {
-		return err
+// stepsCommand is `usher steps`.
+func (p Program) stepsCommand() *cobra.Command {
+	var output, file string
+	var listGates bool
+	c := &cobra.Command{Use: "steps [STEP...]", Short: "list every route and its steps in order", ValidArgsFunction: p.completeSteps}
+	c.Flags().SortFlags = false
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.Flags().StringVar(&file, "config", "", "policy file; the modes that it sets are shown")
+	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead")
+	featureGates := c.Flags().String("feature-gates", "", "switch feature gates, such as A=true,B=false")
+	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
+	c.RunE = func(_ *cobra.Command, names []string) error {
+		gates, err := p.Suites.parseGates(*featureGates)
+		switch {
+		case err != nil:
+			return err
+		case output != "text" && output != "json":
+			return fmt.Errorf("-o %s: must be text or json", output)
+		case listGates:
+			return p.printGates(gates, output)
+		}
+		return p.printSteps(gates, output, file, names)
 	}
-	open, err := parseGates(*featureGates)
+	return c
+}
+
+// printSteps prints every route and its steps in order, or those of the named steps, as text or JSON.
+func (p Program) printSteps(gates gate.Set, output, file string, names []string) error {
+	schema := p.Suites.schema()
+	for _, name := range names {
+		if !slices.Contains(schema.Steps, name) {
+			return fmt.Errorf("there is no step %s; `usher steps` lists them", name)
+		}
+	}
+	policy, err := config.Load(file, schema)
 	if err != nil {
 		return err
 	}
-	if *listGates {
-		return printGates(open, *output, io)
+	rows := slices.DeleteFunc(p.stepRows(policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
+	if output == "json" {
+		return printJSON(p.Out, rows)
 	}
-	policy, err := config.Load(*file, policySchema())
-	if err != nil {
-		return err
-	}
-	rows := stepRows(world{policy: policy, gates: open})
-	switch *output {
-	case "json":
-		return printJSON(io, rows)
-	case "text":
-		printStepsText(rows, io)
-		return nil
-	}
-	return fmt.Errorf("-o %s: must be text or json", *output)
+	printStepsText(p.Out, rows)
+	return nil
 }
 
 // stepRow is one step as `usher steps -o json` prints it.
@@ -56,26 +72,26 @@ type stepRow struct {
 	On        bool   `json:"on"`
 }
 
-func stepRows(w world) []stepRow {
+func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
 	rows := []stepRow{}
-	for _, r := range table(w) {
-		for _, s := range r.Chain.WithModes(w.policy.Modes).Steps() {
-			on := w.gates.On(r.Gate) && w.gates.On(s.Gate) && s.Mode != admit.Off
+	for _, r := range p.Suites.table(policy, gates) {
+		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
+			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
 			rows = append(rows, stepRow{r.Path, string(r.Suite), string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
 		}
 	}
 	return rows
 }
 
-func printStepsText(rows []stepRow, io stdio) {
+func printStepsText(to io.Writer, rows []stepRow) {
 	path, n := "", 0
 	for _, s := range rows {
 		if s.Path != path {
 			path, n = s.Path, 0
-			_, _ = fmt.Fprintf(io.out, "%s  %s, gate: %s\n", s.Path, s.Suite, cmp.Or(s.RouteGate, "none, always on"))
+			_, _ = fmt.Fprintf(to, "%s  %s, gate: %s\n", s.Path, s.Suite, cmp.Or(s.RouteGate, "none, always on"))
 		}
 		n++
-		_, _ = fmt.Fprintf(io.out, "  %d. %-22s %s\n     mode: %s, gate: %s%s\n", n, s.Step, s.Doc, s.Mode, cmp.Or(s.Gate, "none"), offText(s.On))
+		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n     mode: %s, gate: %s%s\n", n, s.Step, s.Doc, s.Mode, cmp.Or(s.Gate, "none"), offText(s.On))
 	}
 }
 
@@ -87,7 +103,7 @@ func offText(on bool) string {
 }
 
 // printGates lists the feature gates and how they are set.
-func printGates(open gate.Set, output string, io stdio) error {
+func (p Program) printGates(gates gate.Set, output string) error {
 	type row struct {
 		Gate    string `json:"gate"`
 		Doc     string `json:"doc"`
@@ -95,20 +111,20 @@ func printGates(open gate.Set, output string, io stdio) error {
 		On      bool   `json:"on"`
 	}
 	var rows []row
-	for _, g := range api.Gates() {
-		rows = append(rows, row{string(g.Name), g.Doc, g.Default, open.On(g.Name)})
+	for _, g := range p.Suites.gates() {
+		rows = append(rows, row{string(g.Name), g.Doc, g.Default, gates.On(g.Name)})
 	}
 	if output == "json" {
-		return printJSON(io, rows)
+		return printJSON(p.Out, rows)
 	}
 	for _, r := range rows {
-		_, _ = fmt.Fprintf(io.out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
+		_, _ = fmt.Fprintf(p.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
 	}
 	return nil
 }
 
-func printJSON(io stdio, value any) error {
-	encoder := json.NewEncoder(io.out)
+func printJSON(to io.Writer, value any) error {
+	encoder := json.NewEncoder(to)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -12,14 +11,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	registration "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/colocation/collections"
-	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 )
 
@@ -35,48 +35,65 @@ type address struct {
 	excluded           []string // the namespaces whose pods are left alone, beside kube-system and usher's own
 }
 
-// printWebhooks prints the configurations that make an API server call usher, or the rights that usher needs there.
-func printWebhooks(_ context.Context, args []string, io stdio) error {
-	set := flags("webhooks", io)
-	service := set.String("service", "usher/usher", "the Service, as namespace/name")
-	base := set.String("url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
-	user := set.String("user", "", "who usher is for the API server (default: the service account usher in the Service's namespace)")
-	caFile := set.String("ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
-	suites := set.StringSlice("suite", []string{string(handlers.Tutorial)}, "which routes: tutorial (what is labelled admission-webhook: enabled), "+
-		"colocation (all namespaces but kube-system and usher's own), or both with a comma")
-	excluded := set.StringArray("exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
-	failClosed := set.StringSlice("fail-closed", nil, "paths whose requests are refused while usher does not answer, beside those of which that is the default; "+
+// webhooksOptions are the flags of usher webhooks.
+type webhooksOptions struct {
+	service, url, user, caFile   string
+	suites, excluded, failClosed []string
+	rbac                         bool
+}
+
+// webhooksCommand is `usher webhooks`: the configurations that make an API server call usher, or the rights that usher needs there.
+func (p Program) webhooksCommand() *cobra.Command {
+	var o webhooksOptions
+	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server", Args: cobra.NoArgs}
+	o.addTo(c.Flags(), p.Suites)
+	suites := p.addSuiteFlags(c, false)
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
+	_ = c.RegisterFlagCompletionFunc("fail-closed", p.completePaths)
+	c.RunE = func(*cobra.Command, []string) error {
+		gates, err := suites.parsed("files")
+		if err != nil {
+			return err
+		}
+		if o.rbac {
+			return writeYAML(p.Out, p.Suites.clusterRole(p.Suites.routes(nothing, gates)))
+		}
+		return p.printWebhooks(o, gates)
+	}
+	return c
+}
+
+func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites Suites) {
+	set.SortFlags = false
+	set.StringVar(&o.service, "service", "usher/usher", "the Service, as namespace/name")
+	set.StringVar(&o.url, "url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
+	set.StringVar(&o.user, "user", "", "who usher is for the API server (default: the service account usher in the Service's namespace)")
+	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
+	set.StringSliceVar(&o.suites, "suite", suites.names()[:1], "which routes: "+suites.describe()+", or several with a comma")
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
+	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths whose requests are refused while usher does not answer, beside those of which that is the default; "+
 		"such as /validate-pod-binding; never those of heartbeats")
-	rbac := set.Bool("rbac", false, "print the ClusterRole for --cluster=api instead")
-	var source clusterOptions
-	source.addRulesTo(set)
-	featureGates := gatesFlag(set)
-	if err := parseAll(set, args); err != nil {
-		return err
-	}
-	open, err := parseGates(*featureGates)
+	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole for --cluster=api instead")
+}
+
+func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
+	at, err := newAddress(o.service, o.url, o.caFile)
 	if err != nil {
 		return err
 	}
-	if *rbac {
-		return writeYAML(io.out, clusterRole(source, routes(world{policy: &config.Policy{}, gates: open, known: source})))
+	if at.excluded, err = excludedNamespaces(o.excluded); err != nil {
+		return err
 	}
-	at, err := newAddress(*service, *base, *caFile)
+	at.user = cmp.Or(o.user, "system:serviceaccount:"+at.namespace+":usher")
+	chosen, err := p.Suites.named(o.suites)
 	if err != nil {
 		return err
 	}
-	if at.excluded, err = excludedNamespaces(*excluded); err != nil {
+	served := oneAmplifier(chosen.routes(nothing, gates))
+	if err := closeFailing(served, o.failClosed); err != nil {
 		return err
 	}
-	at.user = cmp.Or(*user, "system:serviceaccount:"+at.namespace+":usher")
-	served, err := ofSuites(routes(world{policy: &config.Policy{}, gates: open, known: source}), *suites)
-	if err != nil {
-		return err
-	}
-	if err := closeFailing(served, *failClosed); err != nil {
-		return err
-	}
-	return writeYAML(io.out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
+	return writeYAML(p.Out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
 }
 
 // closeFailing sets failurePolicy Fail for the routes of those paths.
@@ -92,21 +109,6 @@ func closeFailing(routes []handlers.Route, paths []string) error {
 		routes[i].FailurePolicy = registration.Fail
 	}
 	return nil
-}
-
-// ofSuites are the routes of the named suites.
-func ofSuites(all []handlers.Route, names []string) (chosen []handlers.Route, err error) {
-	for _, name := range names {
-		if suite := handlers.Suite(name); suite != handlers.Tutorial && suite != handlers.Colocation {
-			return nil, fmt.Errorf("--suite %q: must be %s or %s", name, handlers.Tutorial, handlers.Colocation)
-		}
-	}
-	for _, r := range all {
-		if slices.Contains(names, string(r.Suite)) {
-			chosen = append(chosen, r)
-		}
-	}
-	return oneAmplifier(chosen), nil
 }
 
 // oneAmplifier leaves one route for heartbeats, the last: two amplifiers on one node would compound.
@@ -126,17 +128,18 @@ func oneAmplifier(routes []handlers.Route) []handlers.Route {
 	return kept
 }
 
-// clusterRole is what usher may do with --cluster=api: watch what its steps need, write the records of its quota ledger if it has one, and
-// look whether Koordinator's webhooks stand there.
-func clusterRole(source clusterOptions, served []handlers.Route) rbacv1.ClusterRole {
-	rules := source.watchOptions(served).Rules()
-	if holdsPods(served) {
-		rules = append(rules, collections.WriteRule())
+// clusterRole is what usher may do with --cluster=api: watch what its steps need, and what its suites need beside that.
+func (s Suites) clusterRole(served []handlers.Route) rbacv1.ClusterRole {
+	rules := s.watched(served).Rules()
+	for _, suite := range s {
+		if suite.Rights != nil {
+			rules = append(rules, suite.Rights(served)...)
+		}
 	}
 	return rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: configurationMeta(),
-		Rules:      append(rules, collections.RivalRule()),
+		Rules:      rules,
 	}
 }
 

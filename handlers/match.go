@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +33,24 @@ func Namespaced(kind schema.GroupVersionKind, operations []admissionv1.Operation
 // ClusterScoped matches operations on resources of the cluster, whose objects are of a kind.
 func ClusterScoped(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) Match {
 	return Match{metav1.GroupVersionKind(kind), resources, operations, registration.ClusterScope}
+}
+
+// Pods matches operations on pods.
+func Pods(operations ...admissionv1.Operation) Match {
+	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods")
+}
+
+// NodeStatus matches what kubelets write of their nodes: heartbeats.
+func NodeStatus() Match {
+	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, nodeStatus)
+}
+
+// MirrorPods exempts what a kubelet stores of its static pods: it runs those whatever admission says. It returns why, or "".
+func MirrorPods(req *admit.Request) string {
+	if req.MirrorPod() {
+		return "mirror pod of the kubelet that asks"
+	}
+	return ""
 }
 
 // Covers reports whether the API server would call the route for a request.

@@ -14,8 +14,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/profile"
-	"usher.dev/usher/quota/ledger"
 )
 
 // Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
@@ -34,19 +32,34 @@ type Report struct {
 	// Before is the object as it came, After as it would be stored.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
-	// Profiles say why each colocation profile matched or not, if that was asked.
-	Profiles []profile.Explanation `json:"profiles,omitempty"`
-	// Quota is the way through the quota tree that a pod was judged by, if pods are held to quotas.
-	Quota *Quota `json:"quota,omitempty"`
+	// Remarks are what suites say beside the calls. In JSON each is a member of its own.
+	Remarks []Remark `json:"-"`
 	// Hint says what to try when no route was called.
 	Hint string `json:"hint,omitempty"`
 }
 
-// Quota is the elastic quota of a pod, how the pod came to it, and how that and each one above it stood before the review.
-type Quota struct {
-	Name string       `json:"name"`
-	Via  string       `json:"via"`
-	Path []ledger.Row `json:"path,omitempty"`
+// MarshalJSON writes the remarks as members before the hint.
+func (r Report) MarshalJSON() ([]byte, error) {
+	type plain Report // without this method
+	hint := r.Hint
+	r.Hint = ""
+	text, err := json.Marshal(plain(r))
+	if err != nil {
+		return nil, err
+	}
+	members := r.Remarks
+	if hint != "" {
+		members = append(slices.Clip(members), Remark{Name: "hint", Value: hint})
+	}
+	text = text[:len(text)-1]
+	for _, m := range members {
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		text = fmt.Appendf(text, ",%q:%s", m.Name, value)
+	}
+	return append(text, '}'), nil
 }
 
 // Call is what one route did.
@@ -81,8 +94,12 @@ type Operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// Run sends a review through routes in order, each seeing what those before made of the object.
-func Run(ctx context.Context, source string, body []byte, routes []handlers.Route) Report {
+// Kinds make a typed object for each kind that a route is for.
+type Kinds = map[metav1.GroupVersionKind]func() any
+
+// Run sends a review through routes in order, each seeing what those before made of the object. By kinds it warns of fields that a patch
+// adds and the type does not know.
+func Run(ctx context.Context, source string, body []byte, routes []handlers.Route, kinds Kinds) Report {
 	report := Report{Source: source, Verdict: "allowed", Calls: []Call{}}
 	_, req, err := handlers.ReadReview(body)
 	if err != nil {
@@ -106,7 +123,7 @@ func Run(ctx context.Context, source string, body []byte, routes []handlers.Rout
 		}
 		report.Calls = append(report.Calls, call)
 	}
-	report.warnUnknown(req.Kind)
+	report.warnUnknown(kinds[req.Kind])
 	return report
 }
 

@@ -2,10 +2,12 @@ package review
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
@@ -36,7 +38,7 @@ func runOn(t *testing.T, manifest string, o Options, routes ...handlers.Route) R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run(t.Context(), "test", body, routes)
+	return Run(t.Context(), "test", body, routes, kinds)
 }
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {mine: 1}\n"
@@ -125,5 +127,17 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 				t.Errorf("the hint is %q", hint)
 			}
 		})
+	}
+}
+
+// kinds are those of the tests' routes.
+var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{} }}
+
+// TestRemarksAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.
+func TestRemarksAreMembers(t *testing.T) {
+	r := Report{Kind: "Pod", Hint: "try", Remarks: []Remark{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
+	text, err := json.Marshal(r)
+	if err != nil || !strings.HasSuffix(string(text), `,"quota":{"a":1},"profiles":["b"],"hint":"try"}`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }

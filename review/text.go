@@ -39,35 +39,16 @@ func Text(to io.Writer, r Report, style Style) {
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
-	for i, p := range r.Profiles {
-		if i == 0 {
-			b.WriteString("  profiles\n")
+	for _, remark := range r.Remarks {
+		for _, line := range remark.Lines {
+			fmt.Fprintf(&b, "  %s\n", harmless(line))
 		}
-		fmt.Fprintf(&b, "    %-20s %s: %s\n", harmless(p.Profile), p.Outcome, harmless(p.Detail))
 	}
-	quotaText(&b, r.Quota)
 	if r.Hint != "" {
 		fmt.Fprintf(&b, "  %s\n", r.Hint)
 	}
 	b.WriteString(Diff(r.Before, r.After, style))
 	_, _ = io.WriteString(to, b.String())
-}
-
-// quotaText prints the way through the quota tree; a pod of the default quota has none.
-func quotaText(b *strings.Builder, q *Quota) {
-	if q == nil {
-		return
-	}
-	fmt.Fprintf(b, "  quota  %s (via %s)\n", harmless(q.Name), q.Via)
-	for _, row := range q.Path {
-		for i, r := range row.Resources {
-			name := row.Name
-			if i > 0 {
-				name = ""
-			}
-			fmt.Fprintf(b, "    %-22s %s\n", harmless(name), harmless(r.String()))
-		}
-	}
 }
 
 func callText(b *strings.Builder, c Call, style Style) {

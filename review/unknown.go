@@ -4,28 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
-
-	"usher.dev/usher/api"
 )
 
-// Types makes a typed object for each kind that a route is for.
-var Types = map[metav1.GroupVersionKind]func() any{
-	{Version: "v1", Kind: "Pod"}:                              func() any { return &corev1.Pod{} },
-	{Version: "v1", Kind: "Node"}:                             func() any { return &corev1.Node{} },
-	{Version: "v1", Kind: "Binding"}:                          func() any { return &corev1.Binding{} },
-	{Version: "v1", Kind: "ConfigMap"}:                        func() any { return &corev1.ConfigMap{} },
-	metav1.GroupVersionKind(api.ReservationKind):              func() any { return &api.Reservation{} },
-	metav1.GroupVersionKind(api.ElasticQuotaKind):             func() any { return &api.ElasticQuota{} },
-	metav1.GroupVersionKind(api.ClusterColocationProfileKind): func() any { return &api.ClusterColocationProfile{} },
-}
-
 // warnUnknown warns of fields that a patch added and the type does not know: the API server drops them without a word.
-func (r *Report) warnUnknown(kind metav1.GroupVersionKind) {
-	make, ok := Types[kind]
-	if !ok || len(r.Calls) == 0 {
+func (r *Report) warnUnknown(make func() any) {
+	if make == nil || len(r.Calls) == 0 {
 		return
 	}
 	had := strings.Join(unknown(r.Before, make()), "\n")
