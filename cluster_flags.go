@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/poll"
 )
 
@@ -40,29 +38,9 @@ func (o *clusterFlags) check() error {
 	return nil
 }
 
-// open opens the cluster for the suites, with what the steps that the gates leave need. It is current while its Run runs.
-func (o *clusterFlags) open(suites Suites, gates gate.Set, log logrus.FieldLogger) (*cluster.Cluster, error) {
-	served := suites.routes(nothing, gates)
-	options := suites.watched(served)
-	options.Log, options.Poll = log, poll.Times{Every: pollEvery, Now: o.reread}
-	for _, suite := range suites {
-		if suite.Open != nil {
-			suite.Open(Opening{o.source, gates, served, &options})
-		}
-	}
-	known, err := o.openSource(options)
-	if err != nil {
-		return nil, err
-	}
-	for _, suite := range suites {
-		if suite.Use != nil {
-			suite.Use(known)
-		}
-	}
-	return known, nil
-}
-
-func (o *clusterFlags) openSource(options cluster.Options) (*cluster.Cluster, error) {
+// open opens the cluster that the flags name.
+func (o *clusterFlags) open(options cluster.Options) (*cluster.Cluster, error) {
+	options.Poll = poll.Times{Every: pollEvery, Now: o.reread}
 	if o.source != "api" {
 		return cluster.Files(o.dir, options)
 	}

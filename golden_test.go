@@ -72,9 +72,9 @@ func sampleWorld(t testing.TB, gates gate.Set) world {
 	wing := &Wing{}
 	w := world{suites: Suites{core(), wing.Suite()}, wing: wing, policy: defaultPolicy(t), gates: gates}
 	wing.Flags(pflag.NewFlagSet("", pflag.ContinueOnError))
-	source := clusterFlags{source: "files", dir: "samples/cluster"}
 	var err error
-	if w.cluster, err = source.open(w.suites, gates, nil); err != nil {
+	w.cluster, err = w.suites.Open("files", gates, nil, func(o cluster.Options) (*cluster.Cluster, error) { return cluster.Files("samples/cluster", o) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -109,7 +109,7 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if o.output == "review" {
 		return p.printReviews(documents, o)
 	}
-	if _, err := o.clusterSource.open(p.Suites, o.gates, nil); err != nil {
+	if _, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open); err != nil {
 		return err
 	}
 	reports, err := p.reportAll(ctx, documents, o, policy)

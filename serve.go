@@ -84,7 +84,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 // openCluster opens the cluster for the suites, and starts what they run until ctx ends.
 func (s *service) openCluster(ctx context.Context) (err error) {
 	s.clusterSource.reread = hangups(ctx)
-	if s.cluster, err = s.clusterSource.open(s.suites, s.gates, s.log); err != nil {
+	if s.cluster, err = s.suites.Open(s.clusterSource.source, s.gates, s.log, s.clusterSource.open); err != nil {
 		return err
 	}
 	if err := s.suites.start(ctx, s.log); err != nil {

@@ -152,6 +152,29 @@ func (s Suites) names() (names []string) {
 	return names
 }
 
+// Open opens a cluster for the suites, with what the steps that the gates leave need. source is files or api, and open opens it with the
+// options that it is given.
+func (s Suites) Open(source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error)) (*cluster.Cluster, error) {
+	served := s.routes(nothing, gates)
+	options := s.watched(served)
+	options.Log = log
+	for _, suite := range s {
+		if suite.Open != nil {
+			suite.Open(Opening{source, gates, served, &options})
+		}
+	}
+	known, err := open(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, suite := range s {
+		if suite.Use != nil {
+			suite.Use(known)
+		}
+	}
+	return known, nil
+}
+
 // watched returns what of a cluster is kept: what the steps of the routes need.
 func (s Suites) watched(served []handlers.Route) (options cluster.Options) {
 	for _, suite := range s {
