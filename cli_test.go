@@ -163,7 +163,7 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 	for kind := range suites().kinds() {
 		known[kind.Kind] = true
 	}
-	for _, r := range routes(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).routes() {
 		if !known[r.For.Kind.Kind] {
 			t.Errorf("no suite has the type of %s, the kind of %s", r.For.Kind.Kind, r.Path)
 		}

@@ -36,7 +36,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 		known[g.Name] = true
 	}
 	used := map[gate.Name]bool{}
-	for _, r := range table(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).table() {
 		used[gate.Name(strings.TrimPrefix(string(r.Gate), "!"))] = true
 		for _, s := range r.Chain.Steps() {
 			used[gate.Name(strings.TrimPrefix(string(s.Gate), "!"))] = true

@@ -25,7 +25,7 @@ import (
 func TestNeedsAreDeclared(t *testing.T) {
 	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
-	for _, r := range suites().table(defaultPolicy(t), gate.Defaults(api.Gates())) {
+	for _, r := range suites().table(defaultPolicy(t, suites()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			for _, name := range s.Needs {
 				needed[name] = true
@@ -47,7 +47,7 @@ func TestOneGateAlone(t *testing.T) {
 	for _, g := range api.Gates() {
 		alone[string(g.Name)] = []gate.Name{g.Name}
 	}
-	for _, r := range suites().table(defaultPolicy(t), gate.Defaults(api.Gates())) {
+	for _, r := range suites().table(defaultPolicy(t, suites()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			alone["step "+s.Name] = []gate.Name{r.Gate, s.Gate}
 		}
@@ -59,12 +59,12 @@ func TestOneGateAlone(t *testing.T) {
 
 // answersWith starts a server with some gates on, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
-	w := sampleWorld(t, onlyGates(t, on))
+	w := openWorld(t, suites(), onlyGates(t, on), defaultPolicy(t, suites()))
 	if err := w.cluster.Ready(); err != nil {
 		t.Error(err)
 	}
 	answersAll(t, w)
-	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), policySchema())
+	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), suites().schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -74,7 +74,7 @@ func answersWith(t *testing.T, on []gate.Name) {
 
 // answersAll posts all samples of the colocation suite's routes that are served.
 func answersAll(t *testing.T, w world) {
-	served := routes(w)
+	served := w.routes()
 	edge, name := defaultEdge(), ""
 	edge.Observe = func(_ handlers.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
 		if d.Stack != nil || d.Err != nil && strings.Contains(d.Err.Error(), "cluster state") {
@@ -116,12 +116,13 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 // TestUndeclaredNeed: a step that asks about what it does not declare gets no answer, but an HTTP 500, though another step of the chain
 // declares it. It is our fault, whatever the object.
 func TestUndeclaredNeed(t *testing.T) {
-	w := defaultWorld(t)
-	all := routes(w)
+	wing := &Wing{}
+	w := openWorld(t, Suites{wing.Suite()}, demoGates(t, Suites{wing.Suite()}), parsePolicy(t, Suites{wing.Suite()}, []byte(wing.Suite().DefaultPolicy)))
+	all := w.routes()
 	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
 	with := func(needs ...string) handlers.Route {
 		r := binding
-		r.Chain = deps{policy: w.policy, gates: w.gates, state: w.wing.state, known: w.wing.options}.chain(func(ask questions) admit.Chain {
+		r.Chain = deps{policy: w.policy, gates: w.gates, state: wing.state, known: wing.options}.chain(func(ask questions) admit.Chain {
 			declared, undeclared := validators.Bindings(w.policy, ask.Pod), validators.Bindings(w.policy, ask.Pod)
 			for i := range undeclared {
 				undeclared[i].Needs = needs
@@ -157,7 +158,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, s := range sampleWorld(t, onlyGates(t, c.on)).cluster.Status() {
+			for _, s := range openWorld(t, suites(), onlyGates(t, c.on), defaultPolicy(t, suites())).cluster.Status() {
 				got = append(got, s.Name)
 			}
 			if strings.Join(got, " ") != c.want {

@@ -17,15 +17,6 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-func readFile(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // docs are all pages that a person reads, by file name.
 func docs(t *testing.T) map[string]string {
 	t.Helper()
@@ -47,7 +38,7 @@ var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 // TestStepPromises: one step, one file, one word; a line of doc, a sample, a row in the README.
 func TestStepPromises(t *testing.T) {
 	readme, seen := readFile(t, "README.md"), map[string]string{}
-	for _, r := range routes(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).routes() {
 		room := "validators"
 		if r.Chain.Mutates() {
 			room = "mutators"
@@ -92,7 +83,7 @@ func hasSample(path, step string) bool {
 func TestRoutePromises(t *testing.T) {
 	readme := readFile(t, "README.md")
 	var folders []string
-	for _, r := range routes(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).routes() {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
 		prefix := "/validate-"
 		if r.Chain.Mutates() {
@@ -276,11 +267,11 @@ func TestImportsRunOneWay(t *testing.T) {
 // TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
 func TestSamplePolicyIsComplete(t *testing.T) {
 	text := readFile(t, "samples/policy.yaml")
-	if _, problems := config.Parse([]byte(text), policySchema()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(text), suites().schema()); len(problems) > 0 {
 		t.Error(problems)
 	}
 	fields := jsonFields(reflect.TypeFor[config.Policy]())
-	for name, section := range policySchema().Sections {
+	for name, section := range suites().schema().Sections {
 		fields = append(append(fields, name), jsonFields(reflect.TypeOf(section()))...)
 	}
 	for _, field := range fields {
@@ -313,7 +304,7 @@ func jsonFields(t reflect.Type) (names []string) {
 
 // TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
 func TestDeployedPolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), policySchema())
+	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), suites().schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -365,7 +356,7 @@ func FuzzHeartbeat(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
-	all := routes(defaultWorld(f))
+	all := defaultWorld(f).routes()
 	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := nodes.Decide(t.Context(), body, nil)

@@ -15,8 +15,9 @@ const elsewhere, loopback = "192.0.2.1:1234", "127.0.0.1:1234"
 // askQuotas gives an answer of /debug/quotas with one pod admitted a moment ago, apps/evaluate-quota-room.
 func askQuotas(t *testing.T) func(target, from, accept string) *httptest.ResponseRecorder {
 	t.Helper()
-	w := defaultWorld(t)
-	post(defaultEdge().Serve(routes(w)), "validate-pod/evaluate-quota-room", readSample(t, "validate-pod/evaluate-quota-room"))
+	wing := &Wing{}
+	w := openWorld(t, Suites{wing.Suite()}, demoGates(t, Suites{wing.Suite()}), parsePolicy(t, Suites{wing.Suite()}, []byte(wing.Suite().DefaultPolicy)))
+	post(defaultEdge().Serve(w.routes()), "validate-pod/evaluate-quota-room", readSample(t, "validate-pod/evaluate-quota-room"))
 	return func(target, from, accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", target, nil)
 		r.RemoteAddr = from
@@ -26,7 +27,7 @@ func askQuotas(t *testing.T) func(target, from, accept string) *httptest.Respons
 		}
 		r.Host = "127.0.0.1"
 		answer := httptest.NewRecorder()
-		debugQuotas(w.wing.state.quotas.ledger)(answer, r)
+		debugQuotas(wing.state.quotas.ledger)(answer, r)
 		return answer
 	}
 }

@@ -18,7 +18,7 @@ import (
 // TestWhichNamespacesAreLeftOut: what must come back without usher can be left out, and nothing else is.
 func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	at := address{namespace: "door", excluded: []string{"storage", "network", "storage", "kube-system"}}
-	for _, r := range routes(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).routes() {
 		selector := namespaces(r, at)
 		if r.For.Scope == registration.ClusterScope {
 			if selector != nil {
@@ -55,7 +55,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 // TestUpdatesAreCalledForByWhatChanges: every route that may refuse an update says what it reads; no sample that it refuses or changes
 // passes by for that; and bookkeeping does. That the expressions say the same is for the API server's own evaluator: e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
-	for _, r := range routes(defaultWorld(t)) {
+	for _, r := range defaultWorld(t).routes() {
 		if !slices.Contains(r.For.Operations, admissionv1.Update) || r.Heartbeat() {
 			if len(r.Reads) > 0 {
 				t.Errorf("%s reads %v, and is called for no update, or for all", r.Path, r.Reads)

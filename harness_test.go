@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
+
+// sampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
+var sampleDirs = []string{"samples/reviews", "testdata/reviews"}
+
+func defaultEdge() handlers.Edge {
+	return handlers.Edge{
+		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
+		Limits:   handlers.NewLimits(8),
+		Draining: func() bool { return false },
+	}
+}
+
+// world is the program in process, with the sample cluster.
+type world struct {
+	suites  Suites
+	policy  *config.Policy
+	gates   gate.Set
+	cluster *cluster.Cluster
+}
+
+// openWorld opens the sample cluster for the suites.
+func openWorld(t testing.TB, suites Suites, gates gate.Set, policy *config.Policy) world {
+	t.Helper()
+	for _, suite := range suites {
+		if suite.Flags != nil {
+			suite.Flags(pflag.NewFlagSet("", pflag.ContinueOnError)) // for the defaults
+		}
+	}
+	w := world{suites: suites, policy: policy, gates: gates}
+	var err error
+	w.cluster, err = suites.Open("files", gates, nil, func(o cluster.Options) (*cluster.Cluster, error) { return cluster.Files("samples/cluster", o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// demoGates are the gates that `make run` opens.
+func demoGates(t testing.TB, suites Suites) gate.Set {
+	t.Helper()
+	gates, err := suites.parseGates(strings.TrimSpace(readFile(t, "samples/feature-gates")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gates
+}
+
+// defaultPolicy is the policy that is used without a file.
+func defaultPolicy(t testing.TB, suites Suites) *config.Policy {
+	t.Helper()
+	return parsePolicy(t, suites, suites.schema().DefaultYAML())
+}
+
+// parsePolicy parses a policy that must be right.
+func parsePolicy(t testing.TB, suites Suites, text []byte) *config.Policy {
+	t.Helper()
+	policy, problems := config.Parse(text, suites.schema())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return policy
+}
+
+// routes are the routes that the gates leave, table all of them.
+func (w world) routes() []handlers.Route { return w.suites.routes(w.policy, w.gates) }
+func (w world) table() []handlers.Route  { return w.suites.table(w.policy, w.gates) }
+
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// samples are the sample reviews, as route/case.
+func samples(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for _, file := range sampleFiles(t, "*") {
+		name := strings.TrimSuffix(filepath.ToSlash(file), ".json")
+		names = append(names, strings.Join(strings.Split(name, "/")[2:], "/"))
+	}
+	return names
+}
+
+// sampleFiles are the paths of the sample reviews of a route, or of all with "*".
+func sampleFiles(t testing.TB, route string) (all []string) {
+	t.Helper()
+	for _, dir := range sampleDirs {
+		files, _ := filepath.Glob(filepath.Join(dir, route, "*.json"))
+		all = append(all, files...)
+	}
+	if len(all) == 0 {
+		t.Fatalf("no samples of %s in %v", route, sampleDirs)
+	}
+	return all
+}
+
+// sampleFile returns the path of a sample without its ending.
+func sampleFile(name string) string {
+	for _, dir := range sampleDirs {
+		if file := filepath.Join(dir, name); exists(file + ".json") {
+			return file
+		}
+	}
+	return filepath.Join(sampleDirs[0], name)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func readSample(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(sampleFile(name) + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// post sends a review to the route that the sample's folder names.
+func post(mux http.Handler, name string, body []byte) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/"+route(name)+"?timeout=5s", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// route is the route that a sample's folder names.
+func route(sample string) string {
+	folder, _, _ := strings.Cut(sample, "/")
+	return folder
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; `make golden` writes it: read it before you commit it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if the change is meant, `make golden` rewrites it.\ngot:\n%s", file, got)
+	}
+}
+
+// describe checks an answer by the API server's rules and puts it into words; after is the patched object.
+func describe(t *testing.T, body []byte, w *httptest.ResponseRecorder) (text string, after []byte) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP %d\n", w.Code)
+	if w.Code != http.StatusOK {
+		fmt.Fprintf(&b, "%s", w.Body)
+		return b.String(), nil
+	}
+	var sent, answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	checkAnswer(t, sent, answer)
+	r := answer.Response
+	fmt.Fprintf(&b, "%s\nallowed: %v\n", answer.APIVersion, r.Allowed)
+	if r.Result != nil {
+		status, _ := yaml.Marshal(r.Result)
+		fmt.Fprintf(&b, "status:\n%s", indented(string(status)))
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", warning)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.AuditAnnotations)) {
+		fmt.Fprintf(&b, "audit: %s: %s\n", key, r.AuditAnnotations[key])
+	}
+	if len(r.Patch) == 0 {
+		return b.String(), nil
+	}
+	after = applyPatch(t, sent.Request.Object.Raw, r.Patch)
+	fmt.Fprintf(&b, "patch:\n%sobject:\n%s", patchLines(t, r.Patch), indented(asYAML(t, after)))
+	return b.String(), after
+}
+
+// checkAnswer holds what the API server asks of an answer (k8s.io/apiserver, VerifyAdmissionResponse).
+func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
+	t.Helper()
+	r := answer.Response
+	switch {
+	case r == nil || r.UID != sent.Request.UID:
+		t.Fatalf("the uid is not copied: %+v", r)
+	case answer.APIVersion != sent.APIVersion || answer.Kind != "AdmissionReview":
+		t.Errorf("answered %s %s to %s", answer.APIVersion, answer.Kind, sent.APIVersion)
+	case (r.Patch == nil) != (r.PatchType == nil) || r.Patch != nil && len(r.Patch) < 3:
+		t.Errorf("patch %q with patch type %v", r.Patch, r.PatchType)
+	case r.Allowed && r.Result != nil || !r.Allowed && (r.Result == nil || r.Result.Code < 400 || r.Result.Reason == "" || r.Result.Message == "" || r.Patch != nil):
+		t.Errorf("allowed %v with status %+v", r.Allowed, r.Result)
+	}
+	for _, warning := range r.Warnings {
+		if len([]rune(warning)) > 256 {
+			t.Errorf("a warning of %d characters: %s", len(warning), warning)
+		}
+	}
+	for key := range r.AuditAnnotations {
+		if len(key) > 63 || strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+			t.Errorf("audit annotation %q is no name", key)
+		}
+	}
+}
+
+func applyPatch(t testing.TB, raw, patch []byte) []byte {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := decoded.Apply(raw)
+	if err != nil {
+		t.Fatalf("%s does not apply: %v", patch, err)
+	}
+	return after
+}
+
+func patchLines(t *testing.T, patch []byte) string {
+	t.Helper()
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, o := range operations {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %s %s %s", o.Op, o.Path, o.Value), " ") + "\n")
+	}
+	return b.String()
+}
+
+func asYAML(t *testing.T, raw []byte) string {
+	t.Helper()
+	text, err := yaml.JSONToYAML(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}
+
+// withObject is the same review about another object.
+func withObject(t testing.TB, body, object []byte) []byte {
+	t.Helper()
+	var review map[string]any
+	if err := json.Unmarshal(body, &review); err != nil {
+		t.Fatal(err)
+	}
+	review["request"].(map[string]any)["object"] = json.RawMessage(object)
+	changed, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
