@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/manifest"
 	"usher.dev/usher/poll"
 )
 
@@ -26,9 +27,6 @@ type files struct {
 	ignored map[string]string // what was logged of each file: the kinds that usher does not know
 	used    int               // how many readings were put in force
 }
-
-// maxManifests bounds a file in bytes: a larger one is a mistake.
-const maxManifests = 64 << 20
 
 // open reads the directory for the first time.
 func (f *files) open(c *Cluster) error {
@@ -89,7 +87,7 @@ func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			continue
 		}
-		content, err := poll.ReadFile(filepath.Join(dir, name), maxManifests)
+		content, err := poll.ReadFile(filepath.Join(dir, name), manifest.MaxBytes)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -111,7 +109,7 @@ func bad(problems []error) error {
 func (f *files) use(c *Cluster, contents map[string][]byte) error {
 	state := newLoaded(&c.catalogue)
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
-		manifests, problems := readManifests(name, contents[name])
+		manifests, problems := manifest.Read(name, contents[name])
 		state.problems = append(state.problems, problems...)
 		var unknown []string
 		for _, m := range manifests {
@@ -174,7 +172,7 @@ func newLoaded(c *catalogue) *loaded {
 }
 
 // add takes up an object; false if no declared collection is of its kind. Several are of ConfigMaps: each wants another one.
-func (l *loaded) add(m manifest) (known bool) {
+func (l *loaded) add(m manifest.Object) (known bool) {
 	group := m.GroupVersionKind().GroupKind()
 	for k, r := range l.rows {
 		if r.kind.GroupKind() != group {
@@ -182,19 +180,19 @@ func (l *loaded) add(m manifest) (known bool) {
 		}
 		known = true
 		if problem := l.take(k, m); problem != nil {
-			l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.where, m.Kind, problem))
+			l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.Place, m.Kind, problem))
 			break
 		}
 	}
 	return known
 }
 
-func (l *loaded) take(k int, m manifest) error {
+func (l *loaded) take(k int, m manifest.Object) error {
 	r := &l.rows[k]
 	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != r.kind.Version {
 		return fmt.Errorf("apiVersion is %s, but usher reads %s", m.APIVersion, r.kind.GroupVersion())
 	}
-	i, err := r.decode(m.raw)
+	i, err := r.decode(m.JSON)
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (l *loaded) take(k int, m manifest) error {
 	if before, twice := l.seen[id]; twice {
 		return fmt.Errorf("%s is in %s too", i.key(), before)
 	}
-	l.seen[id] = m.where
+	l.seen[id] = m.Place.String()
 	l.items[k] = append(l.items[k], i)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/manifest"
 	"usher.dev/usher/poll"
 )
 
@@ -65,43 +66,6 @@ func TestMissingInFiles(t *testing.T) {
 }
 
 const aPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns, labels: {a: b}}\n"
-
-func TestReadManifests(t *testing.T) {
-	cases := map[string]struct {
-		file, content string
-		want          string // the objects, as Kind at where
-	}{
-		"one":              {"f.yaml", aPod, "Pod at f.yaml, document 1 (line 1)"},
-		"empty":            {"f.yaml", "", ""},
-		"comments only":    {"f.yaml", "# a\n---\n# b\n---\n\n", ""},
-		"two":              {"f.yml", "# first\n" + aPod + "--- # second\n" + aPod, "Pod at f.yml, document 1 (line 1); Pod at f.yml, document 2 (line 5)"},
-		"end marker":       {"f.yaml", aPod + "...\n---\n" + aPod + "...\n", "Pod at f.yaml, document 1 (line 1); Pod at f.yaml, document 2 (line 5)"},
-		"windows":          {"f.yaml", "\uFEFF" + strings.ReplaceAll(aPod+"---\n"+aPod, "\n", "\r\n"), "Pod at f.yaml, document 1 (line 1); Pod at f.yaml, document 2 (line 4)"},
-		"dashes in text":   {"f.yaml", aPod + "x: |\n  ---\n  b\n", "Pod at f.yaml, document 1 (line 1)"},
-		"flow after mark":  {"f.yaml", "--- {apiVersion: v1, kind: Pod}", "Pod at f.yaml, document 1 (line 1)"},
-		"null":             {"f.yaml", "---\nnull\n---\n" + aPod, "Pod at f.yaml, document 2 (line 3)"},
-		"JSON in YAML":     {"f.yaml", "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\"}", "Pod at f.yaml, document 1 (line 1)"},
-		"JSON escapes":     {"f.yaml", `{"apiVersion":"v1","kind":"Pod","x":"\ud83d\ude00"}`, "Pod at f.yaml, document 1 (line 1)"},
-		"JSON with a mark": {"f.json", "\uFEFF" + `{"apiVersion":"v1","kind":"Pod"}`, "Pod at f.json, document 1 (line 1)"},
-		"JSON":             {"f.json", `{"apiVersion":"v1","kind":"Pod"}`, "Pod at f.json, document 1 (line 1)"},
-		"JSON one by one":  {"f.json", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\"}\n\n {\"apiVersion\":\"v1\",\"kind\":\"Node\"}\n", "Pod at f.json, document 1 (line 1); Node at f.json, document 2 (line 3)"},
-		"list":             {"f.yaml", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n- {apiVersion: v1, kind: PodList, items: [{metadata: {}}]}\n", "Pod at f.yaml, document 1 (line 1), item 1; Pod at f.yaml, document 1 (line 1), item 2, item 1"},
-		"empty list":       {"f.yaml", "apiVersion: v1\nkind: List\nitems: []\n", ""},
-		"a kind with List": {"f.yaml", "apiVersion: x/v1\nkind: AllowList\nspec: {}\n", "AllowList at f.yaml, document 1 (line 1)"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			found, problems := readManifests(c.file, []byte(c.content))
-			var got []string
-			for _, m := range found {
-				got = append(got, m.Kind+" at "+m.where)
-			}
-			if strings.Join(got, "; ") != c.want || len(problems) > 0 {
-				t.Errorf("got %q, problems %v, want %q", strings.Join(got, "; "), problems, c.want)
-			}
-		})
-	}
-}
 
 // TestBadFiles: each problem is told, with its place, and there is no cluster.
 func TestBadFiles(t *testing.T) {
@@ -328,8 +292,8 @@ func TestHalfWritten(t *testing.T) {
 	})
 }
 
-// FuzzReadManifests: no content panics, and what is found can be taken up or is refused.
-func FuzzReadManifests(f *testing.F) {
+// FuzzFiles: no content panics, and what is found can be taken up or is refused.
+func FuzzFiles(f *testing.F) {
 	for _, seed := range []string{aPod, aPod + "---\n" + aPod, "--- {a: b}", "...\n", "kind: List\napiVersion: v1\nitems: [{}]", "{\"a\":1}{", "\uFEFF%YAML 1.1\n---\na: &a [*a]",
 		"apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {name: r}\nspec: {template: 1, owners: [{}]}\nstatus: {allocatable: {cpu: 1e-99999999}}", "a: \"\\", "? a\n: b"} {
 		f.Add(seed, true)
@@ -340,11 +304,11 @@ func FuzzReadManifests(f *testing.F) {
 		if json {
 			file = "f.json"
 		}
-		found, problems := readManifests(file, []byte(content))
+		found, problems := manifest.Read(file, []byte(content))
 		c := made(keeping(allKinds...), nil)
 		state := newLoaded(&c.catalogue)
 		for _, m := range found {
-			if m.Kind == "" || m.APIVersion == "" || m.where == "" {
+			if m.Kind == "" || m.APIVersion == "" || m.Place.File == "" {
 				t.Errorf("not an object: %+v", m)
 			}
 			state.add(m)

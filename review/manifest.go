@@ -3,14 +3,11 @@
 package review
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,10 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	kyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/document"
+	"usher.dev/usher/manifest"
 )
 
 // Options say how a manifest is sent: what an AdmissionReview knows and a manifest does not.
@@ -42,107 +38,32 @@ type Document struct {
 	JSON   []byte
 }
 
-// Read splits a file into its objects: YAML or JSON, one or many documents, and the items of lists.
+// Read reads the objects of a file: see manifest.Read. The source "-" is standard input.
 func Read(source string, in io.Reader) ([]Document, error) {
 	if source == "-" {
 		source = "standard input"
 	}
-	reader := kyaml.NewYAMLReader(bufio.NewReader(in))
-	var documents []Document
-	for n := 1; ; n++ {
-		text, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source, err)
-		}
-		where := fmt.Sprintf("%s, document %d", source, n)
-		found, err := objects(where, text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, err)
-		}
-		documents = append(documents, found...)
+	content, err := io.ReadAll(io.LimitReader(in, manifest.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if len(documents) == 0 {
+	if len(content) > manifest.MaxBytes {
+		return nil, fmt.Errorf("%s: larger than %d MiB", source, manifest.MaxBytes>>20)
+	}
+	objects, problems := manifest.Read(source, content)
+	switch {
+	case len(problems) > 0:
+		return nil, errors.Join(problems...)
+	case len(objects) == 0:
 		return nil, fmt.Errorf("%s: holds no object", source)
+	case len(objects) == 1:
+		return []Document{{source, objects[0].JSON}}, nil
 	}
-	if len(documents) == 1 {
-		documents[0].Source = source
-	}
-	return documents, nil
-}
-
-// objects reads one YAML document: nothing, one object, a list of them, or several JSON objects one after the other.
-func objects(where string, text []byte) ([]Document, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return jsonObjects(where, text)
-	}
-	raw, err := yaml.YAMLToJSONStrict(text)
-	if err != nil || string(raw) == "null" {
-		return nil, err
-	}
-	return items(where, raw)
-}
-
-func jsonObjects(where string, text []byte) (documents []Document, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var raw json.RawMessage
-		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-			return documents, nil
-		} else if err != nil {
-			if converted, yamlErr := yaml.YAMLToJSONStrict(text); yamlErr == nil { // YAML in flow style begins with a brace too
-				return items(where, converted)
-			}
-			return nil, err
-		}
-		found, err := items(where, raw)
-		if err != nil {
-			return nil, err
-		}
-		documents = append(documents, found...)
-	}
-}
-
-func items(where string, raw []byte) ([]Document, error) {
-	if _, err := document.Parse(raw); err != nil { // a server would refuse a duplicate key too
-		return nil, err
-	}
-	var list struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, errors.New("not a Kubernetes object: not a mapping with apiVersion and kind")
-	}
-	if list.Kind == "" || list.APIVersion == "" {
-		return nil, errors.New("not a Kubernetes object: apiVersion or kind is missing")
-	}
-	if list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return []Document{{where, raw}}, nil
-	}
-	var documents []Document
-	for i, item := range list.Items {
-		item = withType(item, list.APIVersion, strings.TrimSuffix(list.Kind, "List"))
-		found, err := items(fmt.Sprintf("%s, item %d", where, i+1), item)
-		if err != nil {
-			return nil, fmt.Errorf("item %d: %w", i+1, err)
-		}
-		documents = append(documents, found...)
+	documents := make([]Document, len(objects))
+	for i, o := range objects {
+		documents[i] = Document{o.Place.Brief(), o.JSON}
 	}
 	return documents, nil
-}
-
-// withType gives the item of a list such as PodList, which need not say what it is, its type.
-func withType(item json.RawMessage, apiVersion, kind string) json.RawMessage {
-	d, err := document.Parse(item)
-	if err != nil || kind == "" || d.Root().Get("kind").Exists() {
-		return item
-	}
-	d.Root().Get("apiVersion").Set(apiVersion)
-	d.Root().Get("kind").Set(kind)
-	return d.Bytes()
 }
 
 // AsReview gives the AdmissionReview that an API server would send for a document; a document that is one stays as it is.
