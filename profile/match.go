@@ -32,19 +32,19 @@ func (s *Set) Match(subject Subject) (m Matches, err error) {
 	if s == nil {
 		return m, nil
 	}
-	candidates := s.pods.candidates(nil, subject.Labels)
+	found := candidates(nil, &s.pods, subject.Labels)
 	ask := asker{ask: subject.Namespaces}
-	if !s.spaces.empty() {
+	if !s.spaces.Empty() {
 		spaces, err := ask.namespaces()
 		if err != nil {
 			return m, err
 		}
 		if len(spaces) > 0 {
-			candidates = s.spaces.candidates(candidates, spaces[0])
+			found = candidates(found, &s.spaces, spaces[0])
 		}
 	}
-	slices.Sort(candidates)
-	for _, i := range candidates {
+	slices.Sort(found)
+	for _, i := range found {
 		p := s.profiles[i]
 		outcome, err := p.judge(subject, &ask)
 		switch {

@@ -9,6 +9,7 @@ import (
 
 	"usher.dev/usher/api"
 	"usher.dev/usher/document"
+	"usher.dev/usher/labelindex"
 )
 
 // Profile is one compiled profile.
@@ -46,8 +47,8 @@ func (p Problem) Error() string { return "profile " + p.Profile + ": " + p.Err.E
 // Set is a number of profiles, sorted by name byte by byte: the order in which they are applied. nil is the empty set.
 type Set struct {
 	profiles []*Profile
-	pods     index // by the labels of pods
-	spaces   index // of those that pods does not narrow down: by the labels of namespaces
+	pods     labelindex.Index // by the labels of pods
+	spaces   labelindex.Index // of those that pods does not narrow down: by the labels of namespaces
 }
 
 // Profiles are all profiles in order, the broken ones included.

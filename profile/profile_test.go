@@ -407,7 +407,7 @@ func TestCostGrowsWithMatches(t *testing.T) {
 		}
 		set, _ := Compile(list)
 		subject := Labels{{"app", "web"}, {"group", "g7"}, {"group-7", "x"}}
-		if n := len(set.pods.candidates(nil, subject)) + len(set.spaces.candidates(nil, subject)); n != 1 {
+		if n := len(candidates(nil, &set.pods, subject)) + len(candidates(nil, &set.spaces, subject)); n != 1 {
 			t.Errorf("%s: %d candidates", form, n)
 		}
 	}

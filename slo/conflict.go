@@ -55,7 +55,7 @@ func (c *Config) clashes(selected []int, labels map[string]string) (sets [][]int
 
 // selecting gives the entries that select these labels, in order.
 func (c *Config) selecting(into []int, labels map[string]string) []int {
-	into = c.index.candidates(into[:0], labels)
+	into = c.candidates(into[:0], labels)
 	into = slices.DeleteFunc(into, func(i int) bool { return !c.entries[i].selector.matches(labels) })
 	slices.Sort(into)
 	return into

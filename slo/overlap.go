@@ -107,7 +107,7 @@ type meeting struct {
 func (c *Config) meet(i int, met map[int][]meeting) {
 	e := &c.entries[i]
 	n := 0
-	for j := range c.index.near(e.selector) {
+	for j := range c.near(e.selector) {
 		if i == j || c.entries[j].section != e.section {
 			continue
 		}

@@ -231,7 +231,7 @@ func TestIndex(t *testing.T) {
 			}
 		}
 		for i := range entries {
-			near := slices.Collect(c.index.near(entries[i].selector))
+			near := slices.Collect(c.near(entries[i].selector))
 			for j := range entries {
 				if _, ok := entries[i].selector.sample(entries[j].selector); ok && !slices.Contains(near, j) {
 					t.Fatalf("%v overlaps with %v, which is not near", entries[i].selector, entries[j].selector)

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/labelindex"
 )
 
 // The data keys of the ConfigMap.
@@ -24,10 +26,10 @@ const (
 
 // Config is what a ConfigMap says. nil is the one that says nothing.
 type Config struct {
-	sections []section // those that can be read, in the order of the tables
-	entries  []entry   // of all sections, in order
-	index    index     // of entries
-	findings []finding // one for each key, and one for what two keys say together
+	sections []section        // those that can be read, in the order of the tables
+	entries  []entry          // of all sections, in order
+	index    labelindex.Index // of entries
+	findings []finding        // one for each key, and one for what two keys say together
 	warnings []Warning
 }
 

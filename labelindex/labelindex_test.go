@@ -1,0 +1,93 @@
+package labelindex
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// index returns the index of selectors, numbered from 0.
+func index(selectors ...[]Requirement) Index { return New(slices.All(selectors)) }
+
+func candidates(x Index, labels map[string]string) []int {
+	found := slices.Clone(x.Always())
+	for key, value := range labels {
+		found = x.Append(found, key, value)
+	}
+	return found
+}
+
+// TestRarest: a selector is filed where the fewest others are, and under any value of a key only if nothing else is required.
+func TestRarest(t *testing.T) {
+	common, rare, anyValue := Requirement{Key: "app", Values: []string{"web"}}, Requirement{Key: "group", Values: []string{"a", "b"}}, Requirement{Key: "zone", Any: true}
+	x := index([]Requirement{common}, []Requirement{common}, []Requirement{common, rare}, []Requirement{anyValue, common}, []Requirement{anyValue}, nil)
+	for _, c := range []struct {
+		name       string
+		key, value string
+		want       []int
+	}{
+		{"the common one", "app", "web", []int{0, 1, 3}},
+		{"another value", "app", "db", nil},
+		{"the rare one", "group", "b", []int{2}},
+		{"any value", "zone", "", []int{4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := x.Append(nil, c.key, c.value); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+	if !slices.Equal(x.Always(), []int{5}) || x.Empty() {
+		t.Error(x.Always())
+	}
+	if none := index(); !none.Empty() || len(candidates(none, map[string]string{"a": "b"})) > 0 {
+		t.Error("an index of nothing")
+	}
+}
+
+// TestCandidates: whatever the index leaves out does not match, and nothing comes twice.
+func TestCandidates(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		selectors := make([][]Requirement, 10)
+		for i := range selectors {
+			for range random.IntN(3) {
+				selectors[i] = append(selectors[i], randomRequirement(random))
+			}
+		}
+		x, labels := index(selectors...), map[string]string{}
+		for range random.IntN(4) {
+			labels[fmt.Sprint("k", random.IntN(4))] = fmt.Sprint("v", random.IntN(3))
+		}
+		got := candidates(x, labels)
+		slices.Sort(got)
+		if len(slices.Compact(slices.Clone(got))) != len(got) {
+			t.Fatalf("%v twice", got)
+		}
+		for i, s := range selectors {
+			if matches(s, labels) && !slices.Contains(got, i) {
+				t.Fatalf("%v matches %v, but only %v were found", s, labels, got)
+			}
+		}
+	}
+}
+
+func randomRequirement(random *rand.Rand) Requirement {
+	r := Requirement{Key: fmt.Sprint("k", random.IntN(4)), Any: random.IntN(4) == 0}
+	for v := range 3 {
+		if !r.Any && random.IntN(2) == 0 {
+			r.Values = append(r.Values, fmt.Sprint("v", v))
+		}
+	}
+	return r
+}
+
+func matches(selector []Requirement, labels map[string]string) bool {
+	return !slices.ContainsFunc(selector, func(r Requirement) bool {
+		value, ok := labels[r.Key]
+		return !ok || !r.Any && !slices.Contains(r.Values, value)
+	})
+}
