@@ -1,9 +1,8 @@
 package admit
 
 import (
-	"iter"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -49,17 +48,6 @@ func (m Meta) Controller() (metav1.OwnerReference, bool) {
 // Labels are all labels.
 func (m Meta) Labels() map[string]string { return Texts(m.root.At("metadata", "labels")) }
 
-// AllLabels are all labels in the order in which they stand, without a map being made of them.
-func (m Meta) AllLabels() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for key, value := range m.root.At("metadata", "labels").Members() {
-			if !yield(key, value.Text()) {
-				return
-			}
-		}
-	}
-}
-
 // Annotations are all annotations.
 func (m Meta) Annotations() map[string]string { return Texts(m.root.At("metadata", "annotations")) }
 
@@ -77,6 +65,20 @@ func (m Meta) HasLabel(key string) bool { return m.label(key).Exists() }
 
 // Label is the value of one label; empty if it is missing.
 func (m Meta) Label(key string) string { return m.label(key).Text() }
+
+// Selectable returns the labels as selectors want to see them, without making a map of them. It follows later edits.
+func (m Meta) Selectable() labels.Labels { return selectable{m} }
+
+type selectable struct{ Meta }
+
+// Has reports whether a label is there.
+func (s selectable) Has(key string) bool { return s.HasLabel(key) }
+
+// Get returns the value of a label; empty if it is missing.
+func (s selectable) Get(key string) string { return s.Label(key) }
+
+// Lookup returns the value of a label, and whether it is there.
+func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.HasLabel(key) }
 
 // SetLabel sets one label.
 func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }

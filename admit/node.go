@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"usher.dev/usher/document"
 )
 
@@ -41,17 +39,3 @@ func (n *Node) Allocatable() Resources { return Resources{n.root.At("status", "a
 
 // Capacity is status.capacity: what the hardware has.
 func (n *Node) Capacity() Resources { return Resources{n.root.At("status", "capacity")} }
-
-// Selectable are the labels as selectors ask for them, without a map being made of them.
-func (m Meta) Selectable() labels.Labels { return selectable{m} }
-
-type selectable struct{ Meta }
-
-// Has tells whether a label is there.
-func (s selectable) Has(key string) bool { return s.HasLabel(key) }
-
-// Get is the value of a label; empty if it is missing.
-func (s selectable) Get(key string) string { return s.Label(key) }
-
-// Lookup is the value of a label, and whether it is there.
-func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.HasLabel(key) }

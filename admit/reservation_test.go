@@ -1,7 +1,7 @@
 package admit
 
 import (
-	"slices"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +25,7 @@ func TestReservation(t *testing.T) {
 	if owners := r.Owners(); len(owners) != 1 || owners[0].Object.Namespace != "n" {
 		t.Errorf("%v", owners)
 	}
-	var labels []string
-	for key, value := range r.AllLabels() {
-		labels = append(labels, key+"="+value)
-	}
-	if !slices.Equal(labels, []string{"b=1", "a=2"}) {
+	if labels := r.Labels(); !maps.Equal(labels, map[string]string{"b": "1", "a": "2"}) {
 		t.Error(labels)
 	}
 	patch, err := document.ParseStrategicPatch([]byte(`{"spec":{"containers":[{"name":"d"}]}}`), corev1.Pod{})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
@@ -48,9 +49,9 @@ func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[a
 // PodSubject is what profiles see of a pod, which is in the given namespace whatever its metadata says.
 func PodSubject(namespace string, pod *admit.Pod, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
-		Labels:     profile.LabelsOf(pod.AllLabels()),
+		Labels:     pod.Labels(),
 		Workload:   func() profile.Workload { return workloadOf("Pod", namespace, pod.Meta) },
-		Namespaces: func() ([]profile.Labels, error) { return ask.labelsOf(ask.Namespace, namespace) },
+		Namespaces: func() ([]labels.Set, error) { return ask.labelsOf(ask.Namespace, namespace) },
 	}
 }
 
@@ -86,13 +87,13 @@ func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subjec
 }
 
 // labelsOf gives the labels of namespaces; of none at all if one is not known.
-func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (all []profile.Labels, _ error) {
+func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (all []labels.Set, _ error) {
 	for _, name := range namespaces {
-		labels, known, err := ask(name)
+		found, known, err := ask(name)
 		if err != nil || !known {
 			return nil, err
 		}
-		all = append(all, profile.Sorted(labels))
+		all = append(all, found)
 	}
 	return all, nil
 }

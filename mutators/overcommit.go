@@ -59,7 +59,7 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 // ratesFor gives the rates of the first pool that matches; none if no pool does.
 func ratesFor(pools []compiledPool, node *admit.Node) rates {
 	for _, pool := range pools {
-		if pool.selector.Empty() || pool.selector.Matches(labels.Set(node.Labels())) {
+		if pool.selector.Empty() || pool.selector.Matches(node.Selectable()) {
 			return pool.rates
 		}
 	}

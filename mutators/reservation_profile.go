@@ -3,6 +3,8 @@ package mutators
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/profile"
@@ -31,9 +33,9 @@ func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[
 // ReservationSubject is what profiles see of a reservation.
 func ReservationSubject(reservation *admit.Reservation, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
-		Labels:   profile.LabelsOf(reservation.AllLabels()),
+		Labels:   reservation.Labels(),
 		Workload: func() profile.Workload { return workloadOf("Reservation", "", reservation.Meta) },
-		Namespaces: func() ([]profile.Labels, error) {
+		Namespaces: func() ([]labels.Set, error) {
 			return ask.labelsOf(ask.OwnersNamespace, ownersNamespaces(reservation.Owners())...)
 		},
 	}

@@ -49,10 +49,10 @@ func required(selector labels.Selector) (found []labelindex.Requirement) {
 }
 
 // candidates appends the numbers of what may match.
-func candidates(into []int, x *labelindex.Index, object Labels) []int {
+func candidates(into []int, x *labelindex.Index, object labels.Set) []int {
 	into = append(into, x.Always()...)
-	for _, label := range object {
-		into = x.Append(into, label.Key, label.Value)
+	for key, value := range object {
+		into = x.Append(into, key, value)
 	}
 	return into
 }

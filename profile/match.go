@@ -8,7 +8,7 @@ import (
 
 // Subject is what profiles may match: a pod or a reservation as it was submitted.
 type Subject struct {
-	Labels Labels
+	Labels labels.Set
 	// Workload gives what the subject is a replica of. It is called only for profiles with a probability between 0 and 100; nil
 	// is the empty one.
 	Workload func() Workload
@@ -16,7 +16,7 @@ type Subject struct {
 	// A profile with a namespaceSelector must match all of them; none at all, as of a namespace that nobody knows, it does
 	// not match. It is called at most once, and only if a profile that might match has a namespaceSelector. nil is a
 	// subject without namespaces.
-	Namespaces func() ([]Labels, error)
+	Namespaces func() ([]labels.Set, error)
 }
 
 // Matches are the profiles for a subject, in order.
@@ -61,13 +61,13 @@ func (s *Set) Match(subject Subject) (m Matches, err error) {
 
 // asker asks for namespaces once.
 type asker struct {
-	ask   func() ([]Labels, error)
+	ask   func() ([]labels.Set, error)
 	asked bool
-	found []Labels
+	found []labels.Set
 	err   error
 }
 
-func (a *asker) namespaces() ([]Labels, error) {
+func (a *asker) namespaces() ([]labels.Set, error) {
 	if !a.asked && a.ask != nil {
 		a.found, a.err = a.ask()
 	}

@@ -142,9 +142,9 @@ func TestMatch(t *testing.T) {
 		{map[string]string{"b": "1"}, []map[string]string{{"team": "x"}, {"team": "y"}}, "all empty not"},
 	}
 	for _, c := range cases {
-		subject := Subject{Labels: LabelsOf(maps.All(c.labels)), Namespaces: func() (all []Labels, _ error) {
+		subject := Subject{Labels: c.labels, Namespaces: func() (all []labels.Set, _ error) {
 			for _, space := range c.spaces {
-				all = append(all, Sorted(space))
+				all = append(all, space)
 			}
 			return all, nil
 		}}
@@ -196,8 +196,8 @@ func TestExplain(t *testing.T) {
 	)
 	set, _ := Compile(list)
 	w := Workload{"ns", "Job", "j"}
-	space := Labels{{"team", "z"}}
-	got := explain(t, set, Subject{Workload: func() Workload { return w }, Namespaces: func() ([]Labels, error) { return []Labels{space}, nil }})
+	space := labels.Set{"team": "z"}
+	got := explain(t, set, Subject{Workload: func() Workload { return w }, Namespaces: func() ([]labels.Set, error) { return []labels.Set{space}, nil }})
 	want := fmt.Sprintf(`a selector: spec.selector wants x=z
 b namespace: spec.namespaceSelector wants team=x
 c probability: Job ns/j draws %d, which is not below spec.probability 0%%
@@ -212,10 +212,10 @@ f applied: all parts match
 		t.Error(got)
 	}
 	down := errors.New("down")
-	if _, err := set.Explain(Subject{Namespaces: func() ([]Labels, error) { return nil, down }}); err != down {
+	if _, err := set.Explain(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); err != down {
 		t.Error(err)
 	}
-	if _, err := set.Match(Subject{Namespaces: func() ([]Labels, error) { return nil, down }}); err != down {
+	if _, err := set.Match(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); err != down {
 		t.Error(err)
 	}
 }
@@ -335,7 +335,7 @@ func TestIndexFindsAll(t *testing.T) {
 			t.Fatalf("USHER_SEED=%d, case %d: %v", first, i, problems)
 		}
 		pod, space := randomLabels(r), randomLabels(r)
-		subject := Subject{Labels: LabelsOf(maps.All(pod)), Namespaces: func() ([]Labels, error) { return []Labels{Sorted(space)}, nil }}
+		subject := Subject{Labels: pod, Namespaces: func() ([]labels.Set, error) { return []labels.Set{space}, nil }}
 		m, err := set.Match(subject)
 		var want []string
 		for _, p := range set.Profiles() {
@@ -406,7 +406,7 @@ func TestCostGrowsWithMatches(t *testing.T) {
 			list = append(list, parse(t, fmt.Sprintf("metadata: {name: p%d}\nspec: "+form, i, i))...)
 		}
 		set, _ := Compile(list)
-		subject := Labels{{"app", "web"}, {"group", "g7"}, {"group-7", "x"}}
+		subject := labels.Set{"app": "web", "group": "g7", "group-7": "x"}
 		if n := len(candidates(nil, &set.pods, subject)) + len(candidates(nil, &set.spaces, subject)); n != 1 {
 			t.Errorf("%s: %d candidates", form, n)
 		}
@@ -423,7 +423,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		set, problems := Compile([]api.ClusterColocationProfile{p})
-		m, err := set.Match(Subject{Labels: Labels{{"a", "b"}}, Namespaces: func() ([]Labels, error) { return []Labels{{{"a", "b"}}}, nil }})
+		m, err := set.Match(Subject{Labels: labels.Set{"a": "b"}, Namespaces: func() ([]labels.Set, error) { return []labels.Set{{"a": "b"}}, nil }})
 		if err != nil || len(problems) > 0 && len(m.Applied) > 0 || len(problems) == 0 && len(m.Broken) > 0 {
 			t.Errorf("%v %v %v", problems, m, err)
 		}
