@@ -213,7 +213,8 @@ func isModule(dir string) bool {
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "usher.dev/usher/"
 	may := map[string][]string{ // a room, and the rooms of ours that it may import
-		"document":   {},
+		"quantity":   {},
+		"document":   {"quantity"},
 		"gate":       {},
 		"api":        {"document", "gate"},
 		"admit":      {"api", "document", "gate"},
@@ -228,7 +229,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster":    {"admit", "document", "manifest", "poll"},
 		"colocation": {"api", "admit", "cluster", "config", "profile", "quota", "quota/ledger", "slo"},
 		"mutators":   {"api", "admit", "colocation/sections", "config", "document", "gate", "profile", "quota"},
-		"validators": {"api", "admit", "colocation/sections", "config", "document", "profile", "quota", "quota/ledger", "slo"},
+		"validators": {"api", "admit", "colocation/sections", "config", "document", "profile", "quantity", "quota", "quota/ledger", "slo"},
 		"handlers":   {"admit", "document", "gate"},
 		"review":     {"admit", "api", "document", "handlers", "manifest", "profile", "quota/ledger"},
 		"load":       {"load/reviews", "certs"},

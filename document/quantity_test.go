@@ -39,3 +39,38 @@ func TestHostileQuantities(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileQuantitiesOfParts: also what is decoded alone is known by where it stands.
+func TestHostileQuantitiesOfParts(t *testing.T) {
+	const pod = `{"spec":{"overhead":{"cpu":"1e-500"},"volumes":[{"emptyDir":{"sizeLimit":"1e500"}}],"nodeSelector":{"cpu":"1e500"}},"status":{"max":[{"a":"1e500"}]}}`
+	for _, c := range []struct {
+		name    string
+		decode  func(root *Value)
+		refused bool
+	}{
+		{"a resource list", func(root *Value) { As[corev1.ResourceList](root.At("spec", "overhead")) }, true},
+		{"a quantity", func(root *Value) { As[string](root.At("spec", "overhead", "cpu")) }, true},
+		{"a list of volumes", func(root *Value) { As[[]corev1.Volume](root.At("spec", "volumes")) }, true},
+		{"an emptyDir", func(root *Value) {
+			for v := range root.At("spec", "volumes").Elements() {
+				As[corev1.EmptyDirVolumeSource](v.Get("emptyDir"))
+			}
+		}, true},
+		{"a list of resource lists", func(root *Value) {
+			for v := range root.At("status", "max").Elements() {
+				As[map[string]string](v)
+			}
+		}, true},
+		{"other texts", func(root *Value) { As[map[string]string](root.At("spec", "nodeSelector")) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := Parse([]byte(pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.decode(d.Root()); (d.Err() != nil) != c.refused {
+				t.Error(d.Err())
+			}
+		})
+	}
+}

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/quantity"
 )
 
 // StrategicPatch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
@@ -34,7 +36,7 @@ func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
 	if !ok {
 		return nil, fmt.Errorf("is %s, not an object", kindNames[d.root.kind()])
 	}
-	if text := hostileIn(tree, "", ""); text != "" {
+	if text := quantity.Hostile(tree, quantity.Place{}); text != "" {
 		return nil, fmt.Errorf("has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
 	}
 	if _, replaces := tree[wholeDirective]; replaces {

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/quantity"
 )
 
 // Value is a handle on one place of a document: on what stands there, or on what could stand there. It stays good while
@@ -151,9 +153,11 @@ func As[T any](v *Value) T {
 	if raw == nil {
 		return into
 	}
-	if text := hostileQuantity(v); text != "" {
-		v.doc.fail(v, "has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
-		return into
+	if quantity.MayBeHostile(raw) {
+		if text := quantity.Hostile(decode(v), v.place()); text != "" {
+			v.doc.fail(v, "has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
+			return into
+		}
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &into); err != nil {
 		v.doc.fail(v, "%s", decodeProblem(err))
@@ -161,6 +165,23 @@ func As[T any](v *Value) T {
 		return zero
 	}
 	return into
+}
+
+// place is where v stands, for the names that Kubernetes gives to quantities.
+func (v *Value) place() quantity.Place {
+	at := v.member()
+	if at.parent == nil {
+		return quantity.Place{}
+	}
+	return quantity.Place{Parent: at.parent.member().name, Name: at.name}
+}
+
+// member is v, or the list of lists that it is an element of.
+func (v *Value) member() *Value {
+	for v.parent != nil && v.parent.kind() == '[' {
+		v = v.parent
+	}
+	return v
 }
 
 // decodeProblem words a decoder's error without the names of Go types.

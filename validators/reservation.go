@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/document"
+	"usher.dev/usher/quantity"
 )
 
 // reservation refuses reservations that the scheduler could not serve, or that nobody or everybody could use, and changes of
@@ -109,41 +108,14 @@ func badQuantities(template *document.Value) field.ErrorList {
 	if err := decoder.Decode(&tree); err != nil {
 		return field.ErrorList{field.Invalid(template.Path(), field.OmitValueType{}, err.Error())}
 	}
-	return quantitiesIn(tree, template.Path(), "", "")
-}
-
-// quantitiesIn looks through what stands at name in an object or list that itself stands at parent.
-func quantitiesIn(tree any, at *field.Path, parent, name string) (bad field.ErrorList) {
-	switch tree := tree.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(tree)) {
-			kid := at.Child(key)
-			if listsQuantities(name) {
-				kid = at.Key(key)
-			}
-			bad = append(bad, quantitiesIn(tree[key], kid, name, key)...)
-		}
-	case []any:
-		for i, element := range tree {
-			bad = append(bad, quantitiesIn(element, at.Index(i), parent, name)...)
-		}
-	case string, json.Number:
-		text := strings.TrimSpace(fmt.Sprint(tree))
-		if _, err := api.ParseQuantity(text); err != nil && isQuantity(parent, name) {
+	var bad field.ErrorList
+	for at, text := range quantity.InPod(tree, template.Path()) {
+		text = strings.TrimSpace(text)
+		if _, err := api.ParseQuantity(text); err != nil {
 			bad = append(bad, field.Invalid(at, admit.Shorten(text, 100), err.Error()))
 		}
 	}
 	return bad
-}
-
-func listsQuantities(name string) bool {
-	return name == "requests" || name == "limits" || name == "overhead"
-}
-
-// isQuantity tells whether name in parent is a quantity, anywhere in a pod.
-func isQuantity(parent, name string) bool {
-	return listsQuantities(parent) ||
-		parent == "emptyDir" && name == "sizeLimit" || parent == "resourceFieldRef" && name == "divisor"
 }
 
 // checkOwners checks who may use the reservation. An owner without anything to match by would be every pod.

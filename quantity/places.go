@@ -1,0 +1,107 @@
+// Package quantity knows where Kubernetes objects have quantities, and which texts must not be parsed as one.
+package quantity
+
+import (
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Place is where a value stands: the name of a member, and that of the object or list that it stands in. An element of a list stands
+// where the list does.
+type Place struct{ Parent, Name string }
+
+// podLists are the members of a pod that are resource lists; resourceLists are those of pods, nodes, reservations and quotas.
+var (
+	podLists      = []string{"requests", "limits", "overhead"}
+	resourceLists = append([]string{"capacity", "allocatable", "allocated", "min", "max", "used", "hard"}, podLists...)
+)
+
+// InPod yields the texts that stand where a pod has a quantity, in order, with their paths below at. The pod or its template is given
+// as encoding/json decodes it with UseNumber.
+func InPod(pod any, at *field.Path) iter.Seq2[*field.Path, string] {
+	return func(yield func(*field.Path, string) bool) { walk(pod, at, Place{}, podLists, yield) }
+}
+
+// walk yields the quantities in what stands at a place, and reports whether the caller wants more.
+func walk(tree any, at *field.Path, place Place, lists []string, yield func(*field.Path, string) bool) bool {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(tree)) {
+			member := at.Child(key)
+			if slices.Contains(lists, place.Name) {
+				member = at.Key(key)
+			}
+			if !walk(tree[key], member, Place{place.Name, key}, lists, yield) {
+				return false
+			}
+		}
+	case []any:
+		for i, element := range tree {
+			if !walk(element, at.Index(i), place, lists, yield) {
+				return false
+			}
+		}
+	case string:
+		return !place.isQuantity(lists) || yield(at, tree)
+	case json.Number:
+		return !place.isQuantity(lists) || yield(at, string(tree))
+	}
+	return true
+}
+
+// isQuantity reports whether a text at the place is a quantity.
+func (p Place) isQuantity(lists []string) bool {
+	return slices.Contains(lists, p.Parent) || p == Place{"emptyDir", "sizeLimit"} || p == Place{"resourceFieldRef", "divisor"}
+}
+
+// resource.Quantity takes minutes and gigabytes for 1e-5000000, and no deadline stops it. The API server has parsed the quantities of
+// what it knows; those in schemaless places, and in reviews of anybody else, are looked at before they are decoded.
+
+// Hostile returns a text on which resource.Quantity would work for long, in what stands at a place of any object; "" if there is none.
+func Hostile(tree any, at Place) (text string) {
+	walk(tree, nil, at, resourceLists, func(_ *field.Path, found string) bool {
+		if exponent := strings.IndexAny(found, "eE"); len(found) > longest || exponent >= 0 && hugeExponent(found[exponent:]) {
+			text = found
+		}
+		return text == ""
+	})
+	return text
+}
+
+// MayBeHostile reports quickly, and for nearly all JSON with no, whether there may be a text that Hostile would find.
+func MayBeHostile(raw []byte) bool {
+	digits := 0
+	for i, c := range raw {
+		switch {
+		case c >= '0' && c <= '9' || c == '.':
+			if digits++; digits > longest {
+				return true
+			}
+		case (c == 'e' || c == 'E') && digits > 0 && hugeExponent(string(raw[i:min(len(raw), i+8)])):
+			return true
+		default:
+			digits = 0
+		}
+	}
+	return false
+}
+
+// longest is how many digits a quantity may have.
+const longest = 64
+
+// hugeExponent reports whether a text that begins with e has an exponent of more than two digits behind it.
+func hugeExponent(text string) bool {
+	digits := 0
+	for _, c := range strings.TrimLeft(text[1:], "+-") {
+		if c < '0' || c > '9' {
+			break
+		}
+		digits++
+	}
+	return digits > 2
+}
