@@ -222,7 +222,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"certs":      {"poll"},
 		"poll":       {},
 		"labelindex": {},
-		"slo":        {"api", "labelindex"},
+		"slo":        {"admit", "api", "document", "labelindex"},
 		"profile":    {"api", "document", "labelindex"},
 		"quota":      {"api", "admit", "quota"},
 		"manifest":   {"document"},

@@ -160,10 +160,15 @@ func (r *Request) Trouble(reason, format string, args ...any) {
 // Troubles are the reasons of the troubles so far.
 func (r *Request) Troubles() []string { return r.troubles }
 
-// Shorten cuts text to at most n characters.
+// Shorten cuts text to at most n characters, the last of which is then an ellipsis.
 func Shorten(text string, n int) string {
-	if utf8.RuneCountInString(text) <= n {
-		return text
+	count, last := 0, 0
+	for at := range text {
+		if count++; count == n {
+			last = at
+		} else if count > n {
+			return text[:last] + "…"
+		}
 	}
-	return string([]rune(text)[:n-1]) + "…"
+	return text
 }

@@ -51,3 +51,24 @@ func TestCheckBounds(t *testing.T) {
 		})
 	}
 }
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		n        int
+		want     string
+	}{
+		{"short", "abc", 4, "abc"},
+		{"as long as it may be", "abcd", 4, "abcd"},
+		{"one too long", "abcde", 4, "abc…"},
+		{"characters, not bytes", "ääääää", 4, "äää…"},
+		{"invalid UTF-8", "\xff\xff\xff\xff\xff", 4, "\xff\xff\xff…"},
+		{"empty", "", 4, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Shorten(c.in, c.n); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

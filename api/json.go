@@ -21,13 +21,7 @@ import (
 // So is text that decodes into more than anybody means: see document.Value.Decodable. Empty text is no JSON and so an error too; null is the zero value. Quantities belong into a ResourceList. The error is worded
 // for the user, as the detail of a field error.
 func ParseJSONText[T any](text string) (value T, err error) {
-	parsed, err := document.ParseText(text) // sigs.k8s.io/json does not see duplicates in members that it passes over
-	if err != nil {
-		return value, err
-	}
-	err = parsed.TooLarge()
-	parsed.Release()
-	if err != nil {
+	if err := document.CheckText(text); err != nil { // sigs.k8s.io/json does not see duplicates in members that it passes over
 		return value, err
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value); err != nil {

@@ -21,6 +21,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
@@ -132,20 +134,17 @@ func splitService(service string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// isLabel tells if s is a DNS label as Kubernetes writes it (RFC 1123, lower case).
-func isLabel(s string) bool {
-	return 0 < len(s) && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' &&
-		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
+func isLabel(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
-// isDomain tells if s is labels joined by dots, 253 characters in all at most (RFC 1123).
+// isDomain reports whether s is labels joined by dots. IsDNS1123Subdomain, which is for names of Kubernetes objects, takes labels of
+// any length.
 func isDomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if !isLabel(label) {
 			return false
 		}
 	}
-	return len(s) <= 253
+	return len(s) <= validation.DNS1123SubdomainMaxLength
 }
 
 func servingTemplate(names []string) (*x509.Certificate, error) {

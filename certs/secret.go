@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // SecretManifest gives the Secret (v1, type kubernetes.io/tls) that the webhook's pods mount, as YAML for
@@ -20,7 +22,7 @@ func SecretManifest(service, secretName string, ca, leaf Pair) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !isDomain(secretName) {
+	if len(validation.IsDNS1123Subdomain(secretName)) > 0 {
 		return nil, fmt.Errorf("secret name %q: expected lower-case letters, digits, inner hyphens and dots", secretName)
 	}
 	if err := checkSecret(name+"."+namespace+".svc", ca, leaf); err != nil {

@@ -55,6 +55,8 @@ func TestSecretManifestRefuses(t *testing.T) {
 	}{
 		{"no namespace", "usher", "tls", ca, leaf, "namespace/name"},
 		{"bad name", "shop/usher", "a: b", ca, leaf, `secret name "a: b"`},
+		{"long name", "shop/usher", strings.Repeat("a", 254), ca, leaf, "secret name"},
+		{"long service", "shop/" + strings.Repeat("a", 64), "tls", ca, leaf, "at most 63"},
 		{"other service", "other/usher", "tls", ca, leaf, "does not cover usher.other.svc but usher.shop.svc"},
 		{"key of another", "shop/usher", "tls", ca, Pair{leaf.Cert, ca.Key}, "the serving key"},
 		{"no CA", "shop/usher", "tls", Pair{}, leaf, "the CA certificate"},

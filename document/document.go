@@ -30,9 +30,6 @@ type Document struct {
 // must not change it while the document is in use.
 func Parse(raw []byte) (*Document, error) { return parseUpTo(maxValues, raw) }
 
-// ParseText is Parse for the JSON text in a string of an object, which is parsed beside it: of at most 50,000 values.
-func ParseText(text string) (*Document, error) { return parseUpTo(maxDecoded, []byte(text)) }
-
 func parseUpTo(limit int, raw []byte) (*Document, error) {
 	entries := tapes.Get().(*[]entry)
 	scanned, err := scanUpTo(limit, raw, *entries)

@@ -1,14 +1,11 @@
 package document
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 )
 
 // Set puts a Go value here, as JSON, in place of whatever stands here. Missing or null parents are made. Setting what is
@@ -132,15 +129,4 @@ func encode(value any) []byte {
 		panic(fmt.Sprintf("document: a step set a value that has no JSON: %v", err))
 	}
 	return raw
-}
-
-// sameJSON tells whether two JSON values mean the same, whatever their white space, escapes and order of keys.
-func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var left, right any
-	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&
-		kjson.UnmarshalCaseSensitivePreserveInts(b, &right) == nil &&
-		reflect.DeepEqual(left, right)
 }

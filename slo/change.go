@@ -1,10 +1,6 @@
 package slo
 
-import (
-	"reflect"
-
-	"usher.dev/usher/api"
-)
+import "usher.dev/usher/document"
 
 // Keys are the data keys that are checked, in the order in which problems are told.
 func Keys() []string {
@@ -22,19 +18,7 @@ func Changed(old, data map[string]string) func(key string) bool {
 	changed := map[string]bool{}
 	for i := range tables {
 		key := tables[i].key
-		changed[key] = data[key] != "" && (old == nil || !sameJSON(old[key], data[key]))
+		changed[key] = data[key] != "" && (old == nil || !document.SameText(old[key], data[key]))
 	}
 	return func(key string) bool { return changed[key] }
-}
-
-func sameJSON(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, err := api.ParseJSONText[any](a)
-	if err != nil {
-		return false
-	}
-	y, err := api.ParseJSONText[any](b)
-	return err == nil && reflect.DeepEqual(x, y)
 }

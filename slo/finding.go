@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
 )
 
 // finding is what was found of one key.
@@ -17,8 +19,8 @@ type finding struct {
 // maxProblems is how many problems of a key are told: a text of 1 MiB may have 100,000.
 const maxProblems = 100
 
-// maxValue is how many characters of a value are quoted.
-const maxValue = 80
+// shorten cuts a value that is quoted.
+func shorten(text string) string { return admit.Shorten(text, 81) }
 
 // pathOf is the field path of a data key.
 func pathOf(key string) *field.Path { return field.NewPath("data").Key(key) }
@@ -55,15 +57,4 @@ func (f *finding) all() []Problem {
 	}
 	err := field.Invalid(f.path(), field.OmitValueType{}, fmt.Sprintf("%d more problems; mend those above first", f.more))
 	return append(f.problems[:len(f.problems):len(f.problems)], Problem{Key: f.key, Err: err})
-}
-
-// shorten cuts a text at maxValue characters.
-func shorten(text string) string {
-	cut := 0
-	for at := range text {
-		if cut++; cut > maxValue {
-			return text[:at] + "…"
-		}
-	}
-	return text
 }

@@ -1,0 +1,38 @@
+package document
+
+import (
+	"bytes"
+	"reflect"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// ParseText is Parse for the JSON text in a string of an object, which is parsed beside it: of at most 50,000 values.
+func ParseText(text string) (*Document, error) { return parseUpTo(maxDecoded, []byte(text)) }
+
+// CheckText reports why a text cannot be decoded as a whole: ParseText refuses it, or it is too large for Value.Decodable.
+func CheckText(text string) error {
+	d, err := ParseText(text)
+	if err != nil {
+		return err
+	}
+	defer d.Release()
+	return d.TooLarge()
+}
+
+// SameText reports whether two texts are JSON that means the same, whatever its white space, escapes and order of keys. A text that
+// CheckText refuses means the same as no other.
+func SameText(a, b string) bool {
+	return a == b || CheckText(a) == nil && CheckText(b) == nil && sameJSON([]byte(a), []byte(b))
+}
+
+// sameJSON is SameText for JSON that was checked before.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var left, right any
+	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(b, &right) == nil &&
+		reflect.DeepEqual(left, right)
+}
