@@ -83,9 +83,6 @@ func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.H
 // SetLabel sets one label.
 func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }
 
-// RemoveLabel removes one label.
-func (m Meta) RemoveLabel(key string) { m.label(key).Remove() }
-
 // Annotation is the value of one annotation, and whether it is there.
 func (m Meta) Annotation(key string) (string, bool) {
 	v := m.annotation(key)

@@ -36,7 +36,6 @@ var podVerbs = map[string]struct {
 	typed func(*corev1.Pod)
 }{
 	"SetLabel":            {func(p *Pod) { p.SetLabel("a/b", "ü") }, func(p *corev1.Pod) { set(&p.Labels, "a/b", "ü") }},
-	"RemoveLabel":         {func(p *Pod) { p.RemoveLabel("a/b") }, func(p *corev1.Pod) { delete(p.Labels, "a/b") }},
 	"SetAnnotation":       {func(p *Pod) { p.SetAnnotation("c~d", `{"x":1}`) }, func(p *corev1.Pod) { set(&p.Annotations, "c~d", `{"x":1}`) }},
 	"RemoveAnnotation":    {func(p *Pod) { p.RemoveAnnotation("a/b") }, func(p *corev1.Pod) { delete(p.Annotations, "a/b") }},
 	"AppendToleration":    {func(p *Pod) { p.AppendToleration(toleration) }, func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, toleration) }},

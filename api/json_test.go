@@ -71,8 +71,8 @@ func TestAnnotations(t *testing.T) {
 
 // TestExtendedResourceSpec: the form in which the reference writes it: compact, names sorted, limits first, no empty maps.
 func TestExtendedResourceSpec(t *testing.T) {
-	both := ResourceList{ResourceBatchMemory: resource.MustParse("1Gi"), ResourceBatchCPU: MilliCores(resource.MustParse("1500m"))}
-	spec := ExtendedResourceSpec{map[string]ExtendedResourceContainer{"c": {Limits: both, Requests: both}, "b": {Requests: ResourceList{ResourceBatchCPU: MilliCores(resource.MustParse("1"))}}}}
+	both := ResourceList{ResourceBatchMemory: resource.MustParse("1Gi"), ResourceBatchCPU: milliCores(resource.MustParse("1500m"))}
+	spec := ExtendedResourceSpec{map[string]ExtendedResourceContainer{"c": {Limits: both, Requests: both}, "b": {Requests: ResourceList{ResourceBatchCPU: milliCores(resource.MustParse("1"))}}}}
 	const want = `{"containers":{"b":{"requests":{"kubernetes.io/batch-cpu":"1k"}},` +
 		`"c":{"limits":{"kubernetes.io/batch-cpu":"1500","kubernetes.io/batch-memory":"1Gi"},"requests":{"kubernetes.io/batch-cpu":"1500","kubernetes.io/batch-memory":"1Gi"}}}}`
 	text, err := json.Marshal(spec)

@@ -10,14 +10,10 @@ const (
 	LabelPriorityClass = "koordinator.sh/priority-class"
 	// LabelPriority is the sub-priority within a priority class: an int32 in decimal. It never influences the class.
 	LabelPriority = "koordinator.sh/priority"
-	// LabelMutatingUpdate with the value "true" routes updates of a pod to /mutate-pod, by the webhook's objectSelector.
-	LabelMutatingUpdate = "pod.koordinator.sh/mutating-update"
 	// LabelSkipEnhancedValidation with the value "true" exempts a pod from the rules about required labels.
 	LabelSkipEnhancedValidation = "pod.koordinator.sh/skip-enhanced-validation"
 	// LabelBindingBypass is the default of the labels whose mere presence exempts a pod from binding admission.
 	LabelBindingBypass = "koordinator.sh/binding-admission-bypass"
-	// LabelSchedulerName appears as a label that profiles inject; it has no meaning of its own.
-	LabelSchedulerName = "scheduling.koordinator.sh/scheduler-name"
 
 	// LabelQuotaName names the elastic quota that a pod counts against.
 	LabelQuotaName = "quota.scheduling.koordinator.sh/name"
@@ -45,8 +41,6 @@ const (
 const (
 	// AnnotationSkipUpdateResources on a profile, with any value, keeps the webhook from translating cpu and memory.
 	AnnotationSkipUpdateResources = "config.koordinator.sh/skip-update-resources"
-	// LabelControllerManaged marks profiles of another controller; the webhooks ignore it.
-	LabelControllerManaged = "config.koordinator.sh/controller-managed"
 )
 
 // Labels of ElasticQuotas.
@@ -59,14 +53,8 @@ const (
 	LabelQuotaTreeID = "quota.scheduling.koordinator.sh/tree-id"
 	// LabelQuotaIsRoot: root of a tree exactly if "true".
 	LabelQuotaIsRoot = "quota.scheduling.koordinator.sh/is-root"
-	// LabelQuotaAllowLentResource: lends what it does not use, unless exactly "false".
-	LabelQuotaAllowLentResource = "quota.scheduling.koordinator.sh/allow-lent-resource"
 	// LabelQuotaAllowForceUpdate exactly "true" skips the checks of sums and guarantees.
 	LabelQuotaAllowForceUpdate = "quota.scheduling.koordinator.sh/allow-force-update"
-	// LabelQuotaProfile names the ElasticQuotaProfile that made a root quota.
-	LabelQuotaProfile = "quota.scheduling.koordinator.sh/profile"
-	// LabelQuotaIgnoreDefaultTree keeps a tree's resources out of the default tree; the scheduler's business.
-	LabelQuotaIgnoreDefaultTree = "quota.scheduling.koordinator.sh/ignore-default-tree"
 )
 
 // Annotations of ElasticQuotas. Those called lists are JSON texts of a ResourceList.
@@ -81,8 +69,6 @@ const (
 	AnnotationQuotaAdmission = "quota.scheduling.koordinator.sh/admission"
 	// AnnotationQuotaGuaranteed is a list, written by the scheduler: what the quota's subtree is guaranteed.
 	AnnotationQuotaGuaranteed = "quota.scheduling.koordinator.sh/guaranteed"
-	// AnnotationQuotaAllocated is a list, written by the scheduler.
-	AnnotationQuotaAllocated = "quota.scheduling.koordinator.sh/allocated"
 	// AnnotationQuotaMaxStrictCheck is a JSON array of resource names for which spec.max may not fall below what is used.
 	AnnotationQuotaMaxStrictCheck = "quota.scheduling.koordinator.sh/max-strict-check-resource-keys"
 	// AnnotationQuotaReservations is usher's own record of pods that were admitted and not seen yet; the quota ledger writes it.
@@ -131,6 +117,4 @@ const (
 	ResourceGPUMemoryRatio corev1.ResourceName = "koordinator.sh/gpu-memory-ratio"
 	// ResourceHuaweiNPUCore is a number of cores.
 	ResourceHuaweiNPUCore corev1.ResourceName = "huawei.com/npu-core"
-	// ResourceNvidiaGPU is a number of cards; only quotas know it.
-	ResourceNvidiaGPU corev1.ResourceName = "nvidia.com/gpu"
 )

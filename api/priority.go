@@ -34,8 +34,8 @@ func (c PriorityClass) Range() (lowest, highest int32, ok bool) {
 	return 0, 0, false
 }
 
-// PriorityClassOf is the class that a value of spec.priority belongs to.
-func PriorityClassOf(priority int32) PriorityClass {
+// priorityClassOf is the class that a value of spec.priority belongs to.
+func priorityClassOf(priority int32) PriorityClass {
 	for _, class := range PriorityClasses() {
 		if lowest, highest, _ := class.Range(); lowest <= priority && priority <= highest {
 			return class
@@ -56,15 +56,15 @@ func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
 	if priority == nil {
 		return PriorityNone
 	}
-	return PriorityClassOf(*priority)
+	return priorityClassOf(*priority)
 }
 
-// PriorityClassWithDefault is RawPriorityClass or else what follows from QoSWithDefault: batch for BE, prod for all others.
+// PriorityClassWithDefault is RawPriorityClass or else what follows from qosWithDefault: batch for BE, prod for all others.
 func PriorityClassWithDefault(labels map[string]string, spec *corev1.PodSpec) PriorityClass {
 	if class := RawPriorityClass(labels, spec.Priority); class != PriorityNone {
 		return class
 	}
-	return QoSWithDefault(labels, spec).DefaultPriorityClass()
+	return qosWithDefault(labels, spec).DefaultPriorityClass()
 }
 
 // DefaultPriorityClass is the class of pods of which only the QoS is known.

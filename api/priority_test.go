@@ -14,7 +14,7 @@ func TestPriorityClassOf(t *testing.T) {
 		3000: PriorityFree, 3999: PriorityFree, 2999: PriorityNone, 4000: PriorityNone,
 		0: PriorityNone, -1: PriorityNone, 2000000000: PriorityNone,
 	} {
-		if got := PriorityClassOf(priority); got != want {
+		if got := priorityClassOf(priority); got != want {
 			t.Errorf("%d is %q, want %q", priority, got, want)
 		}
 	}

@@ -32,12 +32,12 @@ func RawQoS(labels map[string]string) QoSClass {
 	return QoSNone
 }
 
-// QoSWithDefault is RawQoS or else what follows from the Kubernetes QoS class.
-func QoSWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
+// qosWithDefault is RawQoS or else what follows from the Kubernetes QoS class.
+func qosWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
 	if class := RawQoS(labels); class != QoSNone {
 		return class
 	}
-	switch KubernetesQoS(spec) {
+	switch kubernetesQoS(spec) {
 	case corev1.PodQOSGuaranteed:
 		return QoSLSR
 	case corev1.PodQOSBurstable:
@@ -46,9 +46,9 @@ func QoSWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
 	return QoSBE
 }
 
-// KubernetesQoS is the QoS class that the kubelet will give a pod. It is computed from the spec alone: status.qosClass of a pod
+// kubernetesQoS is the QoS class that the kubelet will give a pod. It is computed from the spec alone: status.qosClass of a pod
 // under review is what its author wrote (W16).
-func KubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
+func kubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var requests, limits qosAmounts
 	limited := true // everything has limits on both cpu and memory
 	for requirements := range qosRequirements(spec) {

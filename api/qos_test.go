@@ -74,13 +74,13 @@ func TestKubernetesQoS(t *testing.T) {
 		"ephemeral": {&corev1.PodSpec{Containers: []corev1.Container{guaranteed}, EphemeralContainers: []corev1.EphemeralContainer{{}}},
 			corev1.PodQOSGuaranteed, QoSLSR},
 	} {
-		if got := KubernetesQoS(c.spec); got != c.want {
+		if got := kubernetesQoS(c.spec); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if got := QoSWithDefault(map[string]string{LabelQoSClass: "none"}, c.spec); got != c.qos {
+		if got := qosWithDefault(map[string]string{LabelQoSClass: "none"}, c.spec); got != c.qos {
 			t.Errorf("%s: %s, want %s", name, got, c.qos)
 		}
-		if got := QoSWithDefault(map[string]string{LabelQoSClass: "LSE"}, c.spec); got != QoSLSE {
+		if got := qosWithDefault(map[string]string{LabelQoSClass: "LSE"}, c.spec); got != QoSLSE {
 			t.Errorf("%s: the label LSE gives %s", name, got)
 		}
 	}

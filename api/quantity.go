@@ -28,8 +28,8 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Unit is the smallest amount of a resource that is counted: a milli-core of cpu, else one (a byte of memory).
-func Unit(name corev1.ResourceName) resource.Scale {
+// unit is the smallest amount of a resource that is counted: a milli-core of cpu, else one (a byte of memory).
+func unit(name corev1.ResourceName) resource.Scale {
 	if name == corev1.ResourceCPU {
 		return resource.Milli
 	}
@@ -41,17 +41,17 @@ func Floor(q resource.Quantity, name corev1.ResourceName) (whole resource.Quanti
 	if units, ok := wholeUnits(q, name); ok {
 		return ofWhole(units, name, q.Format), false
 	}
-	return OfUnits(InUnits(q, name), name, q.Format)
+	return ofUnits(InUnits(q, name), name, q.Format)
 }
 
 // wholeUnits gives a quantity in units of the resource; false if it is not whole or beyond an int64.
 func wholeUnits(q resource.Quantity, name corev1.ResourceName) (int64, bool) {
-	units := q.ScaledValue(Unit(name)) // rounded up, and cut to the range
-	return units, q.Cmp(*resource.NewScaledQuantity(units, Unit(name))) == 0
+	units := q.ScaledValue(unit(name)) // rounded up, and cut to the range
+	return units, q.Cmp(*resource.NewScaledQuantity(units, unit(name))) == 0
 }
 
 func ofWhole(units int64, name corev1.ResourceName, format resource.Format) resource.Quantity {
-	q := resource.NewScaledQuantity(units, Unit(name))
+	q := resource.NewScaledQuantity(units, unit(name))
 	q.Format = format
 	return *q
 }
@@ -60,7 +60,7 @@ func ofWhole(units int64, name corev1.ResourceName, format resource.Format) reso
 func InUnits(q resource.Quantity, name corev1.ResourceName) *big.Rat {
 	dec := q.AsDec()
 	amount := new(big.Rat).SetInt(dec.UnscaledBig())
-	return amount.Mul(amount, powerOf10(-int64(dec.Scale())-int64(Unit(name))))
+	return amount.Mul(amount, powerOf10(-int64(dec.Scale())-int64(unit(name))))
 }
 
 func powerOf10(exponent int64) *big.Rat {
@@ -74,9 +74,9 @@ func powerOf10(exponent int64) *big.Rat {
 // maxUnits is the largest quantity usher writes, in units: it fits an int64, as the API server's arithmetic wants it.
 var maxUnits = big.NewInt(math.MaxInt64)
 
-// OfUnits makes a quantity from units, rounded down, in the given format. An amount above the int64 range is cut to it, and
+// ofUnits makes a quantity from units, rounded down, in the given format. An amount above the int64 range is cut to it, and
 // saturated is true.
-func OfUnits(amount *big.Rat, name corev1.ResourceName, format resource.Format) (q resource.Quantity, saturated bool) {
+func ofUnits(amount *big.Rat, name corev1.ResourceName, format resource.Format) (q resource.Quantity, saturated bool) {
 	whole := new(big.Int).Div(amount.Num(), amount.Denom()) // rounds down, also below zero
 	if saturated = whole.Cmp(maxUnits) > 0; saturated {
 		whole = maxUnits
@@ -127,7 +127,7 @@ func (r Ratio) Amplify(q resource.Quantity, name corev1.ResourceName) (product r
 		}
 	}
 	amount := InUnits(q, name)
-	product, saturated = OfUnits(amount.Mul(amount, r.fraction()), name, q.Format)
+	product, saturated = ofUnits(amount.Mul(amount, r.fraction()), name, q.Format)
 	if saturated && product.Cmp(q) < 0 {
 		product = q // more than an int64 of units already
 	}

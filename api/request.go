@@ -29,10 +29,5 @@ func Asks(list corev1.ResourceList, name corev1.ResourceName) bool {
 	return ok && !q.IsZero()
 }
 
-// AsksBatch tells whether a pod request holds batch resources, which only pods of QoS BE may have.
-func AsksBatch(request corev1.ResourceList) bool {
-	return Asks(request, ResourceBatchCPU) || Asks(request, ResourceBatchMemory)
-}
-
 // WholeCores tells whether a quantity of cpu is a whole number of cores, as pods that own their CPUs must ask for.
 func WholeCores(cpu resource.Quantity) bool { return cpu.RoundUp(0) }

@@ -68,12 +68,8 @@ func TestPodRequestLeavesThePodAlone(t *testing.T) {
 }
 
 func TestAsks(t *testing.T) {
-	if request := list("cpu", "0", "memory", "1"); Asks(request, "cpu") || !Asks(request, "memory") || Asks(request, "x") || AsksBatch(request) {
+	if request := list("cpu", "0", "memory", "1"); Asks(request, "cpu") || !Asks(request, "memory") || Asks(request, "x") {
 		t.Error(request)
-	}
-	if !AsksBatch(list(string(ResourceBatchCPU), "1")) || !AsksBatch(list(string(ResourceBatchMemory), "1")) ||
-		AsksBatch(list(string(ResourceBatchCPU), "0", string(ResourceMidCPU), "1")) {
-		t.Error("batch")
 	}
 }
 

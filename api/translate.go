@@ -27,13 +27,13 @@ func Translate(class PriorityClass, name corev1.ResourceName) (translated corev1
 // that 500m is 500 and 1 is 1k on the wire; memory as it is.
 func TranslateAmount(native corev1.ResourceName, q resource.Quantity) resource.Quantity {
 	if native == corev1.ResourceCPU {
-		return MilliCores(q)
+		return milliCores(q)
 	}
 	return q.DeepCopy()
 }
 
-// MilliCores is a number of cores as an integer number of milli-cores, rounded up. What does not fit into an int64 is cut to it.
-func MilliCores(cores resource.Quantity) resource.Quantity {
+// milliCores is a number of cores as an integer number of milli-cores, rounded up. What does not fit into an int64 is cut to it.
+func milliCores(cores resource.Quantity) resource.Quantity {
 	if cores.CmpInt64(math.MaxInt64/1000) >= 0 { // MilliValue would overflow
 		return *resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
 	}

@@ -50,7 +50,7 @@ func TestTranslateAmount(t *testing.T) {
 			t.Errorf("%s %s became %s", c.name, c.native, native.String())
 		}
 	}
-	if got := MilliCores(resource.MustParse("1")); got.Format != resource.DecimalSI {
+	if got := milliCores(resource.MustParse("1")); got.Format != resource.DecimalSI {
 		t.Errorf("the format is %s", got.Format)
 	}
 }

@@ -71,7 +71,7 @@ func TestDecodingIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := fmt.Sprint(d.TooLarge())
+			text := fmt.Sprint(CheckText(c.json))
 			if d, err := ParseText(c.json); (err != nil) != strings.Contains(c.want, "50000") {
 				t.Error(d, err)
 			}

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -66,14 +65,6 @@ func (v *Value) Decodable() bool {
 		v.doc.fail(v, "%s", problem)
 	}
 	return problem == ""
-}
-
-// TooLarge says why the document is too large to be decoded as a whole: see Value.Decodable; nil if it is not.
-func (d *Document) TooLarge() error {
-	if problem := d.root.tape.tooLarge(d.root.at); problem != "" {
-		return errors.New(problem)
-	}
-	return nil
 }
 
 // SentSize is how many members or elements stood at a place in the document that was sent, without a look at them; 0 if there was

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 
 	kjson "sigs.k8s.io/json"
@@ -17,7 +18,10 @@ func CheckText(text string) error {
 		return err
 	}
 	defer d.Release()
-	return d.TooLarge()
+	if problem := d.tape.tooLarge(0); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
 }
 
 // SameText reports whether two texts are JSON that means the same, whatever its white space, escapes and order of keys. A text that
