@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
+	"usher.dev/usher/document/strategic"
 )
 
 // Pod is the view of a core/v1 Pod.
@@ -108,7 +109,7 @@ func (p *Pod) PriorityClassNamePath() *field.Path {
 func (p *Pod) SpecPath() *field.Path { return p.root.Get("spec").Path() }
 
 // Merge applies a strategic merge patch to the pod. An error means that the pod does not fit together with it.
-func (p *Pod) Merge(patch *document.StrategicPatch) error { return p.root.Merge(patch) }
+func (p *Pod) Merge(patch *strategic.Patch) error { return strategic.Merge(p.root, patch) }
 
 // Spec is the whole typed spec with all edits so far. It costs a full decoding: for the rare step that wants it.
 func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.Get("spec")) }

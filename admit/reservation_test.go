@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/api"
-	"usher.dev/usher/document"
+	"usher.dev/usher/document/strategic"
 )
 
 func TestReservation(t *testing.T) {
@@ -28,7 +28,7 @@ func TestReservation(t *testing.T) {
 	if labels := r.Labels(); !maps.Equal(labels, map[string]string{"b": "1", "a": "2"}) {
 		t.Error(labels)
 	}
-	patch, err := document.ParseStrategicPatch([]byte(`{"spec":{"containers":[{"name":"d"}]}}`), corev1.Pod{})
+	patch, err := strategic.Parse([]byte(`{"spec":{"containers":[{"name":"d"}]}}`), corev1.Pod{})
 	if err != nil || template.Merge(patch) != nil {
 		t.Fatal(err)
 	}

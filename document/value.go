@@ -124,6 +124,9 @@ func existing(kids []*Value) iter.Seq[*Value] {
 	}
 }
 
+// Err is the error of the document: see Document.Err.
+func (v *Value) Err() error { return v.doc.err }
+
 // Exists tells whether something other than null stands here.
 func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 
@@ -154,13 +157,13 @@ func As[T any](v *Value) T {
 		return into
 	}
 	if quantity.MayBeHostile(raw) {
-		if text := quantity.Hostile(decode(v), v.place()); text != "" {
+		if text := quantity.Hostile(v.Tree(), v.place()); text != "" {
 			v.doc.fail(v, "has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
 			return into
 		}
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &into); err != nil {
-		v.doc.fail(v, "%s", decodeProblem(err))
+		v.doc.fail(v, "%s", DecodeProblem(err))
 		var zero T
 		return zero
 	}
@@ -184,8 +187,8 @@ func (v *Value) member() *Value {
 	return v
 }
 
-// decodeProblem words a decoder's error without the names of Go types.
-func decodeProblem(err error) string {
+// DecodeProblem words a decoder's error without the names of Go types.
+func DecodeProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return "does not decode: " + err.Error()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/api"
-	"usher.dev/usher/document"
+	"usher.dev/usher/document/strategic"
 )
 
 // Check finds what keeps a profile from being evaluated, and what pods would be refused for: labels and annotations that
@@ -81,7 +81,7 @@ func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) 
 
 // checkContradictions refuses what a patch both adds and deletes: in Koordinator it is there or not by chance. From a patch that is
 // stored already it is deleted.
-func checkContradictions(patch *document.StrategicPatch) (problems field.ErrorList) {
+func checkContradictions(patch *strategic.Patch) (problems field.ErrorList) {
 	if patch == nil {
 		return nil
 	}

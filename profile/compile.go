@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/api"
-	"usher.dev/usher/document"
+	"usher.dev/usher/document/strategic"
 )
 
 // Compile prepares profiles, in any order. A profile that cannot be evaluated stays in the set, so that those whom it
@@ -125,7 +125,7 @@ func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
 	if !spec.HasPatch() {
 		return
 	}
-	patch, err := document.ParseStrategicPatch(spec.Patch, corev1.Pod{})
+	patch, err := strategic.Parse(spec.Patch, corev1.Pod{})
 	if err != nil {
 		p.broken(field.Invalid(specPath.Child("patch"), field.OmitValueType{},
 			fmt.Sprintf("%v; it must be a strategic merge patch for a Pod, such as {metadata: {labels: {tier: batch}}}", err)))

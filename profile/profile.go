@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/api"
-	"usher.dev/usher/document"
+	"usher.dev/usher/document/strategic"
 	"usher.dev/usher/labelindex"
 )
 
@@ -20,7 +20,7 @@ type Profile struct {
 	// These are the maps of the spec by key, so that they are applied in the same order each time.
 	Labels, Annotations, LabelKeysMapping, AnnotationKeysMapping, LabelSuffixes []Pair
 	// Patch is spec.patch; nil if there is none.
-	Patch *document.StrategicPatch
+	Patch *strategic.Patch
 	// AsksForClass tells that the profile gives a QoS or priority class, so that cpu and memory are to become what the
 	// class uses. One with AnnotationSkipUpdateResources asks for nothing, whatever it gives; it does not speak for other
 	// profiles (W3).

@@ -1,4 +1,4 @@
-package document
+package strategic
 
 import (
 	"maps"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"usher.dev/usher/document"
 )
 
 // The directives of a strategic merge patch.
@@ -84,7 +86,7 @@ func (k mergeKeys) merges(name string) bool {
 
 // concerned are the members that a patch has something to say about, in order: so edits have the same order each time. A
 // patch that lists what to retain, and no patch at all, concern every member.
-func concerned(v *Value, patch object) []string {
+func concerned(v *document.Value, patch object) []string {
 	names := map[string]bool{}
 	for name := range patch {
 		if list, ok := directiveFor(name); ok {

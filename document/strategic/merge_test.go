@@ -1,29 +1,19 @@
-package document
+package strategic
 
 import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-)
 
-func strategic(t *testing.T, raw string) *StrategicPatch {
-	t.Helper()
-	p, err := ParseStrategicPatch([]byte(raw), corev1.Pod{})
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return p
-}
+	"usher.dev/usher/document"
+)
 
 // TestMerge: each case is a pod, a patch, the operations and the result. A second merge must change nothing.
 func TestMerge(t *testing.T) {
@@ -109,9 +99,9 @@ func TestMerge(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			p := strategic(t, c.merge)
+			p := parsePatch(t, c.merge)
 			d := parse(t, c.raw)
-			if err := d.Root().Merge(p); err != nil {
+			if err := Merge(d.Root(), p); err != nil {
 				t.Fatal(err)
 			}
 			if got := patchText(d); got != c.patch {
@@ -121,7 +111,7 @@ func TestMerge(t *testing.T) {
 			same(t, "result", after, c.want)
 			same(t, "what the document reads", string(d.Bytes()), after)
 			again := parse(t, after)
-			if err := again.Root().Merge(p); err != nil || again.Edits() > 0 {
+			if err := Merge(again.Root(), p); err != nil || again.Edits() > 0 {
 				t.Errorf("merged again: %v, %s", err, patchText(again))
 			}
 		})
@@ -136,7 +126,7 @@ func TestMergeSeesEarlierEdits(t *testing.T) {
 	containers.InsertBefore(elements[0], object{"name": "first"})
 	elements[0].Remove()
 	for _, p := range []string{`{"spec":{"containers":[{"name":"first","image":"f"},{"name":"b","image":"i"}]}}`, `{"spec":{"containers":[{"name":"x"}]}}`} {
-		if err := d.Root().Merge(strategic(t, p)); err != nil {
+		if err := Merge(d.Root(), parsePatch(t, p)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +138,7 @@ func TestMergeRefuses(t *testing.T) {
 		`{"spec":{"containers":[{"image":"nameless"}]}}`: `{"spec":{"containers":[{"name":"c"}]}}`,
 		`{"spec":{"containers":[null]}}`:                 `{"spec":{"containers":[{"name":"c"}]}}`,
 	} {
-		if err := parse(t, raw).Root().Merge(strategic(t, merge)); err == nil {
+		if err := Merge(parse(t, raw).Root(), parsePatch(t, merge)); err == nil {
 			t.Errorf("%s into %s: no error", merge, raw)
 		}
 	}
@@ -159,7 +149,7 @@ func TestMergeRefuses(t *testing.T) {
 		`{"metadata":[],"spec":"text"}`: "",
 	} {
 		d := parse(t, raw)
-		err := d.Root().Merge(strategic(t, `{"spec":{"containers":[{"name":"c"}]}}`))
+		err := Merge(d.Root(), parsePatch(t, `{"spec":{"containers":[{"name":"c"}]}}`))
 		if err != nil || d.Err() == nil || want != "" && d.Err().Error() != want {
 			t.Errorf("%s: %v, %v, want %s", raw, err, d.Err(), want)
 		}
@@ -169,7 +159,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-func TestParseStrategicPatchRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
 		``:                                     "ends too early",
 		`[]`:                                   "is an array, not an object",
@@ -186,6 +176,7 @@ func TestParseStrategicPatchRefuses(t *testing.T) {
 		`{"spec":{"volumes":[{"name":"v","$retainKeys":["name"],"emptyDir":{}}]}}`:             "retain",
 		`{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"b"}]}}`:  "order",
 		`{"spec":{"containers":[{"name":{}},{"name":{}}]}}`:                                    "",
+		`{"spec":{"overhead":{"cpu":"1e500"}}}`:                                                `has the quantity "1e500"`,
 		`{"spec":{"overhead":{"cpu":"much"}}}`:                                                 "",
 		`{"spec":{"securityContext":{"$patch":"replace","seLinuxOptions":{"$patch":"drop"}}}}`: "spec.securityContext.seLinuxOptions has $patch: drop",
 		`{"spec":{"containers":[{"name":"x","resources":{"$patch":"merge"}}]}}`:                "spec.containers[0].resources has $patch: merge",
@@ -193,14 +184,14 @@ func TestParseStrategicPatchRefuses(t *testing.T) {
 		`{"spec":{"$deleteFromPrimitiveList/hostname":"x"}}`:                                   "spec[$deleteFromPrimitiveList/hostname] is not a list of plain values",
 		`{"spec":{"$deleteFromPrimitiveList/containers":[{"name":"x"}]}}`:                      "spec[$deleteFromPrimitiveList/containers] is not a list of plain values",
 	} {
-		if _, err := ParseStrategicPatch([]byte(raw), corev1.Pod{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse([]byte(raw), corev1.Pod{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", raw, err, want)
 		}
 	}
 }
 
-func TestStrategicPatchTells(t *testing.T) {
-	p := strategic(t, `{"metadata":{"labels":{"b":"1","a":null}},"spec":{"contaners":[{"name":"x"}],"priority":7,"nodeName":null}}`)
+func TestPatchTells(t *testing.T) {
+	p := parsePatch(t, `{"metadata":{"labels":{"b":"1","a":null}},"spec":{"contaners":[{"name":"x"}],"priority":7,"nodeName":null}}`)
 	if got := p.Members("metadata", "labels"); fmt.Sprint(got) != "[a b]" {
 		t.Error(got)
 	}
@@ -212,14 +203,6 @@ func TestStrategicPatchTells(t *testing.T) {
 	}
 }
 
-// seed is USHER_SEED or the time, so that each run tries others and a failure can be repeated.
-func seed() uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
-		return n
-	}
-	return uint64(time.Now().UnixNano())
-}
-
 // TestMergeDoesWhatKubernetesDoes: after the patch the document decodes to what the merge of Kubernetes makes of the whole typed pod; a
 // second merge gives nothing; and what no type knows stays where it was.
 func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
@@ -228,12 +211,12 @@ func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
 		r := rand.New(rand.NewPCG(first, i))
 		raw, merge := string(encode(randomTree(r, true))), string(encode(randomTree(r, false)))
 		name := fmt.Sprintf("USHER_SEED=%d, case %d: %s into %s", first, i, merge, raw)
-		p, err := ParseStrategicPatch([]byte(merge), corev1.Pod{})
+		p, err := Parse([]byte(merge), corev1.Pod{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		d := parse(t, raw)
-		if err := d.Root().Merge(p); err != nil {
+		if err := Merge(d.Root(), p); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		after := patched(t, d, raw)
@@ -242,7 +225,7 @@ func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
 			t.Fatalf("%s: %d of %d unknown fields are left in %s", name, left, before, after)
 		}
 		again := parse(t, after)
-		if err := again.Root().Merge(p); err != nil || again.Edits() > 0 {
+		if err := Merge(again.Root(), p); err != nil || again.Edits() > 0 {
 			t.Fatalf("%s, merged again: %v, %s", name, err, patchText(again))
 		}
 		if t.Failed() {
@@ -418,18 +401,18 @@ func FuzzMerge(f *testing.F) {
 	f.Add(`{"metadata":{"finalizers":["a","b"]}}`, `{"metadata":{"finalizers":["a","c"],"$deleteFromPrimitiveList/finalizers":["a","b"],"$setElementOrder/finalizers":["a","c"]}}`)
 	f.Add(`{"spec":{"containers":[{"name":"c"}]}}`, `{"spec":{"containers":[{"name":"d","resources":{"$patch":"replace","limits":{"cpu":"1"}},"env":[{"name":"A","$patch":"delete"}]},{"name":"c","$patch":"replace"}]}}`)
 	f.Fuzz(func(t *testing.T, raw, merge string) {
-		p, err := ParseStrategicPatch([]byte(merge), corev1.Pod{})
-		d, wrong := Parse([]byte(raw))
+		p, err := Parse([]byte(merge), corev1.Pod{})
+		d, wrong := document.Parse([]byte(raw))
 		if err != nil || wrong != nil {
 			return
 		}
-		if d.Root().Merge(p) != nil || d.Err() != nil || d.Root().kind() != '{' {
+		if Merge(d.Root(), p) != nil || d.Err() != nil || d.Root().Kind() != document.Object {
 			return
 		}
 		same(t, "the patch gives", patched(t, d, raw), string(d.Bytes()))
 		for range 4 {
 			other := parse(t, raw)
-			if err := other.Root().Merge(p); err != nil {
+			if err := Merge(other.Root(), p); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "merged once more", string(other.Bytes()), string(d.Bytes()))

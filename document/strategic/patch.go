@@ -1,4 +1,4 @@
-package document
+package strategic
 
 import (
 	"errors"
@@ -10,31 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 
+	"usher.dev/usher/document"
 	"usher.dev/usher/quantity"
 )
 
-// StrategicPatch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
+// Patch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
 // it at the same time.
-type StrategicPatch struct {
+type Patch struct {
 	tree           object
 	keys           mergeKeys
 	contradictions []Contradiction
 }
 
-type object = map[string]any
-
-// ParseStrategicPatch reads a patch for objects of a Go type, of which like is any value. The type's tags say by which
+// Parse reads a patch for objects of a Go type, of which like is any value. The type's tags say by which
 // key a list is merged. A patch that never applies is an error: one that is no object, that contradicts itself, or whose
 // parts have other types than the object's.
-func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
-	d, err := Parse(raw) // refuses duplicate keys, which encoding/json does not
+func Parse(raw []byte, like any) (*Patch, error) {
+	d, err := document.Parse(raw) // refuses duplicate keys, which encoding/json does not
 	if err != nil {
 		return nil, err
 	}
 	defer d.Release()
-	tree, ok := decode(d.root).(object)
+	tree, ok := d.Root().Tree().(object)
 	if !ok {
-		return nil, fmt.Errorf("is %s, not an object", kindNames[d.root.kind()])
+		return nil, fmt.Errorf("is %s, not an object", d.Root().Kind())
 	}
 	if text := quantity.Hostile(tree, quantity.Place{}); text != "" {
 		return nil, fmt.Errorf("has the quantity %.40q, which is more than 64 digits or an exponent of more than two", text)
@@ -46,7 +45,7 @@ func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &StrategicPatch{tree: tree, keys: mergeKeys{known: known}}
+	p := &Patch{tree: tree, keys: mergeKeys{known: known}}
 	var settled settling
 	if settled.object(tree, p.keys, nil); settled.err != nil {
 		return nil, settled.err
@@ -56,24 +55,24 @@ func ParseStrategicPatch(raw []byte, like any) (*StrategicPatch, error) {
 }
 
 // Contradictions are the lists to which the patch adds what it also deletes. It can be applied all the same: the deletion wins.
-func (p *StrategicPatch) Contradictions() []Contradiction { return p.contradictions }
+func (p *Patch) Contradictions() []Contradiction { return p.contradictions }
 
 // check applies the patch to an empty object and to one that has all that the patch names.
-func (p *StrategicPatch) check(like reflect.Type) error {
+func (p *Patch) check(like reflect.Type) error {
 	for _, base := range []object{{}, skeleton(p.tree).(object)} {
 		merged, err := p.mergeInto(base)
 		if err != nil {
 			return err
 		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(encode(clean(merged)), reflect.New(like).Interface()); err != nil {
-			return errors.New(decodeProblem(err))
+			return errors.New(document.DecodeProblem(err))
 		}
 	}
 	return nil
 }
 
 // UnknownFields names what the patch has and the Go type does not know, which may be a mistake in writing.
-func (p *StrategicPatch) UnknownFields(like any) (unknown []string) {
+func (p *Patch) UnknownFields(like any) (unknown []string) {
 	into := reflect.New(reflect.TypeOf(like)).Interface()
 	problems, _ := kjson.UnmarshalStrict(encode(skeleton(p.tree)), into, kjson.DisallowUnknownFields)
 	for _, problem := range problems {
@@ -83,7 +82,7 @@ func (p *StrategicPatch) UnknownFields(like any) (unknown []string) {
 }
 
 // Sets tells whether the patch puts something other than null at a place.
-func (p *StrategicPatch) Sets(names ...string) bool {
+func (p *Patch) Sets(names ...string) bool {
 	var at any = p.tree
 	for _, name := range names {
 		in, ok := at.(object)
@@ -96,7 +95,7 @@ func (p *StrategicPatch) Sets(names ...string) bool {
 }
 
 // Members are the names that the patch has at a place, in order.
-func (p *StrategicPatch) Members(names ...string) []string {
+func (p *Patch) Members(names ...string) []string {
 	at := p.tree
 	for _, name := range names {
 		at, _ = at[name].(object)

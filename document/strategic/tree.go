@@ -1,34 +1,22 @@
-package document
+package strategic
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 )
 
-// decode gives the tree of a value, with numbers as they are written.
-func decode(v *Value) any {
-	switch v.kind() {
-	case 0, 'n':
-		return nil
-	case '"':
-		return v.Text()
-	case 't', 'f':
-		return v.kind() == 't'
-	case '0':
-		return json.Number(v.base)
-	case '[':
-		list := []any{}
-		for element := range v.Elements() {
-			list = append(list, decode(element))
-		}
-		return list
+// object is a decoded JSON object.
+type object = map[string]any
+
+// encode returns the JSON of a tree, which always has one.
+func encode(tree any) []byte {
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		panic(fmt.Sprintf("strategic: a tree that has no JSON: %v", err))
 	}
-	tree := object{}
-	for name, member := range v.Members() {
-		tree[name] = decode(member)
-	}
-	return tree
+	return raw
 }
 
 // copyOf copies a patch for the merge of Kubernetes, which changes it. A list of keys to retain retains our mark too.

@@ -1,4 +1,4 @@
-package document
+package strategic
 
 import (
 	"encoding/json"
@@ -253,12 +253,12 @@ func TestMergeCarriesOutDirectives(t *testing.T) {
 		pod, patch := podShape.random(r, false).(object), podShape.random(r, true).(object)
 		raw, merge := string(encode(pod)), string(encode(patch))
 		name := fmt.Sprintf("USHER_SEED=%d, case %d: %s into %s", first, i, merge, raw)
-		p, err := ParseStrategicPatch([]byte(merge), corev1.Pod{})
+		p, err := Parse([]byte(merge), corev1.Pod{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		d := parse(t, raw)
-		if err := d.Root().Merge(p); err != nil {
+		if err := Merge(d.Root(), p); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		after := patched(t, d, raw)
@@ -285,7 +285,7 @@ func TestMergeCarriesOutDirectives(t *testing.T) {
 			t.Fatalf("%s: a directive is left in %s", name, after)
 		}
 		again := parse(t, after)
-		if err := again.Root().Merge(p); err != nil || again.Edits() > 0 {
+		if err := Merge(again.Root(), p); err != nil || again.Edits() > 0 {
 			t.Fatalf("%s, merged again: %v, %s", name, err, patchText(again))
 		}
 	}
