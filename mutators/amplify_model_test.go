@@ -158,7 +158,7 @@ func newCluster(t *testing.T, suite string, random *rand.Rand) *cluster {
 	if suite == "overcommit, raise" {
 		capacity = config.Raise
 	}
-	c.fleet = newFleet(t, capacity, "1")
+	c.fleet = newFleet(t, capacity, "1", Nodes)
 	c.ask = func(ratios map[string]string) { c.ratios(capacity, ratios) }
 	return c
 }

@@ -85,7 +85,7 @@ func play(t *testing.T, story []chapter) {
 
 // The machine doubles while capacity is raised: both its numbers are those that stood there, and only the other resource tells.
 func TestMachineDoublesWithCapacityRaised(t *testing.T) {
-	f := newFleet(t, config.Raise, "2")
+	f := newFleet(t, config.Raise, "2", Nodes)
 	f.ratios(config.Raise, map[string]string{"cpu": "2", "memory": "1.5"})
 	f.post(kubelet, "cpu:16/16", "memory:60Gi/64Gi")
 	f.want("before", "cpu", "32/32")
@@ -102,7 +102,7 @@ func TestMachineDoublesWithCapacityRaised(t *testing.T) {
 // A number that nothing explains but that fits into capacity may be the true size: nobody but the kubelet may lower it.
 func TestUnexplainedNumberIsNotLowered(t *testing.T) {
 	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
-		f := newFleet(t, capacity, "2")
+		f := newFleet(t, capacity, "2", Nodes)
 		f.post(kubelet, "cpu:15/16")
 		f.away = true
 		f.post(kubelet, "cpu:40/42")
@@ -134,7 +134,7 @@ func TestNewRatioWithAnybodysWrite(t *testing.T) {
 	k.echo(controller)
 	k.want("none", "memory", "60Gi/64Gi")
 
-	f := newFleet(t, config.Keep, "1")
+	f := newFleet(t, config.Keep, "1", Nodes)
 	f.post(kubelet, "cpu:15900m/16", "memory:60Gi/64Gi")
 	f.ratios(config.Keep, map[string]string{"cpu": "2", "memory": "1.05"})
 	for range 3 {
@@ -207,7 +207,7 @@ func TestRatioChangedSinceKoordinator(t *testing.T) {
 
 // What a write loses sight of keeps its memory, also beside a resource that is known.
 func TestMemoryOfTheUnexplainedStays(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.ratios(config.Keep, map[string]string{"cpu": "2", "memory": "1.2"})
 	f.post(kubelet, "cpu:15900m/16", "memory:50Gi/64Gi")
 	put(f.stored, "allocatable", "memory", "61Gi") // by another amplifier, and it fits

@@ -32,7 +32,7 @@ type koordinated struct {
 }
 
 func newKoordinated(t *testing.T, ratio string) *koordinated {
-	k := &koordinated{fleet: newFleet(t, config.Keep, "1"), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	k := &koordinated{fleet: newFleet(t, config.Keep, "1", Nodes), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
 	k.steps = func() []admit.Mutator[admit.Node] {
 		a := &nodeAmplifier{
 			sources: k.policy.Sources(func(map[string]string) (map[string]string, bool) { return k.slo, k.slo != nil }),

@@ -1,163 +1,17 @@
 package mutators
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
-
-const kubelet, controller = "system:node:n1", "system:serviceaccount:kube-system:attachdetach-controller"
-
-// fleet plays the API server and its writers: it keeps the stored node and sends every write through the step, as the API
-// server would.
-type fleet struct {
-	t        *testing.T
-	stored   map[string]any
-	policy   *config.Overcommit
-	steps    func() []admit.Mutator[admit.Node] // nil: those of the policy
-	away     bool                               // usher is down and failurePolicy Ignore lets writes pass
-	warnings []string
-	troubles []string
-}
-
-type object = map[string]any
-
-func newFleet(t *testing.T, capacity config.Capacity, cpuRatio string) *fleet {
-	f := &fleet{t: t, stored: object{
-		"metadata": object{"name": "n1"},
-		"status":   object{"capacity": object{}, "allocatable": object{}},
-	}}
-	f.ratios(capacity, map[string]string{"cpu": cpuRatio})
-	return f
-}
-
-func (f *fleet) ratios(capacity config.Capacity, ratios map[string]string) {
-	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
-	for name, text := range ratios {
-		pool.Ratios[corev1.ResourceName(name)] = text
-	}
-	f.policy = &config.Overcommit{Pools: []config.Pool{pool}}
-}
-
-// write sends one nodes/status update: the stored node with a change.
-func (f *fleet) write(user string, change func(node object)) {
-	f.t.Helper()
-	old, _ := json.Marshal(f.stored)
-	var node object
-	_ = json.Unmarshal(old, &node)
-	change(node)
-	sent, _ := json.Marshal(node)
-	if !f.away {
-		after, _ := f.admit(user, sent, old)
-		warnings, troubles := f.warnings, f.troubles
-		again, edits := f.admit(user, after, old) // reinvocation: the same request once more, on our own result
-		f.warnings, f.troubles = warnings, troubles
-		if edits > 0 {
-			f.t.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
-		}
-		sent = after
-	}
-	f.stored = object{}
-	_ = json.Unmarshal(sent, &f.stored)
-}
-
-func (f *fleet) admit(user string, sent, old []byte) (after []byte, operations int) {
-	f.t.Helper()
-	req := &admit.Request{Object: f.parse(sent), OldObject: f.parse(old)}
-	req.UserInfo.Username = user
-	steps := Nodes(&config.Policy{Overcommit: f.policy})
-	if f.steps != nil {
-		steps = f.steps()
-	}
-	chain := admit.Mutate(admit.AsNode, steps)
-	result, err := chain.Run(f.t.Context(), req, nil)
-	if err != nil || len(result.Problems) > 0 {
-		f.t.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)
-	}
-	f.warnings, f.troubles = req.Warnings(), req.Troubles()
-	ops := req.Object.Patch()
-	text, _ := json.Marshal(ops)
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if after, err = patch.Apply(sent); err != nil {
-		f.t.Fatalf("%s does not apply: %v", text, err)
-	}
-	return after, len(ops)
-}
-
-func (f *fleet) parse(raw []byte) *document.Document {
-	f.t.Helper()
-	d, err := document.Parse(raw)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return d
-}
-
-// post writes numbers, "cpu:allocatable/capacity" each; a side left empty is left as stored.
-func (f *fleet) post(user string, numbers ...string) {
-	f.t.Helper()
-	f.write(user, func(node object) {
-		for _, n := range numbers {
-			name, pair, _ := strings.Cut(n, ":")
-			allocatable, capacity, _ := strings.Cut(pair, "/")
-			put(node, "allocatable", name, allocatable)
-			put(node, "capacity", name, capacity)
-		}
-	})
-}
-
-func put(node object, list, name, value string) {
-	if value != "" {
-		node["status"].(object)[list].(object)[name] = value
-	}
-}
-
-// echo is a write that touches something else.
-func (f *fleet) echo(user string) {
-	f.t.Helper()
-	f.write(user, func(node object) { node["status"].(object)["volumesAttached"] = []any{} })
-}
-
-func (f *fleet) annotate(text string) {
-	meta := f.stored["metadata"].(object)
-	if text == "" {
-		delete(meta, "annotations")
-		return
-	}
-	meta["annotations"] = object{amplifiedAnnotation: text}
-}
-
-func (f *fleet) annotation() string {
-	annotations, _ := f.stored["metadata"].(object)["annotations"].(object)
-	text, _ := annotations[amplifiedAnnotation].(string)
-	return text
-}
-
-func (f *fleet) show(name string) string {
-	status := f.stored["status"].(object)
-	return fmt.Sprintf("%v/%v", status["allocatable"].(object)[name], status["capacity"].(object)[name])
-}
-
-func (f *fleet) want(when, name, numbers string) {
-	f.t.Helper()
-	if got := f.show(name); got != numbers {
-		f.t.Fatalf("%s: %s is %s, want %s\nmemory %s", when, name, got, numbers, f.annotation())
-	}
-}
 
 // The walk-through's node in both modes, and what becomes of it whoever writes.
 func TestNeverCompounds(t *testing.T) {
@@ -169,7 +23,7 @@ func TestNeverCompounds(t *testing.T) {
 		{config.Keep, "31800m/16", "47700m/16"},
 	} {
 		t.Run(string(mode.capacity), func(t *testing.T) {
-			f := newFleet(t, mode.capacity, "2")
+			f := newFleet(t, mode.capacity, "2", Nodes)
 			f.post(kubelet, "cpu:15900m/16", "memory:60Gi/64Gi")
 			f.want("kubelet posts raw", "cpu", mode.x2)
 			f.want("kubelet posts raw", "memory", "60Gi/64Gi")
@@ -199,7 +53,7 @@ func TestNeverCompounds(t *testing.T) {
 
 func TestOthersChangeOneResource(t *testing.T) {
 	for capacity, cpu := range map[config.Capacity]string{config.Raise: "8/8100m", config.Keep: "8/4100m"} {
-		f := newFleet(t, capacity, "2")
+		f := newFleet(t, capacity, "2", Nodes)
 		f.ratios(capacity, map[string]string{"cpu": "2", "memory": "1.5"})
 		f.post(kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
 		f.post(controller, "memory:6Gi/")
@@ -226,7 +80,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 		"below 1":       `{"cpu":{"raw":{"allocatable":"63600m"},"result":{"allocatable":"31800m"},"ratio":"0.5","by":"x"}}`,
 	} {
 		for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
-			f := newFleet(t, capacity, "2")
+			f := newFleet(t, capacity, "2", Nodes)
 			f.post(kubelet, "cpu:15900m/16")
 			amplified := f.show("cpu")
 			f.annotate(annotation)
@@ -250,7 +104,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 
 // Another node's kubelet is another writer.
 func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post("system:node:n2", "cpu:15900m/16")
 	f.want("another node's kubelet", "cpu", "15900m/16")
 	f.post(kubelet, "cpu:15900m/16")
@@ -259,7 +113,7 @@ func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
 
 // What is missing or no quantity for a while does not end the memory.
 func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
-	f := newFleet(t, config.Raise, "2")
+	f := newFleet(t, config.Raise, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.post(kubelet, "cpu:nonsense/")
 	f.want("nonsense", "cpu", "nonsense/31900m")
@@ -273,7 +127,7 @@ func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
 
 // A memory forged in the very request that echoes: the stored one explains the numbers, and wins.
 func TestForgedInTheRequest(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	for _, forged := range []string{
 		`{"cpu":{"raw":{"allocatable":"900000"},"result":{"allocatable":"1800000"},"ratio":"2","by":"x"}}`,
@@ -293,7 +147,7 @@ func TestForgedInTheRequest(t *testing.T) {
 
 func TestForeignAmplifierAfterUs(t *testing.T) {
 	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
-		f := newFleet(t, capacity, "2")
+		f := newFleet(t, capacity, "2", Nodes)
 		foreign := func() { put(f.stored, "allocatable", "cpu", "63600m") }
 		f.post(kubelet, "cpu:15900m/16")
 		ours := f.show("cpu")
@@ -313,7 +167,7 @@ func TestForeignAmplifierAfterUs(t *testing.T) {
 
 func TestUsherWasAway(t *testing.T) {
 	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
-		f := newFleet(t, capacity, "2")
+		f := newFleet(t, capacity, "2", Nodes)
 		f.post(kubelet, "cpu:15900m/16")
 		f.away = true
 		f.post(kubelet, "cpu:17900m/18")
@@ -325,17 +179,17 @@ func TestUsherWasAway(t *testing.T) {
 }
 
 func TestHardwareGrowsToOurResult(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.post(kubelet, "cpu:/32") // allocatable is 31800m now, as stored: not in the kubelet's patch
 	f.want("measured equals amplified", "cpu", "63600m/32")
 
-	f = newFleet(t, config.Keep, "2")
+	f = newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.post(kubelet, "cpu:/18") // a stale echo: 31800m does not fit 18 cores
 	f.want("a stale echo", "cpu", "31800m/18")
 
-	f = newFleet(t, config.Keep, "2")
+	f = newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.away = true
 	f.post(kubelet, "cpu:31800m/32")
@@ -344,7 +198,7 @@ func TestHardwareGrowsToOurResult(t *testing.T) {
 	f.echo(kubelet)
 	f.want("measured equals amplified, while away: nobody can know", "cpu", "31800m/32")
 
-	f = newFleet(t, config.Keep, "2")
+	f = newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.post(controller, "cpu:/64") // not the kubelet's word
 	f.echo(kubelet)
@@ -358,7 +212,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 		`{"cpu":{"raw":{"allocatable":"1M","capacity":"16"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
 	} {
 		for _, writer := range []string{controller, kubelet} {
-			f := newFleet(t, config.Keep, "2")
+			f := newFleet(t, config.Keep, "2", Nodes)
 			f.post(kubelet, "cpu:15900m/16")
 			f.annotate(forged)
 			f.echo(writer)
@@ -380,7 +234,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 
 // usher was away while the machine shrank: another's echo must not bring back what it remembers of the larger one.
 func TestShrunkWhileAway(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15/16")
 	f.away = true
 	f.post(kubelet, "cpu:7/8")
@@ -393,7 +247,7 @@ func TestShrunkWhileAway(t *testing.T) {
 
 // In keep mode a number above capacity is nobody's measurement, also when another sets it.
 func TestAboveCapacityIsNoOriginal(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.post(controller, "cpu:62/")
 	f.want("another's number above capacity", "cpu", "31800m/16")
@@ -402,7 +256,7 @@ func TestAboveCapacityIsNoOriginal(t *testing.T) {
 // The result of a new ratio may be the number that stood there: the same request once more must not be taken for an echo of the
 // old ratio.
 func TestNewRatioGivesTheOldResult(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	f.post(kubelet, "cpu:15/16")
 	f.ratios(config.Keep, map[string]string{"cpu": "3"})
 	f.post(kubelet, "cpu:10/16") // × 3 is 30 again; write checks the reinvocation
@@ -410,7 +264,7 @@ func TestNewRatioGivesTheOldResult(t *testing.T) {
 }
 
 func TestCapacityModeChanges(t *testing.T) {
-	f := newFleet(t, config.Raise, "2")
+	f := newFleet(t, config.Raise, "2", Nodes)
 	f.post(kubelet, "cpu:15900m/16")
 	f.ratios(config.Keep, map[string]string{"cpu": "2"})
 	f.echo(controller)
@@ -421,21 +275,21 @@ func TestCapacityModeChanges(t *testing.T) {
 }
 
 func TestOddNodes(t *testing.T) {
-	f := newFleet(t, config.Raise, "9999")
+	f := newFleet(t, config.Raise, "9999", Nodes)
 	f.post(kubelet, "cpu:9E/9E")
 	f.want("saturates", "cpu", "9E/9E")
 	if len(f.troubles) == 0 {
 		t.Error("saturation is not told")
 	}
 	for _, odd := range []string{"0", "-4", "nonsense", "1e9000000"} {
-		f := newFleet(t, config.Raise, "2")
+		f := newFleet(t, config.Raise, "2", Nodes)
 		f.post(kubelet, "cpu:"+odd+"/16")
 		f.want("not a size", "cpu", odd+"/16")
 	}
-	f = newFleet(t, config.Raise, "2")
+	f = newFleet(t, config.Raise, "2", Nodes)
 	f.post(kubelet, "cpu:4/")
 	f.want("no capacity", "cpu", "8/<nil>")
-	f = newFleet(t, config.Raise, "2")
+	f = newFleet(t, config.Raise, "2", Nodes)
 	f.write(kubelet, func(node object) { node["status"] = nil })
 }
 
@@ -445,7 +299,7 @@ func TestRandomWriters(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		capacity := []config.Capacity{config.Keep, config.Raise}[r.IntN(2)]
-		f := newFleet(t, capacity, "2")
+		f := newFleet(t, capacity, "2", Nodes)
 		cores := int64(4 + r.IntN(60))
 		largest := cores
 		events := map[int]func(){
@@ -477,10 +331,8 @@ func TestRandomWriters(t *testing.T) {
 	}
 }
 
-func milli(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
-
 func TestFirstMatchingPoolWins(t *testing.T) {
-	f := newFleet(t, config.Keep, "2")
+	f := newFleet(t, config.Keep, "2", Nodes)
 	batch := config.Pool{Name: "batch", Ratios: map[corev1.ResourceName]string{}, Capacity: config.Keep}
 	batch.Selector.MatchLabels = map[string]string{"pool": "batch"}
 	batch.Ratios[corev1.ResourceCPU] = "4"
