@@ -116,7 +116,7 @@ func newCluster(o Options, from source) (*Cluster, error) {
 		quiet.SetOutput(io.Discard)
 		c.log = quiet
 	}
-	c.now.Store(&state{catalogue: declared, collected: make([]collected, len(declared.rows))})
+	c.now.Store(&state{catalogue: declared, collected: make([]collected, len(declared.rows)), changed: make(chan struct{})})
 	return c, nil
 }
 
@@ -194,7 +194,7 @@ func (c *Cluster) change(edit func(*state) (changed bool), collections ...int) {
 	defer c.writing.Unlock()
 	before := c.latest()
 	next := *before
-	next.collected = slices.Clone(before.collected)
+	next.collected, next.changed = slices.Clone(before.collected), make(chan struct{})
 	if !edit(&next) {
 		return
 	}
@@ -205,6 +205,7 @@ func (c *Cluster) change(edit func(*state) (changed bool), collections ...int) {
 		}
 	}
 	c.now.Store(&next)
+	close(before.changed)
 	c.tell(next.problems())
 }
 

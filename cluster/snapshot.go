@@ -22,6 +22,7 @@ type state struct {
 	catalogue
 	api       bool // watched: what is not there may only be late
 	collected []collected
+	changed   chan struct{} // closed when a newer state is in force
 }
 
 // collected is all about one collection.
@@ -32,6 +33,10 @@ type collected struct {
 	compiled any
 	problems []error // of compiling
 }
+
+// Changed returns a channel that is closed when a newer snapshot is in force. To wait for something, look for it in a snapshot, wait for that
+// snapshot's channel, and look again in Now: then no change is missed.
+func (s Snapshot) Changed() <-chan struct{} { return s.changed }
 
 // ask returns what is known of a collection, or why there is no answer to a question about it: usher never guesses from an empty memory.
 // Before the collection is synced the error wraps admit.ErrNotReady, and so becomes an HTTP 503 that asks to try again. The other errors

@@ -342,3 +342,31 @@ func TestNamedNamespace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A snapshot's channel is closed by the next change, before anybody is told, and by nothing that changes nothing.
+func TestChanged(t *testing.T) {
+	c := made(keeping("namespaces"), nil)
+	change := func(changes bool) { c.change(func(*state) bool { return changes }) }
+	closed := func(s Snapshot) bool {
+		select {
+		case <-s.Changed():
+			return true
+		default:
+			return false
+		}
+	}
+	first := c.Now()
+	change(false)
+	if closed(first) {
+		t.Error("closed, but nothing has changed")
+	}
+	change(true)
+	second := c.Now()
+	if !closed(first) || closed(second) {
+		t.Errorf("after a change: the one before %v, the newest %v", closed(first), closed(second))
+	}
+	change(true)
+	if !closed(second) || !closed(first) || closed(c.Now()) {
+		t.Error("after one more change")
+	}
+}
