@@ -46,7 +46,7 @@ func (w *Wing) explainQuota(req *admit.Request) (review.Remark, error) {
 	if err != nil {
 		return review.Remark{}, err
 	}
-	binding := tree.Bind(quota.HolderOf(req.Namespace, admit.AsPod(req.Object)), w.state.quotas.labelOnly)
+	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), w.state.quotas.labelOnly)
 	path, err := w.state.quotas.ledger.Path(binding.Name)
 	remark := review.Remark{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
 		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}

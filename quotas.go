@@ -36,7 +36,7 @@ func newQuotas(o options, source string, open gate.Set, held bool, log logrus.Fi
 	if !held {
 		return q
 	}
-	settings := ledger.Options{Tree: q.stored, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	settings := ledger.Options{Tree: q.tree, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
 	if source == "api" {
 		settings.Store = records{q}
 	}
@@ -59,30 +59,55 @@ func holdsPods(served []handlers.Route) bool {
 	})
 }
 
-// stored are the quotas that the cluster shows, for the ledger.
-func (q *quotas) stored() (*quota.Tree, error) {
+// now is the cluster as it is known now. The error wraps admit.ErrNotReady until it is open.
+func (q *quotas) now() (cluster.Snapshot, error) {
 	known := q.cluster.Load()
 	if known == nil {
-		return nil, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
+		return cluster.Snapshot{}, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
 	}
-	return collections.TreeOf(known.Now())
+	return known.Now(), nil
+}
+
+// tree returns the quotas that the cluster shows, once they have the one that is awaited, if it comes in time. For the ledger.
+func (q *quotas) tree(ctx context.Context, awaited string) (*quota.Tree, error) {
+	return q.await(ctx, awaited, q.stored)
+}
+
+func (q *quotas) stored() (*quota.Tree, error) {
+	now, err := q.now()
+	if err != nil {
+		return nil, err
+	}
+	return collections.TreeOf(now)
 }
 
 // maxAwait is how long a quota is waited for that somebody names and the watch does not show: a watch is milliseconds late.
 const maxAwait = 300 * time.Millisecond
 
-// await waits a moment until a tree has a quota. What files do not hold does not come.
-func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tree, error)) {
+// await returns a tree, once that has a quota, or when the time or ctx is over. What files do not hold does not come, and what has no name is
+// not waited for.
+func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tree, error)) (*quota.Tree, error) {
 	if !q.watched || name == "" || api.ReservedQuota(name) {
-		return
+		return tree()
 	}
-	for end := time.Now().Add(maxAwait); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		now, err := tree()
+	ctx, cancel := context.WithTimeout(ctx, maxAwait)
+	defer cancel()
+	for {
+		now, err := q.now() // before the tree, so that no change is missed
 		if err != nil {
-			return
+			return nil, err
 		}
-		if _, known := now.Get(name); known {
-			return
+		found, err := tree()
+		if err != nil {
+			return nil, err
+		}
+		if _, known := found.Get(name); known {
+			return found, nil
+		}
+		select {
+		case <-now.Changed():
+		case <-ctx.Done():
+			return found, nil
 		}
 	}
 }
@@ -103,16 +128,18 @@ func (q questions) pendingTree() (*quota.Tree, error) { return q.quotas.pending.
 
 // awaitedTree is pendingTree, once it has the quota that is awaited, if that comes in time.
 func (q questions) awaitedTree(ctx context.Context, awaited string) (*quota.Tree, error) {
-	q.awaitPending(ctx, awaited)
-	return q.pendingTree()
+	return q.quotas.await(ctx, awaited, q.pendingTree)
 }
 
-func (q questions) awaitPending(ctx context.Context, name string) {
-	q.quotas.await(ctx, name, q.pendingTree)
-}
-
-func (q questions) awaitStored(ctx context.Context, name string) {
-	q.quotas.await(ctx, name, q.QuotaTree)
+// storedTree are the quotas that the cluster shows, for a caller that asks about their pods too, once they or what this replica has just
+// admitted have the one that is awaited, if that comes in time.
+func (q questions) storedTree(ctx context.Context, awaited string) (*quota.Tree, error) {
+	if awaited != "" {
+		if _, err := q.awaitedTree(ctx, awaited); err != nil {
+			return nil, err
+		}
+	}
+	return q.QuotasWithPods()
 }
 
 // podsOf are the pods that count against a quota.

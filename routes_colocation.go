@@ -186,14 +186,13 @@ func (w deps) podQuestions(ask questions) validators.PodQuestions {
 			EvaluatedOnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
 		Binding:   config.SectionOf[sections.Binding](w.policy),
-		Admission: w.quotaAdmission(ask),
+		Admission: w.quotaAdmission(),
 	}
 }
 
-func (w deps) quotaAdmission(ask questions) validators.QuotaAdmission {
+func (w deps) quotaAdmission() validators.QuotaAdmission {
 	return validators.QuotaAdmission{
-		Tree: ask.QuotaTree, Await: ask.awaitStored, Ledger: w.state.ledger(), Counting: counting(w.gates),
-		LabelOnly: w.gates.On(api.GateDisableDefaultQuota), OnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
+		Ledger: w.state.ledger(), OnUpdate: w.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 	}
 }
 
@@ -206,7 +205,7 @@ func (w deps) mutateQuotas(ask questions) admit.Chain {
 }
 
 func (w deps) validateQuotas(ask questions) admit.Chain {
-	return admit.Validate(admit.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.QuotasWithPods, Await: ask.awaitPending, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+	return admit.Validate(admit.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.storedTree, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
 		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
 	}}))

@@ -59,7 +59,7 @@ func (q TreeQuestions) treeOf(req *admit.Request, pod *admit.Pod) (string, error
 	if err != nil {
 		return "", fmt.Errorf("reading the elastic quotas: %w", err)
 	}
-	binding := tree.Bind(quota.HolderOf(req.Namespace, pod), q.LabelOnly)
+	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), q.LabelOnly)
 	if binding.Unknown() {
 		req.Warnf("label %s: no elastic quota is named %.40q; the pod may run on nodes of any quota tree", api.LabelQuotaName, binding.Name)
 	}

@@ -56,12 +56,12 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	return less
 }
 
-// Holder is what decides which quota a pod belongs to.
-type Holder struct {
+// BindingKey is what decides which quota a pod belongs to.
+type BindingKey struct {
 	Namespace string
 	Label     string // the value of api.LabelQuotaName
 	Labelled  bool   // whether the label is there, empty or not
 }
 
-// Holder is the pod's.
-func (p *Pod) Holder() Holder { return Holder{p.Namespace, p.Label, p.Labelled} }
+// BindingKey is the pod's.
+func (p *Pod) BindingKey() BindingKey { return BindingKey{p.Namespace, p.Label, p.Labelled} }

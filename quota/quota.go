@@ -4,6 +4,7 @@
 package quota
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,4 +90,13 @@ func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, li
 	}
 	most, ok := q.Max[name]
 	return most, "spec.max", ok
+}
+
+// BrokenLimits reports whether the annotation of the limits at admission does not parse, so that Max alone limits.
+func (q *Quota) BrokenLimits() bool {
+	if len(q.Problems) == 0 {
+		return false
+	}
+	at := admit.AnnotationPath(api.AnnotationQuotaAdmission).String()
+	return slices.ContainsFunc(q.Problems, func(problem *field.Error) bool { return problem.Field == at })
 }

@@ -135,15 +135,15 @@ type Binding struct {
 // Bind gives the quota that a pod belongs to: that of its label; else the quota that has the name of the pod's namespace and stands in it;
 // else the one that lists the namespace; else the default quota. With labelOnly (gate DisableDefaultQuota) a label counts even if it
 // is empty, and nothing else does.
-func (t *Tree) Bind(h Holder, labelOnly bool) Binding {
+func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 	b := Binding{Name: api.DefaultQuota, Via: "default"}
-	switch own := t.quotas[h.Namespace]; {
-	case h.Label != "" || labelOnly:
-		b = Binding{Name: h.Label, Via: "label"}
-	case own != nil && own.Namespace == h.Namespace && h.Namespace != "":
+	switch own := t.quotas[k.Namespace]; {
+	case k.Label != "" || labelOnly:
+		b = Binding{Name: k.Label, Via: "label"}
+	case own != nil && own.Namespace == k.Namespace && k.Namespace != "":
 		b = Binding{Name: own.Name, Via: "namespace name"}
 	default:
-		if q := t.byBinding[h.Namespace]; q != nil {
+		if q := t.byBinding[k.Namespace]; q != nil {
 			b = Binding{Name: q.Name, Via: "namespace annotation"}
 		}
 	}
@@ -151,4 +151,9 @@ func (t *Tree) Bind(h Holder, labelOnly bool) Binding {
 		b.Quota = t.quotas[b.Name]
 	}
 	return b
+}
+
+// Unknown reports whether the pod's label names a quota that does not exist. The other ways lead to quotas that do.
+func (b Binding) Unknown() bool {
+	return b.Quota == nil && b.Name != "" && !api.ReservedQuota(b.Name)
 }

@@ -95,20 +95,20 @@ func TestBind(t *testing.T) {
 		younger namespaces=x age=-1
 		koordinator-default-quota namespaces=y`)
 	for _, c := range []struct {
-		holder    Holder
+		holder    BindingKey
 		labelOnly bool
 		want      string
 	}{
-		{Holder{Namespace: "team-a"}, false, "team-a by namespace name"},
-		{Holder{Namespace: "team-b"}, false, "shared by namespace annotation"},
-		{Holder{Namespace: "x"}, false, "shared by namespace annotation"},
-		{Holder{Namespace: "z"}, false, "koordinator-default-quota by default"},
-		{Holder{Namespace: "y"}, false, "koordinator-default-quota by namespace annotation"},
-		{Holder{Namespace: "team-a", Label: "shared", Labelled: true}, false, "shared by label"},
-		{Holder{Namespace: "team-a", Labelled: true}, false, "team-a by namespace name"},
-		{Holder{Namespace: "team-a", Label: "lost", Labelled: true}, false, "lost by label, unknown"},
-		{Holder{Namespace: "team-a"}, true, " by label"},
-		{Holder{Namespace: "team-a", Label: "shared", Labelled: true}, true, "shared by label"},
+		{BindingKey{Namespace: "team-a"}, false, "team-a by namespace name"},
+		{BindingKey{Namespace: "team-b"}, false, "shared by namespace annotation"},
+		{BindingKey{Namespace: "x"}, false, "shared by namespace annotation"},
+		{BindingKey{Namespace: "z"}, false, "koordinator-default-quota by default"},
+		{BindingKey{Namespace: "y"}, false, "koordinator-default-quota by namespace annotation"},
+		{BindingKey{Namespace: "team-a", Label: "shared", Labelled: true}, false, "shared by label"},
+		{BindingKey{Namespace: "team-a", Labelled: true}, false, "team-a by namespace name"},
+		{BindingKey{Namespace: "team-a", Label: "lost", Labelled: true}, false, "lost by label, unknown"},
+		{BindingKey{Namespace: "team-a"}, true, " by label"},
+		{BindingKey{Namespace: "team-a", Label: "shared", Labelled: true}, true, "shared by label"},
 	} {
 		b := tree.Bind(c.holder, c.labelOnly)
 		got := b.Name + " by " + b.Via
@@ -192,7 +192,7 @@ func tellTree(t *Tree) string {
 		fmt.Fprintf(&b, "%s/%s children %v path %s\n", q.Namespace, q.Name, t.Children(name), pathOf(t, name))
 	}
 	for _, namespace := range []string{"a", "b", "c", "ns0"} {
-		fmt.Fprintln(&b, namespace, t.Bind(Holder{Namespace: namespace}, false).Name)
+		fmt.Fprintln(&b, namespace, t.Bind(BindingKey{Namespace: namespace}, false).Name)
 	}
 	for _, problem := range t.Problems() {
 		fmt.Fprintln(&b, problem)

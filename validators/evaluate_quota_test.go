@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,46 +17,64 @@ import (
 	"usher.dev/usher/api"
 	"usher.dev/usher/document"
 	"usher.dev/usher/quota"
+	"usher.dev/usher/quota/ledger"
 )
 
-// fakeLedger knows what the quotas' pods count for, and adds what it holds.
-type fakeLedger struct {
-	tree           *quota.Tree
-	used, reserved map[string]corev1.ResourceList
-	err            error
-	judged, held   []quota.Ask
+// bank is a ledger in memory that notes what it is asked.
+type bank struct {
+	*ledger.Ledger
+	read         []readPod
+	judged, held int
 }
 
-func (l *fakeLedger) Judge(_ context.Context, ask quota.Ask) (*quota.Excess, error) {
-	l.judged = append(l.judged, ask)
-	return l.verdict(ask), l.err
-}
+// readPod is what a request lets read.
+type readPod struct{ pod, stored *quota.Pod }
 
-func (l *fakeLedger) Reserve(_ context.Context, ask quota.Ask) (*quota.Excess, error) {
-	l.held = append(l.held, ask)
-	return l.verdict(ask), l.err
-}
-
-func (l *fakeLedger) verdict(ask quota.Ask) *quota.Excess {
-	excess := &quota.Excess{Via: ask.Binding.Via, Own: ask.Binding.Name}
-	for _, q := range l.tree.Path(ask.Binding.Name) {
-		for _, name := range slices.Sorted(maps.Keys(ask.Charge)) {
-			item := quota.ExcessItem{Quota: q.Name, Resource: name, Requested: ask.Charge[name], Used: l.used[q.Name][name], Reserved: l.reserved[q.Name][name]}
-			var is bool
-			item.Limit, item.Source, is = q.Limit(name)
-			sum := item.Requested.DeepCopy()
-			sum.Add(item.Used)
-			sum.Add(item.Reserved)
-			if is && !item.Requested.IsZero() && sum.Cmp(item.Limit) > 0 {
-				excess.Items = append(excess.Items, item)
-			}
-		}
+// bankOf makes a bank of quotas, with what pods use in each beside what they use in those below it.
+func bankOf(used map[string]corev1.ResourceList, o ledger.Options, quotas ...*quota.Quota) *bank {
+	tree := quota.Grow(quotas)
+	o.Tree = func(context.Context, string) (*quota.Tree, error) { return tree, nil }
+	l := ledger.New(o)
+	var seen []ledger.Seen
+	for name, requests := range used {
+		p := &quota.Pod{Namespace: "elsewhere", Name: name, UID: types.UID(name), Label: name, Labelled: true, Requests: requests}
+		seen = append(seen, ledger.Seen{Key: "elsewhere/" + name, Version: "1", Object: p})
 	}
-	if len(excess.Items) == 0 {
-		return nil
+	l.Pods().Replace(seen, "1")
+	return &bank{Ledger: l}
+}
+
+func (b *bank) Judge(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
+	b.judged++
+	return b.Ledger.Judge(ctx, b.noting(ask))
+}
+
+func (b *bank) Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
+	b.held++
+	return b.Ledger.Reserve(ctx, b.noting(ask))
+}
+
+func (b *bank) noting(ask quota.Request) quota.Request {
+	read := ask.Read
+	ask.Read = func() (pod, stored *quota.Pod) {
+		pod, stored = read()
+		b.read = append(b.read, readPod{pod, stored})
+		return pod, stored
 	}
-	excess.Quota = excess.Items[0].Quota
-	return excess
+	return ask
+}
+
+func (b *bank) admission() QuotaAdmission { return QuotaAdmission{Ledger: b} }
+
+// brokenLedger always fails.
+type brokenLedger struct{ error }
+
+func (l brokenLedger) Judge(context.Context, quota.Request) (quota.PodVerdict, error) {
+	return quota.PodVerdict{}, l.error
+}
+
+func (l brokenLedger) Reserve(context.Context, quota.Request) (quota.PodVerdict, error) {
+	return quota.PodVerdict{}, l.error
 }
 
 // limits reads "cpu=4 memory=8Gi".
@@ -127,62 +144,67 @@ func TestEvaluateQuota(t *testing.T) {
 	for _, c := range []struct {
 		name, most, used, admission, label, requests string
 		want                                         []string
-		asks                                         bool // whether the ledger is asked
+		holds                                        bool // whether room is held
 	}{
 		{"room", "cpu=4 memory=8Gi", "", "", "quota1", native, nil, true},
 		{"room beside others", "cpu=4 memory=8Gi", "cpu=2 memory=2Gi", "", "quota1", native, nil, true},
-		{"cpu is full", "cpu=4 memory=8Gi", "cpu=4 memory=2Gi", "", "quota1", native, []string{viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom}, true},
+		{"cpu is full", "cpu=4 memory=8Gi", "cpu=4 memory=2Gi", "", "quota1", native, []string{viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom}, false},
 		{"both are full", "cpu=4 memory=8Gi", "cpu=4 memory=8Gi", "", "quota1", native, []string{
-			viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom, viaLabel + `memory requested 4Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, true},
+			viaLabel + `cpu requested 2, used 4, limit 4` + fromMax + makeRoom, viaLabel + `memory requested 4Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, false},
 		{"admission above max", "cpu=4 memory=8Gi", "cpu=4 memory=2Gi", "cpu=8 memory=16Gi", "quota1", native, nil, true},
 		{"admission above max, used", "cpu=4 memory=8Gi", "cpu=4 memory=8Gi", "cpu=8 memory=16Gi", "quota1", native, nil, true},
 		{"unknown", "cpu=4 memory=8Gi", "", "", "quota2", native, []string{unknownQuota}, false},
-		{"batch only, a native pod", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "", "", "quota1", native, nil, true},
+		{"batch only, a native pod", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "", "", "quota1", native, nil, false},
 		{"batch only, a batch pod", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "kubernetes.io/batch-cpu=4 kubernetes.io/batch-memory=8Gi", "", "quota1", batch, []string{
 			viaLabel + `kubernetes.io/batch-cpu requested 1, used 4, limit 4` + fromMax + makeRoom,
-			viaLabel + `kubernetes.io/batch-memory requested 2Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, true},
+			viaLabel + `kubernetes.io/batch-memory requested 2Gi, used 8Gi, limit 8Gi` + fromMax + makeRoom}, false},
 		{"larger than the quota", "cpu=1 memory=2Gi", "", "", "quota1", native, []string{
-			viaLabel + `cpu requested 2, used 0, limit 1` + fromMax + askLess, viaLabel + `memory requested 4Gi, used 0, limit 2Gi` + fromMax + askLess}, true},
+			viaLabel + `cpu requested 2, used 0, limit 1` + fromMax + askLess, viaLabel + `memory requested 4Gi, used 0, limit 2Gi` + fromMax + askLess}, false},
 		{"admission of zero", "cpu=4 memory=8Gi", "", "cpu=0 memory=0", "quota1", native, []string{
-			viaLabel + `cpu requested 2, used 0, limit 0` + fromNote + askLess, viaLabel + `memory requested 4Gi, used 0, limit 0` + fromNote + askLess}, true},
+			viaLabel + `cpu requested 2, used 0, limit 0` + fromNote + askLess, viaLabel + `memory requested 4Gi, used 0, limit 0` + fromNote + askLess}, false},
 		{"admission of something else", "cpu=4 memory=8Gi", "", "kubernetes.io/batch-cpu=0", "quota1", native, nil, true},
 
 		{"W28: gpu-core alone", "koordinator.sh/gpu-core=100", "koordinator.sh/gpu-core=50", "", "quota1", "koordinator.sh/gpu-core=100",
-			[]string{viaLabel + `koordinator.sh/gpu-core requested 100, used 50, limit 100` + fromMax + makeRoom}, true},
+			[]string{viaLabel + `koordinator.sh/gpu-core requested 100, used 50, limit 100` + fromMax + makeRoom}, false},
 		{"W28: custom, only at admission", "cpu=4", "", "example.com/licence=0", "quota1", "example.com/licence=1",
-			[]string{viaLabel + `example.com/licence requested 1, used 0, limit 0` + fromNote + askLess}, true},
-		{"nothing asked", "cpu=4", "cpu=4", "", "quota1", "", nil, true},
-		{"zero asked", "cpu=4", "cpu=5", "", "quota1", "cpu=0", nil, true},
-		{"no limits", "", "", "", "quota1", native, nil, true},
+			[]string{viaLabel + `example.com/licence requested 1, used 0, limit 0` + fromNote + askLess}, false},
+		{"nothing asked", "cpu=4", "cpu=4", "", "quota1", "", nil, false},
+		{"zero asked", "cpu=4", "cpu=5", "", "quota1", "cpu=0", nil, false},
+		{"no limits", "", "", "", "quota1", native, nil, false},
 		{"no label: the default quota", "cpu=1", "", "", "", native, nil, false},
 		{"the default quota", "cpu=1", "", "", api.DefaultQuota, native, nil, false},
 		{"the system quota", "cpu=1", "", "", api.SystemQuota, native, nil, false},
 		{"the root quota", "cpu=1", "", "", api.RootQuota, native, nil, false},
 	} {
-		tree := quota.Grow([]*quota.Quota{quotaOf("quota1", c.most, c.admission), quotaOf(api.SystemQuota, "cpu=0", "")})
-		ledger := &fakeLedger{tree: tree, used: map[string]corev1.ResourceList{"quota1": limits(c.used)}}
-		ask := QuotaAdmission{Tree: func() (*quota.Tree, error) { return tree, nil }, Ledger: ledger}
-		got := evaluated(t, ask, requestFor(t, "ns1", askingPod(c.label, c.requests, ""), ""))
-		if want := strings.Join(c.want, "\n"); got != want || (len(ledger.held) == 1) != c.asks || len(ledger.judged) > 0 {
-			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, want)
+		b := bankOf(map[string]corev1.ResourceList{"quota1": limits(c.used)}, ledger.Options{},
+			quotaOf("quota1", c.most, c.admission), quotaOf(api.SystemQuota, "cpu=0", ""))
+		got := evaluated(t, b.admission(), requestFor(t, "ns1", askingPod(c.label, c.requests, ""), ""))
+		if want := strings.Join(c.want, "\n"); got != want || (b.Stats().Reservations == 1) != c.holds || b.judged > 0 {
+			t.Errorf("%s: held %d, %s\nwant %s", c.name, b.Stats().Reservations, got, want)
 		}
 	}
 }
 
-// departments are a parent with two teams, and what they use.
-func departments() *fakeLedger {
-	company, teamA, teamB := quotaOf("company", "cpu=100 memory=200Gi", ""), quotaOf("team-a", "cpu=8 memory=16Gi", ""), quotaOf("team-b", "cpu=4", "")
-	parent := quotaOf("departments", "cpu=10 memory=20Gi", "")
+// departments are a parent with two teams; own is what pods use in each quota itself.
+func departments(own map[string]corev1.ResourceList, o ledger.Options) *bank {
+	company, teamA, teamB := quotaOf("company", "cpu=101 memory=200Gi", ""), quotaOf("team-a", "cpu=8 memory=16Gi", ""), quotaOf("team-b", "cpu=4", "")
+	parent := quotaOf("departments", "cpu=12 memory=20Gi", "")
 	company.IsParent, parent.IsParent, parent.Parent, teamA.Parent, teamB.Parent = true, true, "company", "departments", "departments"
 	teamA.Namespaces = []string{"team-a"}
-	return &fakeLedger{
-		tree: quota.Grow([]*quota.Quota{company, parent, teamA, teamB}), reserved: map[string]corev1.ResourceList{"team-a": limits("cpu=1")},
-		used: map[string]corev1.ResourceList{"company": limits("cpu=99"), "departments": limits("cpu=9 memory=1Gi"), "team-a": limits("cpu=7"), "team-b": limits("cpu=2")},
-	}
+	return bankOf(own, o, company, parent, teamA, teamB)
 }
 
-func (l *fakeLedger) admission() QuotaAdmission {
-	return QuotaAdmission{Tree: func() (*quota.Tree, error) { return l.tree, nil }, Ledger: l}
+// busyDepartments use most of what they may, and hold room for a pod of team-a that has not been seen.
+func busyDepartments(t testing.TB) *bank {
+	b := departments(map[string]corev1.ResourceList{
+		"company": limits("cpu=90"), "departments": limits("memory=1Gi"), "team-a": limits("cpu=7"), "team-b": limits("cpu=2"),
+	}, ledger.Options{})
+	p := &quota.Pod{Namespace: "team-a", Name: "waiting", UID: "waiting", Requests: limits("cpu=1")}
+	verdict, err := b.Ledger.Reserve(t.Context(), quota.Request{Key: p.BindingKey(), Read: func() (pod, stored *quota.Pod) { return p, nil }})
+	if err != nil || verdict.Excess != nil {
+		t.Fatal(verdict, err)
+	}
+	return b
 }
 
 // Every quota on the path, how the pod came there, and where to change it (W30, W63).
@@ -190,13 +212,13 @@ func TestEvaluateQuotaPath(t *testing.T) {
 	const bound = `spec.containers: Forbidden: quota team-a (via namespace annotation): `
 	for _, c := range []struct{ name, namespace, label, requests, want string }{
 		{"own", "team-a", "", "cpu=500m memory=1Gi", bound + `cpu requested 500m, used 7, reserved 1, limit 8` + fromMax + makeRoom},
-		{"all", "team-a", "", "cpu=2", bound + `cpu requested 2, used 7, reserved 1, limit 8` + fromMax + makeRoom + "\n" +
-			`spec.containers: Forbidden: quota departments, parent of team-a (via namespace annotation): cpu requested 2, used 9, limit 10` + fromMax + makeRoom + "\n" +
-			`spec.containers: Forbidden: quota company, above team-a (via namespace annotation): cpu requested 2, used 99, limit 100` + fromMax + makeRoom},
+		{"all", "team-a", "", "cpu=3", bound + `cpu requested 3, used 7, reserved 1, limit 8` + fromMax + makeRoom + "\n" +
+			`spec.containers: Forbidden: quota departments, parent of team-a (via namespace annotation): cpu requested 3, used 9, reserved 1, limit 12` + fromMax + makeRoom + "\n" +
+			`spec.containers: Forbidden: quota company, above team-a (via namespace annotation): cpu requested 3, used 99, reserved 1, limit 101` + fromMax + makeRoom},
 		{"the parent's, by label", "ns1", "team-b", "memory=20Gi", byLabel + `Forbidden: quota departments, parent of team-b (via label): memory requested 20Gi, used 1Gi, limit 20Gi` + fromMax + makeRoom},
 		{"room", "ns1", "team-b", "cpu=1", ""},
 	} {
-		got := evaluated(t, departments().admission(), requestFor(t, c.namespace, askingPod(c.label, c.requests, ""), ""))
+		got := evaluated(t, busyDepartments(t).admission(), requestFor(t, c.namespace, askingPod(c.label, c.requests, ""), ""))
 		if got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
@@ -218,7 +240,7 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 		name, operation, sub string
 		onUpdate             bool
 		old, pod             string
-		asks                 bool
+		counts               bool // whether it asks for more than it had
 		want                 string
 	}{
 		{"move, gate off", "UPDATE", "", false, pod("team-a", large), pod("team-b", large), false, ""},
@@ -268,29 +290,25 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 		{"an update without the old object", "UPDATE", "resize", true, "", pod("team-b", large), false, ""},
 		{"delete", "DELETE", "", true, pod("team-b", large), pod("team-b", large), false, ""},
 	} {
-		ledger := departments()
-		ledger.used = map[string]corev1.ResourceList{"team-b": limits("cpu=2")}
-		ask := ledger.admission()
+		b := departments(map[string]corev1.ResourceList{"team-b": limits("cpu=2")}, ledger.Options{})
+		ask := b.admission()
 		ask.OnUpdate = c.onUpdate
 		req := requestFor(t, "ns1", c.pod, c.old)
 		req.Operation, req.SubResource = admissionv1.Operation(c.operation), c.sub
-		if got := evaluated(t, ask, req); got != c.want || (len(ledger.held) == 1) != c.asks {
-			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, c.want)
+		if got := evaluated(t, ask, req); got != c.want || (b.Stats().Reservations == 1) != (c.counts && c.want == "") {
+			t.Errorf("%s: held %d, %s\nwant %s", c.name, b.Stats().Reservations, got, c.want)
 		}
 	}
 }
 
 // Another label that leads to the same quota moves nobody, and who keeps the label does not wait for the quotas.
 func TestEvaluateQuotaStays(t *testing.T) {
-	ledger := departments()
-	ask := ledger.admission()
-	ask.OnUpdate = true
-	evaluated(t, ask, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
-	ask.Tree = func() (*quota.Tree, error) { return nil, admit.ErrNotReady }
-	evaluated(t, ask, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
-	if len(ledger.held) > 0 {
-		t.Errorf("asked about %+v", ledger.held)
+	b := departments(nil, ledger.Options{})
+	evaluated(t, QuotaAdmission{b, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
+	if b.held != 1 || b.Stats().Reservations > 0 {
+		t.Errorf("asked %d, held %d", b.held, b.Stats().Reservations)
 	}
+	evaluated(t, QuotaAdmission{brokenLedger{admit.ErrNotReady}, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
 }
 
 // What the ledger is asked: the pod with its identity and namespace, its quota, and what it counts for.
@@ -312,21 +330,19 @@ func TestEvaluateQuotaQuestion(t *testing.T) {
 		{"overhead", heavy, quota.Counting{}, "review", "cpu=2250m", viaLabel + `cpu requested 2250m, used 0, limit 2` + fromMax + askLess},
 		{"overhead ignored", heavy, quota.Counting{IgnoreOverhead: true}, "review", "cpu=2", ""},
 	} {
-		ledger := &fakeLedger{tree: quota.Grow([]*quota.Quota{quotaOf("quota1", "cpu=2 memory=0 example.io/cpu=4k example.io/gpu=3", "")})}
-		ask := ledger.admission()
-		ask.Counting = c.counting
+		b := bankOf(nil, ledger.Options{Counting: c.counting}, quotaOf("quota1", "cpu=2 memory=0 example.io/cpu=4k example.io/gpu=3", ""))
 		req := requestFor(t, "ns1", c.pod, "")
 		req.UID = "review"
 		sent := string(req.Object.Bytes())
-		if got := evaluated(t, ask, req); got != c.want || len(ledger.held) != 1 {
-			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(ledger.held), got, c.want)
+		if got := evaluated(t, b.admission(), req); got != c.want || len(b.read) != 1 {
+			t.Errorf("%s: asked %d, %s\nwant %s", c.name, len(b.read), got, c.want)
 			continue
 		}
-		asked := ledger.held[0]
-		if asked.Pod.UID != types.UID(c.uid) || asked.Pod.Namespace != "ns1" || asked.Pod.Name != "p" || asked.Binding.Quota.Name != "quota1" || asked.Binding.Via != "label" {
-			t.Errorf("%s: asked about %+v of %+v", c.name, asked.Pod, asked.Binding)
+		asked := b.read[0].pod
+		if asked.UID != types.UID(c.uid) || asked.Namespace != "ns1" || asked.Name != "p" || asked.Label != "quota1" || b.read[0].stored != nil {
+			t.Errorf("%s: asked about %+v", c.name, asked)
 		}
-		if got := listed(asked.Charge); got != c.charge {
+		if got := listed(c.counting.Charge(asked)); got != c.charge {
 			t.Errorf("%s: charged %s, want %s", c.name, got, c.charge)
 		}
 		if string(req.Object.Bytes()) != sent {
@@ -335,38 +351,42 @@ func TestEvaluateQuotaQuestion(t *testing.T) {
 	}
 }
 
-// Of a pod that is there already the ledger learns where it is, and what it counts for there.
-func TestEvaluateQuotaBefore(t *testing.T) {
+// Of a pod that is there already the ledger may read what is stored; of one that is of no quota it reads nothing.
+func TestEvaluateQuotaStored(t *testing.T) {
 	for _, c := range []struct{ name, sub, old, pod, want string }{
 		{"create", "", "", askingPod("team-b", "cpu=1", ""), "none"},
+		{"create in none", "", "", askingPod("", "cpu=1", ""), "not read"},
 		{"move", "", askingPod("team-a", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), "team-a: cpu=1"},
-		{"move from none", "", askingPod("", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), api.DefaultQuota + ": "},
+		{"move to none", "", askingPod("team-a", "cpu=1", ""), askingPod("", "cpu=1", ""), "not read"},
+		{"move from none", "", askingPod("", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), ": cpu=1"},
 		{"move from unknown", "", askingPod("quota2", "cpu=1", ""), askingPod("team-b", "cpu=1", ""), "quota2: cpu=1"},
 		{"resize", "resize", askingPod("team-b", "cpu=1", ""), askingPod("team-b", "cpu=1500m", ""), "team-b: cpu=1"},
 	} {
-		ledger := departments()
-		ask := ledger.admission()
-		ask.OnUpdate = true
+		b := departments(nil, ledger.Options{})
 		req := requestFor(t, "ns1", c.pod, c.old)
 		req.SubResource = c.sub
-		evaluated(t, ask, req)
-		got := "none"
-		if before := ledger.held[0].Before; before != nil {
-			got = before.Binding.Name + ": " + listed(before.Charge)
+		evaluated(t, QuotaAdmission{b, true}, req)
+		got := "not read"
+		if len(b.read) == 1 {
+			if got = "none"; b.read[0].stored != nil {
+				got = b.read[0].stored.Label + ": " + listed(b.read[0].stored.Requests)
+			}
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		if got != c.want || b.held != 1 {
+			t.Errorf("%s: %s, want %s; asked %d", c.name, got, c.want, b.held)
 		}
 	}
 }
 
 // Only Commit holds room.
 func TestEvaluateQuotaJudges(t *testing.T) {
-	ledger := departments()
-	req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
-	problems, err := evaluateQuota(ledger.admission()).Run(t.Context(), req, admit.AsPod(req.Object))
-	if len(problems) != 3 || err != nil || len(ledger.judged) != 1 || len(ledger.held) != 0 {
-		t.Errorf("%v, %v, judged %d, held %d", problems, err, len(ledger.judged), len(ledger.held))
+	b := departments(nil, ledger.Options{})
+	for requests, want := range map[string]int{"cpu=3": 0, "cpu=102": 3} {
+		req := requestFor(t, "ns1", askingPod("team-b", requests, ""), "")
+		problems, err := evaluateQuota(b.admission()).Run(t.Context(), req, admit.AsPod(req.Object))
+		if len(problems) != want || err != nil || b.judged == 0 || b.held != 0 || b.Stats().Writes > 0 {
+			t.Errorf("%s: %v, %v, judged %d, held %d, %+v", requests, problems, err, b.judged, b.held, b.Stats())
+		}
 	}
 }
 
@@ -381,12 +401,12 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 		checks       []admit.Validator[admit.Pod]
 		judged, held int
 	}{{"real", false, nil, 0, 1}, {"dry run", true, nil, 1, 0}, {"refused before", false, []admit.Validator[admit.Pod]{denies}, 0, 0}} {
-		ledger := departments()
-		chain := admit.Validate(admit.AsPod, append(c.checks, evaluateQuota(ledger.admission())))
+		b := departments(nil, ledger.Options{})
+		chain := admit.Validate(admit.AsPod, append(c.checks, evaluateQuota(b.admission())))
 		req := requestFor(t, "ns1", askingPod("team-b", "cpu=1", ""), "")
 		req.DryRun = c.dry
-		if _, err := chain.Run(t.Context(), req, nil); err != nil || len(ledger.judged) != c.judged || len(ledger.held) != c.held {
-			t.Errorf("%s: %v, judged %d, held %d", c.name, err, len(ledger.judged), len(ledger.held))
+		if _, err := chain.Run(t.Context(), req, nil); err != nil || b.judged != c.judged || b.held != c.held || b.Stats().Reservations != c.held {
+			t.Errorf("%s: %v, judged %d, held %d", c.name, err, b.judged, b.held)
 		}
 	}
 }
@@ -405,8 +425,8 @@ func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 		{"quota1", "cpu=3", viaLabel + `cpu requested 3, used 0, limit 2` + fromMax + askLess + "\n" + warning},
 		{"quota2", "cpu=2", ""},
 	} {
-		ledger := &fakeLedger{tree: quota.Grow([]*quota.Quota{quota.Of(broken), quota.Of(&other)})}
-		if got := evaluated(t, ledger.admission(), requestFor(t, "ns1", askingPod(c.label, c.requests, ""), "")); got != c.want {
+		b := bankOf(nil, ledger.Options{}, quota.Of(broken), quota.Of(&other))
+		if got := evaluated(t, b.admission(), requestFor(t, "ns1", askingPod(c.label, c.requests, ""), "")); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
@@ -415,11 +435,8 @@ func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 // What is our fault stays that, with its cause.
 func TestEvaluateQuotaFails(t *testing.T) {
 	late := fmt.Errorf("a cause: %w", admit.ErrNotReady)
-	failing := departments()
-	failing.err = late
-	for name, ask := range map[string]QuotaAdmission{
-		"quotas": {Tree: func() (*quota.Tree, error) { return nil, late }}, "ledger": failing.admission(),
-	} {
+	notReady := ledger.New(ledger.Options{Tree: func(context.Context, string) (*quota.Tree, error) { return nil, late }})
+	for name, ask := range map[string]QuotaAdmission{"quotas": {Ledger: notReady}, "ledger": {Ledger: brokenLedger{late}}} {
 		req := requestFor(t, "ns1", askingPod("team-b", "cpu=3", ""), "")
 		if problems, err := evaluateQuota(ask).Commit(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) || len(problems) > 0 {
 			t.Errorf("%s: %v, %v", name, problems, err)
@@ -434,17 +451,15 @@ func TestEvaluateQuotaFails(t *testing.T) {
 // Only with the gate does a label that is empty or missing mean no quota at all.
 func TestEvaluateQuotaLabelOnly(t *testing.T) {
 	for labelOnly, want := range map[bool]int{false: 1, true: 0} {
-		ledger := departments()
-		ask := ledger.admission()
-		ask.LabelOnly = labelOnly
-		if evaluated(t, ask, requestFor(t, "team-a", askingPod("", "cpu=100m memory=1", ""), "")); len(ledger.held) != want {
-			t.Errorf("LabelOnly %v: asked %d", labelOnly, len(ledger.held))
+		b := departments(nil, ledger.Options{LabelOnly: labelOnly})
+		if evaluated(t, b.admission(), requestFor(t, "team-a", askingPod("", "cpu=100m memory=1", ""), "")); b.Stats().Reservations != want {
+			t.Errorf("LabelOnly %v: held %d", labelOnly, b.Stats().Reservations)
 		}
 	}
 }
 
 func BenchmarkEvaluateQuota(b *testing.B) {
-	ledger := departments()
+	ledger := busyDepartments(b)
 	for name, labels := range map[string]string{"no quota": "", "a quota": fmt.Sprintf("%q:%q,", api.LabelQuotaName, "team-b")} {
 		b.Run(name, func(b *testing.B) {
 			pod := benchPod(labels, "", nativeMembers)
@@ -458,7 +473,7 @@ func BenchmarkEvaluateQuota(b *testing.B) {
 				if _, err := evaluateQuota(ledger.admission()).Run(b.Context(), req, admit.AsPod(d)); err != nil {
 					b.Fatal(err)
 				}
-				ledger.judged = nil
+				ledger.read = nil
 				d.Release()
 			}
 		})

@@ -72,14 +72,14 @@ func keepsPreemptible(is, was *admit.Pod) field.ErrorList {
 
 // sameQuotaLabel tells whether an update leaves alone what decides on the quota: a pod's namespace cannot change.
 func sameQuotaLabel(is, was *admit.Pod) bool {
-	return quota.HolderOf("", is) == quota.HolderOf("", was)
+	return quota.BindingKeyOf("", is) == quota.BindingKeyOf("", was)
 }
 
 // judge judges the quota that a pod comes to. One that it is in already is not asked about again.
 func (by QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
-	b, evaluated := tree.Bind(quota.HolderOf(req.Namespace, pod), by.LabelOnly), by.Evaluated
+	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), by.LabelOnly), by.Evaluated
 	if old != nil {
-		if tree.Bind(quota.HolderOf(req.Namespace, old), by.LabelOnly).Name == b.Name {
+		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), by.LabelOnly).Name == b.Name {
 			return nil
 		}
 		evaluated = evaluated && by.EvaluatedOnUpdate

@@ -15,10 +15,9 @@ import (
 
 // QuotaQuestions are what the rules of the quota tree ask.
 type QuotaQuestions struct {
-	// Tree gives the quotas that are stored. An error that wraps admit.ErrNotReady makes the client try again.
-	Tree func() (*quota.Tree, error)
-	// Await waits a moment for a quota that is not there: another replica may just have let it in. Nil: nobody else does.
-	Await func(ctx context.Context, name string)
+	// Tree returns the quotas that are stored. It waits a moment until they, or what is pending, have the one of a name, if that is not
+	// empty: another replica may just have let it in. An error that wraps admit.ErrNotReady makes the client try again.
+	Tree func(ctx context.Context, awaited string) (*quota.Tree, error)
 	// Pending is what this replica has admitted and not seen stored yet.
 	Pending *quota.Pending
 	// Rules are the gates, and the questions about pods and namespaces.
@@ -34,27 +33,28 @@ func quotaRules(ask QuotaQuestions) admit.Validator[admit.ElasticQuota] {
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests, admit.CollectionNamespaces},
 		Run: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
-				ask.awaitParent(ctx, c)
-				return ask.Pending.Judge(ask.Rules, ask.Tree, c)
+				return ask.Pending.Judge(ask.Rules, ask.stored(ctx, c), c)
 			})
 		},
 		Commit: func(ctx context.Context, req *admit.Request, q *admit.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
-				ask.awaitParent(ctx, c)
+				stored := ask.stored(ctx, c)
 				if err := ctx.Err(); err != nil {
 					return quota.Verdict{}, err
 				}
-				return ask.Pending.Admit(ask.Rules, ask.Tree, c)
+				return ask.Pending.Admit(ask.Rules, stored, c)
 			})
 		},
 	}
 }
 
-// awaitParent lets the parent that a quota comes to arrive.
-func (q QuotaQuestions) awaitParent(ctx context.Context, c quota.Change) {
-	if q.Await != nil && c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
-		q.Await(ctx, c.New.Parent)
+// stored returns the question for the tree, once that has the parent that a quota comes to. Pending asks it again under its lock, where nobody
+// may wait.
+func (q QuotaQuestions) stored(ctx context.Context, c quota.Change) func() (*quota.Tree, error) {
+	if c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
+		_, _ = q.Tree(ctx, c.New.Parent) // Pending hears the error
 	}
+	return func() (*quota.Tree, error) { return q.Tree(ctx, "") }
 }
 
 // judgeQuota reads the request and tells the verdict. What changes nothing that a rule reads, as most writes of the scheduler do, is

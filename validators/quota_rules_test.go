@@ -25,7 +25,7 @@ func forest(t *testing.T, stored ...string) QuotaQuestions {
 	}
 	tree := quota.Grow(quotas)
 	return QuotaQuestions{
-		Tree:    func() (*quota.Tree, error) { return tree, nil },
+		Tree:    func(context.Context, string) (*quota.Tree, error) { return tree, nil },
 		Pending: quota.NewPending(time.Now),
 		Rules: quota.Rules{
 			HasPods:           func(string) ([]string, int) { return nil, 0 },
@@ -118,7 +118,7 @@ func TestQuotaRules(t *testing.T) {
 func TestQuotaRulesLooksAtWhatChanges(t *testing.T) {
 	ask := forest(t)
 	broken := errors.New("asked")
-	ask.Tree = func() (*quota.Tree, error) { return nil, broken }
+	ask.Tree = func(context.Context, string) (*quota.Tree, error) { return nil, broken }
 	old := quotaText("q", "parent=p", `,"annotations":{"quota.scheduling.koordinator.sh/child-request":"{}"}`, `"max":{"cpu":"1"}`)
 	for object, asked := range map[string]bool{
 		old: false,
@@ -197,7 +197,9 @@ func TestQuotaRulesNotReady(t *testing.T) {
 	if _, err := quotaRules(ask).Run(t.Context(), req, admit.AsElasticQuota(req.OldObject)); !errors.Is(err, admit.ErrNotReady) {
 		t.Error(err)
 	}
-	ask.Tree = func() (*quota.Tree, error) { return nil, fmt.Errorf("quotas: %w", admit.ErrNotReady) }
+	ask.Tree = func(context.Context, string) (*quota.Tree, error) {
+		return nil, fmt.Errorf("quotas: %w", admit.ErrNotReady)
+	}
 	for _, object := range []string{"", quotaText("z", "", "", "")} {
 		old := ""
 		if object == "" {

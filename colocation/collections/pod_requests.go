@@ -110,7 +110,7 @@ func (q Questions) PodsOf(name string, labelOnly bool) (found []string, total in
 		return nil, 0
 	}
 	for key, pod := range pods.Each() {
-		if !pod.Ended && tree.Bind(pod.Holder(), labelOnly).Name == name {
+		if !pod.Ended && tree.Bind(pod.BindingKey(), labelOnly).Name == name {
 			found = append(found, key)
 		}
 	}

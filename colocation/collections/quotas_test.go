@@ -69,7 +69,7 @@ func checkQuotas(t *testing.T, s Questions) {
 	if len(path) != 2 || path[0].Namespace != "default" || path[1].Namespace != "shop" || !path[1].IsParent || path[1].Max.Cpu().Value() != 40 {
 		t.Errorf("%v", path)
 	}
-	if b := tree.Bind(quota.Holder{Namespace: "team-a"}, false); b.Name != "team" {
+	if b := tree.Bind(quota.BindingKey{Namespace: "team-a"}, false); b.Name != "team" {
 		t.Errorf("%+v", b)
 	}
 	profiles, err := s.QuotaProfiles()

@@ -19,13 +19,13 @@ type accounts struct {
 	expiry    time.Duration
 	now       func() time.Time
 
-	mu       sync.Mutex
-	listed   bool   // the pods were told once
-	version  string // the pods are known up to here
-	pods     map[string]*account
-	byHolder map[quota.Holder]*held
-	used     map[string]sum // of a quota and all below it, in tree
-	tree     *quota.Tree
+	mu      sync.Mutex
+	listed  bool   // the pods were told once
+	version string // the pods are known up to here
+	pods    map[string]*account
+	byKey   map[quota.BindingKey]*held
+	used    map[string]sum // of a quota and all below it, in tree
+	tree    *quota.Tree
 	// gone are pods that have gone, by UID, and until when that matters: a reservation may wait for them.
 	gone  map[types.UID]time.Time
 	prune time.Time // when gone is looked through next
@@ -34,7 +34,7 @@ type accounts struct {
 	changed chan struct{} // closed at the next change
 }
 
-// held is what the pods of one holder count for.
+// held is what the pods of one key count for.
 type held struct {
 	sum  sum
 	pods int
@@ -54,7 +54,7 @@ func newAccounts(o Options) *accounts {
 }
 
 func (a *accounts) clear() {
-	a.pods, a.byHolder, a.used = map[string]*account{}, map[quota.Holder]*held{}, map[string]sum{}
+	a.pods, a.byKey, a.used = map[string]*account{}, map[quota.BindingKey]*held{}, map[string]sum{}
 	a.ending, a.tree = map[string]*account{}, nil
 }
 
@@ -146,7 +146,7 @@ func (a *accounts) enter(key string, now *account) {
 
 // likewise tells whether two states of a pod count the same.
 func (b *account) likewise(now *account) bool {
-	return b.pod.Holder() == now.pod.Holder() && b.pod.Ended == now.pod.Ended && covers(b.charge, now.charge) && covers(now.charge, b.charge)
+	return b.pod.BindingKey() == now.pod.BindingKey() && b.pod.Ended == now.pod.Ended && covers(b.charge, now.charge) && covers(now.charge, b.charge)
 }
 
 func (a *accounts) drop(key string) {
@@ -162,15 +162,15 @@ func (a *accounts) charge(one *account) {
 	if len(one.charge) == 0 {
 		return
 	}
-	holder := one.pod.Holder()
-	of := a.byHolder[holder]
+	key := one.pod.BindingKey()
+	of := a.byKey[key]
 	if of == nil {
 		of = &held{sum: sum{}}
-		a.byHolder[holder] = of
+		a.byKey[key] = of
 	}
 	of.pods++
 	of.sum.add(one.charge)
-	for _, q := range a.path(holder) {
+	for _, q := range a.path(key) {
 		a.usedOf(q.Name).add(one.charge)
 	}
 }
@@ -180,24 +180,24 @@ func (a *accounts) discharge(one *account) {
 	if len(one.charge) == 0 {
 		return
 	}
-	holder := one.pod.Holder()
-	of := a.byHolder[holder]
+	key := one.pod.BindingKey()
+	of := a.byKey[key]
 	of.sum.sub(one.charge)
 	if of.pods--; of.pods == 0 {
-		delete(a.byHolder, holder)
+		delete(a.byKey, key)
 	}
-	for _, q := range a.path(holder) {
+	for _, q := range a.path(key) {
 		a.usedOf(q.Name).sub(one.charge)
 	}
 	one.charge = nil
 }
 
-// path is where the pods of a holder count, in the tree of the last settle.
-func (a *accounts) path(holder quota.Holder) []*quota.Quota {
+// path is where the pods of a key count, in the tree of the last settle.
+func (a *accounts) path(key quota.BindingKey) []*quota.Quota {
 	if a.tree == nil {
 		return nil
 	}
-	return a.tree.Path(a.tree.Bind(holder, a.labelOnly).Name)
+	return a.tree.Path(a.tree.Bind(key, a.labelOnly).Name)
 }
 
 func (a *accounts) usedOf(name string) sum {
@@ -229,8 +229,8 @@ func (a *accounts) settle(tree *quota.Tree) {
 		return
 	}
 	a.tree, a.used = tree, map[string]sum{}
-	for holder, of := range a.byHolder {
-		for _, q := range a.path(holder) {
+	for key, of := range a.byKey {
+		for _, q := range a.path(key) {
 			a.usedOf(q.Name).add(corev1.ResourceList(of.sum))
 		}
 	}

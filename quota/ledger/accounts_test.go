@@ -87,7 +87,7 @@ func counted(b *bench, there map[string]*quota.Pod) (text string) {
 	for _, name := range b.tree.Names() {
 		total := sum{}
 		for _, p := range there {
-			on := slices.ContainsFunc(b.tree.Path(b.ask(p).Binding.Name), func(q *quota.Quota) bool { return q.Name == name })
+			on := slices.ContainsFunc(b.tree.Path(b.tree.Bind(p.BindingKey(), false).Name), func(q *quota.Quota) bool { return q.Name == name })
 			if on && !p.Ended && (p.Gone.IsZero() || !p.Gone.Before(b.clock)) {
 				total.add(p.Requests)
 			}

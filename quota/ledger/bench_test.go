@@ -22,7 +22,7 @@ func crowd(quotas, pods int) (*Ledger, *quota.Tree) {
 		all = append(all, makeQuota(fmt.Sprintf("q%d", i), parent, "cpu=1G memory=1P"))
 	}
 	tree := quota.Grow(all)
-	l := New(Options{Tree: func() (*quota.Tree, error) { return tree, nil }})
+	l := New(Options{Tree: func(context.Context, string) (*quota.Tree, error) { return tree, nil }})
 	seen := make([]Seen, pods)
 	for i := range seen {
 		seen[i] = seenPod(makePod(fmt.Sprintf("q%d/p%d", i%quotas, i), fmt.Sprintf("u%d", i), "cpu=100m memory=1Gi"), i+1)
@@ -40,10 +40,11 @@ func sizes(b *testing.B, run func(b *testing.B, quotas, pods int)) {
 	}
 }
 
-func askIn(tree *quota.Tree, i int) quota.Ask {
-	p := makePod(fmt.Sprintf("q%d/new%d", i%tree.Len(), i), fmt.Sprintf("n%d", i), "cpu=100m memory=1Gi")
-	return quota.Ask{Pod: p, Binding: tree.Bind(p.Holder(), false), Charge: p.Requests}
+func podIn(tree *quota.Tree, i int) *quota.Pod {
+	return makePod(fmt.Sprintf("q%d/new%d", i%tree.Len(), i), fmt.Sprintf("n%d", i), "cpu=100m memory=1Gi")
 }
+
+func askIn(tree *quota.Tree, i int) quota.Request { return ask(podIn(tree, i)) }
 
 func BenchmarkJudge(b *testing.B) {
 	sizes(b, func(b *testing.B, quotas, pods int) {
@@ -51,8 +52,8 @@ func BenchmarkJudge(b *testing.B) {
 		ask := askIn(tree, 5)
 		b.ReportAllocs()
 		for b.Loop() {
-			if excess, err := l.Judge(context.Background(), ask); excess != nil || err != nil {
-				b.Fatal(excess, err)
+			if v, err := l.Judge(context.Background(), ask); v.Excess != nil || err != nil {
+				b.Fatal(v, err)
 			}
 		}
 	})
@@ -62,20 +63,21 @@ func BenchmarkJudge(b *testing.B) {
 func BenchmarkReserve(b *testing.B) {
 	sizes(b, func(b *testing.B, quotas, pods int) {
 		l, tree := crowd(quotas, pods)
-		asks := make([]quota.Ask, 1000)
+		arriving, asks := make([]*quota.Pod, 1000), make([]quota.Request, 1000)
 		for i := range asks {
-			asks[i] = askIn(tree, i%10)
-			asks[i].Pod.Name = fmt.Sprintf("new%d", i)
+			arriving[i] = podIn(tree, i%10)
+			arriving[i].Name = fmt.Sprintf("new%d", i)
+			asks[i] = ask(arriving[i])
 		}
 		i := 0
 		b.ReportAllocs()
 		for b.Loop() {
 			ask := asks[i%len(asks)]
-			if excess, err := l.Reserve(context.Background(), ask); excess != nil || err != nil {
-				b.Fatal(excess, err)
+			if v, err := l.Reserve(context.Background(), ask); v.Excess != nil || err != nil {
+				b.Fatal(v, err)
 			}
+			l.Pods().Put(seenPod(arriving[i%len(asks)], pods+i+1))
 			i++
-			l.Pods().Put(seenPod(ask.Pod, pods+i))
 		}
 	})
 }
@@ -86,17 +88,17 @@ func BenchmarkWaiting(b *testing.B) {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
 			l, tree := crowd(10, 1000)
 			for i := range waiting {
-				ask := askIn(tree, i)
-				ask.Pod.UID = types.UID(fmt.Sprintf("w%d", i))
-				if _, err := l.Reserve(context.Background(), ask); err != nil {
+				pod := podIn(tree, i)
+				pod.UID = types.UID(fmt.Sprintf("w%d", i))
+				if _, err := l.Reserve(context.Background(), ask(pod)); err != nil {
 					b.Fatal(err)
 				}
 			}
 			ask := askIn(tree, 5)
 			b.ReportAllocs()
 			for b.Loop() {
-				if excess, err := l.Judge(context.Background(), ask); excess != nil || err != nil {
-					b.Fatal(excess, err)
+				if v, err := l.Judge(context.Background(), ask); v.Excess != nil || err != nil {
+					b.Fatal(v, err)
 				}
 			}
 		})

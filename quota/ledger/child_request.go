@@ -36,7 +36,7 @@ func (l *Ledger) writeChildRequests(ctx context.Context, write WriteChildRequest
 	if err != nil {
 		return
 	}
-	tree, err := l.options.Tree()
+	tree, err := l.tree()
 	if err != nil {
 		return
 	}

@@ -136,7 +136,7 @@ func (c *claims) beyond(key string, q *quota.Quota) sum {
 // seen is what a pod that was seen counts for in a quota.
 func (c *claims) seen(key string, q *quota.Quota) corev1.ResourceList {
 	one := c.accounts.pods[key]
-	if one == nil || len(one.charge) == 0 || !slices.Contains(c.path(c.tree.Bind(one.pod.Holder(), c.accounts.labelOnly).Name), q) {
+	if one == nil || len(one.charge) == 0 || !slices.Contains(c.path(c.tree.Bind(one.pod.BindingKey(), c.accounts.labelOnly).Name), q) {
 		return nil
 	}
 	return one.charge
@@ -152,31 +152,27 @@ func (c *claims) path(name string) []*quota.Quota {
 	return path
 }
 
-// excess tells why a pod does not fit beside all others; nil if it does. newest gives the quota as it is known best.
-func (c *claims) excess(ask quota.Ask, newest func(*quota.Quota) *quota.Quota) *quota.Excess {
-	key := podKey(ask.Pod)
-	found := &quota.Excess{Via: ask.Binding.Via, Own: ask.Binding.Name}
-	for _, q := range c.path(ask.Binding.Name) {
+// excess returns what does not fit of a pod beside all others. newest gives the quota as it is known best.
+func (c *claims) excess(p *placement, newest func(*quota.Quota) *quota.Quota) (found []quota.Excess) {
+	key := podKey(p.pod)
+	names := slices.Sorted(maps.Keys(p.charge))
+	for _, q := range p.path {
 		used, reserved := c.others(key, q)
-		for _, name := range slices.Sorted(maps.Keys(ask.Charge)) {
-			limit, source, judged := judged(ask, c.tree, newest(q), name)
+		for _, name := range names {
+			limit, source, judged := p.judged(newest(q), name)
 			if !judged {
 				continue
 			}
-			want := ask.Charge[name]
+			want := p.charge[name]
 			total := sum{name: want}
 			total.plus(name, used[name])
 			total.plus(name, reserved[name])
 			if all := total[name]; all.Cmp(limit) > 0 {
-				found.Items = append(found.Items, quota.ExcessItem{Quota: q.Name, Resource: name,
+				found = append(found, quota.Excess{Quota: q.Name, Resource: name,
 					Requested: want, Used: used[name], Reserved: reserved[name], Limit: limit, Source: source})
 			}
 		}
 	}
-	if len(found.Items) == 0 {
-		return nil
-	}
-	found.Quota = found.Items[0].Quota
 	return found
 }
 
@@ -192,32 +188,4 @@ func (c *claims) others(key string, q *quota.Quota) (used, reserved sum) {
 	used.sub(c.seen(key, q))
 	reserved.sub(corev1.ResourceList(c.beyond(key, q)))
 	return used, reserved
-}
-
-// judged tells whether a pod is judged by a quota for a resource: there is a limit, and the pod takes more than it had there.
-func judged(ask quota.Ask, tree *quota.Tree, q *quota.Quota, name corev1.ResourceName) (limit quota.Amount, source string, ok bool) {
-	want := ask.Charge[name]
-	if want.Sign() <= 0 {
-		return limit, "", false
-	}
-	if limit, source, ok = q.Limit(name); !ok {
-		return limit, "", false
-	}
-	if b := ask.Before; b != nil && want.Cmp(b.Charge[name]) <= 0 &&
-		slices.ContainsFunc(tree.Path(b.Binding.Name), func(p *quota.Quota) bool { return p.Name == q.Name }) {
-		return limit, "", false
-	}
-	return limit, source, true
-}
-
-// counts tells whether anything on a pod's way to the top judges it.
-func counts(ask quota.Ask, tree *quota.Tree) bool {
-	for _, q := range tree.Path(ask.Binding.Name) {
-		for name := range ask.Charge {
-			if _, _, ok := judged(ask, tree, q, name); ok {
-				return true
-			}
-		}
-	}
-	return false
 }

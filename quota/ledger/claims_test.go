@@ -93,20 +93,20 @@ func TestExcess(t *testing.T) {
 	move.Label, move.Labelled = "o", true
 	for _, c := range []struct {
 		what string
-		ask  quota.Ask
+		ask  quota.Request
 		want string
 	}{
-		{"fits", b.ask(makePod("q/n", "n", "cpu=1")), "granted"},
-		{"the annotation is the limit", b.ask(makePod("q/n", "n", "cpu=1500m")), "full q cpu: 1500m+2+0 of 3 top cpu: 1500m+3+0 of 4"},
-		{"what is not limited", b.ask(makePod("q/n", "n", "cpu=1 disk=100")), "granted"},
-		{"nothing asked for", b.ask(makePod("q/n", "n", "")), "granted"},
-		{"zero fits into a full quota", b.ask(makePod("q/n", "n", "memory=2 cpu=0")), "granted"},
-		{"all that is exceeded", b.ask(makePod("q/n", "n", "memory=3 cpu=9")), "full q cpu: 9+2+0 of 3 q memory: 3+0+0 of 2 top cpu: 9+3+0 of 4"},
-		{"again", b.ask(there), "granted"},
-		{"in place of one of its name", b.ask(makePod("q/p", "n", "cpu=3")), "granted"},
-		{"grows", b.askChange(there, makePod("q/p", "u", "cpu=3")), "granted"},
-		{"grows too much", b.askChange(there, makePod("q/p", "u", "cpu=4")), "full q cpu: 4+0+0 of 3 top cpu: 4+1+0 of 4"},
-		{"moves to where nothing limits", b.askChange(there, &move), "granted"},
+		{"fits", ask(makePod("q/n", "n", "cpu=1")), "granted"},
+		{"the annotation is the limit", ask(makePod("q/n", "n", "cpu=1500m")), "full q cpu: 1500m+2+0 of 3 top cpu: 1500m+3+0 of 4"},
+		{"what is not limited", ask(makePod("q/n", "n", "cpu=1 disk=100")), "granted"},
+		{"nothing asked for", ask(makePod("q/n", "n", "")), "granted"},
+		{"zero fits into a full quota", ask(makePod("q/n", "n", "memory=2 cpu=0")), "granted"},
+		{"all that is exceeded", ask(makePod("q/n", "n", "memory=3 cpu=9")), "full q cpu: 9+2+0 of 3 q memory: 3+0+0 of 2 top cpu: 9+3+0 of 4"},
+		{"again", ask(there), "granted"},
+		{"in place of one of its name", ask(makePod("q/p", "n", "cpu=3")), "granted"},
+		{"grows", askChange(there, makePod("q/p", "u", "cpu=3")), "granted"},
+		{"grows too much", askChange(there, makePod("q/p", "u", "cpu=4")), "full q cpu: 4+0+0 of 3 top cpu: 4+1+0 of 4"},
+		{"moves to where nothing limits", askChange(there, &move), "granted"},
 	} {
 		if got := b.judged(b.Judge(t.Context(), c.ask)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
@@ -121,12 +121,12 @@ func TestExcessNotGrowing(t *testing.T) {
 	old := makePod("q/p", "u", "cpu=3 memory=1")
 	b.Pods().Put(seenPod(old, 1))
 	for requests, want := range map[string]string{"cpu=3 memory=5": "granted", "cpu=2": "granted", "cpu=3001m": "full q cpu: 3001m+0+0 of 1 top cpu: 3001m+0+0 of 1"} {
-		expect(t, requests, b.reserve(b.Ledger, b.askChange(old, makePod("q/p", "u", requests))), want)
+		expect(t, requests, b.reserve(b.Ledger, askChange(old, makePod("q/p", "u", requests))), want)
 	}
 	move := *old
 	move.Label, move.Labelled = "o", true
-	expect(t, "moved below the same top", b.reserve(b.Ledger, b.askChange(old, &move)), "granted")
-	back := b.askChange(&move, old)
+	expect(t, "moved below the same top", b.reserve(b.Ledger, askChange(old, &move)), "granted")
+	back := askChange(&move, old)
 	expect(t, "moved into a full quota", b.reserve(b.Ledger, back), "full q cpu: 3+0+0 of 1")
 	expect(t, "writes", b.store.writes, 0)
 }
@@ -136,6 +136,6 @@ func TestNewestLimit(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	lowered := makeQuota("q", "", "cpu=1")
 	b.store.objects[types.NamespacedName{Namespace: quotaNamespace, Name: "q"}] = Object{Quota: lowered, Version: "7"}
-	expect(t, "against the limit of the store", b.reserve(b.Ledger, b.ask(makePod("q/p", "u", "cpu=2"))), "full q cpu: 2+0+0 of 1")
+	expect(t, "against the limit of the store", b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=2"))), "full q cpu: 2+0+0 of 1")
 	expect(t, "conflicts", b.counts.conflicts.Load(), 1)
 }

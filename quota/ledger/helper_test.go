@@ -72,7 +72,8 @@ func (b *bench) grow(quotas ...*quota.Quota) {
 
 // replica is one more ledger on the same store.
 func (b *bench) replica(name string) *Ledger {
-	l := New(Options{Tree: func() (*quota.Tree, error) { return b.known.Load(), nil }, Store: b.store, Replica: name, Now: func() time.Time { return b.clock }})
+	tree := func(context.Context, string) (*quota.Tree, error) { return b.known.Load(), nil }
+	l := New(Options{Tree: tree, Store: b.store, Replica: name, Now: func() time.Time { return b.clock }})
 	for _, name := range b.tree.Names() {
 		if q, ok := b.tree.Get(name); ok {
 			if _, ok := b.store.objects[keyOf(q)]; !ok {
@@ -85,28 +86,25 @@ func (b *bench) replica(name string) *Ledger {
 	return l
 }
 
-func (b *bench) ask(p *quota.Pod) quota.Ask {
-	return quota.Ask{Pod: p, Binding: b.tree.Bind(p.Holder(), false), Charge: p.Requests}
-}
+// ask asks for a pod.
+func ask(p *quota.Pod) quota.Request { return askChange(nil, p) }
 
 // askChange asks for a pod in place of another.
-func (b *bench) askChange(old, p *quota.Pod) quota.Ask {
-	ask := b.ask(p)
-	ask.Before = &quota.Standing{Binding: b.tree.Bind(old.Holder(), false), Charge: quota.Counting{}.Charge(old)}
-	return ask
+func askChange(stored, p *quota.Pod) quota.Request {
+	return quota.Request{Key: p.BindingKey(), Read: func() (pod, before *quota.Pod) { return p, stored }}
 }
 
 // reserve is "granted", or why not.
-func (b *bench) reserve(l *Ledger, ask quota.Ask) string {
+func (b *bench) reserve(l *Ledger, ask quota.Request) string {
 	return b.judged(l.Reserve(context.Background(), ask))
 }
 
-func (b *bench) judged(excess *quota.Excess, err error) string {
+func (b *bench) judged(v quota.PodVerdict, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case excess != nil:
-		return why(excess)
+	case v.Unknown || len(v.Excess) > 0:
+		return why(v)
 	}
 	return "granted"
 }
@@ -119,10 +117,14 @@ func (b *bench) record(name string) string {
 }
 
 // decide plans for asks as things are now, as a batch would.
-func (b *bench) plan(t *testing.T, record string, asks ...quota.Ask) (plan, error) {
+func (b *bench) plan(t *testing.T, record string, asks ...quota.Request) (plan, error) {
 	t.Helper()
-	top := b.tree.Path(asks[0].Binding.Name)
-	return b.Ledger.plan(moment{tree: b.tree, top: Object{Quota: top[len(top)-1], Version: "1000000", Record: record}, now: b.clock}, asks)
+	placed := make([]placement, len(asks))
+	for i, ask := range asks {
+		placed[i] = b.place(b.tree, b.read(ask))
+	}
+	top, _ := b.tree.Get(placed[0].top)
+	return b.Ledger.plan(view{tree: b.tree, top: Object{Quota: top, Version: "1000000", Record: record}, now: b.clock}, placed)
 }
 
 // recordOf is the text of a record.
@@ -138,7 +140,7 @@ func recordOf(t *testing.T, seen string, pods ...reservation) string {
 
 // room is a reservation that was made now.
 func (b *bench) room(p *quota.Pod, update bool) reservation {
-	return reservation{UID: p.UID, Pod: podKey(p), Quota: b.ask(p).Binding.Name, Request: api.ResourceList(p.Requests), Update: update,
+	return reservation{UID: p.UID, Pod: podKey(p), Quota: b.tree.Bind(p.BindingKey(), false).Name, Request: api.ResourceList(p.Requests), Update: update,
 		At: b.clock.UnixMilli(), By: "other"}
 }
 

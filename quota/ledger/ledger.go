@@ -27,8 +27,9 @@ import (
 
 // Options are what a ledger is made of.
 type Options struct {
-	// Tree gives the quotas as they are known now; the error wraps admit.ErrNotReady as long as they are not.
-	Tree func() (*quota.Tree, error)
+	// Tree returns the quotas as they are known now; it may wait a moment until they have the one of a name, if that is not empty: another
+	// replica may just have let it in. The error wraps admit.ErrNotReady as long as they are not known.
+	Tree func(ctx context.Context, awaited string) (*quota.Tree, error)
 	// Store keeps the records; nil for memory, which one replica has alone.
 	Store Store
 	// Counting and LabelOnly (gate DisableDefaultQuota) say what pods count for, and where.
@@ -95,66 +96,43 @@ func (l *Ledger) Shared() bool {
 // Quotas must be told what happens to the quota objects, unless the records are in memory.
 func (l *Ledger) Quotas() Follower { return l.objects }
 
-// Judge gives the verdict on a pod, nil if it fits, and remembers nothing.
-func (l *Ledger) Judge(ctx context.Context, ask quota.Ask) (*quota.Excess, error) {
-	top, err := l.topOf(ask)
-	if top == "" || err != nil {
-		return nil, err
+// Judge returns the verdict on a pod and remembers nothing.
+func (l *Ledger) Judge(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
+	first, err := l.ask(ctx, ask)
+	if err != nil || first.top == "" {
+		return first.verdict, err
 	}
-	made, _, err := l.think(ctx, top, []quota.Ask{ask})
-	if err != nil {
-		return nil, err
-	}
-	return made.verdicts[0].excess, made.verdicts[0].err
-}
-
-// think makes a plan from what is known now. If this replica has not seen what it must, it waits a little for it.
-func (l *Ledger) think(ctx context.Context, top string, asks []quota.Ask) (plan, moment, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxBehind)
-	defer cancel()
-	for {
-		changed := l.accounts.change()
-		var made plan
-		m, err := l.moment(ctx, top)
-		if err == nil {
-			made, err = l.plan(m, asks)
+	for top := first.top; ; {
+		made, _, err := l.decide(ctx, top, []*candidate{first.candidate})
+		if err != nil {
+			return quota.PodVerdict{}, err
 		}
-		if err == nil && made.refused && l.inquire(ctx, made.doubts) {
-			continue
+		v := made.verdicts[0]
+		if v.elsewhere == "" {
+			return v.PodVerdict, v.err
 		}
-		if !errors.Is(err, errBehind) {
-			return made, m, err
-		}
-		select {
-		case <-changed:
-		case <-time.After(maxBehind / 20): // nobody tells that the tree has changed
-		case <-ctx.Done():
-			return made, m, err
-		}
+		top = v.elsewhere
 	}
 }
 
-// maxBehind is how long a decision waits for pods that another replica has seen. A watch that is later than that is not merely slow.
-const maxBehind = time.Second
-
-// Reserve gives the verdict on a pod and, if it fits, holds its room until it is seen, or does not come. Nothing is held for a caller who has
+// Reserve returns the verdict on a pod and, if it fits, holds its room until it is seen, or does not come. Nothing is held for a caller that has
 // gone before the answer. An error wraps admit.ErrNotReady where a repetition helps.
-func (l *Ledger) Reserve(ctx context.Context, ask quota.Ask) (*quota.Excess, error) {
-	top, err := l.topOf(ask)
-	if top == "" || err != nil {
-		return nil, err
+func (l *Ledger) Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
+	first, err := l.ask(ctx, ask)
+	if err != nil || first.top == "" {
+		return first.verdict, err
 	}
-	w := &waiter{ctx: ctx, ask: ask, answer: make(chan verdict, 1)}
-	l.join(top, w)
+	w := &waiter{ctx: ctx, candidate: first.candidate, answer: make(chan verdict, 1)}
+	l.join(first.top, w)
 	select {
 	case v := <-w.answer:
-		return v.excess, v.err
+		return v.PodVerdict, v.err
 	case <-ctx.Done():
 		if w.leave() {
-			return nil, busy(context.Cause(ctx))
+			return quota.PodVerdict{}, busy(context.Cause(ctx))
 		}
 		v := <-w.answer // it came at the same moment
-		return v.excess, v.err
+		return v.PodVerdict, v.err
 	}
 }
 
@@ -163,41 +141,78 @@ func busy(cause error) error {
 	return fmt.Errorf("the quota ledger could not decide in time: %w: %w", cause, admit.ErrNotReady)
 }
 
-// topOf is the name of the quota whose object has the record that an ask needs; empty if nothing on its way there judges it.
-func (l *Ledger) topOf(ask quota.Ask) (string, error) {
-	tree, err := l.options.Tree()
+// ask reads a pod and places it in the tree as it is known now, once that has the quota that the pod names. The top that comes out says which
+// decisions the pod lines up with; the decision itself places it anew.
+func (l *Ledger) ask(ctx context.Context, r quota.Request) (placement, error) {
+	tree, err := l.options.Tree(ctx, r.Key.Label)
 	if err != nil {
-		return "", err
+		return placement{}, fmt.Errorf("reading the elastic quotas: %w", err)
 	}
-	path := tree.Path(ask.Binding.Name)
-	if len(path) == 0 || !counts(ask, tree) {
-		return "", nil
+	if b := tree.Bind(r.Key, l.options.LabelOnly); !limits(b) {
+		return placement{verdict: quota.PodVerdict{Binding: b}}, nil
 	}
-	return path[len(path)-1].Name, nil
+	return l.place(tree, l.read(r)), nil
 }
 
-// errMoved: the quota is not the top of its tree any more.
-var errMoved = fmt.Errorf("the quota has got a parent: %w", admit.ErrNotReady)
+// tree returns the quotas as they are known now.
+func (l *Ledger) tree() (*quota.Tree, error) { return l.options.Tree(context.Background(), "") }
 
-// moment gathers what a decision about a tree follows from. The object is the newest that this replica knows; if it is not the newest there
-// is, the write that follows will not happen.
-func (l *Ledger) moment(ctx context.Context, top string) (moment, error) {
-	tree, err := l.options.Tree()
+// decide makes a plan from what is known now. If this replica has not seen what it must, it waits a little for it.
+func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxBehind)
+	defer cancel()
+	for {
+		changed := l.accounts.change()
+		made, v, err := l.attempt(ctx, top, candidates)
+		if err == nil && made.refused && l.inquire(ctx, made.doubts) {
+			continue
+		}
+		if !errors.Is(err, errBehind) {
+			return made, v, err
+		}
+		select {
+		case <-changed:
+		case <-time.After(maxBehind / 20): // a change of the tree is not announced
+		case <-ctx.Done():
+			return made, v, err
+		}
+	}
+}
+
+// maxBehind is how long a decision waits for pods that another replica has seen. A watch that is later than that is not merely slow.
+const maxBehind = time.Second
+
+// attempt makes a plan. The candidates are bound, charged and judged in one tree.
+func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
+	tree, err := l.tree()
 	if err != nil {
-		return moment{}, err
+		return plan{}, view{}, err
 	}
-	path := tree.Path(top)
-	if len(path) == 0 {
-		return moment{}, fmt.Errorf("quota %s: %w: %w", top, ErrGone, admit.ErrNotReady)
+	placed, here := make([]placement, len(candidates)), false
+	for i, c := range candidates {
+		placed[i] = l.place(tree, c)
+		here = here || placed[i].top == top
 	}
-	q := path[len(path)-1]
-	if q.Name != top {
-		return moment{}, errMoved
+	if !here { // the top may be none any more
+		return planElsewhere(placed), view{}, nil
 	}
+	v, err := l.view(ctx, tree, top)
+	if err != nil {
+		return plan{}, v, err
+	}
+	made, err := l.plan(v, placed)
+	return made, v, err
+}
+
+// view gathers what a decision about the tree below a top follows from. The object is the newest that this replica knows; if it is not the
+// newest there is, the write that follows will not happen.
+func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, error) {
+	q, _ := tree.Get(top)
 	object, known := l.objects.get(keyOf(q))
 	if !known {
+		var err error
 		if object, err = l.options.Store.Read(ctx, keyOf(q)); err != nil {
-			return moment{}, busy(err)
+			return view{}, busy(err)
 		}
 		l.objects.learn(object)
 	}
@@ -205,7 +220,7 @@ func (l *Ledger) moment(ctx context.Context, top string) (moment, error) {
 		object.Quota = q
 	}
 	if object.Quota.Parent != q.Parent {
-		return moment{}, errBehind // in truth it may not be the top any more, so that others write elsewhere
+		return view{}, errBehind // in truth it may not be the top any more, so that others write elsewhere
 	}
-	return moment{tree: tree, top: object, strays: l.objects.below(tree, top), now: l.options.Now()}, nil
+	return view{tree: tree, top: object, strays: l.objects.below(tree, top), now: l.options.Now()}, nil
 }

@@ -275,12 +275,8 @@ func (w *world) judgeAll() {
 	for range 5 {
 		pod, r := w.newPod(), w.anyReplica()
 		pod.Name, pod.UID = "dry", "dry"
-		ask, err := r.askFor(pod, nil)
-		if err == nil {
-			var excess *quota.Excess
-			excess, err = r.ledger.Judge(context.Background(), ask)
-			w.right(r, request{pod: pod}, excess, err)
-		}
+		v, err := r.ledger.Judge(context.Background(), ask(pod))
+		w.right(r, request{pod: pod}, v, err)
 	}
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -295,21 +291,16 @@ func (w *world) leaveSome() {
 	for range 6 {
 		pod := w.newPod()
 		pod.Name, pod.UID = fmt.Sprintf("leave-%d", w.next()), "leave"
-		ask, err := r.askFor(pod, nil)
-		if err != nil {
-			w.c.say("not ready when all is calm: %v", err)
-			continue
-		}
 		patience := 1 + w.c.upTo(40*time.Millisecond)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if w.c.chance(0.5) { // he could have waited longer, so that what is done for him goes on
 			ctx, cancel = context.WithCancel(context.Background())
 			time.AfterFunc(patience, cancel)
 		}
-		excess, err := r.ledger.Reserve(ctx, ask)
+		v, err := r.ledger.Reserve(ctx, ask(pod))
 		cancel()
 		w.c.mu.Lock()
-		if w.c.note("%s %s: %s %v", r.name, request{pod: pod}, why(excess), err); err == nil && excess == nil {
+		if w.c.note("%s %s: %s %v", r.name, request{pod: pod}, why(v), err); err == nil && fits(v) {
 			w.c.putPod(pod, nil)
 		}
 		w.c.mu.Unlock()
@@ -325,11 +316,11 @@ func (w *world) fill() {
 	for i := range 12 {
 		pod := w.newPod()
 		pod.Name, pod.UID = fmt.Sprintf("fill-%d", i), "fill"
-		excess, err := w.insist(r, pod)
-		if !w.right(r, request{pod: pod}, excess, err) {
+		v, err := w.insist(r, pod)
+		if !w.right(r, request{pod: pod}, v, err) {
 			return
 		}
-		if excess == nil {
+		if fits(v) {
 			w.c.mu.Lock()
 			w.c.note("store %s", podKey(pod))
 			w.c.putPod(pod, nil)
@@ -343,22 +334,22 @@ func (w *world) fill() {
 }
 
 // insist asks until there is an answer: the watch may be late.
-func (w *world) insist(r *replica, pod *quota.Pod) (excess *quota.Excess, err error) {
+func (w *world) insist(r *replica, pod *quota.Pod) (v quota.PodVerdict, err error) {
 	for range 2 * int(simLag/maxBehind) {
-		if excess, err = w.reserve(context.Background(), r, request{pod: pod}); err == nil {
-			return excess, nil
+		if v, err = r.ledger.Reserve(context.Background(), ask(pod)); err == nil {
+			return v, nil
 		}
 	}
-	return nil, err
+	return v, err
 }
 
 // right tells whether an answer is what the store says.
-func (w *world) right(r *replica, req request, excess *quota.Excess, err error) bool {
+func (w *world) right(r *replica, req request, v quota.PodVerdict, err error) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	w.c.note("%s %s: %s %v", r.name, req, why(excess), err)
-	if fits := w.c.fits(req.pod); err != nil || fits != (excess == nil) {
-		w.c.fail("%s %s fits: %v, but the answer is %s %v", r.name, req, fits, why(excess), err)
+	w.c.note("%s %s: %s %v", r.name, req, why(v), err)
+	if right := w.c.fits(req.pod); err != nil || right != fits(v) {
+		w.c.fail("%s %s fits: %v, but the answer is %s %v", r.name, req, right, why(v), err)
 	}
 	return !w.c.failed
 }

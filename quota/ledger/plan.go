@@ -14,15 +14,15 @@ import (
 // one namespace may have half of that, so that whoever creates very many that never come does not shut out his whole tree.
 const maxRecord = 200 << 10
 
-// moment is all that a decision about the pods of one tree follows from.
-type moment struct {
+// view is all that a decision about the pods of one tree follows from.
+type view struct {
 	tree   *quota.Tree
 	top    Object // the object that carries the tree's record
 	strays record // what other objects hold for quotas of this tree, which were elsewhere then
 	now    time.Time
 }
 
-// plan is a decision: a verdict for each ask, and what the record becomes.
+// plan is a decision: a verdict for each candidate, and what the record becomes.
 type plan struct {
 	verdicts []verdict
 	next     record        // what the record becomes
@@ -32,11 +32,12 @@ type plan struct {
 	doubts   []reservation // that have expired, and stand until it is known that their pods do not come
 }
 
-// verdict is the answer to one ask.
+// verdict is the answer to one candidate.
 type verdict struct {
-	excess *quota.Excess
-	err    error
-	held   *reservation // the room that the record must hold for it; nil if none is needed
+	quota.PodVerdict
+	err       error
+	held      *reservation // the room that the record must hold for it; nil if none is needed
+	elsewhere string       // the top of the tree that the candidate belongs to now; empty if the rest is the answer
 }
 
 // errBehind: this replica has not seen pods that another one counts on.
@@ -45,41 +46,55 @@ var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica
 // errFull: the record has no room for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)
 
-// plan decides on asks at a moment, in their order: who comes first is served first, and who does not fit leaves the room to the next.
-func (l *Ledger) plan(m moment, asks []quota.Ask) (plan, error) {
-	before, err := l.objects.record(m.top)
+// planElsewhere is the plan for candidates that are all of another tree, or not judged any more.
+func planElsewhere(placed []placement) plan {
+	made := plan{verdicts: make([]verdict, len(placed))}
+	for i := range placed {
+		made.verdicts[i] = verdict{PodVerdict: placed[i].verdict, elsewhere: placed[i].top}
+	}
+	return made
+}
+
+// plan decides on candidates in one view, in their order: who comes first is served first, and who does not fit leaves the room to the next.
+func (l *Ledger) plan(v view, placed []placement) (plan, error) {
+	before, err := l.objects.record(v.top)
 	if err != nil {
-		l.options.Log.WithError(err).WithField("quota", m.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
+		l.options.Log.WithError(err).WithField("quota", v.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
 	}
 	l.accounts.mu.Lock()
 	defer l.accounts.mu.Unlock()
-	if l.Shared() && older(m.top.Version, before.Seen) {
+	if l.Shared() && older(v.top.Version, before.Seen) {
 		before.Seen = "" // of another cluster, whose manifest was copied: what was seen here is older than the record that says so
 	}
-	if least := newest(before.Seen, m.strays.Seen); !l.accounts.listed || older(l.accounts.version, least) {
+	if least := newest(before.Seen, v.strays.Seen); !l.accounts.listed || older(l.accounts.version, least) {
 		return plan{}, fmt.Errorf("%w (%s, seen up to %s)", errBehind, least, l.accounts.version)
 	}
-	l.accounts.settle(m.tree)
-	next, doubts := l.sift(m, before)
-	strays, more := l.sift(m, m.strays)
-	claims := newClaims(m.tree, l.accounts, pointers(next.Pods), pointers(strays.Pods))
-	made := plan{verdicts: make([]verdict, len(asks)), dropped: len(before.Pods) - len(next.Pods), doubts: append(doubts, more...)}
+	l.accounts.settle(v.tree)
+	next, doubts := l.sift(v, before)
+	strays, more := l.sift(v, v.strays)
+	claims := newClaims(v.tree, l.accounts, pointers(next.Pods), pointers(strays.Pods))
+	made := planElsewhere(placed)
+	made.dropped, made.doubts = len(before.Pods)-len(next.Pods), append(doubts, more...)
 	var room shares
 	room.all, room.of = next.size()
-	for i, ask := range asks {
-		made.verdicts[i] = l.decide(m, claims, ask, &room)
+	for i := range placed {
+		if placed[i].top != v.top.Quota.Name {
+			continue
+		}
+		claims.paths[placed[i].verdict.Binding.Name] = placed[i].path
+		made.verdicts[i] = l.judge(v, claims, &placed[i], &room)
 		made.granted = made.granted || made.verdicts[i].held != nil
-		made.refused = made.refused || made.verdicts[i].excess != nil || made.verdicts[i].err != nil
+		made.refused = made.refused || len(made.verdicts[i].Excess) > 0 || made.verdicts[i].err != nil
 	}
 	made.next = record{Seen: newest(next.Seen, strays.Seen), Pods: claims.all()}
 	return made, nil
 }
 
 // limited is what a pod counts for of the resources that some quota on its way limits: the others may be many, and matter to nobody.
-func limited(ask quota.Ask, path []*quota.Quota, newest func(*quota.Quota) *quota.Quota) api.ResourceList {
+func limited(p *placement, newest func(*quota.Quota) *quota.Quota) api.ResourceList {
 	list := api.ResourceList{}
-	for name, amount := range ask.Charge {
-		if slices.ContainsFunc(path, func(q *quota.Quota) bool { _, _, ok := newest(q).Limit(name); return ok }) {
+	for name, amount := range p.charge {
+		if slices.ContainsFunc(p.path, func(q *quota.Quota) bool { _, _, ok := newest(q).Limit(name); return ok }) {
 			list[name] = amount
 		}
 	}
@@ -102,20 +117,21 @@ func (s *shares) take(namespace string, n int) bool {
 	return true
 }
 
-// decide gives the verdict on one ask, and counts it for those after it.
-func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares) verdict {
+// judge returns the verdict on one candidate, and counts it for those after it.
+func (l *Ledger) judge(v view, claims *claims, p *placement, shares *shares) verdict {
+	answer := verdict{PodVerdict: p.verdict}
 	newest := func(q *quota.Quota) *quota.Quota {
-		if m.top.Quota != nil && q.Name == m.top.Quota.Name {
-			return m.top.Quota
+		if v.top.Quota != nil && q.Name == v.top.Quota.Name {
+			return v.top.Quota
 		}
 		return q
 	}
-	if excess := claims.excess(ask, newest); excess != nil {
-		return verdict{excess: excess}
+	if answer.Excess = claims.excess(p, newest); len(answer.Excess) > 0 {
+		return answer
 	}
 	room := &reservation{
-		UID: ask.Pod.UID, Pod: podKey(ask.Pod), Quota: ask.Binding.Name, Request: limited(ask, claims.path(ask.Binding.Name), newest),
-		Update: ask.Before != nil, Revived: ask.Before != nil && len(ask.Before.Charge) == 0, At: m.now.UnixMilli(), By: l.options.Replica,
+		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, newest),
+		Update: p.before != nil, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.over.has(room) || claims.has(room) {
 		room.At++ // another answer at the same moment, which is not to be taken for that one
@@ -127,14 +143,15 @@ func (l *Ledger) decide(m moment, claims *claims, ask quota.Ask, shares *shares)
 	if err := room.encode(); err != nil {
 		return verdict{err: err}
 	}
-	if !shares.take(ask.Pod.Namespace, len(room.json)+1) {
+	if !shares.take(p.pod.Namespace, len(room.json)+1) {
 		return verdict{err: errFull}
 	}
 	if before != nil {
 		claims.release(before)
 	}
 	claims.hold(room)
-	return verdict{held: room}
+	answer.held = room
+	return answer
 }
 
 // held is the room that the plan gives.
@@ -149,7 +166,7 @@ func (p *plan) held() (all []reservation) {
 
 // sift gives the record with the reservations that still stand, and notes there what was seen of the others: who has not seen that would count
 // neither. Those that have expired stand until it is known that their pods do not come: see inquire.
-func (l *Ledger) sift(m moment, r record) (next record, doubts []reservation) {
+func (l *Ledger) sift(v view, r record) (next record, doubts []reservation) {
 	next.Seen = r.Seen
 	for i := range r.Pods {
 		one := &r.Pods[i]
@@ -158,7 +175,7 @@ func (l *Ledger) sift(m moment, r record) (next record, doubts []reservation) {
 			next.Seen = newest(next.Seen, since)
 			continue
 		}
-		if one.expired(m.now, l.options.Expiry) {
+		if one.expired(v.now, l.options.Expiry) {
 			doubts = append(doubts, *one)
 		}
 		next.Pods = append(next.Pods, *one)

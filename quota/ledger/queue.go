@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"usher.dev/usher/quota"
 )
 
 // queue are those who wait for a decision about one tree. One batch at a time is decided; all who come meanwhile are the next.
@@ -18,10 +17,10 @@ type queue struct {
 
 // waiter is one who waits.
 type waiter struct {
-	ctx    context.Context
-	ask    quota.Ask
-	answer chan verdict // has room for one
-	state  atomic.Int32
+	ctx       context.Context
+	candidate *candidate
+	answer    chan verdict // has room for one
+	state     atomic.Int32
 }
 
 // A waiter is answered, or has gone: never both, so that no room is held for one who does not know.
@@ -34,8 +33,8 @@ const (
 // leave is for a caller who cannot wait any longer: true if no answer was on its way.
 func (w *waiter) leave() bool { return w.state.CompareAndSwap(waiting, gone) }
 
-// tell answers the waiter: false if he has gone.
-func (w *waiter) tell(v verdict) bool {
+// reply answers the waiter, and reports whether it was still there.
+func (w *waiter) reply(v verdict) bool {
 	if !w.state.CompareAndSwap(waiting, answered) {
 		return false
 	}
@@ -85,7 +84,7 @@ func (l *Ledger) next(q *queue) (batch []*waiter) {
 // serve decides and writes until all of a batch are answered or have gone.
 func (l *Ledger) serve(top string, batch []*waiter) {
 	for attempt := 0; ; attempt++ {
-		if batch = l.present(top, batch); len(batch) == 0 {
+		if batch = stillWaiting(batch); len(batch) == 0 {
 			return
 		}
 		ctx, cancel := context.WithDeadline(context.Background(), lastDeadline(batch))
@@ -93,11 +92,11 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 		cancel()
 		switch {
 		case err == nil:
-			l.tellAll(batch, made)
+			l.replyAll(batch, made)
 			return
 		case errors.Is(err, ErrConflict):
 			pause(attempt)
-		case errors.Is(err, errLeft), errors.Is(err, errMoved):
+		case errors.Is(err, errLeft):
 		default:
 			l.unheard(made.held()...) // it may have been written all the same
 			failAll(batch, err)
@@ -111,11 +110,11 @@ var errLeft = errors.New("a caller has gone")
 
 // tryBatch decides on a batch and, if room was given, writes that.
 func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (plan, error) {
-	asks := make([]quota.Ask, len(batch))
+	candidates := make([]*candidate, len(batch))
 	for i, w := range batch {
-		asks[i] = w.ask
+		candidates[i] = w.candidate
 	}
-	made, m, err := l.think(ctx, top, asks)
+	made, v, err := l.decide(ctx, top, candidates)
 	if err != nil || !made.granted {
 		return made, err
 	}
@@ -124,17 +123,17 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 			return plan{}, errLeft
 		}
 	}
-	return made, l.write(ctx, m, made)
+	return made, l.write(ctx, v, made)
 }
 
 // errPutBack: somebody undoes what the ledger writes.
 var errPutBack = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
 
 // write puts a plan's record in force.
-func (l *Ledger) write(ctx context.Context, m moment, p plan) error {
-	key, text := keyOf(m.top.Quota), p.next.text()
+func (l *Ledger) write(ctx context.Context, v view, p plan) error {
+	key, text := keyOf(v.top.Quota), p.next.text()
 	l.counts.writes.Add(1)
-	object, err := l.options.Store.Write(ctx, key, m.top.Version, text)
+	object, err := l.options.Store.Write(ctx, key, v.top.Version, text)
 	if err == nil && object.Record != text {
 		l.options.Log.WithField("quota", key.Name).Error(errPutBack.Error())
 		err = errPutBack
@@ -155,24 +154,9 @@ func (l *Ledger) write(ctx context.Context, m moment, p plan) error {
 	return busy(err)
 }
 
-// present are those of a batch who still wait, and still for this tree: quotas can move to another.
-func (l *Ledger) present(top string, batch []*waiter) (here []*waiter) {
-	for _, w := range batch {
-		if !w.here() {
-			continue
-		}
-		switch now, err := l.topOf(w.ask); {
-		case err != nil:
-			w.tell(verdict{err: err})
-		case now == "":
-			w.tell(verdict{}) // nothing judges it any more
-		case now != top:
-			l.join(now, w)
-		default:
-			here = append(here, w)
-		}
-	}
-	return here
+// stillWaiting are those of a batch whose callers have not gone.
+func stillWaiting(batch []*waiter) []*waiter {
+	return slices.DeleteFunc(batch, func(w *waiter) bool { return !w.here() })
 }
 
 func lastDeadline(batch []*waiter) (last time.Time) {
@@ -191,10 +175,14 @@ func lastDeadline(batch []*waiter) (last time.Time) {
 // maxWork is the longest work for those who set no deadline.
 const maxWork = 30 * time.Second
 
-// tellAll answers a batch, and notes the room that was written for those who had gone by then.
-func (l *Ledger) tellAll(batch []*waiter, p plan) {
+// replyAll answers a batch, and notes the room that was written for those that had gone by then. Those whose quota has come to another tree line
+// up there.
+func (l *Ledger) replyAll(batch []*waiter, p plan) {
 	for i, w := range batch {
-		if v := p.verdicts[i]; !w.tell(v) && v.held != nil {
+		v := p.verdicts[i]
+		if v.elsewhere != "" {
+			l.join(v.elsewhere, w)
+		} else if !w.reply(v) && v.held != nil {
 			l.unheard(*v.held)
 		}
 	}
@@ -211,7 +199,7 @@ func (l *Ledger) unheard(all ...reservation) {
 
 func failAll(batch []*waiter, err error) {
 	for _, w := range batch {
-		w.tell(verdict{err: err})
+		w.reply(verdict{err: err})
 	}
 }
 

@@ -37,8 +37,8 @@ func TestDamagedRecord(t *testing.T) {
 		if _, err := parseRecord(text); err == nil {
 			t.Errorf("%s parses", text)
 		}
-		made, err := b.plan(t, text, b.ask(makePod("q/p", "u1", "cpu=2")), b.ask(makePod("q/p2", "u2", "cpu=1")))
-		if err != nil || made.verdicts[0].held == nil || made.verdicts[1].excess == nil {
+		made, err := b.plan(t, text, ask(makePod("q/p", "u1", "cpu=2")), ask(makePod("q/p2", "u2", "cpu=1")))
+		if err != nil || made.verdicts[0].held == nil || made.verdicts[1].Excess == nil {
 			t.Errorf("%s: %+v, %v", text, made, err)
 		}
 		if !strings.Contains(made.next.text(), `"q/p"`) {

@@ -58,7 +58,7 @@ type WaitingRow struct {
 // Report is the forest of all quotas as this replica knows it: one row for each top, with what is below it. The error wraps
 // admit.ErrNotReady as long as the quotas are not known.
 func (l *Ledger) Report() ([]Row, error) {
-	tree, err := l.options.Tree()
+	tree, err := l.tree()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (l *Ledger) Report() ([]Row, error) {
 
 // Path is how a quota and those above it stand, up to the top of its tree, without what else is below them. Empty if there is no such quota.
 func (l *Ledger) Path(name string) (rows []Row, _ error) {
-	tree, err := l.options.Tree()
+	tree, err := l.tree()
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 	l.accounts.mu.Lock()
 	defer l.accounts.mu.Unlock()
 	l.accounts.settle(tree)
-	m := moment{tree: tree, top: object, strays: l.objects.below(tree, top.Name), now: l.options.Now()}
-	own, _ := l.sift(m, found)
-	strays, _ := l.sift(m, m.strays)
+	v := view{tree: tree, top: object, strays: l.objects.below(tree, top.Name), now: l.options.Now()}
+	own, _ := l.sift(v, found)
+	strays, _ := l.sift(v, v.strays)
 	see(newClaims(tree, l.accounts, pointers(own.Pods), pointers(strays.Pods)))
 }
 

@@ -50,17 +50,17 @@ func (w *world) askOne(r *replica, req request) (outcome, grant) {
 	time.Sleep(w.c.upTo(50 * time.Millisecond))
 	g := grant{time.Now(), r.view()}
 	type answer struct {
-		excess *quota.Excess
-		err    error
+		quota.PodVerdict
+		err error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		excess, err := w.reserve(ctx, r, req)
-		answers <- answer{excess, err}
+		v, err := r.ledger.Reserve(ctx, askChange(req.old, req.pod))
+		answers <- answer{v, err}
 	}()
 	select {
 	case a := <-answers:
-		return w.heard(r, req, a.excess, a.err), g
+		return w.heard(r, req, a.PodVerdict, a.err), g
 	case <-ctx.Done():
 	case <-r.ctx.Done():
 	}
@@ -68,29 +68,8 @@ func (w *world) askOne(r *replica, req request) (outcome, grant) {
 	return unknown, g
 }
 
-func (w *world) reserve(ctx context.Context, r *replica, req request) (*quota.Excess, error) {
-	ask, err := r.askFor(req.pod, req.old)
-	if err != nil {
-		return nil, err
-	}
-	return r.ledger.Reserve(ctx, ask)
-}
-
-// askFor words the question as the replica knows the quotas.
-func (r *replica) askFor(pod, old *quota.Pod) (quota.Ask, error) {
-	tree, err := r.known()
-	if err != nil {
-		return quota.Ask{}, err
-	}
-	ask := quota.Ask{Pod: pod, Binding: tree.Bind(pod.Holder(), false), Charge: pod.Requests}
-	if old != nil {
-		ask.Before = &quota.Standing{Binding: tree.Bind(old.Holder(), false), Charge: quota.Counting{}.Charge(old)}
-	}
-	return ask, nil
-}
-
 // heard is what the API server makes of an answer.
-func (w *world) heard(r *replica, req request, excess *quota.Excess, err error) outcome {
+func (w *world) heard(r *replica, req request, v quota.PodVerdict, err error) outcome {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	switch {
@@ -100,9 +79,9 @@ func (w *world) heard(r *replica, req request, excess *quota.Excess, err error) 
 		}
 		w.c.note("%s %s: %v", r.name, req, err)
 		return unknown
-	case excess != nil:
+	case !fits(v):
 		w.c.stats.Refused++
-		w.c.note("%s %s: refused: %s", r.name, req, why(excess))
+		w.c.note("%s %s: refused: %s", r.name, req, why(v))
 		return refused
 	}
 	w.c.stats.Granted++
@@ -124,13 +103,18 @@ func (r request) String() string {
 	return text
 }
 
-// why is an excess in short.
-func why(excess *quota.Excess) string {
-	if excess == nil {
+func fits(v quota.PodVerdict) bool { return !v.Unknown && len(v.Excess) == 0 }
+
+// why is a verdict in short.
+func why(v quota.PodVerdict) string {
+	switch {
+	case v.Unknown:
+		return "unknown quota " + v.Binding.Name
+	case fits(v):
 		return "fits"
 	}
 	text := "full"
-	for _, i := range excess.Items {
+	for _, i := range v.Excess {
 		text += fmt.Sprintf(" %s %s: %s+%s+%s of %s", i.Quota, i.Resource, i.Requested.String(), i.Used.String(), i.Reserved.String(), i.Limit.String())
 	}
 	return text
@@ -250,10 +234,9 @@ func (w *world) dryRun() {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	r := w.anyReplica()
-	if ask, err := r.askFor(w.newPod(), nil); err == nil {
-		ask.Pod.UID = "dry"
-		_, _ = r.ledger.Judge(ctx, ask)
-	}
+	pod := w.newPod()
+	pod.UID = "dry"
+	_, _ = r.ledger.Judge(ctx, ask(pod))
 }
 
 // change lets something happen to a stored pod: it is deleted, at once or with grace, it ends, or something that does not count.

@@ -222,7 +222,7 @@ func (p *storedPod) charge() corev1.ResourceList {
 
 // pathOf is where a pod counts.
 func (c *cluster) pathOf(p *quota.Pod) []*quota.Quota {
-	return c.tree.Path(c.tree.Bind(p.Holder(), false).Name)
+	return c.tree.Path(c.tree.Bind(p.BindingKey(), false).Name)
 }
 
 // used is what the stored pods of a quota and all below it count for.

@@ -46,7 +46,7 @@ func newReplica(c *cluster, name string, lag time.Duration, faults float64, swee
 }
 
 // known is the replica's tree.
-func (r *replica) known() (*quota.Tree, error) {
+func (r *replica) known(context.Context, string) (*quota.Tree, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rv[podKind] == 0 || r.rv[quotaKind] == 0 {

@@ -22,18 +22,18 @@ func (l *Ledger) Run(ctx context.Context) {
 }
 
 func (l *Ledger) sweep(ctx context.Context) {
-	tree, err := l.options.Tree()
+	tree, err := l.tree()
 	if err != nil {
 		return
 	}
 	for _, object := range l.objects.withRecord() {
-		m := moment{tree: tree, top: object, now: l.options.Now()}
-		made, err := l.plan(m, nil)
+		v := view{tree: tree, top: object, now: l.options.Now()}
+		made, err := l.plan(v, nil)
 		for err == nil && l.inquire(ctx, made.doubts) {
-			made, err = l.plan(m, nil)
+			made, err = l.plan(v, nil)
 		}
 		if err == nil && made.dropped > 0 {
-			err = l.write(ctx, m, made)
+			err = l.write(ctx, v, made)
 		}
 		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, errBehind) && ctx.Err() == nil {
 			l.options.Log.WithError(err).WithField("quota", object.Quota.Name).Warn("cannot tidy up the quota's reservations; they expire all the same")
