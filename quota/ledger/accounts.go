@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -192,7 +193,7 @@ func (a *accounts) discharge(one *account) {
 	one.charge = nil
 }
 
-// path is where the pods of a key count, in the tree of the last settle.
+// path is where the pods of a key count, in the tree of the last refresh.
 func (a *accounts) path(key quota.BindingKey) []*quota.Quota {
 	if a.tree == nil {
 		return nil
@@ -212,8 +213,24 @@ func (a *accounts) usedOf(name string) sum {
 // bury remembers a pod that has gone, for as long as a reservation for it may still stand by anybody's clock.
 func (a *accounts) bury(pod *quota.Pod) { a.gone[pod.UID] = a.now().Add(2 * a.expiry) }
 
-// settle brings the sums up to date with a tree and the time. The caller holds mu.
-func (a *accounts) settle(tree *quota.Tree) {
+// with runs do on the accounts, which are up to date with a tree and the time and do not change meanwhile.
+func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refresh(tree)
+	do(a)
+}
+
+// upTo returns errBehind if the pods are not known up to a version. The caller holds mu.
+func (a *accounts) upTo(version string) error {
+	if !a.listed || older(a.version, version) {
+		return fmt.Errorf("%w (%s, seen up to %s)", errBehind, version, a.version)
+	}
+	return nil
+}
+
+// refresh brings the sums up to date with a tree and the time. The caller holds mu.
+func (a *accounts) refresh(tree *quota.Tree) {
 	now := a.now()
 	if now.After(a.prune) {
 		a.prune = now.Add(a.expiry / 2)
@@ -234,4 +251,23 @@ func (a *accounts) settle(tree *quota.Tree) {
 			a.usedOf(q.Name).add(corev1.ResourceList(of.sum))
 		}
 	}
+}
+
+// awaits tells whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that
+// has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
+// so once already: room for that is held for the whole time.
+func (a *accounts) awaits(r *reservation) (stands bool, since string) {
+	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
+		return false, ""
+	}
+	one := a.pods[r.Pod]
+	switch {
+	case one == nil:
+		return true, ""
+	case r.Tries:
+		return true, one.since
+	case one.pod.UID != r.UID:
+		return true, ""
+	}
+	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }

@@ -17,14 +17,12 @@ import (
 
 // usedNow is what the pods count for in every quota.
 func usedNow(b *bench) string {
-	a := b.accounts
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.settle(b.tree)
 	text := ""
-	for _, name := range b.tree.Names() {
-		text += fmt.Sprintf("%s %s ", name, inShort(corev1.ResourceList(a.used[name])))
-	}
+	b.accounts.with(b.tree, func(a *accounts) {
+		for _, name := range b.tree.Names() {
+			text += fmt.Sprintf("%s %s ", name, inShort(corev1.ResourceList(a.used[name])))
+		}
+	})
 	return text
 }
 

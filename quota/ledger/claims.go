@@ -28,17 +28,17 @@ func newClaims(tree *quota.Tree, a *accounts, own, strays []*reservation) *claim
 		c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
 	}
 	for key := range c.byPod {
-		c.count(key, sum.plus)
+		c.count(key)
 	}
 	return c
 }
 
 // hold counts one more reservation.
 func (c *claims) hold(r *reservation) {
-	c.count(r.Pod, sum.minus)
+	c.uncount(r.Pod)
 	c.byPod[r.Pod] = append(c.byPod[r.Pod], r)
 	c.own = append(c.own, r)
-	c.count(r.Pod, sum.plus)
+	c.count(r.Pod)
 }
 
 // alike is the reservation of the tree's own record for a pod of the same name in the same quota; nil if there is none.
@@ -54,10 +54,10 @@ func (c *claims) alike(r *reservation) *reservation {
 // release counts one less, of the tree's own.
 func (c *claims) release(r *reservation) {
 	is := func(other *reservation) bool { return other == r }
-	c.count(r.Pod, sum.minus)
+	c.uncount(r.Pod)
 	c.byPod[r.Pod] = slices.DeleteFunc(c.byPod[r.Pod], is)
 	c.own = slices.DeleteFunc(c.own, is)
-	c.count(r.Pod, sum.plus)
+	c.count(r.Pod)
 }
 
 // all are the reservations of the tree's own record, as it becomes.
@@ -74,26 +74,33 @@ func (c *claims) has(r *reservation) bool {
 	return slices.ContainsFunc(c.byPod[r.Pod], func(other *reservation) bool { return r.answer() == other.answer() })
 }
 
-// count adds to reserved what is held for a pod, or takes it away.
-func (c *claims) count(key string, how func(sum, corev1.ResourceName, quota.Amount)) {
-	list := c.byPod[key]
-	single := len(list) == 1 && c.accounts.pods[key] == nil // most are: one try for a pod that nobody has seen
+// count adds what is held for a pod to reserved. Who changes byPod of a pod takes that out before and counts it again after.
+func (c *claims) count(key string) {
 	for _, q := range c.places(key) {
 		of := c.reserved[q.Name]
 		if of == nil {
 			of = sum{}
 			c.reserved[q.Name] = of
 		}
-		if single {
-			for name, amount := range list[0].Request {
-				how(of, name, amount)
-			}
-			continue
-		}
-		for name, amount := range c.beyond(key, q) {
-			how(of, name, amount)
+		of.add(c.heldIn(key, q))
+	}
+}
+
+// uncount takes it away.
+func (c *claims) uncount(key string) {
+	for _, q := range c.places(key) {
+		if of := c.reserved[q.Name]; of != nil {
+			of.sub(c.heldIn(key, q))
 		}
 	}
+}
+
+// heldIn is what is held for a pod in one of its places, beyond what is used by it there.
+func (c *claims) heldIn(key string, q *quota.Quota) corev1.ResourceList {
+	if list := c.byPod[key]; len(list) == 1 && c.accounts.pods[key] == nil { // most are: one try for a pod that nobody has seen
+		return list[0].request()
+	}
+	return corev1.ResourceList(c.beyond(key, q))
 }
 
 // places are the quotas in which room is held for a pod.

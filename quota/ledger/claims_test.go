@@ -11,11 +11,12 @@ import (
 
 // claimed is what is used and what is reserved in a quota, when reservations stand.
 func claimed(b *bench, name string, reservations ...reservation) string {
-	b.accounts.mu.Lock()
-	defer b.accounts.mu.Unlock()
-	b.accounts.settle(b.tree)
-	c := newClaims(b.tree, b.accounts, pointers(reservations), nil)
-	return inShort(corev1.ResourceList(b.accounts.used[name])) + " + " + inShort(corev1.ResourceList(c.reserved[name]))
+	text := ""
+	b.accounts.with(b.tree, func(a *accounts) {
+		c := newClaims(b.tree, a, pointers(reservations), nil)
+		text = inShort(corev1.ResourceList(a.used[name])) + " + " + inShort(corev1.ResourceList(c.reserved[name]))
+	})
+	return text
 }
 
 func family(t *testing.T) *bench {
@@ -68,7 +69,7 @@ func TestClaimsHold(t *testing.T) {
 	b := family(t)
 	b.Pods().Put(seenPod(makePod("a/p", "u", "cpu=2"), 1))
 	c := newClaims(b.tree, b.accounts, nil, nil)
-	b.accounts.settle(b.tree)
+	b.accounts.with(b.tree, func(*accounts) {})
 	var all []reservation
 	for i, p := range []*quota.Pod{makePod("a/p", "u", "cpu=3"), makePod("a/p", "v", "cpu=1 memory=2"), makePod("b1/x", "w", "cpu=1"), makePod("a/p", "u", "cpu=3")} {
 		room := b.room(p, i == 3)

@@ -56,23 +56,27 @@ func planElsewhere(placed []placement) plan {
 }
 
 // plan decides on candidates in one view, in their order: who comes first is served first, and who does not fit leaves the room to the next.
-func (l *Ledger) plan(v view, placed []placement) (plan, error) {
+func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 	before, err := l.objects.record(v.top)
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", v.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
 	}
-	l.accounts.mu.Lock()
-	defer l.accounts.mu.Unlock()
 	if l.Shared() && older(v.top.Version, before.Seen) {
 		before.Seen = "" // of another cluster, whose manifest was copied: what was seen here is older than the record that says so
 	}
-	if least := newest(before.Seen, v.strays.Seen); !l.accounts.listed || older(l.accounts.version, least) {
-		return plan{}, fmt.Errorf("%w (%s, seen up to %s)", errBehind, least, l.accounts.version)
-	}
-	l.accounts.settle(v.tree)
-	next, doubts := l.sift(v, before)
-	strays, more := l.sift(v, v.strays)
-	claims := newClaims(v.tree, l.accounts, pointers(next.Pods), pointers(strays.Pods))
+	l.accounts.with(v.tree, func(a *accounts) {
+		if err = a.upTo(newest(before.Seen, v.strays.Seen)); err == nil {
+			made = l.planOn(a, v, before, placed)
+		}
+	})
+	return made, err
+}
+
+// planOn is plan with the accounts in its hands. before is the record as it stands.
+func (l *Ledger) planOn(a *accounts, v view, before record, placed []placement) plan {
+	next, doubts := l.sift(a, v, before)
+	strays, more := l.sift(a, v, v.strays)
+	claims := newClaims(v.tree, a, pointers(next.Pods), pointers(strays.Pods))
 	made := planElsewhere(placed)
 	made.dropped, made.doubts = len(before.Pods)-len(next.Pods), append(doubts, more...)
 	var room shares
@@ -87,7 +91,7 @@ func (l *Ledger) plan(v view, placed []placement) (plan, error) {
 		made.refused = made.refused || len(made.verdicts[i].Excess) > 0 || made.verdicts[i].err != nil
 	}
 	made.next = record{Seen: newest(next.Seen, strays.Seen), Pods: claims.all()}
-	return made, nil
+	return made
 }
 
 // limited is what a pod counts for of the resources that some quota on its way limits: the others may be many, and matter to nobody.
@@ -166,11 +170,11 @@ func (p *plan) held() (all []reservation) {
 
 // sift gives the record with the reservations that still stand, and notes there what was seen of the others: who has not seen that would count
 // neither. Those that have expired stand until it is known that their pods do not come: see inquire.
-func (l *Ledger) sift(v view, r record) (next record, doubts []reservation) {
+func (l *Ledger) sift(a *accounts, v view, r record) (next record, doubts []reservation) {
 	next.Seen = r.Seen
 	for i := range r.Pods {
 		one := &r.Pods[i]
-		stands, since := l.accounts.awaits(one)
+		stands, since := a.awaits(one)
 		if !stands || l.over.has(one) {
 			next.Seen = newest(next.Seen, since)
 			continue
@@ -181,25 +185,6 @@ func (l *Ledger) sift(v view, r record) (next record, doubts []reservation) {
 		next.Pods = append(next.Pods, *one)
 	}
 	return next, doubts
-}
-
-// awaits tells whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that
-// has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
-// so once already: room for that is held for the whole time.
-func (a *accounts) awaits(r *reservation) (stands bool, since string) {
-	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
-		return false, ""
-	}
-	one := a.pods[r.Pod]
-	switch {
-	case one == nil:
-		return true, ""
-	case r.Tries:
-		return true, one.since
-	case one.pod.UID != r.UID:
-		return true, ""
-	}
-	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }
 
 func pointers(list []reservation) []*reservation {

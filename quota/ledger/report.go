@@ -103,13 +103,12 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 	if err != nil {
 		found = record{} // whoever writes next says so
 	}
-	l.accounts.mu.Lock()
-	defer l.accounts.mu.Unlock()
-	l.accounts.settle(tree)
 	v := view{tree: tree, top: object, strays: l.objects.below(tree, top.Name), now: l.options.Now()}
-	own, _ := l.sift(v, found)
-	strays, _ := l.sift(v, v.strays)
-	see(newClaims(tree, l.accounts, pointers(own.Pods), pointers(strays.Pods)))
+	l.accounts.with(tree, func(a *accounts) {
+		own, _ := l.sift(a, v, found)
+		strays, _ := l.sift(a, v, v.strays)
+		see(newClaims(tree, a, pointers(own.Pods), pointers(strays.Pods)))
+	})
 }
 
 // maxDepth is as deep as a report goes. The rules allow less, but a tree may be older than they are.
