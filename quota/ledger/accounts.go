@@ -73,7 +73,7 @@ func (a *accounts) Replace(all []Seen, version string) {
 	}
 	for key, b := range before {
 		if now := a.pods[key]; now == nil || now.pod.UID != b.pod.UID {
-			a.bury(b.pod)
+			a.markGone(b.pod)
 		}
 	}
 	a.reached(version)
@@ -88,7 +88,7 @@ func (a *accounts) Put(seen Seen) {
 		now := a.open(pod, seen.Version, before)
 		a.drop(seen.Key)
 		if before != nil && before.pod.UID != pod.UID {
-			a.bury(before.pod)
+			a.markGone(before.pod)
 		}
 		a.enter(seen.Key, now)
 	}
@@ -101,9 +101,9 @@ func (a *accounts) Remove(seen Seen) {
 	defer a.mu.Unlock()
 	if before := a.pods[seen.Key]; before != nil {
 		a.drop(seen.Key)
-		a.bury(before.pod)
+		a.markGone(before.pod)
 	} else if pod, ok := seen.Object.(*quota.Pod); ok {
-		a.bury(pod)
+		a.markGone(pod)
 	}
 	a.reached(seen.Version)
 }
@@ -131,7 +131,7 @@ func (a *accounts) reached(version string) {
 // open makes the account of a pod; before is what its key had until now, or nil.
 func (a *accounts) open(pod *quota.Pod, version string, before *account) *account {
 	now := &account{pod: pod, charge: a.counting.Charge(pod), since: version}
-	if before != nil && before.pod.UID == pod.UID && before.likewise(now) {
+	if before != nil && before.pod.UID == pod.UID && before.countsSame(now) {
 		now.since = before.since
 	}
 	return now
@@ -145,8 +145,8 @@ func (a *accounts) enter(key string, now *account) {
 	a.charge(now)
 }
 
-// likewise tells whether two states of a pod count the same.
-func (b *account) likewise(now *account) bool {
+// countsSame reports whether two states of a pod count the same.
+func (b *account) countsSame(now *account) bool {
 	return b.pod.BindingKey() == now.pod.BindingKey() && b.pod.Ended == now.pod.Ended && covers(b.charge, now.charge) && covers(now.charge, b.charge)
 }
 
@@ -210,8 +210,8 @@ func (a *accounts) usedOf(name string) sum {
 	return of
 }
 
-// bury remembers a pod that has gone, for as long as a reservation for it may still stand by anybody's clock.
-func (a *accounts) bury(pod *quota.Pod) { a.gone[pod.UID] = a.now().Add(2 * a.expiry) }
+// markGone remembers a pod that has gone, for as long as a reservation for it may still stand by anybody's clock.
+func (a *accounts) markGone(pod *quota.Pod) { a.gone[pod.UID] = a.now().Add(2 * a.expiry) }
 
 // with runs do on the accounts, which are up to date with a tree and the time and do not change meanwhile.
 func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
@@ -251,23 +251,4 @@ func (a *accounts) refresh(tree *quota.Tree) {
 			a.usedOf(q.Name).add(corev1.ResourceList(of.sum))
 		}
 	}
-}
-
-// awaits tells whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that
-// has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
-// so once already: room for that is held for the whole time.
-func (a *accounts) awaits(r *reservation) (stands bool, since string) {
-	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
-		return false, ""
-	}
-	one := a.pods[r.Pod]
-	switch {
-	case one == nil:
-		return true, ""
-	case r.Tries:
-		return true, one.since
-	case one.pod.UID != r.UID:
-		return true, ""
-	}
-	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }

@@ -145,11 +145,11 @@ func TestAccountsGone(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=9"))
 		p := makePod("q/p", "u", "cpu=2")
 		room := b.room(p, true)
-		if stands, _ := b.accounts.awaits(&room); !stands {
+		if stands, _ := b.accounts.pending(&room); !stands {
 			t.Errorf("%s: not awaited at first", c.what)
 		}
 		c.how(b, p)
-		if stands, since := b.accounts.awaits(&room); stands || since != "" {
+		if stands, since := b.accounts.pending(&room); stands || since != "" {
 			t.Errorf("%s: awaited: %v, since %q", c.what, stands, since)
 		}
 		b.clock = b.clock.Add(3 * DefaultExpiry)

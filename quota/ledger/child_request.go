@@ -60,7 +60,7 @@ func (l *Ledger) writeChildRequests(ctx context.Context, write WriteChildRequest
 	}
 }
 
-// saysTheSame tells whether the text is a list of the same amounts, however they are written.
+// saysTheSame reports whether the text is a list of the same amounts, however they are written.
 func saysTheSame(text string, want api.ResourceList) bool {
 	if text == "" {
 		return len(want) == 0

@@ -49,7 +49,7 @@ func TestStubbornDoubts(t *testing.T) {
 	for i := range 200 {
 		p := makePod(fmt.Sprintf("q/p%d", i), fmt.Sprintf("u%d", i), "cpu=1")
 		expect(t, p.Name, b.reserve(b.Ledger, ask(p)), "granted")
-		if i < maxInquiries+5 {
+		if i < maxConfirmations+5 {
 			b.store.pods[types.NamespacedName{Namespace: "q", Name: p.Name}] = p
 		}
 	}
@@ -57,7 +57,7 @@ func TestStubbornDoubts(t *testing.T) {
 	for range 40 {
 		b.sweep(context.Background())
 	}
-	expect(t, "left", b.Stats().Reservations, maxInquiries+5)
+	expect(t, "left", b.Stats().Reservations, maxConfirmations+5)
 }
 
 // TestOneName: however often a pod of one name is created, it has one entry, which is as long as its quotas' resources are many.

@@ -55,7 +55,7 @@ type Ledger struct {
 	accounts *accounts
 	objects  *objects
 	counts   counters
-	over     *answers
+	revoked  *revoked
 
 	mu     sync.Mutex
 	queues map[string]*queue // by the name of the top quota
@@ -77,7 +77,7 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), over: newAnswers(o), queues: map[string]*queue{}}
+	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), queues: map[string]*queue{}}
 	if o.Store == nil {
 		l.options.Store = &memory{records: map[types.NamespacedName]Object{}}
 	}
@@ -87,7 +87,7 @@ func New(o Options) *Ledger {
 // Pods must be told what happens to the pods.
 func (l *Ledger) Pods() Follower { return l.accounts }
 
-// Shared tells whether the records are in a store that other replicas share.
+// Shared reports whether the records are in a store that other replicas share.
 func (l *Ledger) Shared() bool {
 	_, alone := l.options.Store.(*memory)
 	return !alone
@@ -164,7 +164,7 @@ func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate
 	for {
 		changed := l.accounts.change()
 		made, v, err := l.attempt(ctx, top, candidates)
-		if err == nil && made.refused && l.inquire(ctx, made.doubts) {
+		if err == nil && made.refused && l.confirmExpired(ctx, made.expired) {
 			continue
 		}
 		if !errors.Is(err, errBehind) {
@@ -194,7 +194,7 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 		here = here || placed[i].top == top
 	}
 	if !here { // the top may be none any more
-		return planElsewhere(placed), view{}, nil
+		return unjudged(placed), view{}, nil
 	}
 	v, err := l.view(ctx, tree, top)
 	if err != nil {
@@ -222,5 +222,5 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 	if object.Quota.Parent != q.Parent {
 		return view{}, errBehind // in truth it may not be the top any more, so that others write elsewhere
 	}
-	return view{tree: tree, top: object, strays: l.objects.below(tree, top), now: l.options.Now()}, nil
+	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
 }

@@ -16,9 +16,9 @@ type objects struct {
 	records map[types.NamespacedName]bool // who has a record
 	parsed  map[types.NamespacedName]parsed
 
-	tree   *quota.Tree       // that the next two are of; nil if they are to be found out anew
-	astray map[string]record // by the name of the top that they are below
-	strays map[types.NamespacedName]bool
+	tree        *quota.Tree       // that the next two are of; nil if they are to be found out anew
+	misplaced   map[string]record // by the name of the top that they are below
+	misplacedOn map[types.NamespacedName]bool
 }
 
 // parsed is the last record of an object that was read or written, so that its text is parsed once.
@@ -147,7 +147,7 @@ func (o *objects) put(object Object) {
 func (o *objects) keep(object Object) {
 	key := keyOf(object.Quota)
 	o.known[key] = object
-	if has := object.Record != ""; has != o.records[key] || o.strays[key] {
+	if has := object.Record != ""; has != o.records[key] || o.misplacedOn[key] {
 		o.tree = nil
 	}
 	if object.Record != "" {
@@ -157,21 +157,21 @@ func (o *objects) keep(object Object) {
 	}
 }
 
-// below is what records say of a tree that stand on other objects than its top: of quotas that were in another tree, or had another top.
-func (o *objects) below(tree *quota.Tree, top string) record {
+// misplacedBelow is what records say of a tree that stand on other objects than its top: of quotas that were in another tree, or had another top.
+func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tree != tree {
-		o.tree, o.astray, o.strays = tree, map[string]record{}, map[types.NamespacedName]bool{}
+		o.tree, o.misplaced, o.misplacedOn = tree, map[string]record{}, map[types.NamespacedName]bool{}
 		for key := range o.records {
-			o.look(key)
+			o.findMisplaced(key)
 		}
 	}
-	return o.astray[top]
+	return o.misplaced[top]
 }
 
-// look notes the reservations of an object that are of another tree than the one that it is the top of.
-func (o *objects) look(key types.NamespacedName) {
+// findMisplaced notes the reservations of an object that are of another tree than the one that it is the top of.
+func (o *objects) findMisplaced(key types.NamespacedName) {
 	found, err := o.says(o.known[key])
 	if err != nil {
 		return
@@ -188,9 +188,9 @@ func (o *objects) look(key types.NamespacedName) {
 		if top == key.Name {
 			continue
 		}
-		o.strays[key] = true
-		all := o.astray[top]
-		o.astray[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, r)}
+		o.misplacedOn[key] = true
+		all := o.misplaced[top]
+		o.misplaced[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, r)}
 	}
 }
 
@@ -202,4 +202,30 @@ func (o *objects) withRecord() (all []Object) {
 		all = append(all, o.known[key])
 	}
 	return all
+}
+
+// Follower is told everything that happens to the objects of a kind, in order and one thing at a time: also what changes nothing that is
+// kept, because the resourceVersion has moved on all the same. Whoever tells must have the change in force before, so that a follower
+// who looks finds it there.
+type Follower interface {
+	// Replace tells all objects there are, as of a version; what is not among them is gone.
+	Replace(all []Seen, version string)
+	// Put tells an object that came or changed.
+	Put(object Seen)
+	// Remove tells an object that is gone. Its Version is that of the deletion, as far as known.
+	Remove(object Seen)
+	// Reached tells that nothing older than the version is missing.
+	Reached(version string)
+}
+
+// Seen is an object as a source brought it.
+type Seen struct {
+	Key     string // namespace/name
+	Version string // resourceVersion; of files, the number of their reading
+	// Object is what is kept of it: *quota.Pod, *quota.Quota. If the newest state does not decode, it is the last one that did; nil if
+	// none ever did.
+	Object any
+	// Record and ChildRequest are, of an ElasticQuota, the texts of Annotation and api.AnnotationQuotaChildRequest, always of the newest
+	// state; empty without.
+	Record, ChildRequest string
 }

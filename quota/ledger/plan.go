@@ -11,15 +11,15 @@ import (
 )
 
 // maxRecord bounds the reservations of a record in bytes: the API server takes 256 KiB of annotations, and others write some too. The pods of
-// one namespace may have half of that, so that whoever creates very many that never come does not shut out his whole tree.
+// one namespace may have half of that, so that very many that never come do not shut out the whole tree.
 const maxRecord = 200 << 10
 
 // view is all that a decision about the pods of one tree follows from.
 type view struct {
-	tree   *quota.Tree
-	top    Object // the object that carries the tree's record
-	strays record // what other objects hold for quotas of this tree, which were elsewhere then
-	now    time.Time
+	tree      *quota.Tree
+	top       Object // the object that carries the tree's record
+	misplaced record // what other objects hold for quotas of this tree, which were elsewhere then
+	now       time.Time
 }
 
 // plan is a decision: a verdict for each candidate, and what the record becomes.
@@ -29,7 +29,7 @@ type plan struct {
 	granted  bool          // some room was given, so that the record must be written before anybody hears of it
 	dropped  int           // reservations that the record holds no more
 	refused  bool          // some pod does not fit, or its reservation does not
-	doubts   []reservation // that have expired, and stand until it is known that their pods do not come
+	expired  []reservation // that have expired, and stand until it is known that their pods do not come
 }
 
 // verdict is the answer to one candidate.
@@ -46,8 +46,8 @@ var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica
 // errFull: the record has no room for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)
 
-// planElsewhere is the plan for candidates that are all of another tree, or not judged any more.
-func planElsewhere(placed []placement) plan {
+// unjudged is a plan that judges nobody yet: it sends candidates to the tree that they are of, or has the verdict on those that nothing limits.
+func unjudged(placed []placement) plan {
 	made := plan{verdicts: make([]verdict, len(placed))}
 	for i := range placed {
 		made.verdicts[i] = verdict{PodVerdict: placed[i].verdict, elsewhere: placed[i].top}
@@ -65,7 +65,7 @@ func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 		before.Seen = "" // of another cluster, whose manifest was copied: what was seen here is older than the record that says so
 	}
 	l.accounts.with(v.tree, func(a *accounts) {
-		if err = a.upTo(newest(before.Seen, v.strays.Seen)); err == nil {
+		if err = a.upTo(newest(before.Seen, v.misplaced.Seen)); err == nil {
 			made = l.planOn(a, v, before, placed)
 		}
 	})
@@ -74,45 +74,45 @@ func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 
 // planOn is plan with the accounts in its hands. before is the record as it stands.
 func (l *Ledger) planOn(a *accounts, v view, before record, placed []placement) plan {
-	next, doubts := l.sift(a, v, before)
-	strays, more := l.sift(a, v, v.strays)
-	claims := newClaims(v.tree, a, pointers(next.Pods), pointers(strays.Pods))
-	made := planElsewhere(placed)
-	made.dropped, made.doubts = len(before.Pods)-len(next.Pods), append(doubts, more...)
-	var room shares
-	room.all, room.of = next.size()
+	next, expired := l.dropSeen(a, v, before)
+	misplaced, more := l.dropSeen(a, v, v.misplaced)
+	counted := newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods))
+	made := unjudged(placed)
+	made.dropped, made.expired = len(before.Pods)-len(next.Pods), append(expired, more...)
+	var spent budget
+	spent.all, spent.of = next.size()
 	for i := range placed {
 		if placed[i].top != v.top.Quota.Name {
 			continue
 		}
-		claims.paths[placed[i].verdict.Binding.Name] = placed[i].path
-		made.verdicts[i] = l.judge(v, claims, &placed[i], &room)
+		counted.paths[placed[i].verdict.Binding.Name] = placed[i].path
+		made.verdicts[i] = l.judge(v, counted, &placed[i], &spent)
 		made.granted = made.granted || made.verdicts[i].held != nil
 		made.refused = made.refused || len(made.verdicts[i].Excess) > 0 || made.verdicts[i].err != nil
 	}
-	made.next = record{Seen: newest(next.Seen, strays.Seen), Pods: claims.all()}
+	made.next = record{Seen: newest(next.Seen, misplaced.Seen), Pods: counted.all()}
 	return made
 }
 
 // limited is what a pod counts for of the resources that some quota on its way limits: the others may be many, and matter to nobody.
-func limited(p *placement, newest func(*quota.Quota) *quota.Quota) api.ResourceList {
+func limited(p *placement, latest func(*quota.Quota) *quota.Quota) api.ResourceList {
 	list := api.ResourceList{}
 	for name, amount := range p.charge {
-		if slices.ContainsFunc(p.path, func(q *quota.Quota) bool { _, _, ok := newest(q).Limit(name); return ok }) {
+		if slices.ContainsFunc(p.path, func(q *quota.Quota) bool { _, _, ok := latest(q).Limit(name); return ok }) {
 			list[name] = amount
 		}
 	}
 	return list
 }
 
-// shares are how many bytes of a record are taken, and by the pods of which namespace.
-type shares struct {
+// budget is how many bytes of a record are taken, and by the pods of which namespace.
+type budget struct {
 	all int
 	of  map[string]int
 }
 
 // take counts so many more; false if there is no room.
-func (s *shares) take(namespace string, n int) bool {
+func (s *budget) take(namespace string, n int) bool {
 	if s.all+n > maxRecord || s.of[namespace]+n > maxRecord/2 {
 		return false
 	}
@@ -122,39 +122,39 @@ func (s *shares) take(namespace string, n int) bool {
 }
 
 // judge returns the verdict on one candidate, and counts it for those after it.
-func (l *Ledger) judge(v view, claims *claims, p *placement, shares *shares) verdict {
+func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) verdict {
 	answer := verdict{PodVerdict: p.verdict}
-	newest := func(q *quota.Quota) *quota.Quota {
+	latest := func(q *quota.Quota) *quota.Quota {
 		if v.top.Quota != nil && q.Name == v.top.Quota.Name {
 			return v.top.Quota
 		}
 		return q
 	}
-	if answer.Excess = claims.excess(p, newest); len(answer.Excess) > 0 {
+	if answer.Excess = counted.excess(p, latest); len(answer.Excess) > 0 {
 		return answer
 	}
-	room := &reservation{
-		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, newest),
+	held := &reservation{
+		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, latest),
 		Update: p.before != nil, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
-	for l.over.has(room) || claims.has(room) {
-		room.At++ // another answer at the same moment, which is not to be taken for that one
+	for l.revoked.has(held) || counted.has(held) {
+		held.At++ // another answer at the same moment, which is not to be taken for that one
 	}
-	before := claims.alike(room)
+	before := counted.alike(held)
 	if before != nil {
-		room.join(before)
+		held.join(before)
 	}
-	if err := room.encode(); err != nil {
+	if err := held.encode(); err != nil {
 		return verdict{err: err}
 	}
-	if !shares.take(p.pod.Namespace, len(room.json)+1) {
+	if !spent.take(p.pod.Namespace, len(held.json)+1) {
 		return verdict{err: errFull}
 	}
 	if before != nil {
-		claims.release(before)
+		counted.release(before)
 	}
-	claims.hold(room)
-	answer.held = room
+	counted.hold(held)
+	answer.held = held
 	return answer
 }
 
@@ -166,25 +166,6 @@ func (p *plan) held() (all []reservation) {
 		}
 	}
 	return all
-}
-
-// sift gives the record with the reservations that still stand, and notes there what was seen of the others: who has not seen that would count
-// neither. Those that have expired stand until it is known that their pods do not come: see inquire.
-func (l *Ledger) sift(a *accounts, v view, r record) (next record, doubts []reservation) {
-	next.Seen = r.Seen
-	for i := range r.Pods {
-		one := &r.Pods[i]
-		stands, since := a.awaits(one)
-		if !stands || l.over.has(one) {
-			next.Seen = newest(next.Seen, since)
-			continue
-		}
-		if one.expired(v.now, l.options.Expiry) {
-			doubts = append(doubts, *one)
-		}
-		next.Pods = append(next.Pods, *one)
-	}
-	return next, doubts
 }
 
 func pointers(list []reservation) []*reservation {

@@ -39,14 +39,14 @@ func TestPlanDrops(t *testing.T) {
 	b.Pods().Remove(seenPod(gone, 9))
 	rooms := []reservation{b.room(seen, false), b.room(ended, true), b.room(gone, true), b.room(moved, true), b.room(old, false), b.room(fresh, false), b.room(unheard, false)}
 	rooms[4].At -= (DefaultExpiry + time.Second).Milliseconds()
-	b.unheard(rooms[6])
+	b.revoke(rooms[6])
 	made, err := b.plan(t, recordOf(t, "2", rooms...), ask(makePod("q/n", "n", "cpu=1")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "record", inBrief(made.next.text()), "seen 6: moved q/moved@q 1/0 update old q/old@q 1/0 fresh q/fresh@q 1/0 n q/n@q 1/0")
 	expect(t, "dropped", made.dropped, 4)
-	expect(t, "doubts", len(made.doubts), 1)
+	expect(t, "expired", len(made.expired), 1)
 }
 
 // Room for a pod that was moved or resized is held although it is seen as it will be: it may have been so before, and changed since.

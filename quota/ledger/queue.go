@@ -42,7 +42,7 @@ func (w *waiter) reply(v verdict) bool {
 	return true
 }
 
-// here tells whether the caller still waits.
+// here reports whether the caller still waits.
 func (w *waiter) here() bool { return w.ctx.Err() == nil && w.state.Load() == waiting }
 
 // maxBatch bounds a batch, so that the first of very many do not wait for the last.
@@ -98,7 +98,7 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 			pause(attempt)
 		case errors.Is(err, errLeft):
 		default:
-			l.unheard(made.held()...) // it may have been written all the same
+			l.revoke(made.held()...) // it may have been written all the same
 			failAll(batch, err)
 			return
 		}
@@ -183,16 +183,16 @@ func (l *Ledger) replyAll(batch []*waiter, p plan) {
 		if v.elsewhere != "" {
 			l.join(v.elsewhere, w)
 		} else if !w.reply(v) && v.held != nil {
-			l.unheard(*v.held)
+			l.revoke(*v.held)
 		}
 	}
 }
 
-// unheard takes back what was given to who did not hear of it; but not what others were given too.
-func (l *Ledger) unheard(all ...reservation) {
+// revoke takes back what was given to who did not hear of it; but not what others were given too.
+func (l *Ledger) revoke(all ...reservation) {
 	for _, r := range all {
 		if !r.Again {
-			l.over.add(r)
+			l.revoked.add(r)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/api"
@@ -94,22 +95,22 @@ func (r record) size() (all int, of map[string]int) {
 	return all, of
 }
 
-// expired tells whether the pod would have come by now, if it came at all. A time to come is that of a clock that went wrong.
+// expired reports whether the pod would have come by now, if it came at all. A time to come is that of a clock that went wrong.
 func (r *reservation) expired(now time.Time, expiry time.Duration) bool {
 	age := now.Sub(time.UnixMilli(r.At))
 	return age > expiry || age < -expiry
 }
 
-// answer is what tells a reservation from all others.
-type answer struct {
+// reservationID tells a reservation from all others.
+type reservationID struct {
 	uid            types.UID
 	pod, quota, by string
 	at             int64
 }
 
-func (r *reservation) answer() answer { return answer{r.UID, r.Pod, r.Quota, r.By, r.At} }
+func (r *reservation) id() reservationID { return reservationID{r.UID, r.Pod, r.Quota, r.By, r.At} }
 
-// alike tells whether two reservations hold room for pods of one name in one quota. At any moment at most one of these pods is there, so that
+// alike reports whether two reservations hold room for pods of one name in one quota. At any moment at most one of these pods is there, so that
 // the larger room does for both.
 func (r *reservation) alike(other *reservation) bool {
 	return r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update
@@ -134,4 +135,25 @@ func podKey(p *quota.Pod) string {
 		name = string(p.UID) // it has only a generateName, as in a review that was written by hand
 	}
 	return p.Namespace + "/" + name
+}
+
+// older reports whether resourceVersion a is before b. An empty one is before all; what is no number (of a store that is no etcd) is
+// before nothing: then nobody is ever told that he is late.
+func older(a, b string) bool {
+	switch {
+	case b == "" || a == b:
+		return false
+	case a == "":
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
+
+// newest is the later of two resourceVersions.
+func newest(a, b string) string {
+	if older(a, b) {
+		return b
+	}
+	return a
 }

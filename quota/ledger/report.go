@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func (l *Ledger) Report() ([]Row, error) {
 		if len(path) == 0 || path[len(path)-1].Name != name {
 			continue // the root quota, or below another one
 		}
-		l.look(tree, path[len(path)-1], func(c *claims) { rows = append(rows, c.row(path[len(path)-1], map[string]bool{})) })
+		l.look(tree, path[len(path)-1], func(h *holdings) { rows = append(rows, h.row(path[len(path)-1], map[string]bool{})) })
 	}
 	return rows, nil
 }
@@ -83,9 +84,9 @@ func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	if len(path) == 0 {
 		return nil, nil
 	}
-	l.look(tree, path[len(path)-1], func(c *claims) {
+	l.look(tree, path[len(path)-1], func(h *holdings) {
 		for _, q := range path {
-			row := c.row(q, map[string]bool{})
+			row := h.row(q, map[string]bool{})
 			row.Waiting, row.WaitingPods, row.Children = nil, 0, nil
 			rows = append(rows, row)
 		}
@@ -94,7 +95,7 @@ func (l *Ledger) Path(name string) (rows []Row, _ error) {
 }
 
 // look lets see what counts in a tree now.
-func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
+func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*holdings)) {
 	object, known := l.objects.get(keyOf(top))
 	if alone, ok := l.options.Store.(*memory); ok && !known {
 		object, _ = alone.Read(context.Background(), keyOf(top)) // never fails
@@ -103,11 +104,11 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 	if err != nil {
 		found = record{} // whoever writes next says so
 	}
-	v := view{tree: tree, top: object, strays: l.objects.below(tree, top.Name), now: l.options.Now()}
+	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top.Name), now: l.options.Now()}
 	l.accounts.with(tree, func(a *accounts) {
-		own, _ := l.sift(a, v, found)
-		strays, _ := l.sift(a, v, v.strays)
-		see(newClaims(tree, a, pointers(own.Pods), pointers(strays.Pods)))
+		own, _ := l.dropSeen(a, v, found)
+		misplaced, _ := l.dropSeen(a, v, v.misplaced)
+		see(newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods)))
 	})
 }
 
@@ -115,20 +116,20 @@ func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*claims)) {
 const maxDepth = 50
 
 // row is a quota and what is below it; done keeps a cycle from having no end.
-func (c *claims) row(q *quota.Quota, done map[string]bool) Row {
+func (h *holdings) row(q *quota.Quota, done map[string]bool) Row {
 	done[q.Name] = true
-	row := Row{Name: q.Name, Namespace: q.Namespace, TreeID: q.TreeID, IsParent: q.IsParent, Resources: c.resources(q), Waiting: c.waiting(q)}
+	row := Row{Name: q.Name, Namespace: q.Namespace, TreeID: q.TreeID, IsParent: q.IsParent, Resources: h.resources(q), Waiting: h.waiting(q)}
 	row.WaitingPods = len(row.Waiting)
-	for _, name := range c.tree.Children(q.Name) {
-		if child, ok := c.tree.Get(name); ok && !done[name] && len(c.path(name)) <= maxDepth {
-			row.Children = append(row.Children, c.row(child, done))
+	for _, name := range h.tree.Children(q.Name) {
+		if child, ok := h.tree.Get(name); ok && !done[name] && len(h.path(name)) <= maxDepth {
+			row.Children = append(row.Children, h.row(child, done))
 		}
 	}
 	return row
 }
 
-func (c *claims) resources(q *quota.Quota) (rows []ResourceRow) {
-	used, reserved := c.accounts.used[q.Name], c.reserved[q.Name]
+func (h *holdings) resources(q *quota.Quota) (rows []ResourceRow) {
+	used, reserved := h.accounts.used[q.Name], h.reserved[q.Name]
 	names := map[corev1.ResourceName]bool{}
 	for name := range q.Max {
 		names[name] = true
@@ -156,9 +157,9 @@ func (c *claims) resources(q *quota.Quota) (rows []ResourceRow) {
 	return rows
 }
 
-func (c *claims) waiting(q *quota.Quota) (rows []WaitingRow) {
-	for _, key := range slices.Sorted(maps.Keys(c.byPod)) {
-		for _, r := range c.byPod[key] {
+func (h *holdings) waiting(q *quota.Quota) (rows []WaitingRow) {
+	for _, key := range slices.Sorted(maps.Keys(h.byPod)) {
+		for _, r := range h.byPod[key] {
 			if r.Quota == q.Name {
 				rows = append(rows, WaitingRow{r.Pod, r.request(), time.UnixMilli(r.At).UTC()})
 			}
@@ -190,4 +191,33 @@ func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 		note(row)
 	}
 	return sums, err
+}
+
+// counters count what happened to records.
+type counters struct{ writes, conflicts, failures atomic.Int64 }
+
+// Stats are numbers about a ledger since it began; Reservations is how many there are now.
+type Stats struct {
+	// Writes are attempts to write a record; Conflicts those of them that another write had overtaken, Failures those that did not work.
+	Writes, Conflicts, Failures int64
+	Reservations                int
+}
+
+// Stats gives the numbers.
+func (l *Ledger) Stats() Stats {
+	s := Stats{Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load()}
+	for _, object := range l.records() {
+		if found, err := parseRecord(object.Record); err == nil {
+			s.Reservations += len(found.Pods)
+		}
+	}
+	return s
+}
+
+// records are the objects that have a record.
+func (l *Ledger) records() []Object {
+	if alone, ok := l.options.Store.(*memory); ok {
+		return alone.all()
+	}
+	return l.objects.withRecord()
 }

@@ -9,11 +9,11 @@ import (
 	"usher.dev/usher/quota"
 )
 
-// claimed is what is used and what is reserved in a quota, when reservations stand.
-func claimed(b *bench, name string, reservations ...reservation) string {
+// countedIn is what is used and what is reserved in a quota, when reservations stand.
+func countedIn(b *bench, name string, reservations ...reservation) string {
 	text := ""
 	b.accounts.with(b.tree, func(a *accounts) {
-		c := newClaims(b.tree, a, pointers(reservations), nil)
+		c := newHoldings(b.tree, a, pointers(reservations), nil)
 		text = inShort(corev1.ResourceList(a.used[name])) + " + " + inShort(corev1.ResourceList(c.reserved[name]))
 	})
 	return text
@@ -24,7 +24,7 @@ func family(t *testing.T) *bench {
 }
 
 // A pod counts once in each quota, whoever holds room for it.
-func TestClaims(t *testing.T) {
+func TestHoldings(t *testing.T) {
 	moved := func(uid, list, to string) *quota.Pod {
 		p := makePod("a/p", uid, list)
 		p.Label, p.Labelled = to, true
@@ -59,16 +59,16 @@ func TestClaims(t *testing.T) {
 			rooms = append(rooms, b.room(p, false))
 		}
 		for name, want := range map[string]string{"top": c.top, "a": c.a, "b1": c.b1} {
-			expect(t, c.what+": in "+name, claimed(b, name, rooms...), want)
+			expect(t, c.what+": in "+name, countedIn(b, name, rooms...), want)
 		}
 	}
 }
 
 // To hold one by one is the same as to count all.
-func TestClaimsHold(t *testing.T) {
+func TestHoldingsHold(t *testing.T) {
 	b := family(t)
 	b.Pods().Put(seenPod(makePod("a/p", "u", "cpu=2"), 1))
-	c := newClaims(b.tree, b.accounts, nil, nil)
+	c := newHoldings(b.tree, b.accounts, nil, nil)
 	b.accounts.with(b.tree, func(*accounts) {})
 	var all []reservation
 	for i, p := range []*quota.Pod{makePod("a/p", "u", "cpu=3"), makePod("a/p", "v", "cpu=1 memory=2"), makePod("b1/x", "w", "cpu=1"), makePod("a/p", "u", "cpu=3")} {
@@ -77,7 +77,7 @@ func TestClaimsHold(t *testing.T) {
 		c.hold(&room)
 		for _, name := range b.tree.Names() {
 			now := inShort(corev1.ResourceList(b.accounts.used[name])) + " + " + inShort(corev1.ResourceList(c.reserved[name]))
-			expect(t, name, now, claimed(b, name, all...))
+			expect(t, name, now, countedIn(b, name, all...))
 		}
 	}
 }

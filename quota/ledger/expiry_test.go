@@ -9,8 +9,8 @@ import (
 	"usher.dev/usher/quota"
 )
 
-// TestInquire: when a reservation expires, its room is free only if its pod is known not to come, or was seen.
-func TestInquire(t *testing.T) {
+// TestConfirmExpired: when a reservation expires, its room is free only if its pod is known not to come, or was seen.
+func TestConfirmExpired(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=1"))
 	late, next := makePod("q/late", "u", "cpu=1"), makePod("q/next", "v", "cpu=1")
 	b.Pods().Reached("3")
