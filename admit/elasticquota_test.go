@@ -11,7 +11,7 @@ import (
 )
 
 func TestElasticQuota(t *testing.T) {
-	q := AsElasticQuota(parse(t, `{"metadata":{"name":"q","labels":{"a":"b"}},"spec":{"max":{"cpu":2,"memory":"1Gi"},"future":1},"status":{"used":{"cpu":"1"}}}`))
+	q := AsElasticQuota(viewed(t, `{"metadata":{"name":"q","labels":{"a":"b"}},"spec":{"max":{"cpu":2,"memory":"1Gi"},"future":1},"status":{"used":{"cpu":"1"}}}`))
 	object := q.Object()
 	used, most := object.Status.Used["cpu"], q.Max()["cpu"]
 	if object.Name != "q" || object.Labels["a"] != "b" || used.String() != "1" || most.String() != "2" || len(q.Max()) != 2 {
@@ -22,12 +22,12 @@ func TestElasticQuota(t *testing.T) {
 		`{"metadata":{"name":"q"},"spec":{"max":{"cpu":2,"memory":"1Gi"},"future":2}}`: true,
 		`{}`: true,
 	} {
-		if got := q.SpecChanged(AsElasticQuota(parse(t, raw))); got != want {
+		if got := q.SpecChanged(AsElasticQuota(viewed(t, raw))); got != want {
 			t.Errorf("%s: %v", raw, got)
 		}
 	}
 	for _, raw := range []string{`{}`, `{"spec":null}`, `{"spec":{"max":null}}`} {
-		if most := AsElasticQuota(parse(t, raw)).Max(); most != nil {
+		if most := AsElasticQuota(viewed(t, raw)).Max(); most != nil {
 			t.Errorf("%s: %v", raw, most)
 		}
 	}
@@ -42,7 +42,7 @@ func TestElasticQuotaReadable(t *testing.T) {
 		`{"metadata":{"name":"q","labels":{"a":"b"}},"spec":{"max":{"cpu":"1"},"min":"x"}}`: 1,
 		`{"metadata":{"name":"q","labels":{"a":"b"}},"spec":"x","status":[]}`:               0,
 	} {
-		d := parse(t, raw)
+		d := viewed(t, raw)
 		object := AsElasticQuota(d).Readable()
 		if object.Name != "q" || object.Labels["a"] != "b" || len(object.Spec.Max) != want || d.Err() != nil {
 			t.Errorf("%s: %+v, %v", raw, object, d.Err())
@@ -53,11 +53,11 @@ func TestElasticQuotaReadable(t *testing.T) {
 // The typed quota is what the API server would decode, and what does not decode is known by its place.
 func TestElasticQuotaObject(t *testing.T) {
 	raw := `{"apiVersion":"a/v1","kind":"K","metadata":{"name":"q","generation":3},"spec":{"min":{"x":"1"},"max":{"x":2}},"status":{"used":{"x":"3"}}}`
-	d := parse(t, raw)
+	d := viewed(t, raw)
 	if diff := cmp.Diff(document.As[api.ElasticQuota](d.Root()), AsElasticQuota(d).Object()); diff != "" {
 		t.Error(diff)
 	}
-	d = parse(t, `{"spec":{"min":{"x":"1"},"max":{"x":"lots"}}}`)
+	d = viewed(t, `{"spec":{"min":{"x":"1"},"max":{"x":"lots"}}}`)
 	if AsElasticQuota(d).Object(); d.Err() == nil || !strings.HasPrefix(d.Err().Error(), "spec.max: ") || !strings.Contains(d.Err().Error(), "x: not a quantity") {
 		t.Error(d.Err())
 	}

@@ -7,13 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/api"
+	"usher.dev/usher/document"
 	"usher.dev/usher/document/strategic"
 )
 
 func TestReservation(t *testing.T) {
 	raw := `{"metadata":{"labels":{"b":"1","a":"2"}},"spec":{"owners":[{"object":{"namespace":"n"}}],"ttl":"1h",
 		"template":{"metadata":{"labels":{"in":"it"}},"spec":{"priority":7,"containers":[{"name":"c","future":1}]}}}}`
-	d := parse(t, raw)
+	d := viewed(t, raw)
 	r := AsReservation(d)
 	template, ok := r.Template()
 	if !ok || template.Label("in") != "it" || *template.Priority() != 7 || template.Spec().Containers[0].Name != "c" {
@@ -42,24 +43,33 @@ func TestReservation(t *testing.T) {
 
 func TestReservationWithoutTemplate(t *testing.T) {
 	for _, raw := range []string{`{}`, `{"spec":null}`, `{"spec":{"template":null}}`} {
-		if _, ok := AsReservation(parse(t, raw)).Template(); ok {
+		if _, ok := AsReservation(viewed(t, raw)).Template(); ok {
 			t.Errorf("%s has a template", raw)
 		}
 	}
 }
 
 func TestColocationProfileSpecChanged(t *testing.T) {
-	view := AsColocationProfile(parse(t, `{"metadata":{"name":"p"},"spec":{"patch":{"future":1},"qosClass":"BE"}}`))
+	view := AsColocationProfile(viewed(t, `{"metadata":{"name":"p"},"spec":{"patch":{"future":1},"qosClass":"BE"}}`))
 	for raw, want := range map[string]bool{
 		`{"metadata":{"name":"q"},"spec":{"patch":{"future":1},"qosClass":"BE"}}`: false,
 		`{"spec":{"patch":{"future":2},"qosClass":"BE"}}`:                         true,
 		`{}`: true,
 	} {
-		if view.SpecChanged(parse(t, raw)) != want {
+		if view.SpecChanged(viewed(t, raw)) != want {
 			t.Error(raw)
 		}
 	}
 	if o := view.Object(); !view.SpecChanged(nil) || string(o.Spec.Patch) != `{"future":1}` || o.Spec.QoSClass != api.QoSBE {
 		t.Errorf("%+v", o)
 	}
+}
+
+func viewed(t *testing.T, raw string) *document.Document {
+	t.Helper()
+	d, err := document.Parse([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -23,9 +23,9 @@ import (
 const LabelOvercommitPrefix = corev1.LabelNamespaceNodeRestriction + "/overcommit-"
 
 // Amplifiable are the resources of a node that may be amplified: those that its pods share by time or by reclaim.
-func Amplifiable() []corev1.ResourceName {
-	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-}
+func Amplifiable() []corev1.ResourceName { return amplifiable }
+
+var amplifiable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // NodeRatios is what AnnotationAmplificationRatio says: JSON of resource name to number, {"cpu":1.5}.
 type NodeRatios struct {

@@ -32,9 +32,6 @@ import (
 // Resource by resource. What passes keeps its memory. A ratio is that of the moment: a new one takes effect with anybody's write. What
 // no rule can know is written down in docs/overcommit.md.
 
-// amplifiable are the resources that may be amplified.
-var amplifiable = api.Amplifiable()
-
 // rate is how one resource of one node is amplified.
 type rate struct {
 	ratio api.Ratio
@@ -87,9 +84,9 @@ func (a amplifier) amplify(req *admit.Request, node *admit.Node) (next memory, l
 func (a amplifier) look(req *admit.Request, node *admit.Node) []sight {
 	old := admit.StoredNode(req)
 	mine, stored, damaged := readMemories(node, old)
-	all := make([]sight, 0, len(amplifiable))
+	all := make([]sight, 0, len(api.Amplifiable()))
 	said := silent
-	for _, name := range amplifiable {
+	for _, name := range api.Amplifiable() {
 		seen := sight{
 			name: name, now: amountsOf(node, name), old: amountsOf(old, name),
 			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), damaged: damaged,

@@ -300,7 +300,7 @@ func TestMappings(t *testing.T) {
 // TestWorkedExample is section 5.6 of the specification, without the annotation of the next step.
 func TestWorkedExample(t *testing.T) {
 	ask := colocationOf(t, "metadata: {name: a}\nspec: {qosClass: BE, priorityClassName: five}")
-	got := runPod(t, colocationProfile(ask, false),
+	got := afterStep(t, colocationProfile(ask, false),
 		`{"metadata":{"labels":{"x":"y"}},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1500m","memory":"1Gi"}}}]}}`)
 	want := `[{"op":"add","path":"/metadata/labels/koordinator.sh~1qosClass","value":"BE"},` +
 		`{"op":"add","path":"/spec/priorityClassName","value":"five"},{"op":"add","path":"/spec/priority","value":5500},` +

@@ -140,7 +140,7 @@ func TestDeviceResourceSpecPatch(t *testing.T) {
 		`{"op":"add","path":"/spec/containers/1/resources/requests/koordinator.sh~1gpu-memory-ratio","value":"100"},` +
 		`{"op":"add","path":"/spec/containers/1/resources/requests/koordinator.sh~1gpu.shared","value":"1"},` +
 		`{"op":"add","path":"/spec/containers/1/resources/limits","value":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100","koordinator.sh/gpu.shared":"1"}}]`
-	if got := runPod(t, deviceResourceSpec(), raw); got != want {
+	if got := afterStep(t, deviceResourceSpec(), raw); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	d, _ := document.Parse([]byte(raw))
@@ -167,4 +167,20 @@ func TestDeviceResourceSpecWarns(t *testing.T) {
 func BenchmarkDeviceResourceSpec(b *testing.B) {
 	b.Run("nothing to do", func(b *testing.B) { benchStep(b, deviceResourceSpec(), nativeMembers) })
 	b.Run("at work", func(b *testing.B) { benchStep(b, deviceResourceSpec(), nativeMembers+`,"koordinator.sh/gpu":"100"`) })
+}
+
+// afterStep runs a step on a pod and returns its patch, or what it refuses.
+func afterStep(t *testing.T, step admit.Mutator[admit.Pod], raw string) string {
+	t.Helper()
+	d, err := document.Parse([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := step.Run(t.Context(), &admit.Request{Object: d}, admit.AsPod(d)); err != nil {
+		return err.Error()
+	}
+	if d.Err() != nil {
+		t.Fatal(d.Err())
+	}
+	return string(d.PatchJSON())
 }

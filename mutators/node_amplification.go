@@ -99,7 +99,7 @@ func tellWrongRatios(req *admit.Request, said sections.NodeRatios) {
 	if said.Malformed != nil {
 		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, said.Malformed)
 	}
-	for _, name := range amplifiable {
+	for _, name := range api.Amplifiable() {
 		if w := said.Of[name]; w.Wrong != nil {
 			req.Trouble("ratio-refused", "%s is not amplified: %s: %v", name, w.By, w.Wrong)
 		}
@@ -138,14 +138,14 @@ const settle = 5
 // effective is the ratio that a node's use leaves of the wanted one.
 func effective(w sections.WantedRatio, use nodeUse, last *record) api.Ratio {
 	ratio := w.Ratio.WithinUse(w.MaxUtilization, use.capacity, use.used, use.name)
-	if last == nil || !last.wants().Near(w.Ratio, 0) || !ratio.Near(last.ratio, settle) {
+	if last == nil || !wants(last).Near(w.Ratio, 0) || !ratio.Near(last.ratio, settle) {
 		return ratio
 	}
 	return w.Ratio.Lower(last.ratio)
 }
 
 // wants is the ratio that a record's source asked for.
-func (r *record) wants() api.Ratio {
+func wants(r *record) api.Ratio {
 	if r.wanted.Amplifies() {
 		return r.wanted
 	}

@@ -36,7 +36,7 @@ func rawWitness(node, old *admit.Node, seen sight) (found *record, noted bool) {
 	switch {
 	case same(now, &raw), same(now, &result):
 		return &record{raw: witness, result: amounts{allocatable: &result}, ratio: ratio}, false
-	case seen.olderResult() && raw.Cmp(*now) <= 0:
+	case olderResult(seen) && raw.Cmp(*now) <= 0:
 		return &record{raw: witness, result: amounts{allocatable: now}, ratio: ratio}, false
 	}
 	return nil, true
@@ -44,7 +44,7 @@ func rawWitness(node, old *admit.Node, seen sight) (found *record, noted bool) {
 
 // olderResult reports whether a number, stored and not changed by this write, is the result of a ratio that need not be in force any
 // more: no kubelet measures it, for it does not fit into capacity.
-func (s sight) olderResult() bool { return !s.damaged && s.unchanged() && !plausible(s.now) }
+func olderResult(s sight) bool { return !s.damaged && s.unchanged() && !plausible(s.now) }
 
 // readRaw reads Koordinator's list of originals; what does not read is none.
 func readRaw(node *admit.Node) api.ResourceList {
@@ -95,7 +95,7 @@ func noteRaw(node *admit.Node, asked bool, next memory, lost []corev1.ResourceNa
 // originals are what the kubelet measured, as far as it is known: of what is not amplified, the number that stands there.
 func originals(node *admit.Node, next memory, lost []corev1.ResourceName, before api.ResourceList) api.ResourceList {
 	list := api.ResourceList{}
-	for _, name := range amplifiable {
+	for _, name := range api.Amplifiable() {
 		q, known := node.Allocatable().Get(name)
 		switch {
 		case slices.Contains(lost, name):
