@@ -34,15 +34,15 @@ func colocation(w deps) []handlers.Route {
 	meta, specAndMeta := []string{"metadata.labels", "metadata.annotations"}, []string{"spec", "metadata.labels", "metadata.annotations"}
 	return handlers.OfSuite(handlers.Colocation, usual, []handlers.Route{
 		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: handlers.NodeStatus(), Chain: w.chain(w.mutateNodeStatuses)},
-		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, change), Call: failOpen,
+		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(creation, change), Call: failOpen,
 			Reads: meta, Chain: w.chain(w.validateNodes)},
-		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, change),
+		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(creation, change),
 			Conditions: onlyObject("slo-config", w.known.sloConfig), Reads: []string{"data"}, Chain: w.chain(w.validateConfigMaps)},
 
-		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: w.chain(w.mutatePods)},
+		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: handlers.Pods(creation), Exempt: handlers.MirrorPods, Chain: w.chain(w.mutatePods)},
 		// An in-place resize could undo what was checked at creation. Ephemeral containers could not: they have no resources.
 		// Rules and policies may name any label or annotation.
-		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, change),
+		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(creation, change),
 			Reads: specAndMeta, Exempt: handlers.MirrorPods, Chain: w.chain(w.validatePods)},
 		// A status write may change labels, too, and say that a pod runs again. Kubelets must never depend on usher: the condition keeps
 		// their writes at the API server. One that does not know conditions gets by with Ignore.
@@ -50,22 +50,22 @@ func colocation(w deps) []handlers.Route {
 			Conditions: notByKubelets(), Reads: statusReads(w.gates), Exempt: ownPods, Chain: w.chain(w.validatePodStatuses)},
 
 		// usher's own writes of quotas are records of the ledger, which are not to be put back.
-		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(create, change),
+		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(creation, change),
 			NotForUsher: true, Reads: specAndMeta, Chain: w.chain(w.mutateQuotas)},
-		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook, For: elasticQuotas(create, change, admissionv1.Delete),
+		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook, For: elasticQuotas(creation, change, admissionv1.Delete),
 			NotForUsher: true, Reads: specAndMeta, Chain: w.chain(w.validateQuotas)},
 
-		{Path: "/validate-pod-binding", Gate: api.GatePodValidatingWebhook, For: bindings(create), Call: failOpen,
+		{Path: "/validate-pod-binding", Gate: api.GatePodValidatingWebhook, For: bindings(creation), Call: failOpen,
 			Conditions: bindingConditions(w.gates), Chain: w.chain(w.validateBindings)},
-		{Path: "/mutate-reservation", Gate: api.GateReservationMutatingWebhook, For: reservations(create), Chain: w.chain(w.mutateReservations)},
-		{Path: "/validate-reservation", Gate: api.GateReservationValidatingWebhook, For: reservations(create, change),
+		{Path: "/mutate-reservation", Gate: api.GateReservationMutatingWebhook, For: reservations(creation), Chain: w.chain(w.mutateReservations)},
+		{Path: "/validate-reservation", Gate: api.GateReservationValidatingWebhook, For: reservations(creation, change),
 			Reads: []string{"spec"}, Chain: admit.Validate(admit.AsReservation, validators.ReservationChecks())},
-		{Path: "/validate-clustercolocationprofile", Gate: api.GateProfileValidatingWebhook, For: profiles(create, change),
+		{Path: "/validate-clustercolocationprofile", Gate: api.GateProfileValidatingWebhook, For: profiles(creation, change),
 			Reads: []string{"spec"}, Chain: w.chain(w.validateProfiles)},
 	})
 }
 
-const change = admissionv1.Update
+const creation, change = admissionv1.Create, admissionv1.Update
 
 func nodes(on ...admissionv1.Operation) handlers.Match {
 	return handlers.ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), on, "nodes")
