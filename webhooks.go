@@ -56,7 +56,7 @@ func (p Program) webhooksCommand() *cobra.Command {
 			return err
 		}
 		if o.rbac {
-			return writeYAML(p.Out, p.Suites.clusterRole(p.Suites.routes(nothing, gates)))
+			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.routes(nothing, gates)))
 		}
 		return p.printWebhooks(o, gates)
 	}
@@ -129,7 +129,7 @@ func oneAmplifier(routes []handlers.Route) []handlers.Route {
 }
 
 // clusterRole is what usher may do with --cluster=api: watch what its steps need, and what its suites need beside that.
-func (s Suites) clusterRole(served []handlers.Route) rbacv1.ClusterRole {
+func clusterRole(s Suites, served []handlers.Route) rbacv1.ClusterRole {
 	rules := s.watched(served).Rules()
 	for _, suite := range s {
 		if suite.Rights != nil {
