@@ -12,7 +12,7 @@ import (
 // BenchmarkRoutes measures the tutorial's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the
 // network and without the log. `make load` measures the service as a whole.
 func BenchmarkRoutes(b *testing.B) {
-	mux := defaultMux(b)
+	mux := sampleMux(b)
 	for _, review := range reviews.All() {
 		b.Run(review.Name, func(b *testing.B) { benchmark(b, mux, review.Path, review.Body) })
 	}
@@ -20,7 +20,7 @@ func BenchmarkRoutes(b *testing.B) {
 
 // BenchmarkColocation does the same for the colocation suite, on its samples and on the production pod of 20 KB.
 func BenchmarkColocation(b *testing.B) {
-	mux := defaultMux(b)
+	mux := sampleMux(b)
 	for _, sample := range []string{
 		"mutate-pod/colocation-profile", "mutate-pod/colocation-profile-unmatched", "validate-pod/qos-priority",
 		"validate-pod-binding/binding-denied", "mutate-reservation/reservation-profile", "validate-reservation/reservation",

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// usher runs a command and gives its exit code and what it printed.
-func usher(t *testing.T, in string, args ...string) (code int, out, errors string) {
+// run runs a command and gives its exit code and what it printed.
+func run(t *testing.T, in string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Program{suites(), "dev", strings.NewReader(in), &stdout, &stderr}.Run(t.Context(), args)
+	code = Program{program(), "dev", strings.NewReader(in), &stdout, &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -44,7 +44,7 @@ func TestCommandGoldens(t *testing.T) {
 		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml", 0},
 	} {
 		t.Run(file, func(t *testing.T) {
-			code, out, errors := usher(t, "", strings.Fields(c.args)...)
+			code, out, errors := run(t, "", strings.Fields(c.args)...)
 			if code != c.code || errors != "" {
 				t.Errorf("usher %s: exit code %d, want %d: %s", c.args, code, c.code, errors)
 			}
@@ -123,7 +123,7 @@ func TestExitCodes(t *testing.T) {
 		{`{"response":{"uid":"u","allowed":false,"status":{"code":403,"reason":"Forbidden","message":"no"}}}`, "show", 1, []string{"denied", "403 Forbidden", "no"}},
 	}
 	for _, c := range cases {
-		code, out, errors := usher(t, c.in, strings.Fields(c.args)...)
+		code, out, errors := run(t, c.in, strings.Fields(c.args)...)
 		if code != c.code {
 			t.Errorf("usher %s: exit code %d, want %d\n%s%s", c.args, code, c.code, out, errors)
 		}
@@ -138,14 +138,14 @@ func TestExitCodes(t *testing.T) {
 // TestCertsInit: what it writes is what `serve --cert-dir` reads and `webhooks --ca-file` takes.
 func TestCertsInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
-	code, secret, errors := usher(t, "", "certs", "init", "--service", "demo/door", "--out", dir, "-o", "secret")
+	code, secret, errors := run(t, "", "certs", "init", "--service", "demo/door", "--out", dir, "-o", "secret")
 	if code != 0 || !strings.Contains(secret, "kind: Secret") || strings.Contains(secret, "ca.key") {
 		t.Fatalf("%d %s %s", code, secret, errors)
 	}
-	if code, _, errors := usher(t, "", "certs", "init", "--out", dir); code != 2 || !strings.Contains(errors, "--overwrite") {
+	if code, _, errors := run(t, "", "certs", "init", "--out", dir); code != 2 || !strings.Contains(errors, "--overwrite") {
 		t.Errorf("a CA was overwritten: %d %s", code, errors)
 	}
-	if code, out, errors := usher(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 3 {
+	if code, out, errors := run(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 3 {
 		t.Errorf("%d %s %s", code, out, errors)
 	}
 	s := start(t, "--cert-dir", dir)
@@ -160,10 +160,10 @@ func TestCertsInit(t *testing.T) {
 // TestReviewKnowsEveryKind: `usher review` warns of fields that a type does not know, so it needs the type.
 func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
-	for kind := range suites().kinds() {
+	for kind := range program().kinds() {
 		known[kind.Kind] = true
 	}
-	for _, r := range defaultWorld(t).routes() {
+	for _, r := range sampleWorld(t).routes() {
 		if !known[r.For.Kind.Kind] {
 			t.Errorf("no suite has the type of %s, the kind of %s", r.For.Kind.Kind, r.Path)
 		}
@@ -172,7 +172,7 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 
 // TestReviewJSONIsStable names the fields that scripts may rely on.
 func TestReviewJSONIsStable(t *testing.T) {
-	_, out, _ := usher(t, "", "review", "samples/manifests/pods.yaml", "-o", "json")
+	_, out, _ := run(t, "", "review", "samples/manifests/pods.yaml", "-o", "json")
 	var reports []map[string]any
 	if err := json.Unmarshal([]byte(out), &reports); err != nil {
 		t.Fatal(err)

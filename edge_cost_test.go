@@ -353,7 +353,7 @@ func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
 	var brief []costly
 	var p *process
-	for _, r := range defaultWorld(t).routes() {
+	for _, r := range sampleWorld(t).routes() {
 		all := costlyReviews(r)
 		if during > 0 {
 			t.Run(r.Path[1:], func(t *testing.T) { attacked(t).attack(t, all, "10s", during) })
@@ -383,7 +383,7 @@ func TestCostTable(t *testing.T) {
 	}
 	only := regexp.MustCompile(os.Getenv("USHER_ATTACK_ONLY")) // of "/route OPERATION kind"
 	t.Log("| route | review | MiB | peak MiB | answer KiB | ms | code |")
-	for _, r := range defaultWorld(t).routes() {
+	for _, r := range sampleWorld(t).routes() {
 		for _, c := range costlyReviews(r) {
 			if !only.MatchString(c.path + " " + c.name) {
 				continue

@@ -14,7 +14,7 @@ import (
 // enough, and reviews are answered meanwhile: on new connections, and on one whose request is under way all the time. With
 // USHER_LONG=1 there are 12,000 and the default bound.
 func TestProcessCrowd(t *testing.T) {
-	l, bound := asDeployed, defaultMaxConnections
+	l, bound := asDeployed, 1000
 	if !longForm() {
 		bound = 100
 		l.args = []string{"--max-connections", strconv.Itoa(bound)}

@@ -61,7 +61,7 @@ func newWatched(t *testing.T) *watched {
 	w := &watched{volume: newSecretVolume(t), policy: filepath.Join(dir, "policy.yaml"), cluster: filepath.Join(dir, "cluster")}
 	w.cert = filepath.Join(w.volume.dir, certs.CertFile)
 	w.volume.swap(t, w.volume.issue(t))
-	putFile(t, w.policy, suites().schema().DefaultYAML())
+	putFile(t, w.policy, program().schema().DefaultYAML())
 	w.putCluster(t, 0)
 	return w
 }
@@ -114,18 +114,18 @@ func TestProcessHalfWrittenPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
 	w.launch(t)
-	old := string(suites().schema().DefaultYAML())
+	old := string(program().schema().DefaultYAML())
 	now := strings.ReplaceAll(old, `cpu: "2"`, `cpu: "3"`)
 	half, _, _ := strings.Cut(now, "overcommit:")
-	if _, problems := config.Parse([]byte(half), suites().schema()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(half), program().schema()); len(problems) > 0 {
 		t.Fatalf("half of the policy is no policy: %v", problems)
 	}
 	answers := func(text string) map[string]string {
-		policy, _ := config.Parse([]byte(text), suites().schema())
+		policy, _ := config.Parse([]byte(text), program().schema())
 		return rightAnswers(t, policy)
 	}
 	clients := startLoad(t, loadOptions{address: w.reviews, roots: w.roots, clients: 2, right: oneOf(answers(old), answers(now))})
-	writeSlowly(t, w.policy, half, 3*pollEvery)
+	writeSlowly(t, w.policy, half, 6*time.Second)
 	putFile(t, w.policy, []byte(now))
 	eventually(t, "the whole policy is in force", func() bool { return w.logs(policyGood) > 1 })
 	clients.more(t, 20)
@@ -172,7 +172,7 @@ func TestProcessOddFiles(t *testing.T) {
 		w.want(t, "after a "+odd.name, []string{policyGood, certGood, clusterGood}, func() {
 			replaceBy(t, w.cert, func(path string) error { return os.Symlink("..data/tls.crt", path) })
 			w.volume.swap(t, w.volume.issue(t))
-			putFile(t, w.policy, suites().schema().DefaultYAML())
+			putFile(t, w.policy, program().schema().DefaultYAML())
 			w.putCluster(t, i+1)
 		})
 		for _, bad := range []string{policyBad, certBad, clusterBad} {
@@ -227,7 +227,7 @@ func TestProcessHangup(t *testing.T) {
 	w.launch(t)
 	for i := range 3 {
 		w.want(t, "after SIGHUP", []string{"SIGHUP", policyGood, certGood, clusterGood}, func() {
-			putFile(t, w.policy, fmt.Appendf(suites().schema().DefaultYAML(), "# %d\n", i))
+			putFile(t, w.policy, fmt.Appendf(program().schema().DefaultYAML(), "# %d\n", i))
 			w.volume.swap(t, w.volume.issue(t))
 			w.putCluster(t, i+1)
 			w.signal(t, syscall.SIGHUP)

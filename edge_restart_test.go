@@ -16,7 +16,7 @@ import (
 // fixed are clients who want the same answers all the time.
 func fixed(t *testing.T) func() func(string, reply) bool {
 	t.Helper()
-	return oneOf(rightAnswers(t, defaultPolicy(t, suites())))
+	return oneOf(rightAnswers(t, defaultPolicy(t, program())))
 }
 
 // drainArgs give clients time to hear that they should go elsewhere.

@@ -110,13 +110,13 @@ func TestProcessPolicySwap(t *testing.T) {
 		}
 	}
 	answersOf := func(text string) map[string]string {
-		policy, problems := config.Parse([]byte(text), suites().schema())
+		policy, problems := config.Parse([]byte(text), program().schema())
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
 		return rightAnswers(t, policy)
 	}
-	old := string(suites().schema().DefaultYAML())
+	old := string(program().schema().DefaultYAML())
 	now := strings.NewReplacer("offensive", "rude", "max: 14", "max: 5", `cpu: "2"`, `cpu: "3"`).Replace(old)
 	write(old)
 	p := launched(t, launch{args: []string{"--config", file}})

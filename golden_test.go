@@ -100,6 +100,17 @@ func answerInShort(golden string) string {
 	return "allowed"
 }
 
+// TestGoldenTable: the table of contents is the one that the tests of test/process have; they cannot import this package.
+func TestGoldenTable(t *testing.T) {
+	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "testdata/ca.crt"}} {
+		code, out, errors := usher(t, args...)
+		if code != 0 {
+			t.Fatal(errors)
+		}
+		compareGolden(t, filepath.Join("testdata", file+".golden"), out)
+	}
+}
+
 // defaultWorld is what `make run` serves.
 func defaultWorld(t testing.TB) world {
 	return openWorld(t, suites(), demoGates(t, suites()), defaultPolicy(t, suites()))

@@ -11,21 +11,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/validators"
 )
 
 // TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and what is in the catalogue some step needs.
 func TestNeedsAreDeclared(t *testing.T) {
 	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
-	for _, r := range suites().table(defaultPolicy(t, suites()), gate.Defaults(api.Gates())) {
+	for _, r := range program().table(defaultPolicy(t, program()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			for _, name := range s.Needs {
 				needed[name] = true
@@ -47,7 +45,7 @@ func TestOneGateAlone(t *testing.T) {
 	for _, g := range api.Gates() {
 		alone[string(g.Name)] = []gate.Name{g.Name}
 	}
-	for _, r := range suites().table(defaultPolicy(t, suites()), gate.Defaults(api.Gates())) {
+	for _, r := range program().table(defaultPolicy(t, program()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			alone["step "+s.Name] = []gate.Name{r.Gate, s.Gate}
 		}
@@ -59,12 +57,12 @@ func TestOneGateAlone(t *testing.T) {
 
 // answersWith starts a server with some gates on, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
-	w := openWorld(t, suites(), onlyGates(t, on), defaultPolicy(t, suites()))
+	w := openWorld(t, program(), onlyGates(t, on), defaultPolicy(t, program()))
 	if err := w.cluster.Ready(); err != nil {
 		t.Error(err)
 	}
 	answersAll(t, w)
-	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), suites().schema())
+	policy, problems := config.Parse([]byte(readFile(t, "samples/policy.yaml")), program().schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -106,41 +104,11 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 		}
 		items = append(items, string(g.Name)+value)
 	}
-	set, err := suites().parseGates(strings.Join(items, ","))
+	set, err := program().parseGates(strings.Join(items, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return set
-}
-
-// TestUndeclaredNeed: a step that asks about what it does not declare gets no answer, but an HTTP 500, though another step of the chain
-// declares it. It is our fault, whatever the object.
-func TestUndeclaredNeed(t *testing.T) {
-	wing := &Wing{}
-	w := openWorld(t, Suites{wing.Suite()}, demoGates(t, Suites{wing.Suite()}), parsePolicy(t, Suites{wing.Suite()}, []byte(wing.Suite().DefaultPolicy)))
-	all := w.routes()
-	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
-	with := func(needs ...string) handlers.Route {
-		r := binding
-		r.Chain = deps{policy: w.policy, gates: w.gates, state: wing.state, known: wing.options}.chain(func(ask questions) admit.Chain {
-			declared, undeclared := validators.Bindings(w.policy, ask.Pod), validators.Bindings(w.policy, ask.Pod)
-			for i := range undeclared {
-				undeclared[i].Needs = needs
-			}
-			return admit.Validate(admit.AsBinding, append(declared, undeclared...))
-		})
-		return r
-	}
-	body := readSample(t, "validate-pod-binding/binding-denied")
-	if d := with(api.CollectionPods).Decide(t.Context(), body, nil); d.Outcome != handlers.Denied {
-		t.Errorf("declared: %s: %v", d.Outcome, d.Err)
-	}
-	for _, needs := range [][]string{nil, {api.CollectionNodes}} {
-		d := with(needs...).Decide(t.Context(), body, nil)
-		if d.Outcome != handlers.Failed || d.Err == nil || !strings.Contains(d.Err.Error(), "does not declare that it needs them") {
-			t.Errorf("needs %v: %s: %v", needs, d.Outcome, d.Err)
-		}
-	}
 }
 
 // TestNeedsFollowGates: what is watched, and what usher may read, is what the steps need that are served.
@@ -158,7 +126,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, s := range openWorld(t, suites(), onlyGates(t, c.on), defaultPolicy(t, suites())).cluster.Status() {
+			for _, s := range openWorld(t, program(), onlyGates(t, c.on), defaultPolicy(t, program())).cluster.Status() {
 				got = append(got, s.Name)
 			}
 			if strings.Join(got, " ") != c.want {

@@ -25,11 +25,17 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/validators"
 )
 
 // The harness of the process tests (edge_*_test.go): the service in processes of its own, ways to misbehave towards it, and
@@ -46,16 +52,46 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(processMode) {
 	case asItIs:
-		main()
+		os.Exit(Program{program(), "test", os.Stdin, os.Stdout, os.Stderr}.Run(context.Background(), os.Args[1:]))
 	case troubled:
 		os.Exit(serveTroubled())
 	}
 	os.Exit(m.Run())
 }
 
+// program are the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
+func program() Suites {
+	core := Suite{Name: string(handlers.Tutorial), Doc: "what is labelled admission-webhook: enabled"}
+	core.Kinds = map[metav1.GroupVersionKind]func() any{
+		handlers.Pods().Kind:       func() any { return &corev1.Pod{} },
+		handlers.NodeStatus().Kind: func() any { return &corev1.Node{} },
+	}
+	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
+		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy}
+		pods := handlers.Pods(admissionv1.Create)
+		return handlers.OfSuite(handlers.Tutorial, usual, []handlers.Route{
+			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Mutate(admit.AsPod, mutators.Pods(policy))},
+			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Validate(admit.AsPod, validators.Pods(policy))},
+			{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
+		})
+	}
+	return Suites{core, New()}
+}
+
+// sampleWorld is what `make run` serves.
+func sampleWorld(t testing.TB) world {
+	return openWorld(t, program(), demoGates(t, program()), defaultPolicy(t, program()))
+}
+
+// sampleMux serves the routes of the embedded policy.
+func sampleMux(t testing.TB) http.Handler {
+	t.Helper()
+	return defaultEdge().Serve(sampleWorld(t).routes())
+}
+
 // serveTroubled is what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
-	program := Program{withTroubles(suites()), "test", os.Stdin, os.Stdout, os.Stderr}
+	program := Program{withTroubles(program()), "test", os.Stdin, os.Stdout, os.Stderr}
 	return program.Run(context.Background(), os.Args[1:])
 }
 
@@ -309,7 +345,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Edge{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(suites().routes(policy, gate.Defaults(suites().gates()))), map[string]string{}
+	mux, answers := edge.Serve(program().routes(policy, gate.Defaults(program().gates()))), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = post(mux, name, readSample(t, name)).Body.String()
 	}

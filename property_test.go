@@ -95,7 +95,7 @@ func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byt
 }
 
 func TestUnknownFieldsSurviveSamples(t *testing.T) {
-	mux := defaultMux(t)
+	mux := sampleMux(t)
 	for _, name := range samples(t) {
 		var review struct {
 			Request struct{ Object map[string]any }
@@ -113,7 +113,7 @@ func TestUnknownFieldsSurviveSamples(t *testing.T) {
 
 // TestUnknownFieldsSurviveRandomPods does the same with pods made by chance; a failure names its seed.
 func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
-	mux := defaultMux(t)
+	mux := sampleMux(t)
 	body := readSample(t, "mutate-pods/lifespan-three")
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))

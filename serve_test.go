@@ -55,7 +55,7 @@ func start(t *testing.T, args ...string) *running {
 	state := t.TempDir()
 	s := &running{log: &syncBuffer{}, out: &syncBuffer{}, stop: stop, code: make(chan int, 1)}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", state, "--log-format", "json", "--shutdown-delay", "0s"}, args...)
-	go func() { s.code <- Program{suites(), "dev", strings.NewReader(""), s.out, s.log}.Run(ctx, args) }()
+	go func() { s.code <- Program{program(), "dev", strings.NewReader(""), s.out, s.log}.Run(ctx, args) }()
 	t.Cleanup(stop)
 	serving := s.waitLog(t, `"msg":"serving"`)
 	var line struct{ Reviews, Operations string }

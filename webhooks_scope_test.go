@@ -11,16 +11,18 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/handlers"
 )
 
 // TestWhichNamespacesAreLeftOut: what must come back without usher can be left out, and nothing else is.
 func TestWhichNamespacesAreLeftOut(t *testing.T) {
-	at := address{namespace: "door", excluded: []string{"storage", "network", "storage", "kube-system"}}
-	for _, r := range defaultWorld(t).routes() {
-		selector := namespaces(r, at)
-		if r.For.Scope == registration.ClusterScope {
+	selectors := printedSelectors(t, "--service=door/usher", "--exclude-namespace=storage", "--exclude-namespace=network", "--exclude-namespace=storage",
+		"--exclude-namespace=kube-system")
+	for _, r := range sampleWorld(t).routes() {
+		selector, printed := selectors[r.Path]
+		if r.For.Scope == registration.ClusterScope || !printed {
 			if selector != nil {
 				t.Errorf("%s: objects of the cluster are in no namespace", r.Path)
 			}
@@ -43,7 +45,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 		} {
 			of := labels.Set{"kubernetes.io/metadata.name": c.name, "admission-webhook": "enabled"}
 			if c.exempt != "" {
-				of[exemptLabel] = c.exempt
+				of["usher.dev/exempt"] = c.exempt
 			}
 			if got := chosen.Matches(of); got != c.want {
 				t.Errorf("%s, namespace %v: called %v, want %v", r.Path, of, got, c.want)
@@ -52,10 +54,34 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	}
 }
 
+// printedSelectors are the namespaceSelectors of the configurations that `usher webhooks` prints for all suites, by path.
+func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSelector {
+	t.Helper()
+	gates := "--feature-gates=" + strings.TrimSpace(readFile(t, "samples/feature-gates"))
+	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=tutorial,colocation", gates}, flags...)...)
+	if code != 0 {
+		t.Fatal(errors)
+	}
+	all := map[string]*metav1.LabelSelector{}
+	for _, text := range strings.Split(out, "\n---\n") {
+		var c registration.ValidatingWebhookConfiguration // both kinds have these fields
+		if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range c.Webhooks {
+			all[*w.ClientConfig.Service.Path] = w.NamespaceSelector
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d webhooks are printed", len(all))
+	}
+	return all
+}
+
 // TestUpdatesAreCalledForByWhatChanges: every route that may refuse an update says what it reads; no sample that it refuses or changes
 // passes by for that; and bookkeeping does. That the expressions say the same is for the API server's own evaluator: e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
-	for _, r := range defaultWorld(t).routes() {
+	for _, r := range sampleWorld(t).routes() {
 		if !slices.Contains(r.For.Operations, admissionv1.Update) || r.Heartbeat() {
 			if len(r.Reads) > 0 {
 				t.Errorf("%s reads %v, and is called for no update, or for all", r.Path, r.Reads)

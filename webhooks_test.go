@@ -12,7 +12,7 @@ import (
 // validating is the second of the configurations that `usher webhooks` prints, its webhooks by path.
 func validating(t *testing.T, flags ...string) map[string]registration.ValidatingWebhook {
 	t.Helper()
-	code, out, errors := usher(t, "", append([]string{"webhooks", "--suite=colocation"}, flags...)...)
+	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=colocation"}, flags...)...)
 	_, text, ok := strings.Cut(out, "\n---\n")
 	var c registration.ValidatingWebhookConfiguration
 	if err := yaml.Unmarshal([]byte(text), &c); code != 0 || !ok || err != nil {
