@@ -14,22 +14,23 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/test/harness"
 )
 
 // TestGoldens replays every sample through the real mux and compares the outcome, word for word, with the golden beside it.
 // Then it posts the result once more: a chain that runs on its own result gives no patch.
 func TestGoldens(t *testing.T) {
 	mux := defaultMux(t)
-	for _, name := range samples(t) {
+	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {
-			body := readSample(t, name)
-			w := post(mux, name, body)
-			got, after := describe(t, body, w)
-			compareGolden(t, sampleFile(name)+".golden", got)
+			body := harness.ReadSample(t, name)
+			w := harness.Post(mux, name, body)
+			got, after := harness.Describe(t, body, w)
+			harness.CompareGolden(t, harness.SampleFile(name)+".golden", got)
 			if after == nil {
 				return
 			}
-			again := post(mux, name, withObject(t, body, after))
+			again := harness.Post(mux, name, harness.WithObject(t, body, after))
 			var review admissionv1.AdmissionReview
 			if err := json.Unmarshal(again.Body.Bytes(), &review); err != nil || review.Response == nil || !review.Response.Allowed {
 				t.Fatalf("posted again: %d %s", again.Code, again.Body)
@@ -44,19 +45,19 @@ func TestGoldens(t *testing.T) {
 // TestGoldenShelf: the shelf is at most 30 samples in reading order, the core suite's first, and samples/README.md has a line for each.
 func TestGoldenShelf(t *testing.T) {
 	const file = "samples/README.md"
-	text := readFile(t, file)
+	text := harness.ReadFile(t, file)
 	row := regexp.MustCompile(`(?m)^\| \[(\S+)\]\(\S+\) \| (.+?) \|.*$`)
 	var listed []string
 	text = row.ReplaceAllStringFunc(text, func(line string) string {
 		name, shows := row.FindStringSubmatch(line)[1], row.FindStringSubmatch(line)[2]
 		listed = append(listed, name)
-		return fmt.Sprintf("| [%s](reviews/%[1]s.json) | %s | %s |", name, shows, answerInShort(readFile(t, filepath.Join(sampleDirs[0], name+".golden"))))
+		return fmt.Sprintf("| [%s](reviews/%[1]s.json) | %s | %s |", name, shows, answerInShort(harness.ReadFile(t, filepath.Join(harness.SampleDirs[0], name+".golden"))))
 	})
-	compareGolden(t, file, text)
-	files, _ := filepath.Glob(filepath.Join(sampleDirs[0], "*", "*.json"))
+	harness.CompareGolden(t, file, text)
+	files, _ := filepath.Glob(filepath.Join(harness.SampleDirs[0], "*", "*.json"))
 	for _, f := range files {
-		if name, _ := filepath.Rel(sampleDirs[0], strings.TrimSuffix(f, ".json")); !slices.Contains(listed, filepath.ToSlash(name)) {
-			t.Errorf("%s has no line in %s; put what few people will read into %s", f, file, sampleDirs[1])
+		if name, _ := filepath.Rel(harness.SampleDirs[0], strings.TrimSuffix(f, ".json")); !slices.Contains(listed, filepath.ToSlash(name)) {
+			t.Errorf("%s has no line in %s; put what few people will read into %s", f, file, harness.SampleDirs[1])
 		}
 	}
 	if len(listed) > 30 || len(listed) < 20 {
@@ -70,8 +71,8 @@ func TestGoldenShelf(t *testing.T) {
 // routeOrder is 0 for samples of the first suite, 1 for others.
 func routeOrder(t *testing.T, sample string) int {
 	t.Helper()
-	for _, r := range defaultWorld(t).routes() {
-		if r.Path == "/"+route(sample) && r.Suite == handlers.Tutorial {
+	for _, r := range defaultWorld(t).Routes() {
+		if r.Path == "/"+harness.Route(sample) && r.Suite == handlers.Tutorial {
 			return 0
 		}
 	}
@@ -107,17 +108,17 @@ func TestGoldenTable(t *testing.T) {
 		if code != 0 {
 			t.Fatal(errors)
 		}
-		compareGolden(t, filepath.Join("testdata", file+".golden"), out)
+		harness.CompareGolden(t, filepath.Join("testdata", file+".golden"), out)
 	}
 }
 
 // defaultWorld is what `make run` serves.
-func defaultWorld(t testing.TB) world {
-	return openWorld(t, suites(), demoGates(t, suites()), defaultPolicy(t, suites()))
+func defaultWorld(t testing.TB) harness.World {
+	return harness.OpenWorld(t, suites(), harness.DemoGates(t, suites()), harness.DefaultPolicy(t, suites()))
 }
 
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
-	return defaultEdge().Serve(defaultWorld(t).routes())
+	return harness.DefaultEdge().Serve(defaultWorld(t).Routes())
 }

@@ -4,12 +4,14 @@ package main
 import (
 	"context"
 	"os"
+
+	"usher.dev/usher/command"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	program := Program{Suites: suites(), Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	program := command.Program{Suites: suites(), Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(program.Run(context.Background(), os.Args[1:]))
 }

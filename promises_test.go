@@ -15,10 +15,12 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/command"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/test/harness"
 )
 
 // docs are all pages that a person reads, by file name.
@@ -28,7 +30,7 @@ func docs(t *testing.T) map[string]string {
 	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
-			pages[f] = readFile(t, f)
+			pages[f] = harness.ReadFile(t, f)
 		}
 	}
 	if len(pages) < 5 {
@@ -41,14 +43,17 @@ var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // TestStepPromises: one step, one file, one word; a line of doc, a sample, a row in the README.
 func TestStepPromises(t *testing.T) {
-	readme, seen := readFile(t, "README.md"), map[string]string{}
-	for _, r := range defaultWorld(t).routes() {
-		room := "validators"
+	readme, seen := harness.ReadFile(t, "README.md"), map[string]string{}
+	for _, r := range defaultWorld(t).Routes() {
+		room, wing := "validators", ""
+		if r.Suite == handlers.Colocation {
+			wing = "colocation"
+		}
 		if r.Chain.Mutates() {
 			room = "mutators"
 		}
 		for _, s := range r.Chain.Steps() {
-			file := filepath.Join(room, strings.ReplaceAll(s.Name, "-", "_")+".go")
+			file := filepath.Join(wing, room, strings.ReplaceAll(s.Name, "-", "_")+".go")
 			if source, err := os.ReadFile(file); err != nil || !strings.Contains(string(source), `"`+s.Name+`"`) {
 				t.Errorf("step %s: %s does not hold it: one step, one file, one word", s.Name, file)
 			}
@@ -60,7 +65,7 @@ func TestStepPromises(t *testing.T) {
 				t.Errorf("step %s: Doc is one line without a full stop, not %q", s.Name, s.Doc)
 			}
 			if !hasSample(r.Path, s.Name) {
-				t.Errorf("step %s has no sample %s%s/%s*.json whose golden names it as what changed or denied", s.Name, sampleDirs[0], r.Path, s.Name)
+				t.Errorf("step %s has no sample %s%s/%s*.json whose golden names it as what changed or denied", s.Name, harness.SampleDirs[0], r.Path, s.Name)
 			}
 			if !regexp.MustCompile(`(?m)^\|.*` + r.Path + `.*\|.*` + s.Name).MatchString(readme) {
 				t.Errorf("step %s has no row in the table of README.md: | `%s` | `%s` | ... |", s.Name, r.Path, s.Name)
@@ -72,7 +77,7 @@ func TestStepPromises(t *testing.T) {
 // hasSample tells whether a sample of a step's name shows the step at work.
 func hasSample(path, step string) bool {
 	var goldens []string
-	for _, dir := range sampleDirs {
+	for _, dir := range harness.SampleDirs {
 		found, _ := filepath.Glob(filepath.Join(dir, path, step+"*.golden"))
 		goldens = append(goldens, found...)
 	}
@@ -85,9 +90,9 @@ func hasSample(path, step string) bool {
 
 // TestRoutePromises: what every route must be for an API server, and for the people who read of it.
 func TestRoutePromises(t *testing.T) {
-	readme := readFile(t, "README.md")
+	readme := harness.ReadFile(t, "README.md")
 	var folders []string
-	for _, r := range defaultWorld(t).routes() {
+	for _, r := range defaultWorld(t).Routes() {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
 		prefix := "/validate-"
 		if r.Chain.Mutates() {
@@ -106,7 +111,7 @@ func TestRoutePromises(t *testing.T) {
 			t.Errorf("%s: it never refuses heartbeats, and so no %v either; give these a path of their own", r.Path, r.For.Resources)
 		}
 	}
-	for _, dir := range sampleDirs {
+	for _, dir := range harness.SampleDirs {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if !slices.Contains(folders, e.Name()) {
@@ -115,7 +120,7 @@ func TestRoutePromises(t *testing.T) {
 		}
 		orphans, _ := filepath.Glob(filepath.Join(dir, "*", "*.golden"))
 		for _, golden := range orphans {
-			if !exists(strings.TrimSuffix(golden, ".golden") + ".json") {
+			if !harness.Exists(strings.TrimSuffix(golden, ".golden") + ".json") {
 				t.Errorf("%s has no sample", golden)
 			}
 		}
@@ -125,10 +130,10 @@ func TestRoutePromises(t *testing.T) {
 // TestDocsTellTheTruth: every command, flag, make target, metric and file that the docs name exists.
 func TestDocsTellTheTruth(t *testing.T) {
 	source := allSource(t)
-	makefile := readFile(t, "Makefile")
+	makefile := harness.ReadFile(t, "Makefile")
 	help := ""
 	var commands []string
-	for _, c := range (Program{Suites: suites()}).root().Commands() {
+	for _, c := range (command.Program{Suites: suites()}).Root().Commands() {
 		commands = append(commands, c.Name())
 		_, out, _ := usher(t, c.Name(), "--help")
 		help += out
@@ -181,7 +186,7 @@ func allSource(t *testing.T) string {
 	var b strings.Builder
 	for _, f := range goFiles(t) {
 		if !strings.HasSuffix(f, "_test.go") {
-			b.WriteString(readFile(t, f))
+			b.WriteString(harness.ReadFile(t, f))
 		}
 	}
 	return b.String()
@@ -210,56 +215,57 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// TestImportsRunOneWay holds the rule of the house: who may import whom.
+// TestImportsRunOneWay holds the rule of the house: only routes.go imports the colocation suite, and the core's rooms import each other
+// one way.
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "usher.dev/usher/"
-	may := map[string][]string{ // a room, and the rooms of ours that it may import
-		"quantity":   {},
-		"document":   {"document", "quantity"},
-		"gate":       {},
-		"api":        {"document", "gate"},
-		"admit":      {"api", "document", "document/strategic", "gate"},
-		"config":     {"api", "admit", "poll"},
-		"certs":      {"poll"},
-		"poll":       {},
-		"labelindex": {},
-		"slo":        {"admit", "api", "document", "labelindex"},
-		"profile":    {"api", "document", "document/strategic", "labelindex"},
-		"quota":      {"api", "admit", "quota"},
-		"manifest":   {"document"},
-		"cluster":    {"admit", "document", "manifest", "poll"},
-		"colocation": {"api", "admit", "cluster", "config", "profile", "quota", "quota/ledger", "slo"},
-		"mutators":   {"api", "admit", "colocation/sections", "config", "document", "gate", "profile", "quota"},
-		"validators": {"api", "admit", "colocation/sections", "config", "document", "profile", "quantity", "quota", "quota/ledger", "slo"},
-		"handlers":   {"admit", "document", "gate"},
-		"review":     {"admit", "api", "document", "handlers", "manifest", "profile", "quota/ledger"},
-		"load":       {"load/reviews", "certs"},
-
-		"connections": {},
+	may := map[string][]string{ // a room of the core, and the rooms that it may import
+		"quantity":            {},
+		"gate":                {},
+		"poll":                {},
+		"connections":         {},
+		"manifest":            {"document"},
+		"certs":               {"poll"},
+		"document":            {"quantity"},
+		"document/strategic":  {"document", "quantity"},
+		"admit":               {"document", "document/strategic", "gate", "quantity"},
+		"config":              {"admit", "poll", "quantity"},
+		"amplify":             {"admit", "document", "quantity"},
+		"amplify/amplifytest": {"admit", "amplify", "config", "document"},
+		"mutators":            {"admit", "amplify", "config", "quantity"},
+		"validators":          {"admit", "config"},
+		"handlers":            {"admit", "document", "gate"},
+		"cluster":             {"admit", "document", "manifest", "poll"},
+		"cluster/clustertest": {"cluster"},
+		"suite":               {"cluster", "config", "gate", "handlers"},
+		"command/review":      {"admit", "document", "handlers", "manifest", "suite"},
+		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
+			"poll", "suite"},
+		".": {"admit", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a room must not know
 		"mutators": {"net/http", "k8s.io/client-go"}, "validators": {"net/http", "k8s.io/client-go"},
 		"handlers": {"k8s.io/client-go"}, "admit": {"k8s.io/client-go", "net/http/httptest"}, "document": {"net/http", "k8s.io/client-go"},
 	}
 	for _, file := range goFiles(t) {
-		room, _, inRoom := strings.Cut(filepath.ToSlash(file), "/")
-		if !inRoom || strings.HasSuffix(file, "_test.go") {
+		room := filepath.ToSlash(filepath.Dir(file))
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(room, "test/") {
 			continue
 		}
+		wing := strings.HasPrefix(room, "colocation")
 		allowed, known := may[room]
-		if !known {
+		if !known && !wing {
 			t.Errorf("%s: the room %s has no row in this test: say what it may import", file, room)
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, spec := range parsed.Imports {
-			path := strings.Trim(spec.Path.Value, `"`)
-			if ours, ok := strings.CutPrefix(path, module); ok && !slices.Contains(allowed, ours) {
-				t.Errorf("%s imports %s: imports run one way, see README.md", file, path)
+		for _, path := range importsOf(t, file) {
+			ours, isOurs := strings.CutPrefix(path, module)
+			switch {
+			case isOurs && wing && (ours == "command" || ours == "certs" || ours == "connections"):
+				t.Errorf("%s imports %s: the suite knows neither commands nor the network", file, path)
+			case isOurs && !wing && (!slices.Contains(allowed, ours) || ours == "colocation" && file != "routes.go"):
+				t.Errorf("%s imports %s: imports run one way, see docs/architecture.md", file, path)
 			}
-			for _, bad := range never[room] {
+			for _, bad := range never[strings.TrimPrefix(room, "colocation/")] {
 				if path == bad || strings.HasPrefix(path, bad+"/") {
 					t.Errorf("%s imports %s", file, path)
 				}
@@ -268,14 +274,27 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+// importsOf returns the import paths of a Go file.
+func importsOf(t *testing.T, file string) (paths []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range parsed.Imports {
+		paths = append(paths, strings.Trim(spec.Path.Value, `"`))
+	}
+	return paths
+}
+
 // TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
 func TestSamplePolicyIsComplete(t *testing.T) {
-	text := readFile(t, "samples/policy.yaml")
-	if _, problems := config.Parse([]byte(text), suites().schema()); len(problems) > 0 {
+	text := harness.ReadFile(t, "samples/policy.yaml")
+	if _, problems := config.Parse([]byte(text), suites().Schema()); len(problems) > 0 {
 		t.Error(problems)
 	}
 	fields := jsonFields(reflect.TypeFor[config.Policy]())
-	for name, section := range suites().schema().Sections {
+	for name, section := range suites().Schema().Sections {
 		fields = append(append(fields, name), jsonFields(reflect.TypeOf(section()))...)
 	}
 	for _, field := range fields {
@@ -308,7 +327,7 @@ func jsonFields(t reflect.Type) (names []string) {
 
 // TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
 func TestDeployedPolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte(readFile(t, "deploy/base/policy.yaml")), suites().schema())
+	policy, problems := config.Parse([]byte(harness.ReadFile(t, "deploy/base/policy.yaml")), suites().Schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -320,13 +339,13 @@ func TestDeployedPolicy(t *testing.T) {
 // TestDeployedArgs: the binary knows every flag of the Deployment.
 func TestDeployedArgs(t *testing.T) {
 	var args []string
-	for _, m := range regexp.MustCompile(`(?m)^\s+- (--[a-z-]+=\S+)`).FindAllStringSubmatch(readFile(t, "deploy/base/deployment.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s+- (--[a-z-]+=\S+)`).FindAllStringSubmatch(harness.ReadFile(t, "deploy/base/deployment.yaml"), -1) {
 		args = append(args, m[1])
 	}
 	if len(args) < 4 {
 		t.Fatalf("only %v was found", args)
 	}
-	c, _, err := Program{Suites: suites()}.root().Find([]string{"serve"})
+	c, _, err := command.Program{Suites: suites()}.Root().Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +371,7 @@ func TestNoKeysInGit(t *testing.T) {
 // FuzzHeartbeat: whatever stands in a node, its status update passes.
 func FuzzHeartbeat(f *testing.F) {
 	for _, name := range []string{"overcommit-echo", "overcommit-memory-damaged", "malformed-heartbeat"} {
-		raw, err := os.ReadFile(sampleFile("mutate-nodes/"+name) + ".json")
+		raw, err := os.ReadFile(harness.SampleFile("mutate-nodes/"+name) + ".json")
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -360,7 +379,7 @@ func FuzzHeartbeat(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
-	all := defaultWorld(f).routes()
+	all := defaultWorld(f).Routes()
 	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := nodes.Decide(t.Context(), body, nil)
@@ -375,24 +394,24 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	gatesArgument := regexp.MustCompile(`--feature-gates=(\S+)`)
 	for _, overlay := range []string{"colocation", "colocation-demo"} {
 		args := []string{"webhooks", "--rbac"}
-		if match := gatesArgument.FindString(readFile(t, "deploy/"+overlay+"/kustomization.yaml")); match != "" {
+		if match := gatesArgument.FindString(harness.ReadFile(t, "deploy/"+overlay+"/kustomization.yaml")); match != "" {
 			args = append(args, match)
 		}
 		code, out, errs := usher(t, args...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
-		if file := "deploy/" + overlay + "/clusterrole.yaml"; readFile(t, file) != out {
+		if file := "deploy/" + overlay + "/clusterrole.yaml"; harness.ReadFile(t, file) != out {
 			t.Errorf("%s is not what bin/usher %s prints", file, strings.Join(args, " "))
 		}
 	}
-	if text := strings.TrimSpace(readFile(t, "samples/feature-gates")); !strings.Contains(readFile(t, "deploy/colocation-demo/kustomization.yaml"), text) {
+	if text := strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates")); !strings.Contains(harness.ReadFile(t, "deploy/colocation-demo/kustomization.yaml"), text) {
 		t.Error("the demo overlay's gates are not those of samples/feature-gates")
 	}
 }
 
 func TestGates(t *testing.T) {
-	open, err := suites().parseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
+	open, err := suites().ParseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +424,7 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"NoSuchGate=true", "BindingAdmissionWebhook", "BindingAdmissionWebhook=maybe"} {
-		if _, err := suites().parseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+		if _, err := suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 			t.Errorf("--feature-gates=%s: %v", bad, err)
 		}
 	}
@@ -418,7 +437,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 		known[g.Name] = true
 	}
 	used := map[gate.Name]bool{}
-	for _, r := range defaultWorld(t).table() {
+	for _, r := range defaultWorld(t).Table() {
 		used[gate.Name(strings.TrimPrefix(string(r.Gate), "!"))] = true
 		for _, s := range r.Chain.Steps() {
 			used[gate.Name(strings.TrimPrefix(string(s.Gate), "!"))] = true
@@ -427,7 +446,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 	delete(used, "")
 	for name := range used {
 		if !known[name] {
-			t.Errorf("gate %s of a table is not in api/gates.go", name)
+			t.Errorf("gate %s of a table is not in colocation/api/gates.go", name)
 		}
 	}
 	for name := range known {
@@ -453,6 +472,6 @@ func TestGatesSwitchSteps(t *testing.T) {
 func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Program{suites(), "dev", strings.NewReader(""), &stdout, &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }

@@ -7,19 +7,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/suite"
 	"usher.dev/usher/validators"
 )
 
 // suites are those of the program, in the order in which the API server should call them.
-func suites() Suites { return Suites{core(), New()} }
+func suites() suite.List { return suite.List{core(), colocation.New()} }
 
 // core is the suite that one learns with, and keeps.
-func core() Suite {
-	return Suite{
+func core() suite.Suite {
+	return suite.Suite{
 		Name: string(handlers.Tutorial), Doc: "what is labelled admission-webhook: enabled", Routes: coreRoutes,
 		Kinds: map[metav1.GroupVersionKind]func() any{
 			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):  func() any { return &corev1.Pod{} },

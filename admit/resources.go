@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/document"
+	"usher.dev/usher/quantity"
 )
 
 // Resources is the view of a resource list: requests, limits, overhead, allocatable or capacity.
@@ -27,7 +27,7 @@ func (r Resources) Get(name corev1.ResourceName) (resource.Quantity, bool) {
 	if text[0] == '"' {
 		text = v.Text()
 	}
-	q, err := api.ParseQuantity(text)
+	q, err := quantity.ParseQuantity(text)
 	return q, err == nil
 }
 

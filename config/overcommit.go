@@ -9,7 +9,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/quantity"
 )
 
 // Overcommit is the policy on amplifying nodes.
@@ -73,12 +73,12 @@ func (p *Pool) check(at *field.Path) field.ErrorList {
 
 func (p *Pool) checkRatios(at *field.Path) (problems field.ErrorList) {
 	resources := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	bound, err := api.ParseRatio(p.MaxRatio)
+	bound, err := quantity.ParseRatio(p.MaxRatio)
 	if err != nil && p.MaxRatio != "" {
 		problems = append(problems, field.Invalid(at.Child("maxRatio"), p.MaxRatio, err.Error()))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Ratios)) {
-		ratio, err := api.ParseRatio(p.Ratios[name])
+		ratio, err := quantity.ParseRatio(p.Ratios[name])
 		switch {
 		case !slices.Contains(resources, name):
 			problems = append(problems, field.NotSupported(at.Child("ratios"), name, resources))

@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
+	"usher.dev/usher/amplify"
 	"usher.dev/usher/config"
+	"usher.dev/usher/quantity"
 )
 
 // overcommit makes a node look larger to the scheduler by the ratios of its pool. The amounts that the kubelet reported are
@@ -21,8 +22,8 @@ func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
 			rates := ratesFor(pools, node)
-			step := amplifier{step: "overcommit", rate: func(name corev1.ResourceName, _ *record) rate { return rates[name] }}
-			step.amplify(req, node)
+			step := amplify.Amplifier{Step: "overcommit", Rate: func(name corev1.ResourceName, _ *amplify.Entry) amplify.Rate { return rates[name] }}
+			step.Amplify(req, node)
 			return nil
 		},
 	}
@@ -33,7 +34,7 @@ type compiledPool struct {
 	rates    rates
 }
 
-type rates map[corev1.ResourceName]rate
+type rates map[corev1.ResourceName]amplify.Rate
 
 // compilePools prepares the pools of a policy that was checked when it was loaded.
 func compilePools(policy *config.Overcommit) []compiledPool {
@@ -48,8 +49,8 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 		}
 		compiled := compiledPool{selector, rates{}}
 		for name, text := range pool.Ratios {
-			ratio, _ := api.ParseRatio(text) // so it was checked
-			compiled.rates[name] = rate{ratio: ratio, by: "pool " + pool.Name, raise: pool.Capacity == config.Raise}
+			ratio, _ := quantity.ParseRatio(text) // so it was checked
+			compiled.rates[name] = amplify.Rate{Ratio: ratio, By: "pool " + pool.Name, Raise: pool.Capacity == config.Raise}
 		}
 		pools = append(pools, compiled)
 	}

@@ -1,4 +1,5 @@
-// Package quantity knows where Kubernetes objects have quantities, and which texts must not be parsed as one.
+// Package quantity has exact, bounded quantities and ratios. It knows where Kubernetes objects have quantities, and which texts must not be
+// parsed as one.
 package quantity
 
 import (

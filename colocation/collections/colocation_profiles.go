@@ -1,9 +1,9 @@
 package collections
 
 import (
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/profile"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/profile"
 )
 
 // ColocationProfiles are all ClusterColocationProfiles, and the set that they make: name, labels, annotations and spec.

@@ -3,9 +3,9 @@ package collections
 import (
 	"iter"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/ledger"
 )
 
 // Follow lets a ledger follow what the cluster keeps of pods and, if its records are shared with other replicas, of elastic quotas. It is

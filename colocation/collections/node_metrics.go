@@ -1,8 +1,8 @@
 package collections
 
 import (
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/api"
 )
 
 // NodeMetrics are how much of each node was used.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/cluster/clustertest"
-	"usher.dev/usher/quota"
+	"usher.dev/usher/colocation/quota"
 )
 
 func TestNodeQuestions(t *testing.T) {

@@ -6,9 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/amplify"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/quota"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
 )
 
 // PodRequests are what is counted of all pods: their requests, node, quota label, and whether they have ended.
@@ -88,7 +89,7 @@ func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, know
 
 // addRequests adds what a pod asks its node for, of cpu and memory, to a sum.
 func addRequests(sum corev1.ResourceList, p *quota.Pod) {
-	for _, name := range api.Amplifiable() {
+	for _, name := range amplify.Amplifiable() {
 		if api.Asks(p.Requests, name) {
 			total := sum[name].DeepCopy()
 			total.Add(p.Requests[name])

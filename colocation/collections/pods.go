@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/api"
 )
 
 // Pods are the labels and annotations of all pods.

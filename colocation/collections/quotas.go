@@ -5,10 +5,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/quota"
-	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/colocation/quota"
 )
 
 // ElasticQuotas are all elastic quotas, and the tree that they make: what the rules and the ledger need of them. What others write all the

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/cluster/clustertest"
-	"usher.dev/usher/quota"
-	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/colocation/quota"
 )
 
 var quotaNeeds = []string{"podrequests", "elasticquotas", "elasticquotaprofiles"}

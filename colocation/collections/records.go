@@ -8,10 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/quota"
-	"usher.dev/usher/quota/ledger"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/colocation/quota"
 )
 
 // Records keeps the quota ledger's records on the quota objects of an API server, one request for each call. Nothing limits their rate but

@@ -3,8 +3,8 @@ package collections
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/api"
 )
 
 // Reservations are all reservations, without their pod templates.

@@ -4,9 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/api"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/slo"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/slo"
 )
 
 // DefaultSLOConfig is where Koordinator keeps its SLO configuration.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/colocation/api"
 )
 
 // Binding is the policy on who may bind pods to nodes. No users: everybody may.

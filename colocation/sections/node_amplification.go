@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/api"
+	"usher.dev/usher/amplify"
 	"usher.dev/usher/config"
+	"usher.dev/usher/quantity"
 )
 
 // NodeAmplification is the policy on amplifying nodes in the colocation suite. Left out: a node's label or its annotation alone
@@ -69,16 +70,16 @@ func (p *AmplificationPool) check(at *field.Path) (problems field.ErrorList) {
 	return append(problems, checkPercents(p.MaxUtilization, at.Child("maxUtilization"))...)
 }
 
-type byResource = map[corev1.ResourceName]api.Ratio
+type byResource = map[corev1.ResourceName]quantity.Ratio
 
 // checkRatios gives those that can be read.
 func checkRatios(texts map[corev1.ResourceName]string, at *field.Path) (ratios byResource, problems field.ErrorList) {
 	ratios = byResource{}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		ratio, err := api.ParseRatio(texts[name])
+		ratio, err := quantity.ParseRatio(texts[name])
 		switch {
-		case !slices.Contains(api.Amplifiable(), name):
-			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case !slices.Contains(amplify.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, amplify.Amplifiable()))
 		case err != nil:
 			problems = append(problems, field.Invalid(at.Key(string(name)), texts[name], err.Error()))
 		default:
@@ -91,8 +92,8 @@ func checkRatios(texts map[corev1.ResourceName]string, at *field.Path) (ratios b
 func checkPercents(percents map[corev1.ResourceName]int, at *field.Path) (problems field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(percents)) {
 		switch percent := percents[name]; {
-		case !slices.Contains(api.Amplifiable(), name):
-			problems = append(problems, field.NotSupported(at, name, api.Amplifiable()))
+		case !slices.Contains(amplify.Amplifiable(), name):
+			problems = append(problems, field.NotSupported(at, name, amplify.Amplifiable()))
 		case percent < 1 || percent > 100:
 			problems = append(problems, field.Invalid(at.Key(string(name)), percent, "must be from 1 to 100, in percent of capacity"))
 		}

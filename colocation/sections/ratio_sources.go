@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/api"
+	"usher.dev/usher/amplify"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/quantity"
 )
 
 // SLORatios gives the ratios of resource-amplification-config for a node with these labels: decimal numbers by resource name. ok is
@@ -65,7 +68,7 @@ func (s *RatioSources) pool(node *admit.Node) *ratioPool {
 // WantedRatio is what the sources say about one resource of a node.
 type WantedRatio struct {
 	// Ratio is 1 if no source names the resource, or if what it says cannot be obeyed.
-	Ratio api.Ratio
+	Ratio quantity.Ratio
 	// By is the source that decides, such as "pool batch"; empty if none names the resource.
 	By string
 	// Wrong is why the source cannot be obeyed; nil if it can.
@@ -96,7 +99,7 @@ const (
 // For gives what the sources say about a node.
 func (s *RatioSources) For(node *admit.Node) (said NodeRatios) {
 	pool := s.pool(node)
-	annotation := admit.RatioAnnotation(node)
+	annotation := views.RatioAnnotation(node)
 	asked := asked{node: node, pool: pool}
 	asked.annotation, said.Malformed = api.ParseNodeRatios(annotation)
 	said.Foreign = asked.annotation.Foreign
@@ -104,7 +107,7 @@ func (s *RatioSources) For(node *admit.Node) (said NodeRatios) {
 		asked.slo, _ = s.slo(node.Labels())
 	}
 	said.Speaks = annotation != ""
-	for _, name := range api.Amplifiable() {
+	for _, name := range amplify.Amplifiable() {
 		wanted := asked.about(name)
 		if wanted.By == "" {
 			continue
@@ -131,23 +134,23 @@ func (a *asked) about(name corev1.ResourceName) (w WantedRatio) {
 		w.Wrong = fmt.Errorf("%s is above %s, the bound of %s for %s", w.Ratio, bound, a.pool.by, name)
 	}
 	if w.Wrong != nil {
-		w.Ratio = api.Ratio{}
+		w.Ratio = quantity.Ratio{}
 	}
 	w.MaxUtilization = a.pool.MaxUtilization[name]
 	return w
 }
 
 // first is what the first source says that names a resource.
-func (a *asked) first(name corev1.ResourceName) (ratio api.Ratio, by string, err error) {
+func (a *asked) first(name corev1.ResourceName) (ratio quantity.Ratio, by string, err error) {
 	if ratio, ok := a.pool.ratios[name]; ok {
 		return ratio, a.pool.by, nil
 	}
 	if text, ok := a.slo[string(name)]; ok {
-		ratio, err = api.ParseRatioNumber(text)
+		ratio, err = quantity.ParseRatioNumber(text)
 		return ratio, BySLOConfig, err
 	}
-	if text, ok := admit.RatioLabel(a.node, name); ok {
-		ratio, err = api.ParseRatio(text)
+	if text, ok := views.RatioLabel(a.node, name); ok {
+		ratio, err = quantity.ParseRatio(text)
 		return ratio, ByLabel, err
 	}
 	if ratio, ok := a.annotation.Of[name]; ok {
@@ -160,7 +163,7 @@ func (a *asked) first(name corev1.ResourceName) (ratio api.Ratio, by string, err
 }
 
 // Bound is the bound of a node's pool for a resource, and the pool as it is shown; false if there is none.
-func (s *RatioSources) Bound(node *admit.Node, name corev1.ResourceName) (bound api.Ratio, by string, bounded bool) {
+func (s *RatioSources) Bound(node *admit.Node, name corev1.ResourceName) (bound quantity.Ratio, by string, bounded bool) {
 	pool := s.pool(node)
 	bound, bounded = pool.bounds[name]
 	return bound, pool.by, bounded

@@ -1,0 +1,160 @@
+// Package amplifytest plays the API server and the writers of a node, for tests of steps that amplify.
+package amplifytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/amplify"
+	"usher.dev/usher/config"
+	"usher.dev/usher/document"
+)
+
+const Kubelet, Controller = "system:node:n1", "system:serviceaccount:kube-system:attachdetach-controller"
+
+// Node plays the API server and its writers: it keeps the stored node and sends every write through the step, as the API
+// server would.
+type Node struct {
+	T        *testing.T
+	Stored   map[string]any
+	Policy   *config.Overcommit
+	Steps    func() []admit.Mutator[admit.Node]
+	Away     bool // usher is down and failurePolicy Ignore lets writes pass
+	Warnings []string
+	Troubles []string
+}
+
+type Object = map[string]any
+
+// NewNode is a node under the steps that a policy makes, with one pool.
+func NewNode(t *testing.T, capacity config.Capacity, cpuRatio string, steps func(*config.Policy) []admit.Mutator[admit.Node]) *Node {
+	f := &Node{T: t, Stored: Object{
+		"metadata": Object{"name": "n1"},
+		"status":   Object{"capacity": Object{}, "allocatable": Object{}},
+	}}
+	f.Steps = func() []admit.Mutator[admit.Node] { return steps(&config.Policy{Overcommit: f.Policy}) }
+	f.Ratios(capacity, map[string]string{"cpu": cpuRatio})
+	return f
+}
+
+func (f *Node) Ratios(capacity config.Capacity, ratios map[string]string) {
+	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
+	for name, text := range ratios {
+		pool.Ratios[corev1.ResourceName(name)] = text
+	}
+	f.Policy = &config.Overcommit{Pools: []config.Pool{pool}}
+}
+
+// Write sends one nodes/status update: the stored node with a change.
+func (f *Node) Write(user string, change func(node Object)) {
+	f.T.Helper()
+	old, _ := json.Marshal(f.Stored)
+	var node Object
+	_ = json.Unmarshal(old, &node)
+	change(node)
+	sent, _ := json.Marshal(node)
+	if !f.Away {
+		after, _ := f.admit(user, sent, old)
+		warnings, troubles := f.Warnings, f.Troubles
+		again, edits := f.admit(user, after, old) // reinvocation: the same request once more, on our own result
+		f.Warnings, f.Troubles = warnings, troubles
+		if edits > 0 {
+			f.T.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
+		}
+		sent = after
+	}
+	f.Stored = Object{}
+	_ = json.Unmarshal(sent, &f.Stored)
+}
+
+func (f *Node) admit(user string, sent, old []byte) (after []byte, operations int) {
+	f.T.Helper()
+	req := &admit.Request{Object: f.Parse(sent), OldObject: f.Parse(old)}
+	req.UserInfo.Username = user
+	chain := admit.Mutate(admit.AsNode, f.Steps())
+	result, err := chain.Run(f.T.Context(), req, nil)
+	if err != nil || len(result.Problems) > 0 {
+		f.T.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)
+	}
+	f.Warnings, f.Troubles = req.Warnings(), req.Troubles()
+	ops := req.Object.Patch()
+	text, _ := json.Marshal(ops)
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	if after, err = patch.Apply(sent); err != nil {
+		f.T.Fatalf("%s does not apply: %v", text, err)
+	}
+	return after, len(ops)
+}
+
+func (f *Node) Parse(raw []byte) *document.Document {
+	f.T.Helper()
+	d, err := document.Parse(raw)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return d
+}
+
+// Post writes numbers, "cpu:allocatable/capacity" each; a side left empty is left as stored.
+func (f *Node) Post(user string, numbers ...string) {
+	f.T.Helper()
+	f.Write(user, func(node Object) {
+		for _, n := range numbers {
+			name, pair, _ := strings.Cut(n, ":")
+			allocatable, capacity, _ := strings.Cut(pair, "/")
+			Put(node, "allocatable", name, allocatable)
+			Put(node, "capacity", name, capacity)
+		}
+	})
+}
+
+func Put(node Object, list, name, value string) {
+	if value != "" {
+		node["status"].(Object)[list].(Object)[name] = value
+	}
+}
+
+// Echo is a write that touches something else.
+func (f *Node) Echo(user string) {
+	f.T.Helper()
+	f.Write(user, func(node Object) { node["status"].(Object)["volumesAttached"] = []any{} })
+}
+
+func (f *Node) Annotate(text string) {
+	meta := f.Stored["metadata"].(Object)
+	if text == "" {
+		delete(meta, "annotations")
+		return
+	}
+	meta["annotations"] = Object{amplify.AnnotationKey: text}
+}
+
+func (f *Node) Annotation() string {
+	annotations, _ := f.Stored["metadata"].(Object)["annotations"].(Object)
+	text, _ := annotations[amplify.AnnotationKey].(string)
+	return text
+}
+
+func (f *Node) Show(name string) string {
+	status := f.Stored["status"].(Object)
+	return fmt.Sprintf("%v/%v", status["allocatable"].(Object)[name], status["capacity"].(Object)[name])
+}
+
+func (f *Node) Want(when, name, numbers string) {
+	f.T.Helper()
+	if got := f.Show(name); got != numbers {
+		f.T.Fatalf("%s: %s is %s, want %s\nmemory %s", when, name, got, numbers, f.Annotation())
+	}
+}
+
+func Milli(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }

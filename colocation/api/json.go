@@ -1,0 +1,76 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/document"
+	"usher.dev/usher/quantity"
+)
+
+// ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and members that
+// T does not know are passed over. Two members of the same name are an error: readers would not agree on which one counts.
+// So is text that decodes into more than anybody means: see document.Value.Decodable. Empty text is no JSON and so an error too; null is the zero value. Quantities belong into a ResourceList. The error is worded
+// for the user, as the detail of a field error.
+func ParseJSONText[T any](text string) (value T, err error) {
+	if err := document.CheckText(text); err != nil { // sigs.k8s.io/json does not see duplicates in members that it passes over
+		return value, err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value); err != nil {
+		return *new(T), withoutGoTypes(err)
+	}
+	return value, nil
+}
+
+// withoutGoTypes words a decoder's error for people who do not know our types.
+func withoutGoTypes(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("JSON type %s does not belong here", wrong.Value)
+	}
+	return fmt.Errorf("JSON type %s does not belong at %s", wrong.Value, wrong.Field)
+}
+
+// ResourceList is a corev1.ResourceList (convert it, that costs nothing) that reads quantities as ParseQuantity does. The API
+// server never parses the quantities of custom resources and annotations: one that takes minutes to parse can be stored there.
+type ResourceList map[corev1.ResourceName]resource.Quantity
+
+// UnmarshalJSON reads an object of quantities.
+func (l *ResourceList) UnmarshalJSON(data []byte) error {
+	members, err := ParseJSONText[map[corev1.ResourceName]json.RawMessage](string(data))
+	if err != nil || members == nil {
+		return err // null leaves the list as it is, as encoding/json wants it
+	}
+	list := make(ResourceList, len(members))
+	for _, name := range slices.Sorted(maps.Keys(members)) { // in order, so that the same text gives the same error
+		if list[name], err = readQuantity(members[name]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	*l = list
+	return nil
+}
+
+// readQuantity reads what resource.Quantity reads: a string, blanks around it allowed, a bare number, or null for zero.
+func readQuantity(data []byte) (resource.Quantity, error) {
+	if bytes.Equal(data, []byte("null")) {
+		return resource.Quantity{}, nil
+	}
+	text := string(data)
+	if data[0] == '"' {
+		_ = json.Unmarshal(data, &text) // a string always decodes into a string
+	}
+	return quantity.ParseQuantity(strings.TrimSpace(text))
+}

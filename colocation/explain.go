@@ -1,0 +1,91 @@
+package colocation
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/colocation/mutators"
+	"usher.dev/usher/colocation/profile"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// Explain returns the way through the quota tree that a pod is judged by, as it is before that; and with why, for each colocation profile
+// why a pod or reservation gets it, or not. What is wrong with the review is in its report.
+func (w *Suite) Explain(body []byte, why bool) (remarks []suite.Remark, err error) {
+	_, req, err := handlers.ReadReview(body)
+	if err != nil || req.Object == nil {
+		return nil, nil
+	}
+	defer req.Release()
+	if why {
+		if remarks, err = w.explainProfiles(req); err != nil {
+			return nil, err
+		}
+	}
+	if req.Kind.Kind != "Pod" || w.state.quotas.ledger == nil {
+		return remarks, nil
+	}
+	quota, err := w.explainQuota(req)
+	return append(remarks, quota), err
+}
+
+// quotaPath is the elastic quota of a pod, how the pod came to it, and how that and each one above it stand.
+type quotaPath struct {
+	Name string       `json:"name"`
+	Via  string       `json:"via"`
+	Path []ledger.Row `json:"path,omitempty"`
+}
+
+func (w *Suite) explainQuota(req *admit.Request) (suite.Remark, error) {
+	tree, err := w.state.quotas.stored()
+	if err != nil {
+		return suite.Remark{}, err
+	}
+	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), w.state.quotas.labelOnly)
+	path, err := w.state.quotas.ledger.Path(binding.Name)
+	remark := suite.Remark{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
+		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}
+	for _, row := range path {
+		name := row.Name
+		for _, r := range row.Resources {
+			remark.Lines = append(remark.Lines, fmt.Sprintf("  %-22s %s", name, r))
+			name = ""
+		}
+	}
+	return remark, err
+}
+
+func (w *Suite) explainProfiles(req *admit.Request) ([]suite.Remark, error) {
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		return nil, nil
+	}
+	ask := w.state.questions(w.state.needs).profileQuestions()
+	var subject profile.Subject
+	switch req.Kind.Kind {
+	case "Pod":
+		subject = mutators.PodSubject(req.Namespace, admit.AsPod(req.Object), ask)
+	case "Reservation":
+		subject = mutators.ReservationSubject(views.AsReservation(req.Object), ask)
+	default:
+		return nil, nil
+	}
+	set, err := ask.Profiles()
+	if err != nil || set == nil {
+		return nil, err
+	}
+	explanations, err := set.Explain(subject)
+	if err != nil || len(explanations) == 0 {
+		return nil, err
+	}
+	remark := suite.Remark{Name: "profiles", Value: explanations, Lines: []string{"profiles"}}
+	for _, e := range explanations {
+		remark.Lines = append(remark.Lines, fmt.Sprintf("  %-20s %s: %s", e.Profile, e.Outcome, e.Detail))
+	}
+	return []suite.Remark{remark}, nil
+}

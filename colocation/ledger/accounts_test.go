@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// usedNow is what the pods count for in every quota.
+func usedNow(b *bench) string {
+	text := ""
+	b.accounts.with(b.tree, func(a *accounts) {
+		for _, name := range b.tree.Names() {
+			text += fmt.Sprintf("%s %s ", name, inShort(corev1.ResourceList(a.used[name])))
+		}
+	})
+	return text
+}
+
+// accountsTree has three levels.
+func accountsTree(t testing.TB) *bench {
+	return lay(t, makeQuota("top", "", "cpu=9"), makeQuota("a", "top", "cpu=9"), makeQuota("b", "top", "cpu=9"), makeQuota("a1", "a", "cpu=9"))
+}
+
+// Whatever the way to it, the same pods give the same sums: by single changes in any order of the keys, or all at once.
+func TestAccountsOrder(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 200 {
+		changed, listed := accountsTree(t), accountsTree(t)
+		there := map[string]*quota.Pod{}
+		for version := range 40 {
+			key := []string{"a/", "b/", "a1/", "none/"}[rng.IntN(4)] + strconv.Itoa(rng.IntN(4))
+			p := randomPod(rng, changed.clock, key, version)
+			if rng.IntN(4) == 0 {
+				changed.Pods().Remove(seenPod(p, version+1))
+				delete(there, key)
+			} else {
+				changed.Pods().Put(seenPod(p, version+1))
+				there[key] = p
+			}
+			if rng.IntN(4) == 0 {
+				usedNow(changed) // with or without a tree in between
+			}
+		}
+		var all []Seen
+		for _, key := range slices.Sorted(maps.Keys(there)) {
+			all = append(all, seenPod(there[key], 1))
+		}
+		listed.Pods().Put(seenPod(makePod("a/old", "old", "cpu=7"), 1))
+		listed.Pods().Replace(all, "40")
+		if got, want := usedNow(changed), usedNow(listed); got != want {
+			t.Fatalf("seed %d: %s by changes, %s by a list", seed, got, want)
+		}
+		if got, want := usedNow(changed), counted(changed, there); got != want {
+			t.Fatalf("seed %d: %s, but the pods are %s", seed, got, want)
+		}
+	}
+}
+
+func randomPod(rng *rand.Rand, now time.Time, key string, version int) *quota.Pod {
+	p := makePod(key, fmt.Sprintf("u%d", rng.IntN(3)), fmt.Sprintf("cpu=%dm memory=%d", rng.IntN(3000), rng.IntN(5)))
+	switch rng.IntN(6) {
+	case 0:
+		p.Ended = true
+	case 1:
+		p.Gone = now.Add(time.Duration(rng.IntN(3)-1) * time.Minute)
+	case 2:
+		p.Label, p.Labelled = "b", true
+	}
+	return p
+}
+
+// counted is usedNow, counted anew.
+func counted(b *bench, there map[string]*quota.Pod) (text string) {
+	for _, name := range b.tree.Names() {
+		total := sum{}
+		for _, p := range there {
+			on := slices.ContainsFunc(b.tree.Path(b.tree.Bind(p.BindingKey(), false).Name), func(q *quota.Quota) bool { return q.Name == name })
+			if on && !p.Ended && (p.Gone.IsZero() || !p.Gone.Before(b.clock)) {
+				total.add(p.Requests)
+			}
+		}
+		text += fmt.Sprintf("%s %s ", name, inShort(corev1.ResourceList(total)))
+	}
+	return text
+}
+
+// A pod that is being deleted counts until its grace is over, without anybody telling.
+func TestAccountsGrace(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	p := makePod("q/p", "u", "cpu=2")
+	p.Gone = b.clock.Add(time.Minute)
+	b.Pods().Put(seenPod(p, 1))
+	expect(t, "in its grace", usedNow(b), "q 2/0 ")
+	b.clock = p.Gone.Add(time.Millisecond)
+	expect(t, "after it", usedNow(b), "q 0/0 ")
+	b.Pods().Put(seenPod(p, 2))
+	expect(t, "after one more change", usedNow(b), "q 0/0 ")
+	b.Pods().Remove(seenPod(p, 3))
+	expect(t, "removed", usedNow(b), "q 0/0 ")
+}
+
+// A tree that changes moves what pods count for.
+func TestAccountsTree(t *testing.T) {
+	b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "", "cpu=9"))
+	b.Pods().Put(seenPod(makePod("q/p", "u", "cpu=2"), 1))
+	expect(t, "before", usedNow(b), "q 2/0 top 0/0 ")
+	b.grow(makeQuota("top", "", "cpu=9"), makeQuota("q", "top", "cpu=9"))
+	expect(t, "after", usedNow(b), "q 2/0 top 2/0 ")
+}
+
+// A reservation whose pod has come and gone is dropped, as long as any can stand.
+func TestAccountsGone(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		how  func(*bench, *quota.Pod)
+	}{
+		{"removed", func(b *bench, p *quota.Pod) { b.Pods().Put(seenPod(p, 1)); b.Pods().Remove(seenPod(p, 2)) }},
+		{"removed unseen", func(b *bench, p *quota.Pod) { b.Pods().Remove(seenPod(p, 2)) }},
+		{"followed by another", func(b *bench, p *quota.Pod) {
+			b.Pods().Put(seenPod(p, 1))
+			b.Pods().Put(seenPod(makePod("q/p", "v", "cpu=1"), 3))
+		}},
+		{"not in a list", func(b *bench, p *quota.Pod) { b.Pods().Put(seenPod(p, 1)); b.Pods().Replace(nil, "3") }},
+		{"another in a list", func(b *bench, p *quota.Pod) {
+			b.Pods().Put(seenPod(p, 1))
+			b.Pods().Replace([]Seen{seenPod(makePod("q/p", "v", "cpu=1"), 3)}, "3")
+		}},
+		{"old when it was removed", func(b *bench, p *quota.Pod) {
+			b.Pods().Put(seenPod(p, 1))
+			b.clock = b.clock.Add(10 * DefaultExpiry)
+			b.Pods().Remove(seenPod(p, 2))
+		}},
+	} {
+		b := lay(t, makeQuota("q", "", "cpu=9"))
+		p := makePod("q/p", "u", "cpu=2")
+		room := b.room(p, true)
+		if stands, _ := b.accounts.pending(&room); !stands {
+			t.Errorf("%s: not awaited at first", c.what)
+		}
+		c.how(b, p)
+		if stands, since := b.accounts.pending(&room); stands || since != "" {
+			t.Errorf("%s: awaited: %v, since %q", c.what, stands, since)
+		}
+		b.clock = b.clock.Add(3 * DefaultExpiry)
+		usedNow(b)
+		expect(t, c.what+": remembered in the end", len(b.accounts.gone), 0)
+	}
+}
+
+// A pod's version is that which brought what it counts for.
+func TestAccountsSince(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"), makeQuota("o", "", "cpu=9"))
+	p := makePod("q/p", "u", "cpu=2")
+	step := func(what string, change func(*quota.Pod), version int, want string) {
+		next := *p
+		change(&next)
+		p = &next
+		b.Pods().Put(seenPod(p, version))
+		expect(t, what, b.accounts.pods["q/p"].since, want)
+	}
+	step("new", func(*quota.Pod) {}, 5, "5")
+	step("bound", func(p *quota.Pod) { p.Node = "n" }, 6, "5")
+	step("resized", func(p *quota.Pod) { p.Requests = amounts("cpu=3") }, 7, "7")
+	step("written otherwise", func(p *quota.Pod) { p.Requests = amounts("cpu=3000m") }, 8, "7")
+	step("moved", func(p *quota.Pod) { p.Label = "o" }, 9, "9")
+	step("ended", func(p *quota.Pod) { p.Ended = true }, 10, "10")
+	step("another", func(p *quota.Pod) { p.UID = types.UID("v") }, 11, "11")
+	expect(t, "version", b.accounts.version, "11")
+	b.Pods().Reached("9")
+	expect(t, "version after an older bookmark", b.accounts.version, "11")
+	b.Pods().Reached("12")
+	expect(t, "version after a bookmark", b.accounts.version, "12")
+}

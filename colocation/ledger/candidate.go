@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// candidate is a pod that asks for room. It is read once, and placed anew in the tree of each attempt.
+type candidate struct {
+	pod    *quota.Pod
+	charge corev1.ResourceList
+	// stored is the pod as it is; nil for a new one.
+	stored       *quota.Pod
+	storedCharge corev1.ResourceList
+}
+
+// placement is a candidate in one tree: all that a decision about it needs to know of the tree.
+type placement struct {
+	*candidate
+	tree *quota.Tree
+	// verdict has no Excess yet.
+	verdict quota.PodVerdict
+	path    []*quota.Quota // from the pod's own quota to the top
+	// before is where the stored pod belongs, and beforeCharge what it counts for there; nil for a new pod.
+	before       *quota.Binding
+	beforeCharge corev1.ResourceList
+	// top is the quota whose object has the record that the decision needs; empty if there is nothing to decide: the verdict stands.
+	top string
+}
+
+func (l *Ledger) read(r quota.Request) *candidate {
+	c := &candidate{}
+	c.pod, c.stored = r.Read()
+	c.charge = l.options.Counting.Charge(c.pod)
+	if c.stored != nil {
+		c.storedCharge = l.options.Counting.Charge(c.stored)
+	}
+	return c
+}
+
+// place binds a candidate in a tree, and finds the top of its path.
+func (l *Ledger) place(tree *quota.Tree, c *candidate) placement {
+	p := placement{candidate: c, tree: tree}
+	p.verdict.Binding = tree.Bind(c.pod.BindingKey(), l.options.LabelOnly)
+	if c.stored != nil {
+		before := tree.Bind(c.stored.BindingKey(), l.options.LabelOnly)
+		p.before = &before
+		if limits(before) {
+			p.beforeCharge = c.storedCharge
+		}
+	}
+	if !limits(p.verdict.Binding) || !p.grows() {
+		return p
+	}
+	if p.verdict.Unknown = p.verdict.Binding.Unknown(); p.verdict.Unknown {
+		return p
+	}
+	p.path = tree.Path(p.verdict.Binding.Name)
+	for _, q := range p.path {
+		if q.BrokenLimits() {
+			p.verdict.BrokenLimits = append(p.verdict.BrokenLimits, q.Name)
+		}
+	}
+	if p.judgedAnywhere() {
+		p.top = p.path[len(p.path)-1].Name
+	}
+	return p
+}
+
+// limits reports whether a binding is of interest: to a quota that may limit the pod, or to one that does not exist.
+func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
+
+// grows reports whether the pod comes to another quota (another label may lead to the same one), or counts for more than before. One that gives
+// room back need not fit into a quota that has become too small for it.
+func (p *placement) grows() bool {
+	return p.before == nil || p.before.Name != p.verdict.Binding.Name || !covers(p.beforeCharge, p.charge)
+}
+
+// judged returns the limit of a quota by which the pod is judged for a resource. ok is false if there is no limit, or the pod takes no more
+// than it had there.
+func (p *placement) judged(q *quota.Quota, name corev1.ResourceName) (limit quota.Amount, source string, ok bool) {
+	want := p.charge[name]
+	if want.Sign() <= 0 {
+		return limit, "", false
+	}
+	if limit, source, ok = q.Limit(name); !ok {
+		return limit, "", false
+	}
+	if p.before != nil && want.Cmp(p.beforeCharge[name]) <= 0 &&
+		slices.ContainsFunc(p.tree.Path(p.before.Name), func(above *quota.Quota) bool { return above.Name == q.Name }) {
+		return limit, "", false
+	}
+	return limit, source, true
+}
+
+// judgedAnywhere reports whether any quota on the path judges the pod.
+func (p *placement) judgedAnywhere() bool {
+	for _, q := range p.path {
+		for name := range p.charge {
+			if _, _, ok := p.judged(q, name); ok {
+				return true
+			}
+		}
+	}
+	return false
+}

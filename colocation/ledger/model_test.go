@@ -1,0 +1,367 @@
+package ledger
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+)
+
+var (
+	simSchedules = flag.Int("ledger.schedules", 400, "how many random schedules the model test runs")
+	simSeed      = flag.Uint64("ledger.seed", 0, "the one seed that the model test runs, as often as it has schedules")
+	simHistory   = flag.Int("ledger.history", 150, "how many lines of a failed schedule's history are shown")
+)
+
+// The guarantee of the package, held against random schedules of a simulated cluster: pods that come, move, grow and go, replicas that are
+// killed, calls and answers that are lost, watches that are late, limits that change. A failing schedule prints its seed and its history. Its
+// goroutines may take other turns when it is run again, so that a seed may have to be run several times to fail.
+func TestModel(t *testing.T) {
+	first := *simSeed
+	if first == 0 {
+		first = rand.Uint64() >> 16
+	}
+	t.Logf("%d schedules from seed %d", *simSchedules, first)
+	var taken atomic.Int64
+	var mu sync.Mutex
+	var total simStats
+	t.Cleanup(func() { t.Logf("%+v", total) })
+	for i := range runtime.GOMAXPROCS(0) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			for n := taken.Add(1); n <= int64(*simSchedules); n = taken.Add(1) {
+				seed := first
+				if *simSeed == 0 {
+					seed += uint64(n)
+				}
+				stats := runSchedule(t, seed) // does not return from one that fails
+				mu.Lock()
+				total.add(stats)
+				mu.Unlock()
+			}
+		})
+	}
+}
+
+func (s *simStats) add(o simStats) {
+	s.Schedules++
+	s.Granted, s.Refused, s.NotReady = s.Granted+o.Granted, s.Refused+o.Refused, s.NotReady+o.NotReady
+	s.Stored, s.Updated, s.Conflicts = s.Stored+o.Stored, s.Updated+o.Updated, s.Conflicts+o.Conflicts
+	s.Writes, s.Lost, s.Late = s.Writes+o.Writes, s.Lost+o.Lost, s.Late+o.Late
+	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
+}
+
+// world is a cluster with replicas and clients.
+type world struct {
+	c        *cluster
+	clients  sync.WaitGroup
+	refusals float64 // how many admitted pods are never stored
+	reroots  bool
+	sweeps   bool
+	lags     []time.Duration
+	faults   float64
+
+	mu            sync.Mutex
+	replicas      []*replica
+	started       int
+	uids          int
+	names, leaves []string
+	tops          []string
+}
+
+func runSchedule(t *testing.T, seed uint64) (stats simStats) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed)
+		w.chaos(30 + w.c.n(60))
+		w.clients.Wait()
+		if !w.c.over() {
+			w.calm()
+		}
+		for _, r := range w.replicas {
+			r.kill()
+		}
+		w.c.count(func(s *simStats) { stats = *s })
+	})
+	return stats
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{c: newCluster(t, seed)}
+	c := w.c
+	w.refusals, w.reroots, w.sweeps = []float64{0, 0.1, 0.4}[c.n(3)], c.chance(0.2), c.chance(0.5)
+	w.faults = []float64{0, 0.02, 0.2}[c.n(3)]
+	for range 1 + c.n(3) {
+		w.growQuotas(fmt.Sprintf("q%d", len(w.tops)), api.RootQuota, c.n(4))
+	}
+	time.Sleep(2 * simLag) // so that no replica begins before there are quotas
+	for range 1 + c.n(4) {
+		w.lags = append(w.lags, []time.Duration{20 * time.Millisecond, time.Second, simLag}[c.n(3)])
+		w.replicas = append(w.replicas, nil)
+	}
+	for i := range w.replicas {
+		w.replicas[i] = w.start()
+	}
+	return w
+}
+
+// growQuotas makes a quota and, below it, what is to be there.
+func (w *world) growQuotas(name, parent string, depth int) {
+	c := w.c
+	q := &quota.Quota{Namespace: quotaNamespace, Name: name, Parent: parent, IsParent: depth > 0, Max: corev1.ResourceList{}}
+	most := int64(3 + c.n(6) + 3*depth)
+	q.Max[corev1.ResourceCPU] = *resource.NewQuantity(most, resource.DecimalSI)
+	if c.chance(0.5) {
+		q.Max[corev1.ResourceMemory] = *resource.NewQuantity(most<<30, resource.BinarySI)
+	}
+	if c.chance(0.2) {
+		q.Admission = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity((most+2)<<30, resource.BinarySI)}
+	}
+	if c.chance(0.1) && parent != api.RootQuota {
+		q.Max = nil
+	}
+	if w.names = append(w.names, name); parent == api.RootQuota {
+		w.tops = append(w.tops, name)
+	}
+	if depth == 0 {
+		w.leaves = append(w.leaves, name)
+		if c.chance(0.3) {
+			q.Namespace = name // found by the namespace's name
+		} else {
+			q.Namespaces = []string{name}
+		}
+	}
+	c.mu.Lock()
+	c.putQuota(name, q)
+	c.mu.Unlock()
+	for i := 0; depth > 0 && i < 1+c.n(2); i++ {
+		w.growQuotas(fmt.Sprintf("%s-%d", name, i), name, depth-1)
+	}
+}
+
+// start makes a replica. The caller holds mu, or is alone.
+func (w *world) start() *replica {
+	w.started++
+	return newReplica(w.c, fmt.Sprintf("r%d", w.started), w.lags[w.c.n(len(w.lags))], w.faults, w.sweeps)
+}
+
+// chaos lets many things happen at random times, sometimes many at once.
+func (w *world) chaos(events int) {
+	pace := []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}[w.c.n(3)]
+	for range events {
+		if w.c.over() {
+			return
+		}
+		if w.c.chance(0.7) {
+			time.Sleep(w.c.upTo(pace))
+		}
+		w.go_(w.event())
+	}
+}
+
+func (w *world) event() func() {
+	switch x := w.c.n(100); {
+	case x < 50:
+		return w.create
+	case x < 65:
+		return w.update
+	case x < 85:
+		return w.change
+	case x < 88:
+		return w.dryRun
+	case x < 91:
+		return w.limit
+	case x < 94:
+		return w.touch
+	case x < 97:
+		return w.restart
+	case x < 98:
+		return w.outage
+	default:
+		return w.reroot
+	}
+}
+
+func (w *world) go_(f func()) { w.clients.Go(f) }
+
+func (w *world) next() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uids++
+	return w.uids
+}
+
+func (w *world) anyReplica() *replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas[w.c.n(len(w.replicas))]
+}
+
+func (w *world) anyLeaf() string { return w.leaves[w.c.n(len(w.leaves))] }
+
+// newPod is one of few names in the namespace of a leaf, or has a name of its own.
+func (w *world) newPod() *quota.Pod {
+	p := &quota.Pod{Namespace: w.anyLeaf(), Name: fmt.Sprintf("p%d", w.c.n(6)), Requests: w.amounts()}
+	if w.c.chance(0.4) {
+		p.Name = fmt.Sprintf("p-%d", w.next())
+	}
+	if w.c.chance(0.2) {
+		p.Label, p.Labelled = w.anyLeaf(), true
+	}
+	return p
+}
+
+func (w *world) amounts() corev1.ResourceList {
+	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(1+w.c.n(8))*500, resource.DecimalSI)}
+	if w.c.chance(0.5) {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(int64(1+w.c.n(3))<<30, resource.BinarySI)
+	}
+	return list
+}
+
+func (w *world) anyPod() (*quota.Pod, int) {
+	w.c.mu.Lock()
+	var keys []string
+	for key := range w.c.pods {
+		keys = append(keys, key)
+	}
+	w.c.mu.Unlock()
+	if len(keys) == 0 {
+		return nil, 0
+	}
+	return w.pod(keys[w.c.n(len(keys))])
+}
+
+func (w *world) pod(key string) (*quota.Pod, int) {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if one := w.c.pods[key]; one != nil {
+		return one.pod, one.version
+	}
+	return nil, 0
+}
+
+// calm checks what holds when nothing happens any more: after the expiry all room that is not used is there again.
+func (w *world) calm() {
+	w.c.say("calm")
+	w.c.calm.Store(true)
+	time.Sleep(simExpiry + simLag + simOutage + time.Second)
+	w.judgeAll()
+	w.leaveSome()
+	w.fill()
+	if w.sweeps {
+		time.Sleep(simExpiry*2 + simLag)
+		w.nothingHeld()
+	}
+}
+
+// judgeAll asks dry, which must be right and leave nothing.
+func (w *world) judgeAll() {
+	w.c.mu.Lock()
+	writes := w.c.stats.Writes
+	w.c.mu.Unlock()
+	for range 5 {
+		pod, r := w.newPod(), w.anyReplica()
+		pod.Name, pod.UID = "dry", "dry"
+		v, err := r.ledger.Judge(context.Background(), ask(pod))
+		w.right(r, request{pod: pod}, v, err)
+	}
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if w.c.stats.Writes != writes && !w.sweeps {
+		w.c.fail("a dry run writes")
+	}
+}
+
+// leaveSome are callers who go before they are answered. What they asked for is not missed for long: the replica takes it back.
+func (w *world) leaveSome() {
+	r := w.anyReplica()
+	for range 6 {
+		pod := w.newPod()
+		pod.Name, pod.UID = fmt.Sprintf("leave-%d", w.next()), "leave"
+		patience := 1 + w.c.upTo(40*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		if w.c.chance(0.5) { // he could have waited longer, so that what is done for him goes on
+			ctx, cancel = context.WithCancel(context.Background())
+			time.AfterFunc(patience, cancel)
+		}
+		v, err := r.ledger.Reserve(ctx, ask(pod))
+		cancel()
+		w.c.mu.Lock()
+		if w.c.note("%s %s: %s %v", r.name, request{pod: pod}, why(v), err); err == nil && fits(v) {
+			w.c.putPod(pod, nil)
+		}
+		w.c.mu.Unlock()
+		time.Sleep(simLag)
+	}
+	r.ledger.sweep(context.Background())
+	time.Sleep(simLag)
+}
+
+// fill asks until nothing fits any more. Every answer must be as the arithmetic says.
+func (w *world) fill() {
+	r := w.anyReplica()
+	for i := range 12 {
+		pod := w.newPod()
+		pod.Name, pod.UID = fmt.Sprintf("fill-%d", i), "fill"
+		v, err := w.insist(r, pod)
+		if !w.right(r, request{pod: pod}, v, err) {
+			return
+		}
+		if fits(v) {
+			w.c.mu.Lock()
+			w.c.note("store %s", podKey(pod))
+			w.c.putPod(pod, nil)
+			w.c.mu.Unlock()
+		}
+		time.Sleep(w.c.upTo(simLag))
+		if i%4 == 3 {
+			r = w.anyReplica()
+		}
+	}
+}
+
+// insist asks until there is an answer: the watch may be late.
+func (w *world) insist(r *replica, pod *quota.Pod) (v quota.PodVerdict, err error) {
+	for range 2 * int(simLag/maxBehind) {
+		if v, err = r.ledger.Reserve(context.Background(), ask(pod)); err == nil {
+			return v, nil
+		}
+	}
+	return v, err
+}
+
+// right tells whether an answer is what the store says.
+func (w *world) right(r *replica, req request, v quota.PodVerdict, err error) bool {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	w.c.note("%s %s: %s %v", r.name, req, why(v), err)
+	if right := w.c.fits(req.pod); err != nil || right != fits(v) {
+		w.c.fail("%s %s fits: %v, but the answer is %s %v", r.name, req, right, why(v), err)
+	}
+	return !w.c.failed
+}
+
+// nothingHeld checks that the replicas have tidied up.
+func (w *world) nothingHeld() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	for name, one := range w.c.quotas {
+		found, err := parseRecord(one.Record)
+		if err != nil || len(found.Pods) > 0 {
+			w.c.fail("the record of %s is not tidied up: %s %v", name, one.Record, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/quota"
+)
+
+// Many who come at once share writes, and all are answered.
+func TestQueueBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("q", "", "cpu=250"))
+		b.store.before = func() error { time.Sleep(10 * time.Millisecond); return nil }
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		count := map[string]int{}
+		for i := range 300 {
+			all.Go(func() {
+				got := b.reserve(b.Ledger, ask(makePod(fmt.Sprintf("q/p%d", i), fmt.Sprintf("u%d", i), "cpu=1")))
+				mu.Lock()
+				defer mu.Unlock()
+				count[got]++
+			})
+		}
+		all.Wait()
+		if count["granted"] != 250 || count["full q cpu: 1+0+250 of 250"] != 50 {
+			t.Errorf("%v", count)
+		}
+		if b.store.writes > 4 {
+			t.Errorf("%d writes", b.store.writes)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		expect(t, "queues", len(b.queues), 0)
+	})
+}
+
+// Who has gone before the decision is not counted; who goes during the write is taken back by the next one.
+func TestQueueGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("q", "", "cpu=1"))
+		release := make(chan bool)
+		b.store.before = func() error { <-release; return nil }
+		leaves, leave := context.WithCancel(t.Context())
+		answer := make(chan error, 3)
+		asks := func(ctx context.Context, name string) {
+			go func() {
+				_, err := b.Reserve(ctx, ask(makePod("q/"+name, name, "cpu=1")))
+				answer <- err
+			}()
+			synctest.Wait()
+		}
+		asks(leaves, "during")
+		asks(leaves, "before")
+		leave()
+		for range 2 {
+			if err := <-answer; !errors.Is(err, admit.ErrNotReady) || !errors.Is(err, context.Canceled) {
+				t.Errorf("who has gone hears %v", err)
+			}
+		}
+		release <- true
+		synctest.Wait()
+		expect(t, "record", b.record("q"), "seen : during q/during@q 1/0")
+		asks(t.Context(), "after")
+		release <- true
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+		expect(t, "record", b.record("q"), "seen : after q/after@q 1/0")
+	})
+}
+
+// A write whose answer is lost may have happened: its callers are told to come again, and what it gave is not lost.
+func TestQueueLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("q", "", "cpu=1"))
+		b.store.after = func() error { return errNetwork }
+		_, err := b.Reserve(t.Context(), ask(makePod("q/p", "u", "cpu=1")))
+		if !errors.Is(err, admit.ErrNotReady) || !errors.Is(err, errNetwork) {
+			t.Errorf("%v", err)
+		}
+		expect(t, "record", b.record("q"), "seen : u q/p@q 1/0")
+		b.store.after = nil
+		expect(t, "another", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=1"))), "granted")
+		expect(t, "record", b.record("q"), "seen : v q/o@q 1/0")
+	})
+}
+
+// An answer that is taken back does not take along an earlier one for the same pod, which was heard.
+func TestQueueAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("q", "", "cpu=1"))
+		again := ask(makePod("q/p", "u", "cpu=1"))
+		expect(t, "asked", b.reserve(b.Ledger, again), "granted")
+		b.store.after = func() error { return errNetwork }
+		if got := b.reserve(b.Ledger, again); !strings.Contains(got, errNetwork.Error()) {
+			t.Errorf("asked again: %s", got)
+		}
+		b.store.after = nil
+		expect(t, "another", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+1 of 1")
+	})
+}
+
+// Two replicas at odds: the write of one is overtaken, and it decides anew.
+func TestQueueConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("q", "", "cpu=1"))
+		other := b.replica("r2")
+		expect(t, "one", b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))), "granted")
+		expect(t, "the other", b.reserve(other, ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+1 of 1")
+		expect(t, "conflicts", other.counts.conflicts.Load(), 1)
+	})
+}
+
+// A quota that gets a parent while somebody waits sends him to its new top; an object that says so before the tree does stops all.
+func TestQueueMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top, before, after := makeQuota("top", "", "cpu=1"), makeQuota("q", "", "cpu=5"), makeQuota("q", "top", "cpu=5")
+		b := lay(t, top, before)
+		b.objects.learn(Object{Quota: after, Version: "2"})
+		if got := b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))); !strings.Contains(got, errBehind.Error()) {
+			t.Errorf("the object is ahead of the tree: %s", got)
+		}
+		done := make(chan string)
+		go func() { done <- b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))) }()
+		time.Sleep(maxBehind / 2)
+		b.grow(top, after)
+		expect(t, "when the tree has followed", <-done, "granted")
+		expect(t, "on the new top", b.record("top"), "seen : u q/p@q 1/0")
+		expect(t, "on the old top", b.record("q"), "seen :")
+	})
+}
+
+// A pod is bound in the tree that decides: what happened to its quota while it waited counts, whether that is in this tree, in another or nowhere.
+func TestQueueBoundAnew(t *testing.T) {
+	limited := func(name, parent, namespace, limits string) *quota.Quota {
+		q := makeQuota(name, parent, limits)
+		q.Namespaces = []string{namespace}
+		return q
+	}
+	before := []*quota.Quota{makeQuota("top", "", "cpu=9"), limited("q", "top", "team", "cpu=9"), limited("small", "top", "none", "cpu=1"), limited("other", "", "none", "cpu=2")}
+	named := makePod("team/p", "u", "cpu=3")
+	named.Label, named.Labelled = "q", true
+	for _, c := range []struct {
+		name  string
+		pod   *quota.Pod
+		after []*quota.Quota
+		want  string
+		other string // the record of the other tree
+	}{
+		{"to a smaller one", makePod("team/p", "u", "cpu=3"), []*quota.Quota{before[0], limited("q", "top", "none", "cpu=9"), limited("small", "top", "team", "cpu=1"), before[3]},
+			"full small cpu: 3+0+0 of 1", "seen :"},
+		{"to another tree", makePod("team/p", "u", "cpu=2"), []*quota.Quota{before[0], before[2], limited("other", "", "team", "cpu=2")}, "granted", "seen : u team/p@other 2/0"},
+		{"to a smaller one in another tree", makePod("team/p", "u", "cpu=3"), []*quota.Quota{before[0], before[2], limited("other", "", "team", "cpu=2")}, "full other cpu: 3+0+0 of 2", "seen :"},
+		{"to none", makePod("team/p", "u", "cpu=3"), []*quota.Quota{before[0], before[2], before[3]}, "granted", "seen :"},
+		{"its label to none", named, []*quota.Quota{before[0], before[2], before[3]}, "unknown quota q", "seen :"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := lay(t, before...)
+				release, first, done := make(chan bool), make(chan string), make(chan string, 2)
+				b.store.before = func() error { <-release; return nil }
+				go func() { first <- b.reserve(b.Ledger, ask(makePod("team/first", "f", "cpu=1"))) }() // keeps the tree busy
+				synctest.Wait()
+				go func() { done <- b.reserve(b.Ledger, ask(c.pod)) }()
+				synctest.Wait()
+				b.grow(c.after...)
+				close(release)
+				expect(t, "the first", <-first, "granted")
+				expect(t, "the pod", <-done, c.want)
+				expect(t, "judged", b.judged(b.Judge(t.Context(), ask(c.pod))), c.want)
+				expect(t, "the other tree", b.record("other"), c.other)
+			})
+		})
+	}
+}
+
+// What does not wait for anything leaves nothing behind, and what is not limited is not written.
+func TestQueueUnlimited(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=1"))
+	expect(t, "unlimited", b.reserve(b.Ledger, ask(makePod("q/p", "u", "disk=1"))), "granted")
+	expect(t, "of no quota", b.reserve(b.Ledger, ask(makePod("elsewhere/p", "u", "cpu=9"))), "granted")
+	expect(t, "writes", b.store.writes, 0)
+}

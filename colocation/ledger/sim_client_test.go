@@ -1,0 +1,348 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/quota"
+)
+
+// What came of asking.
+type outcome int
+
+const (
+	granted outcome = iota
+	refused
+	unknown // an error, or no answer
+)
+
+// request is one of a client, as the API server works on it.
+type request struct {
+	pod, old *quota.Pod
+	version  int // of old
+	deadline time.Time
+}
+
+// ask asks a random replica whether a pod fits, as the API server does: again, and perhaps another one, if the connection broke.
+func (w *world) ask(req request) (outcome, grant) {
+	for {
+		came, g := w.askOne(w.anyReplica(), req)
+		if came != unknown || !w.c.chance(0.5) || time.Until(req.deadline) < simWebhook {
+			return came, g
+		}
+	}
+}
+
+// askOne asks one replica. The answer may be lost, and the API server or the client behind it may go before it comes.
+func (w *world) askOne(r *replica, req request) (outcome, grant) {
+	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
+	defer cancel()
+	if w.c.chance(0.05) {
+		time.AfterFunc(w.c.upTo(time.Second), cancel)
+	}
+	time.Sleep(w.c.upTo(50 * time.Millisecond))
+	g := grant{time.Now(), r.view()}
+	type answer struct {
+		quota.PodVerdict
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		v, err := r.ledger.Reserve(ctx, askChange(req.old, req.pod))
+		answers <- answer{v, err}
+	}()
+	select {
+	case a := <-answers:
+		return w.heard(r, req, a.PodVerdict, a.err), g
+	case <-ctx.Done():
+	case <-r.ctx.Done():
+	}
+	w.c.say("%s %s: no answer", r.name, req)
+	return unknown, g
+}
+
+// heard is what the API server makes of an answer.
+func (w *world) heard(r *replica, req request, v quota.PodVerdict, err error) outcome {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	switch {
+	case err != nil:
+		if w.c.stats.NotReady++; !errors.Is(err, admit.ErrNotReady) {
+			w.c.fail("%s %s: %v does not say that a repetition helps", r.name, req, err)
+		}
+		w.c.note("%s %s: %v", r.name, req, err)
+		return unknown
+	case !fits(v):
+		w.c.stats.Refused++
+		w.c.note("%s %s: refused: %s", r.name, req, why(v))
+		return refused
+	}
+	w.c.stats.Granted++
+	w.c.note("%s %s: granted", r.name, req)
+	if w.c.isDown() {
+		return unknown
+	}
+	return granted
+}
+
+func (r request) String() string {
+	text := fmt.Sprintf("%s %s (%s)", podKey(r.pod), inShort(r.pod.Requests), r.pod.UID)
+	if r.old != nil {
+		text += fmt.Sprintf(" instead of %s of version %d", inShort(r.old.Requests), r.version)
+	}
+	if r.pod.Label != "" {
+		text += " in " + r.pod.Label
+	}
+	return text
+}
+
+func fits(v quota.PodVerdict) bool { return !v.Unknown && len(v.Excess) == 0 }
+
+// why is a verdict in short.
+func why(v quota.PodVerdict) string {
+	switch {
+	case v.Unknown:
+		return "unknown quota " + v.Binding.Name
+	case fits(v):
+		return "fits"
+	}
+	text := "full"
+	for _, i := range v.Excess {
+		text += fmt.Sprintf(" %s %s: %s+%s+%s of %s", i.Quota, i.Resource, i.Requested.String(), i.Used.String(), i.Reserved.String(), i.Limit.String())
+	}
+	return text
+}
+
+// inBrief is a record's text in short.
+func inBrief(text string) string {
+	found, err := parseRecord(text)
+	if err != nil {
+		return text
+	}
+	text = "seen " + found.Seen + ":"
+	for _, r := range found.Pods {
+		text += fmt.Sprintf(" %s %s@%s %s", r.UID, r.Pod, r.Quota, inShort(r.request()))
+		if r.Update {
+			text += " update"
+		}
+	}
+	return text
+}
+
+func inShort(list corev1.ResourceList) string {
+	cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]
+	return cpu.String() + "/" + memory.String()
+}
+
+// create is a client that creates a pod, and tries again under the same name.
+func (w *world) create() {
+	pod := w.newPod()
+	for attempt := range 3 {
+		again := *pod
+		again.UID = types.UID(fmt.Sprintf("u%d", w.next()))
+		done := make(chan bool, 1)
+		w.go_(func() { done <- w.createOnce(&again) })
+		select {
+		case ok := <-done:
+			if ok {
+				return
+			}
+		case <-time.After(w.c.upTo(simRequest)): // the client is impatient, and the API server still at it
+		}
+		if attempt == 2 || w.c.chance(0.4) {
+			return
+		}
+		time.Sleep(w.c.upTo(2 * time.Second))
+	}
+}
+
+// createOnce is what the API server does with a create.
+func (w *world) createOnce(pod *quota.Pod) bool {
+	req := request{pod: pod, deadline: time.Now().Add(simRequest)}
+	came, g := w.ask(req)
+	if came != granted {
+		return false
+	}
+	time.Sleep(w.c.upTo(time.Until(req.deadline)))
+	if w.c.chance(w.refusals) {
+		return false // another webhook, or a crash
+	}
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if w.c.isDown() || time.Now().After(req.deadline) || w.c.pods[podKey(pod)] != nil || w.c.failed {
+		return false
+	}
+	w.c.stats.Stored++
+	w.c.note("store %s", req)
+	w.c.putPod(pod, &g)
+	return true
+}
+
+// update moves or resizes a pod that is there, and tries again if it has changed meanwhile.
+func (w *world) update() {
+	old, version := w.anyPod()
+	if old == nil {
+		return
+	}
+	change := func(p *quota.Pod) { p.Requests = w.amounts() }
+	if leaf := w.anyLeaf(); w.c.chance(0.5) {
+		change = func(p *quota.Pod) { p.Label, p.Labelled = leaf, true }
+	}
+	for range 1 + w.c.n(3) {
+		if old == nil || old.Ended {
+			return
+		}
+		pod := *old
+		change(&pod)
+		if w.updateOnce(request{pod: &pod, old: old, version: version, deadline: time.Now().Add(simRequest)}) {
+			return
+		}
+		old, version = w.pod(podKey(old))
+	}
+}
+
+func (w *world) updateOnce(req request) bool {
+	came, g := w.ask(req)
+	if came != granted {
+		return false
+	}
+	time.Sleep(w.c.upTo(time.Until(req.deadline)))
+	if w.c.chance(w.refusals) {
+		return false
+	}
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	now := w.c.pods[podKey(req.pod)]
+	if w.c.isDown() || time.Now().After(req.deadline) || now == nil || now.version != req.version || w.c.failed {
+		return false
+	}
+	w.c.stats.Updated++
+	w.c.note("store %s", req)
+	w.c.putPod(req.pod, &g)
+	return true
+}
+
+// dryRun asks and must leave nothing.
+func (w *world) dryRun() {
+	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
+	defer cancel()
+	r := w.anyReplica()
+	pod := w.newPod()
+	pod.UID = "dry"
+	_, _ = r.ledger.Judge(ctx, ask(pod))
+}
+
+// change lets something happen to a stored pod: it is deleted, at once or with grace, it ends, or something that does not count.
+func (w *world) change() {
+	old, _ := w.anyPod()
+	if old == nil {
+		return
+	}
+	key, how := podKey(old), w.c.n(4)
+	w.change1(key, old.UID, how)
+	if how != 1 || w.c.chance(0.2) {
+		return // of a pod that is being deleted, nobody tells the end: its node is dead
+	}
+	time.Sleep(w.c.upTo(6 * time.Second))
+	w.change1(key, old.UID, 0)
+}
+
+func (w *world) change1(key string, uid types.UID, how int) {
+	grace := w.c.upTo(5 * time.Second)
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	one := w.c.pods[key]
+	if one == nil || one.pod.UID != uid {
+		return
+	}
+	next := *one.pod
+	switch how {
+	case 0:
+		w.c.note("remove %s (%s)", key, uid)
+		w.c.removePod(key)
+		return
+	case 1:
+		if next.Gone.IsZero() {
+			next.Gone = time.Now().Add(grace)
+		}
+	case 2:
+		next.Ended, next.Requests = true, nil
+	case 3:
+		next.Node = "node"
+	}
+	w.c.note("change %s (%s): %s", key, uid, []string{"", "deleting", "ended", "bound"}[how])
+	w.c.putPod(&next, nil)
+}
+
+// limit changes a limit, and touch another annotation: both make writers of the record collide.
+func (w *world) limit() {
+	name := w.names[w.c.n(len(w.names))]
+	amount := w.c.n(12) + 1
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	next := *w.c.quotas[name].Quota
+	if next.Max = next.Max.DeepCopy(); next.Max == nil {
+		return
+	}
+	next.Max[corev1.ResourceCPU] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
+	w.c.note("limit of %s is %d", name, amount)
+	w.c.putQuota(name, &next)
+}
+
+func (w *world) touch() {
+	name := w.names[w.c.n(len(w.names))]
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	w.c.putQuota(name, nil)
+}
+
+// reroot gives a top quota a parent.
+func (w *world) reroot() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if !w.reroots || len(w.tops) < 2 {
+		return
+	}
+	child, parent := w.tops[len(w.tops)-1], w.tops[0]
+	next := *w.c.quotas[child].Quota
+	next.Parent = parent
+	w.tops = w.tops[:len(w.tops)-1]
+	w.c.reroots = append(w.c.reroots, time.Now())
+	w.c.stats.Reroots++
+	w.c.note("parent of %s is %s", child, parent)
+	w.c.putQuota(child, &next)
+}
+
+// outage is a restart of the API server: nobody is served, and all watches break.
+func (w *world) outage() {
+	long := w.c.upTo(simOutage)
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if time.Since(w.c.down) < simExpiry/2 {
+		return
+	}
+	w.c.note("outage of %s", long)
+	w.c.stats.Outages++
+	w.c.down = time.Now().Add(long)
+	w.c.broken++
+	close(w.c.more)
+	w.c.more = make(chan struct{})
+}
+
+// restart kills a replica in the middle of what it does, and starts another.
+func (w *world) restart() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := w.c.n(len(w.replicas))
+	w.c.say("kill %s", w.replicas[i].name)
+	w.c.count(func(s *simStats) { s.Kills++ })
+	w.replicas[i].kill()
+	w.replicas[i] = w.start()
+}

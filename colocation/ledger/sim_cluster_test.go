@@ -1,0 +1,312 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// The times of a simulated cluster. What a request, a watch and an outage take together is less than the expiry, as the protocol demands.
+const (
+	simExpiry      = 20 * time.Second
+	simWebhook     = 3 * time.Second  // the API server waits so long for a webhook
+	simRequest     = 9 * time.Second  // and works so long on a request
+	simLag         = 25 * time.Second // a watch is at most so late: even later than a reservation expires
+	simOutage      = 2 * time.Second
+	simSkew        = 300 * time.Millisecond // of a replica's clock
+	podKind        = 0
+	quotaKind      = 1
+	quotaNamespace = "quotas"
+)
+
+// cluster is a simulated API server: one store with one resourceVersion, and a log of what changed, which the watches read.
+type cluster struct {
+	t     *testing.T
+	seed  uint64
+	start time.Time
+
+	calm atomic.Bool // nothing is lost any more
+
+	dice sync.Mutex
+	rng  *rand.Rand
+
+	mu      sync.Mutex
+	rv      int
+	pods    map[string]*storedPod
+	quotas  map[string]*storedQuota // by name
+	tree    *quota.Tree
+	logs    [2][]change
+	more    chan struct{} // closed at the next change
+	down    time.Time     // until then nobody is served
+	broken  int           // outages so far: each breaks all watches
+	reroots []time.Time
+	history []string
+	failed  bool
+	stats   simStats
+}
+
+// simStats show that schedules were not empty.
+type simStats struct {
+	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots int
+}
+
+// storedPod is a pod in the store, with what granted its last growth.
+type storedPod struct {
+	pod     *quota.Pod
+	version int
+	grant   grant
+	at      time.Time
+}
+
+// grant is when an ask began, and how old the replica's picture of the quotas was then.
+type grant struct{ began, view time.Time }
+
+// storedQuota is a quota object, with all specs it had.
+type storedQuota struct {
+	Object
+	specs []spec
+}
+
+type spec struct {
+	at    time.Time
+	quota *quota.Quota
+}
+
+// change is one event of a kind.
+type change struct {
+	rv      int
+	at      time.Time
+	seen    Seen
+	removed bool
+}
+
+func newCluster(t *testing.T, seed uint64) *cluster {
+	return &cluster{t: t, seed: seed, start: time.Now(), rng: rand.New(rand.NewPCG(seed, seed)),
+		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, more: make(chan struct{})}
+}
+
+// chance is true with a probability.
+func (c *cluster) chance(p float64) bool {
+	c.dice.Lock()
+	defer c.dice.Unlock()
+	return c.rng.Float64() < p
+}
+
+func (c *cluster) n(n int) int {
+	c.dice.Lock()
+	defer c.dice.Unlock()
+	return c.rng.IntN(n)
+}
+
+// upTo is a duration below a bound, mostly a small part of it.
+func (c *cluster) upTo(bound time.Duration) time.Duration {
+	c.dice.Lock()
+	defer c.dice.Unlock()
+	x := c.rng.Float64()
+	return time.Duration(x * x * x * float64(bound))
+}
+
+// note writes a line of history. The caller holds mu.
+func (c *cluster) note(format string, args ...any) {
+	c.history = append(c.history, fmt.Sprintf("%8.3f rv%d ", time.Since(c.start).Seconds(), c.rv)+fmt.Sprintf(format, args...))
+}
+
+func (c *cluster) say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(format, args...)
+}
+
+// fail tells what is wrong with a schedule, once, and how it came to that. The caller holds mu.
+func (c *cluster) fail(format string, args ...any) {
+	if c.failed {
+		return
+	}
+	c.failed = true
+	last := c.history[max(0, len(c.history)-*simHistory):]
+	text := fmt.Sprintf("seed %d: ", c.seed) + fmt.Sprintf(format, args...)
+	for _, line := range last {
+		text += "\n\t" + line
+	}
+	c.t.Error(text)
+}
+
+func (c *cluster) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// commit logs a change and lets the watches know. The caller holds mu and has counted rv up.
+func (c *cluster) commit(kind int, seen Seen, removed bool) {
+	seen.Version = strconv.Itoa(c.rv)
+	c.logs[kind] = append(c.logs[kind], change{c.rv, time.Now(), seen, removed})
+	close(c.more)
+	c.more = make(chan struct{})
+}
+
+// isDown tells whether nobody is served. The caller holds mu.
+func (c *cluster) isDown() bool { return time.Now().Before(c.down) }
+
+// putPod stores a pod, and checks that its growth is within the limits.
+func (c *cluster) putPod(pod *quota.Pod, g *grant) {
+	c.rv++
+	now := &storedPod{pod: pod, version: c.rv, at: time.Now()}
+	before := c.pods[podKey(pod)]
+	if before != nil {
+		now.grant, now.at = before.grant, before.at
+	}
+	c.pods[podKey(pod)] = now
+	if g != nil {
+		if now.at, now.grant.began = time.Now(), g.began; before == nil || g.view.Before(before.grant.view) {
+			now.grant.view = g.view // else what it had before may have been granted from an older one
+		}
+		c.checkGrowth(now, before)
+	}
+	c.commit(podKind, Seen{Key: podKey(pod), Object: pod}, false)
+}
+
+func (c *cluster) removePod(key string) {
+	c.rv++
+	one := c.pods[key]
+	delete(c.pods, key)
+	c.commit(podKind, Seen{Key: key, Object: one.pod}, true)
+}
+
+// putQuota stores a quota's new spec, or only a new version of the object if that is nil.
+func (c *cluster) putQuota(name string, q *quota.Quota) {
+	one := c.quotas[name]
+	if one == nil {
+		one = &storedQuota{}
+		c.quotas[name] = one
+	}
+	c.rv++
+	if q != nil {
+		one.Quota = q
+		one.specs = append(one.specs, spec{time.Now(), q})
+		c.growTree()
+	}
+	c.wrote(one)
+}
+
+// wrote logs a quota object as it is now.
+func (c *cluster) wrote(one *storedQuota) {
+	one.Version = strconv.Itoa(c.rv)
+	c.commit(quotaKind, Seen{Key: one.Quota.Namespace + "/" + one.Quota.Name, Object: one.Quota, Record: one.Record}, false)
+}
+
+func (c *cluster) growTree() {
+	var all []*quota.Quota
+	for _, one := range c.quotas {
+		all = append(all, one.Quota)
+	}
+	c.tree = quota.Grow(all)
+}
+
+// charge is what a stored pod counts for now; a replica whose clock is ahead may have let go of it already.
+func (p *storedPod) charge() corev1.ResourceList {
+	if p.pod.Ended || !p.pod.Gone.IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone) {
+		return nil
+	}
+	return p.pod.Requests
+}
+
+// pathOf is where a pod counts.
+func (c *cluster) pathOf(p *quota.Pod) []*quota.Quota {
+	return c.tree.Path(c.tree.Bind(p.BindingKey(), false).Name)
+}
+
+// used is what the stored pods of a quota and all below it count for.
+func (c *cluster) used(name string) sum {
+	total := sum{}
+	for _, p := range c.pods {
+		if slices.ContainsFunc(c.pathOf(p.pod), func(q *quota.Quota) bool { return q.Name == name }) {
+			total.add(p.charge())
+		}
+	}
+	return total
+}
+
+// checkGrowth holds the guarantee: where a pod that was stored just now has grown, all stored pods together are within a limit that was
+// in force since it was asked for.
+func (c *cluster) checkGrowth(now, before *storedPod) {
+	view := now.grant.view
+	for _, p := range c.pods {
+		if !p.at.Before(now.grant.began) && p.grant.view.Before(view) {
+			view = p.grant.view // a replica that decided later, from an older picture
+		}
+	}
+	if slices.ContainsFunc(c.reroots, func(at time.Time) bool { return !at.Before(view) }) {
+		return
+	}
+	path := c.pathOf(now.pod)
+	for i, q := range path {
+		since := view
+		if i == len(path)-1 {
+			since = now.grant.began // the top's limits come with the version that is written
+		}
+		used := c.used(q.Name)
+		for name := range now.pod.Requests {
+			if limit, limited := c.quotas[q.Name].highest(name, since); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
+				total := used[name]
+				c.note("STORED %s: %s of %s above %s in %s", podKey(now.pod), name, total.String(), limit.String(), q.Name)
+				c.fail("quota %s: the pods ask for %s of %s, and the limit is %s", q.Name, total.String(), name, limit.String())
+			}
+		}
+	}
+}
+
+// grew tells whether a pod counts for more in a quota than it did.
+func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.ResourceName) bool {
+	if now.charge() == nil {
+		return false
+	}
+	if before == nil || !slices.Contains(c.pathOf(before.pod), q) {
+		return true
+	}
+	amount := now.pod.Requests[name]
+	return amount.Cmp(before.charge()[name]) > 0
+}
+
+// highest is the highest limit in force at any time since.
+func (o *storedQuota) highest(name corev1.ResourceName, since time.Time) (most quota.Amount, limited bool) {
+	for i, s := range o.specs {
+		if i+1 < len(o.specs) && o.specs[i+1].at.Before(since) {
+			continue
+		}
+		limit, _, ok := s.quota.Limit(name)
+		if !ok {
+			return most, false
+		}
+		if !limited || limit.Cmp(most) > 0 {
+			most, limited = limit, true
+		}
+	}
+	return most, limited
+}
+
+// room is what still fits into the quotas on the path of a pod that would be new.
+func (c *cluster) fits(pod *quota.Pod) bool {
+	for _, q := range c.pathOf(pod) {
+		used := c.used(q.Name)
+		for name, want := range pod.Requests {
+			if limit, _, ok := q.Limit(name); ok && want.Sign() > 0 {
+				want = want.DeepCopy()
+				want.Add(used[name])
+				if want.Cmp(limit) > 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,321 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/quota"
+)
+
+// replica is one process: a ledger, its watches and its way to the API server.
+type replica struct {
+	c      *cluster
+	name   string
+	ledger *Ledger
+	lag    time.Duration // of its watches
+	faults float64       // of its calls
+	ctx    context.Context
+	kill   context.CancelFunc
+
+	mu     sync.Mutex
+	quotas map[string]*quota.Quota
+	tree   *quota.Tree
+	rv     [2]int // its watches have told everything up to here; 0 before the first list
+}
+
+func newReplica(c *cluster, name string, lag time.Duration, faults float64, sweeps bool) *replica {
+	r := &replica{c: c, name: name, lag: lag, faults: faults, quotas: map[string]*quota.Quota{}}
+	r.ctx, r.kill = context.WithCancel(context.Background())
+	skew := c.upTo(simSkew)
+	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Expiry: simExpiry, Replica: name,
+		Now: func() time.Time { return time.Now().Add(skew) }})
+	go r.watch(podKind)
+	go r.watch(quotaKind)
+	if sweeps {
+		go r.ledger.Run(r.ctx)
+	}
+	return r
+}
+
+// known is the replica's tree.
+func (r *replica) known(context.Context, string) (*quota.Tree, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rv[podKind] == 0 || r.rv[quotaKind] == 0 {
+		return nil, admit.ErrNotReady
+	}
+	return r.tree, nil
+}
+
+// view is as of when the replica knows the quotas.
+func (r *replica) view() time.Time {
+	r.mu.Lock()
+	rv := r.rv[quotaKind]
+	r.mu.Unlock()
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if next := since(r.c.logs[quotaKind], rv); len(next) > 0 {
+		return next[0].at
+	}
+	return time.Now()
+}
+
+// since are the changes after a version.
+func since(log []change, rv int) []change {
+	i, _ := slices.BinarySearchFunc(log, rv+1, func(c change, rv int) int { return c.rv - rv })
+	return log[i:]
+}
+
+// watch tells the ledger what happens to a kind, in order but late.
+func (r *replica) watch(kind int) {
+	rv, broken := r.list(kind, 0)
+	for r.ctx.Err() == nil {
+		r.c.mu.Lock()
+		next, more, outages := since(r.c.logs[kind], rv), r.c.more, r.c.broken
+		r.c.mu.Unlock()
+		if len(next) == 0 && outages == broken {
+			select {
+			case <-more:
+			case <-r.ctx.Done():
+			}
+			continue
+		}
+		if len(next) > 0 && !r.sleep(time.Until(next[0].at.Add(r.c.upTo(r.lag)))) {
+			return
+		}
+		if outages != broken && r.c.chance(0.7) || r.c.chance(0.01) {
+			rv, broken = r.list(kind, rv)
+			continue
+		}
+		broken = outages
+		if !r.up() {
+			return
+		}
+		if len(next) > 0 {
+			rv = next[0].rv
+			r.tell(kind, next[0])
+		}
+	}
+}
+
+func (r *replica) sleep(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return r.ctx.Err() == nil
+	case <-r.ctx.Done():
+		return false
+	}
+}
+
+// up waits until the API server is there.
+func (r *replica) up() bool {
+	for {
+		r.c.mu.Lock()
+		wait := time.Until(r.c.down)
+		r.c.mu.Unlock()
+		if wait <= 0 {
+			return r.ctx.Err() == nil
+		}
+		if !r.sleep(wait) {
+			return false
+		}
+	}
+}
+
+// list takes up a kind anew: as it is, or as a cache has it that is a little behind, but not behind what was seen.
+func (r *replica) list(kind, least int) (rv, broken int) {
+	if !r.sleep(r.c.upTo(200*time.Millisecond)) || !r.up() {
+		return 0, 0
+	}
+	stale := r.c.chance(0.5)
+	r.c.mu.Lock()
+	rv, broken = r.c.rv, r.c.broken
+	r.c.stats.Relists++
+	if stale {
+		for _, one := range r.c.logs[kind] {
+			if one.rv > least && time.Since(one.at) < r.lag {
+				rv = one.rv
+				break
+			}
+		}
+	}
+	all := map[string]Seen{}
+	for _, one := range r.c.logs[kind] {
+		if one.rv > rv {
+			break
+		}
+		if all[one.seen.Key] = one.seen; one.removed {
+			delete(all, one.seen.Key)
+		}
+	}
+	r.c.note("%s lists %s at %d", r.name, kindName(kind), rv)
+	r.c.mu.Unlock()
+	r.replace(kind, slices.Collect(maps.Values(all)), rv)
+	return rv, broken
+}
+
+func kindName(kind int) string { return []string{"pods", "quotas"}[kind] }
+
+func (r *replica) replace(kind int, all []Seen, rv int) {
+	if kind == podKind {
+		r.ledger.Pods().Replace(all, strconv.Itoa(rv))
+	} else {
+		r.keep(all...)
+		r.ledger.Quotas().Replace(all, strconv.Itoa(rv))
+	}
+	r.reached(kind, rv)
+}
+
+// tell passes on a change, which is in force before.
+func (r *replica) tell(kind int, one change) {
+	to := r.ledger.Pods()
+	if kind == quotaKind {
+		to = r.ledger.Quotas()
+		r.keep(one.seen)
+	}
+	if one.removed {
+		to.Remove(one.seen)
+	} else {
+		to.Put(one.seen)
+	}
+	r.reached(kind, one.rv)
+}
+
+func (r *replica) reached(kind, rv int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rv[kind] = rv
+}
+
+// keep puts quotas in force. The tree stays if only records changed.
+func (r *replica) keep(all ...Seen) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.tree == nil
+	for _, seen := range all {
+		q := seen.Object.(*quota.Quota)
+		changed = changed || r.quotas[q.Name] != q
+		r.quotas[q.Name] = q
+	}
+	if changed {
+		r.tree = quota.Grow(slices.Collect(maps.Values(r.quotas)))
+	}
+}
+
+// simStore is a replica's way to the records: slow, and sometimes broken before or after the deed.
+type simStore struct{ r *replica }
+
+var errNetwork = errors.New("the network is broken")
+
+// travel is one way; false if it does not arrive.
+func (s *simStore) travel(ctx context.Context) error {
+	bound := 10 * time.Millisecond
+	if s.fault() {
+		bound = simWebhook
+	}
+	select {
+	case <-time.After(s.r.c.upTo(bound)):
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.r.ctx.Done():
+		return errNetwork
+	}
+	if s.fault() {
+		return errNetwork
+	}
+	return nil
+}
+
+// fault tells whether something goes wrong now.
+func (s *simStore) fault() bool { return !s.r.c.calm.Load() && s.r.c.chance(s.r.faults) }
+
+func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if err := s.travel(ctx); err != nil {
+		return Object{}, err
+	}
+	s.r.c.mu.Lock()
+	one := s.r.c.quotas[key.Name]
+	if s.r.c.isDown() || one == nil {
+		s.r.c.mu.Unlock()
+		return Object{}, errNetwork
+	}
+	found := one.Object
+	s.r.c.mu.Unlock()
+	return found, s.travel(ctx)
+}
+
+func (s *simStore) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
+	if err := s.travel(ctx); err != nil {
+		return "", err
+	}
+	s.r.c.mu.Lock()
+	one, down := s.r.c.pods[key.String()], s.r.c.isDown()
+	s.r.c.mu.Unlock()
+	switch {
+	case down:
+		return "", errNetwork
+	case one == nil:
+		return "", ErrGone
+	}
+	return strconv.Itoa(one.version), s.travel(ctx)
+}
+
+func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
+	if err := s.travel(ctx); err != nil {
+		if !s.r.c.calm.Load() && s.r.c.chance(0.3) {
+			go func() { // it arrives all the same, when nobody expects it any more
+				time.Sleep(s.r.c.upTo(time.Second))
+				if _, err := s.r.c.writeRecord(s.r.name, key, version, record); err == nil {
+					s.r.c.count(func(s *simStats) { s.Late++ })
+				}
+			}()
+		}
+		return Object{}, err
+	}
+	made, err := s.r.c.writeRecord(s.r.name, key, version, record)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := s.travel(ctx); err != nil {
+		s.r.c.count(func(s *simStats) { s.Lost++ })
+		return Object{}, err
+	}
+	return made, nil
+}
+
+func (c *cluster) count(how func(*simStats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	how(&c.stats)
+}
+
+// writeRecord is compare-and-swap.
+func (c *cluster) writeRecord(by string, key types.NamespacedName, version, record string) (Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.quotas[key.Name]
+	if c.isDown() {
+		return Object{}, errNetwork
+	}
+	if one.Version != version {
+		c.stats.Conflicts++
+		return Object{}, ErrConflict
+	}
+	if len(record) > maxRecord {
+		c.fail("%s: a record of %d bytes", key, len(record))
+	}
+	c.rv++
+	c.stats.Writes++
+	c.note("%s writes %s %s", by, key.Name, inBrief(record))
+	one.Record = record
+	c.wrote(one)
+	return one.Object, nil
+}

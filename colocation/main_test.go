@@ -1,0 +1,14 @@
+package colocation
+
+import (
+	"os"
+	"testing"
+)
+
+// TestMain runs the tests in the root of the repository, where the samples are.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

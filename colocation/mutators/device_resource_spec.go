@@ -1,0 +1,135 @@
+package mutators
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/gate"
+)
+
+// deviceResourceSpec writes what a container asks for of GPUs in the words of the scheduler: koordinator.sh/gpu, in percent of a
+// card, becomes as much of gpu-core and gpu-memory-ratio, and gpu.shared says on how many cards that is, unless the container
+// says it itself. Request and limit of a device must be the same for the API server, so the one completes the other. The pod's
+// own spec.resources take no devices (KEP-2837), and the devices of a pod that exists cannot change.
+func deviceResourceSpec() admit.Mutator[admit.Pod] {
+	return admit.Mutator[admit.Pod]{
+		Name: "device-resource-spec",
+		Doc:  "completes the GPU resources of every container and init container; a gpu.shared that the container sets itself wins",
+		Gate: gate.Not(api.GateDisableDeviceResourceSpec),
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+			if req.Operation == admissionv1.Update {
+				return nil
+			}
+			for c := range pod.Containers() {
+				amounts, err := readGPU(c)
+				if err != nil {
+					return err
+				}
+				if amounts != nil {
+					completeGPU(req, c, amounts)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// gpuNames are the resources that describe GPUs, in the order in which they are written.
+var gpuNames = [...]corev1.ResourceName{
+	api.ResourceGPU, api.ResourceGPUCore, api.ResourceGPUMemory, api.ResourceGPUMemoryRatio, api.ResourceGPUShared,
+}
+
+type gpuAmounts map[corev1.ResourceName]resource.Quantity
+
+// readGPU gives what a container asks for of GPUs, by requests or limits; nil if it is nothing.
+func readGPU(c *admit.Container) (amounts gpuAmounts, _ error) {
+	requests, limits := c.Resources().Requests(), c.Resources().Limits()
+	if !requests.Exists() && !limits.Exists() {
+		return nil, nil
+	}
+	for _, name := range gpuNames {
+		request, requested := requests.Get(name)
+		limit, limited := limits.Get(name)
+		if !requested && !limited {
+			continue
+		}
+		if requested && limited && request.Cmp(limit) != 0 {
+			return nil, differing(c, name, request, limit)
+		}
+		if amounts == nil {
+			amounts = gpuAmounts{}
+		}
+		if amounts[name] = limit; requested {
+			amounts[name] = request
+		}
+	}
+	return amounts, wholeCards(c, amounts)
+}
+
+// differing refuses a request and a limit of a device that are not the same.
+func differing(c *admit.Container, name corev1.ResourceName, request, limit resource.Quantity) error {
+	return field.Invalid(c.Resources().Limits().Path(name), limit.String(), fmt.Sprintf(
+		"container %q requests %s: request and limit of a device must be the same; set both to what is wanted", c.Name(), &request))
+}
+
+// wholeCards refuses an amount of koordinator.sh/gpu that is several cards, but not whole ones.
+func wholeCards(c *admit.Container, amounts gpuAmounts) error {
+	gpu, ok := amounts[api.ResourceGPU]
+	if !ok || gpu.Value() <= wholeCard || gpu.Value()%wholeCard == 0 {
+		return nil
+	}
+	list := c.Resources().Requests()
+	if !list.Has(api.ResourceGPU) {
+		list = c.Resources().Limits()
+	}
+	return field.Invalid(list.Path(api.ResourceGPU), gpu.String(), fmt.Sprintf(
+		"container %q: above 100, one card, it must be a multiple of 100; ask for whole cards, or for at most 100", c.Name()))
+}
+
+// wholeCard is all of a card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.
+const wholeCard = 100
+
+// completeGPU writes what follows from the amounts into both requests and limits.
+func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
+	if gpu, ok := amounts[api.ResourceGPU]; ok {
+		for _, name := range []corev1.ResourceName{api.ResourceGPUCore, api.ResourceGPUMemoryRatio} {
+			if own, ok := amounts[name]; ok && own.Cmp(gpu) != 0 {
+				req.Warnf("container %q: %s=%s is replaced by the %s of koordinator.sh/gpu; set only one of them", c.Name(), name, &own, &gpu)
+			}
+			amounts[name] = gpu
+		}
+		delete(amounts, api.ResourceGPU)
+	}
+	if _, ok := amounts[api.ResourceGPUShared]; !ok {
+		amounts[api.ResourceGPUShared] = *resource.NewQuantity(cardsOf(amounts), resource.DecimalSI)
+	}
+	for _, list := range []admit.Resources{c.Resources().Requests(), c.Resources().Limits()} {
+		for _, name := range gpuNames {
+			if q, ok := amounts[name]; ok {
+				list.Set(name, q)
+			} else {
+				list.Remove(name)
+			}
+		}
+	}
+}
+
+// cardsOf is how many cards a container uses: several only if it asks for whole ones, by memory or, where it does not say how
+// much of that, by cores.
+func cardsOf(amounts gpuAmounts) int64 {
+	percent, ok := amounts[api.ResourceGPUMemoryRatio]
+	if !ok {
+		percent = amounts[api.ResourceGPUCore]
+	}
+	if n := percent.Value(); n > wholeCard && n%wholeCard == 0 {
+		return n / wholeCard
+	}
+	return 1
+}

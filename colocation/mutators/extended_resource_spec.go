@@ -1,0 +1,83 @@
+package mutators
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/gate"
+)
+
+// extendedResourceSpec repeats a pod's batch resources in an annotation. Kubernetes knows nothing of batch-cpu and batch-memory,
+// so the node agent (koordlet) takes from this annotation what it writes into the cgroups: of each container by its name, and of
+// the pod the sum over all containers there, without a limit as soon as one of them has none.
+//
+// Init containers stand beside the containers: their names are unique in the pod, and without an entry they would run without any
+// limit. The agent's sum counts sidecars rightly; for other init containers, which are gone when the containers start, it makes
+// the pod's cgroup wider than need be, which limits nobody wrongly. Overhead and the pod's own spec.resources have no place in
+// the format, and the API server takes no batch resources in the latter.
+func extendedResourceSpec() admit.Mutator[admit.Pod] {
+	return admit.Mutator[admit.Pod]{
+		Name: "extended-resource-spec",
+		Doc:  "repeats the batch resources of a pod in an annotation for the node agent; whatever the user wrote there is overwritten",
+		Gate: gate.Not(api.GateDisableExtendedResourceSpec),
+		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+			want := batchSpec(pod)
+			text, has := pod.Annotation(api.AnnotationExtendedResourceSpec)
+			switch {
+			case has && saysSame(text, want), !has && want.Containers == nil:
+				return nil
+			case want.Containers == nil:
+				pod.RemoveAnnotation(api.AnnotationExtendedResourceSpec)
+				return nil
+			}
+			encoded, err := json.Marshal(want)
+			if err == nil {
+				pod.SetAnnotation(api.AnnotationExtendedResourceSpec, string(encoded))
+			}
+			return err
+		},
+	}
+}
+
+// batchSpec collects the batch resources of all containers that have some.
+func batchSpec(pod *admit.Pod) (spec api.ExtendedResourceSpec) {
+	for c := range pod.Containers() {
+		entry := api.ExtendedResourceContainer{Limits: batchOf(c.Resources().Limits()), Requests: batchOf(c.Resources().Requests())}
+		if entry.Limits == nil && entry.Requests == nil {
+			continue
+		}
+		if spec.Containers == nil {
+			spec.Containers = map[string]api.ExtendedResourceContainer{}
+		}
+		spec.Containers[c.Name()] = entry
+	}
+	return spec
+}
+
+// batchOf picks the batch resources of a list; nil if it has none.
+func batchOf(list admit.Resources) (batch api.ResourceList) {
+	if !list.Exists() {
+		return nil
+	}
+	for _, name := range [...]corev1.ResourceName{api.ResourceBatchCPU, api.ResourceBatchMemory} {
+		if q, ok := list.Get(name); ok {
+			if batch == nil {
+				batch = api.ResourceList{}
+			}
+			batch[name] = q
+		}
+	}
+	return batch
+}
+
+// saysSame tells whether an annotation's text means the wanted spec, whatever way its quantities are written. Text that cannot be
+// read means nothing: it is the user's, and overwritten like any other.
+func saysSame(text string, want api.ExtendedResourceSpec) bool {
+	is, err := api.ParseJSONText[api.ExtendedResourceSpec](text)
+	return err == nil && equality.Semantic.DeepEqual(is, want)
+}

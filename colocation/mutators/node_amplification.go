@@ -1,0 +1,190 @@
+package mutators
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/amplify"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
+	"usher.dev/usher/quantity"
+)
+
+// NodeMetrics gives what Koordinator's node agent measured of a node; known is false if there is nothing, or not yet. It does not wait.
+type NodeMetrics func(node string) (metric *api.NodeMetric, known bool)
+
+// AmplificationQuestions are what node-amplification asks. Each may be nil: then nothing is known.
+type AmplificationQuestions struct {
+	SLORatios sections.SLORatios
+	Metrics   NodeMetrics
+}
+
+// nodeAmplification makes a node look larger to the scheduler, as Koordinator's webhook does: allocatable only, with the originals in
+// an annotation that Koordinator's scheduler reads. How it is decided what an original is, and that nothing compounds, is amplify's.
+func nodeAmplification(policy *sections.NodeAmplification, ask AmplificationQuestions) admit.Mutator[admit.Node] {
+	return (&nodeAmplifier{sources: policy.Sources(ask.SLORatios), metrics: ask.Metrics, now: time.Now}).mutator()
+}
+
+type nodeAmplifier struct {
+	sources *sections.RatioSources
+	metrics NodeMetrics
+	now     func() time.Time
+}
+
+func (a *nodeAmplifier) mutator() admit.Mutator[admit.Node] {
+	return admit.Mutator[admit.Node]{
+		Name:  "node-amplification",
+		Doc:   "multiplies a node's allocatable by the ratio of its pool, else of its label or annotation; never compounds",
+		Needs: []string{api.CollectionSLOConfig, api.CollectionNodeMetrics},
+		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
+			a.amplify(req, node)
+			return nil
+		},
+	}
+}
+
+func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
+	old := admit.StoredNode(req)
+	putBackRatio(req, node, old)
+	said := a.sources.For(node)
+	if !said.Speaks && !marked(node) && !marked(old) {
+		return // most nodes: nobody asks for anything, and nothing is to be restored
+	}
+	tellWrongRatios(req, said)
+	core := amplify.Amplifier{
+		Step: "node-amplification",
+		Rate: func(name corev1.ResourceName, last *amplify.Entry) amplify.Rate {
+			return a.rate(req, node, name, said.Of[name], last)
+		},
+		Witness: func(seen amplify.Observation) (*amplify.Entry, bool) { return rawWitness(node, old, seen) },
+	}
+	next, lost := core.Amplify(req, node)
+	noteRaw(node, len(said.Of) > 0 || said.Speaks && said.Malformed == nil, next, lost)
+}
+
+// marked tells whether a node carries anything that an amplifier wrote.
+func marked(node *admit.Node) bool {
+	if node == nil {
+		return false
+	}
+	_, remembered := node.Annotation(amplify.AnnotationKey)
+	_, noted := node.Annotation(api.AnnotationRawAllocatable)
+	return remembered || noted
+}
+
+// putBackRatio undoes what a kubelet does to the ratio annotation of its node: with it a node could make itself large and attract
+// pods. NodeRestriction does not look at annotations, and what comes by nodes/status no validator of nodes sees.
+func putBackRatio(req *admit.Request, node, old *admit.Node) {
+	if old == nil || !req.ByKubelet() {
+		return
+	}
+	const key = api.AnnotationAmplificationRatio
+	was, had := old.Annotation(key)
+	text, has := node.Annotation(key)
+	switch {
+	case was == text && had == has:
+		return
+	case had:
+		node.SetAnnotation(key, was)
+	default:
+		node.RemoveAnnotation(key)
+	}
+	req.Trouble("ratio-put-back", "annotation %s is put back: a kubelet must not change it", key)
+}
+
+// tellWrongRatios says what cannot be obeyed: those resources stay at their originals.
+func tellWrongRatios(req *admit.Request, said sections.NodeRatios) {
+	const key = api.AnnotationAmplificationRatio
+	if said.Malformed != nil {
+		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, said.Malformed)
+	}
+	for _, name := range amplify.Amplifiable() {
+		if w := said.Of[name]; w.Wrong != nil {
+			req.Trouble("ratio-refused", "%s is not amplified: %s: %v", name, w.By, w.Wrong)
+		}
+	}
+	if len(said.Foreign) > 0 {
+		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %.20q", key, said.Foreign[0])
+	}
+}
+
+// rate is the ratio that the sources want, lowered by what the node uses if the pool says so.
+func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.ResourceName, w sections.WantedRatio, last *amplify.Entry) amplify.Rate {
+	r := amplify.Rate{Ratio: w.Ratio, By: w.By}
+	if w.MaxUtilization == 0 || !w.Ratio.Amplifies() {
+		return r
+	}
+	use, unknown := a.use(node, name)
+	switch {
+	case unknown == "":
+		r.Ratio = effective(w, use, last)
+		r.Note = fmt.Sprintf(", which wants %s; p95 of %s is %s of %s, at most %d %%",
+			w.Ratio, use.window, &use.used, &use.capacity, w.MaxUtilization)
+	case last != nil:
+		r.Ratio = w.Ratio.Lower(last.Ratio)
+		r.Note = fmt.Sprintf(", which wants %s; the last ratio stays: %s", w.Ratio, unknown)
+	default:
+		req.Audit("node-amplification."+string(name), fmt.Sprintf("not amplified yet: %s wants %s, but %s", w.By, w.Ratio, unknown))
+		return amplify.Rate{}
+	}
+	r.Wanted = w.Ratio
+	return r
+}
+
+// settle is by how many percent a ratio must differ from the last one to be taken up: it must not follow every breath of a node.
+const settle = 5
+
+// effective is the ratio that a node's use leaves of the wanted one.
+func effective(w sections.WantedRatio, use nodeUse, last *amplify.Entry) quantity.Ratio {
+	ratio := w.Ratio.WithinUse(w.MaxUtilization, use.capacity, use.used, use.name)
+	if last == nil || !wants(last).Near(w.Ratio, 0) || !ratio.Near(last.Ratio, settle) {
+		return ratio
+	}
+	return w.Ratio.Lower(last.Ratio)
+}
+
+// wants is the ratio that a record's source asked for.
+func wants(r *amplify.Entry) quantity.Ratio {
+	if r.Wanted.Amplifies() {
+		return r.Wanted
+	}
+	return r.Ratio
+}
+
+// nodeUse is how much a node used of a resource.
+type nodeUse struct {
+	name           corev1.ResourceName
+	used, capacity resource.Quantity // used: the 95th percentile
+	window         time.Duration
+}
+
+// metricAge is the age from which on a NodeMetric is stale: so long Koordinator's manager waits (degradeTimeMinutes).
+const metricAge = 15 * time.Minute
+
+// use asks what the node used; unknown says why that is not known.
+func (a *nodeAmplifier) use(node *admit.Node, name corev1.ResourceName) (u nodeUse, unknown string) {
+	capacity, ok := node.Capacity().Get(name)
+	if !ok || capacity.Sign() <= 0 {
+		return u, "the node shows no capacity"
+	}
+	var metric *api.NodeMetric
+	if a.metrics != nil {
+		metric, _ = a.metrics(node.Name())
+	}
+	if metric == nil || metric.Status.UpdateTime == nil {
+		return u, "there is no NodeMetric"
+	}
+	if at := metric.Status.UpdateTime; a.now().Sub(at.Time) > metricAge {
+		return u, "the NodeMetric is of " + at.UTC().Format(time.RFC3339)
+	}
+	used, window, known := metric.P95(name)
+	if !known {
+		return u, "the NodeMetric has no p95"
+	}
+	return nodeUse{name, used, capacity, window}, ""
+}

@@ -1,0 +1,150 @@
+package mutators
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/profile"
+)
+
+// colocated is what profiles are applied to: a pod, or a reservation with the template of its pod.
+type colocated struct {
+	admit.Meta // whose labels and annotations are written
+	// pod gets scheduler, priority and patch; nil for a reservation without a template.
+	pod *admit.Pod
+}
+
+// apply applies profiles one after the other. An error names the profile that brought it about.
+func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error {
+	ends := newSuffixes(profiles)
+	for _, p := range profiles {
+		applyKeys(p, to.Meta)
+		if err := ends.append(p, to.Meta); err != nil {
+			return err
+		}
+		if err := q.applySpec(p, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyKeys sets labels and annotations, and then copies values from one key to another. A value to copy that is missing
+// is not copied (W4). Copies are made of the values before any was made: a to b and b to c moves both on.
+func applyKeys(p *profile.Profile, to admit.Meta) {
+	for _, label := range p.Labels {
+		to.SetLabel(label.Key, label.Value)
+	}
+	for _, annotation := range p.Annotations {
+		to.SetAnnotation(annotation.Key, annotation.Value)
+	}
+	copyValues(p.LabelKeysMapping, func(key string) (string, bool) { return to.Label(key), to.HasLabel(key) }, to.SetLabel)
+	copyValues(p.AnnotationKeysMapping, to.Annotation, to.SetAnnotation)
+}
+
+func copyValues(mapping []profile.Pair, get func(string) (string, bool), set func(key, value string)) {
+	var copies []profile.Pair
+	for _, keys := range mapping {
+		if value, ok := get(keys.Key); ok {
+			copies = append(copies, profile.Pair{Key: keys.Value, Value: value})
+		}
+	}
+	for _, c := range copies {
+		set(c.Key, c.Value)
+	}
+}
+
+// applySpec does the rest in Koordinator's order: scheduler, QoS, priority class, sub-priority, patch.
+func (q ProfileQuestions) applySpec(p *profile.Profile, to colocated) error {
+	if p.Spec.SchedulerName != "" && to.pod != nil {
+		to.pod.SetSchedulerName(p.Spec.SchedulerName)
+	}
+	if p.Spec.QoSClass != "" {
+		to.SetLabel(api.LabelQoSClass, string(p.Spec.QoSClass))
+	}
+	if err := q.applyPriorityClass(p, to.pod); err != nil {
+		return err
+	}
+	if p.Spec.KoordinatorPriority != nil {
+		to.SetLabel(api.LabelPriority, strconv.Itoa(int(*p.Spec.KoordinatorPriority)))
+	}
+	if p.Patch == nil || to.pod == nil {
+		return nil
+	}
+	if err := to.pod.Merge(p.Patch); err != nil {
+		return field.Invalid(to.pod.SpecPath(), field.OmitValueType{},
+			fmt.Sprintf("spec.patch of colocation profile %s does not fit this pod: %v; correct the pod, or the patch", p.Name, err))
+	}
+	return nil
+}
+
+// applyPriorityClass sets the triple that the API server's own Priority plugin wants to see together.
+func (q ProfileQuestions) applyPriorityClass(p *profile.Profile, pod *admit.Pod) error {
+	class := p.Spec.PriorityClassName
+	if class == "" || pod == nil {
+		return nil
+	}
+	value, preemption, known, err := q.PriorityClass(class)
+	switch {
+	case err != nil:
+		return fmt.Errorf("PriorityClass %s of colocation profile %s: %w", class, p.Name, err)
+	case !known:
+		return field.Invalid(pod.PriorityClassNamePath(), class, fmt.Sprintf(
+			"colocation profile %s gives this PriorityClass, which does not exist; "+
+				"create it, or correct the profile's spec.priorityClassName", p.Name))
+	}
+	pod.SetPriority(class, value, preemption)
+	return nil
+}
+
+// suffixes knows which suffixes each label gets from all profiles together. A value that ends in all of them got them in
+// an earlier run of the same profiles, and stays.
+type suffixes struct {
+	whole map[string]string
+	done  map[string]string // the value of a label that had them already
+}
+
+func newSuffixes(profiles []*profile.Profile) (s suffixes) {
+	for _, p := range profiles {
+		for _, suffix := range p.LabelSuffixes {
+			if s.whole == nil {
+				s.whole, s.done = map[string]string{}, map[string]string{}
+			}
+			s.whole[suffix.Key] = withSuffix(s.whole[suffix.Key], suffix.Value)
+		}
+	}
+	return s
+}
+
+// withSuffix appends a suffix unless it is there (W5).
+func withSuffix(value, suffix string) string { return strings.TrimSuffix(value, suffix) + suffix }
+
+// append appends a profile's suffixes to the labels that are there.
+func (s suffixes) append(p *profile.Profile, to admit.Meta) error {
+	for _, suffix := range p.LabelSuffixes {
+		key, value := suffix.Key, to.Label(suffix.Key)
+		if !to.HasLabel(key) {
+			continue
+		}
+		if strings.HasSuffix(value, s.whole[key]) {
+			s.done[key] = value
+		}
+		if done, ok := s.done[key]; ok && done == value {
+			continue
+		}
+		longer := withSuffix(value, suffix.Value)
+		if problems := validation.IsValidLabelValue(longer); longer != value && len(problems) > 0 {
+			return field.Invalid(admit.LabelPath(key), longer, fmt.Sprintf(
+				"colocation profile %s appends %q to %q: %s; shorten the label, or correct the profile's spec.labelSuffixes",
+				p.Name, suffix.Value, value, problems[0]))
+		}
+		to.SetLabel(key, longer)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package mutators
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/profile"
+	"usher.dev/usher/colocation/views"
+)
+
+// reservationProfile gives reservations what the ClusterColocationProfiles that match them say, as colocationProfile
+// does for pods. Labels and annotations are those of the reservation; scheduler, priority, patch (W19) and resources
+// those of the pod in its template. Then it writes the CRD's defaults, for API servers whose CRD lacks them.
+func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[views.Reservation] {
+	return admit.Mutator[views.Reservation]{
+		Name:  "reservation-profile",
+		Doc:   "applies the colocation profiles that match a reservation, by name, the last wins; sets ttl and allocateOnce if absent",
+		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses},
+		Run: func(_ context.Context, req *admit.Request, reservation *views.Reservation) error {
+			reservation.DefaultTTL("24h")
+			reservation.DefaultAllocateOnce(true)
+			to := colocated{Meta: reservation.Meta}
+			if template, ok := reservation.Template(); ok {
+				to.pod = template
+			}
+			return ask.colocate(req, to, skipResources, ReservationSubject(reservation, ask))
+		},
+	}
+}
+
+// ReservationSubject is what profiles see of a reservation.
+func ReservationSubject(reservation *views.Reservation, ask ProfileQuestions) profile.Subject {
+	return profile.Subject{
+		Labels:   reservation.Labels(),
+		Workload: func() profile.Workload { return workloadOf("Reservation", "", reservation.Meta) },
+		Namespaces: func() ([]labels.Set, error) {
+			return ask.labelsOf(ask.OwnersNamespace, ownersNamespaces(reservation.Owners())...)
+		},
+	}
+}
+
+// ownersNamespaces are the namespaces whose pods may use a reservation: none if one owner may be of any namespace, so
+// that a profile for some namespaces leaves a reservation for others alone (W18).
+func ownersNamespaces(owners []api.ReservationOwner) (namespaces []string) {
+	for _, owner := range owners {
+		switch {
+		case owner.Controller != nil && owner.Controller.Namespace != "":
+			namespaces = append(namespaces, owner.Controller.Namespace)
+		case owner.Object != nil && owner.Object.Namespace != "":
+			namespaces = append(namespaces, owner.Object.Namespace)
+		default:
+			return nil
+		}
+	}
+	return namespaces
+}

@@ -1,0 +1,128 @@
+package profile
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/document/strategic"
+)
+
+// Check finds what keeps a profile from being evaluated, and what pods would be refused for: labels and annotations that
+// are none, a QoS class that is none.
+func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
+	compiled := compile(profile)
+	for _, p := range compiled.problems {
+		problems = append(problems, p.Err)
+	}
+	s := &profile.Spec
+	for _, label := range Sorted(s.Labels) {
+		problems = append(problems, checkLabel(specPath.Child("labels").Key(label.Key), label)...)
+	}
+	for _, annotation := range Sorted(s.Annotations) {
+		problems = append(problems, checkAnnotation(specPath.Child("annotations").Key(annotation.Key), annotation.Key)...)
+	}
+	problems = append(problems, checkMapping("labelKeysMapping", s.LabelKeysMapping, checkLabelKey)...)
+	problems = append(problems, checkMapping("annotationKeysMapping", s.AnnotationKeysMapping, checkAnnotation)...)
+	for _, suffix := range Sorted(s.LabelSuffixes) {
+		problems = append(problems, checkSuffix(specPath.Child("labelSuffixes").Key(suffix.Key), suffix)...)
+	}
+	problems = append(problems, checkPatch(s)...)
+	problems = append(problems, checkContradictions(compiled.Patch)...)
+	if classes := api.QoSClasses(); s.QoSClass != "" && !slices.Contains(classes, s.QoSClass) {
+		problems = append(problems, field.NotSupported(specPath.Child("qosClass"), s.QoSClass, classes))
+	}
+	return problems
+}
+
+// notByPatch are fields of a pod that a patch cannot give it: its identity, which the API server has settled, and what must agree with a
+// PriorityClass.
+var notByPatch = []struct{ part, name, instead string }{
+	{"metadata", "name", "leave it out: the API server has settled it"},
+	{"metadata", "generateName", "leave it out: the API server has settled it"},
+	{"metadata", "namespace", "leave it out: the API server has settled it"},
+	{"metadata", "uid", "leave it out: the API server has settled it"},
+	{"spec", "priority", "name a class in spec.priorityClassName of the profile, which sets it too"},
+	{"spec", "priorityClassName", "use spec.priorityClassName of the profile, which sets the priority too"},
+	{"spec", "preemptionPolicy", "use spec.priorityClassName of the profile, which sets it too"},
+}
+
+// checkPatch finds what the API server would refuse each pod for that gets the patch.
+func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) {
+	var patch struct {
+		Metadata map[string]json.RawMessage `json:"metadata"`
+		Spec     map[string]json.RawMessage `json:"spec"`
+	}
+	if !s.HasPatch() || json.Unmarshal(s.Patch, &patch) != nil {
+		return nil // what does not parse was found before
+	}
+	at := specPath.Child("patch")
+	for _, f := range notByPatch {
+		part := map[string]map[string]json.RawMessage{"metadata": patch.Metadata, "spec": patch.Spec}[f.part]
+		if _, there := part[f.name]; there {
+			problems = append(problems, field.Forbidden(at.Child(f.part, f.name), f.instead))
+		}
+	}
+	var labels map[string]*string
+	_ = json.Unmarshal(patch.Metadata["labels"], &labels)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if value := labels[key]; value != nil && !strings.HasPrefix(key, "$") {
+			problems = append(problems, checkLabel(at.Child("metadata", "labels").Key(key), Pair{Key: key, Value: *value})...)
+		}
+	}
+	return problems
+}
+
+// checkContradictions refuses what a patch both adds and deletes: in Koordinator it is there or not by chance. From a patch that is
+// stored already it is deleted.
+func checkContradictions(patch *strategic.Patch) (problems field.ErrorList) {
+	if patch == nil {
+		return nil
+	}
+	for _, c := range patch.Contradictions() {
+		problems = append(problems, field.Invalid(specPath.Child("patch", c.Path.String()), c.Values,
+			"is added in "+c.List+" beside it too; leave it out of one of them"))
+	}
+	return problems
+}
+
+type keyCheck func(path *field.Path, key string) field.ErrorList
+
+func checkMapping(name string, mapping map[string]string, check keyCheck) (problems field.ErrorList) {
+	for _, keys := range Sorted(mapping) {
+		path := specPath.Child(name).Key(keys.Key)
+		problems = append(problems, check(path, keys.Key)...)
+		problems = append(problems, check(path, keys.Value)...)
+	}
+	return problems
+}
+
+func checkLabelKey(path *field.Path, key string) field.ErrorList {
+	return metavalidation.ValidateLabelName(key, path)
+}
+
+// checkAnnotation checks the key of an annotation, which, other than a label's, may have capitals in its prefix.
+func checkAnnotation(path *field.Path, key string) (problems field.ErrorList) {
+	for _, rule := range validation.IsQualifiedName(strings.ToLower(key)) {
+		problems = append(problems, field.Invalid(path, key, rule))
+	}
+	return problems
+}
+
+// checkSuffix checks what can stand at the end of a label's value.
+func checkSuffix(path *field.Path, suffix Pair) field.ErrorList {
+	problems := checkLabelKey(path, suffix.Key)
+	if suffix.Value == "" {
+		return append(problems, field.Required(path, "a suffix that appends nothing; leave it out"))
+	}
+	for _, rule := range validation.IsValidLabelValue("x" + suffix.Value) {
+		problems = append(problems, field.Invalid(path, suffix.Value, "cannot end a label: "+rule))
+	}
+	return problems
+}

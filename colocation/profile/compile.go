@@ -1,0 +1,149 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/document/strategic"
+)
+
+// Compile prepares profiles, in any order. A profile that cannot be evaluated stays in the set, so that those whom it
+// might have been for are told, but it is never applied; what is wrong with it is among the problems. Compile keeps the
+// profiles' maps: they must not be changed afterwards.
+func Compile(profiles []api.ClusterColocationProfile) (*Set, []Problem) {
+	set := &Set{}
+	var problems []Problem
+	for i := range profiles {
+		set.profiles = append(set.profiles, compile(&profiles[i]))
+	}
+	slices.SortStableFunc(set.profiles, func(a, b *Profile) int { return cmp.Compare(a.Name, b.Name) })
+	for i, p := range set.profiles {
+		if i > 0 && set.profiles[i-1].Name == p.Name {
+			p.broken(field.Duplicate(field.NewPath("metadata", "name"), p.Name))
+		}
+		problems = append(problems, p.problems...)
+	}
+	set.index()
+	return set, problems
+}
+
+var specPath = field.NewPath("spec")
+
+func compile(from *api.ClusterColocationProfile) *Profile {
+	spec := from.Spec
+	p := &Profile{
+		Name: from.Name, Spec: &spec,
+		Labels: Sorted(spec.Labels), Annotations: Sorted(spec.Annotations), LabelSuffixes: Sorted(spec.LabelSuffixes),
+		LabelKeysMapping: Sorted(spec.LabelKeysMapping), AnnotationKeysMapping: Sorted(spec.AnnotationKeysMapping),
+	}
+	p.namespaces = p.compileSelector("namespaceSelector", spec.NamespaceSelector)
+	p.selector = p.compileSelector("selector", spec.Selector)
+	p.compileProbability(spec.Probability)
+	p.compilePatch(&spec)
+	_, skips := from.Annotations[api.AnnotationSkipUpdateResources]
+	p.AsksForClass = !skips && p.givesClass()
+	return p
+}
+
+func (p *Profile) broken(err *field.Error) { p.problems = append(p.problems, Problem{p.Name, err}) }
+
+// compileSelector gives nil for a selector that selects all: no selector, an empty one (W20), and one that is broken and
+// so may have been for anybody.
+func (p *Profile) compileSelector(name string, selector *metav1.LabelSelector) labels.Selector {
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil
+	}
+	path, before := specPath.Child(name), len(p.problems)
+	for _, label := range Sorted(selector.MatchLabels) {
+		for _, err := range checkLabel(path.Child("matchLabels").Key(label.Key), label) {
+			p.broken(err)
+		}
+	}
+	expressions := metav1.LabelSelector{MatchExpressions: selector.MatchExpressions}
+	for _, err := range metavalidation.ValidateLabelSelector(&expressions, metavalidation.LabelSelectorValidationOptions{}, path) {
+		if strings.HasSuffix(err.Field, ".operator") {
+			err.Detail = "must be In, NotIn, Exists or DoesNotExist; until it is, the profile is applied to nobody"
+		}
+		p.broken(err)
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	switch {
+	case err == nil:
+		return compiled
+	case len(p.problems) == before:
+		p.broken(field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
+	return nil
+}
+
+// checkLabel checks the syntax of a label's key and value.
+func checkLabel(path *field.Path, label Pair) field.ErrorList {
+	problems := metavalidation.ValidateLabelName(label.Key, path)
+	for _, rule := range validation.IsValidLabelValue(label.Value) {
+		problems = append(problems, field.Invalid(path, label.Value, rule))
+	}
+	return problems
+}
+
+// compileProbability takes what Koordinator takes, without the numbers that no percentage has (W2).
+func (p *Profile) compileProbability(probability *intstr.IntOrString) {
+	p.percent = 100
+	if probability == nil {
+		return
+	}
+	percent := int(probability.IntVal)
+	if probability.Type == intstr.String {
+		digits, ok := strings.CutSuffix(probability.StrVal, "%")
+		number, err := strconv.ParseUint(digits, 10, 31)
+		if !ok || err != nil {
+			percent = -1
+		} else {
+			percent = int(number)
+		}
+	}
+	if percent < 0 || percent > 100 {
+		p.broken(field.Invalid(specPath.Child("probability"), probability.String(),
+			`must be a whole percentage, 0 to 100 or "0%" to "100%"; leave it out for all`))
+		percent = 100 // those whom the profile might have been for
+	}
+	p.percent = percent
+}
+
+func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
+	if !spec.HasPatch() {
+		return
+	}
+	patch, err := strategic.Parse(spec.Patch, corev1.Pod{})
+	if err != nil {
+		p.broken(field.Invalid(specPath.Child("patch"), field.OmitValueType{},
+			fmt.Sprintf("%v; it must be a strategic merge patch for a Pod, such as {metadata: {labels: {tier: batch}}}", err)))
+		return
+	}
+	p.Patch = patch
+}
+
+// givesClass tells whether a profile writes anything that a QoS or priority class follows from.
+func (p *Profile) givesClass() bool {
+	s := p.Spec
+	if s.QoSClass != "" || s.PriorityClassName != "" {
+		return true
+	}
+	for _, key := range []string{api.LabelQoSClass, api.LabelPriorityClass} {
+		if slices.Contains(p.writtenLabels(), key) {
+			return true
+		}
+	}
+	return p.Patch != nil && (p.Patch.Sets("spec", "priority") || p.Patch.Sets("spec", "priorityClassName"))
+}

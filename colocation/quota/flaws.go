@@ -1,0 +1,165 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/colocation/api"
+)
+
+// FlawKind is one of the Flaw constants.
+type FlawKind string
+
+// What can be wrong in a stored tree: the webhook was off for a while, or two replicas each admitted one of two changes that do not
+// go together.
+const (
+	FlawDouble    FlawKind = "double-name"
+	FlawContested FlawKind = "contested-namespace"
+	FlawCycle     FlawKind = "cycle"
+	FlawNoParent  FlawKind = "unknown-parent"
+	FlawLeaf      FlawKind = "parent-is-leaf"
+	FlawTree      FlawKind = "tree-id"
+	FlawSum       FlawKind = "min-sum"
+)
+
+// Flaw is something that is wrong in a stored tree.
+type Flaw struct {
+	Kind FlawKind
+	// Quotas are the names of all that have part in it.
+	Quotas []string
+	text   string
+}
+
+func (f *Flaw) Error() string { return f.text }
+
+// Problems are the flaws of the tree, sorted; each is a *Flaw. They are looked for once.
+func (t *Tree) Problems() []error {
+	flaws := t.flaws()
+	list := make([]error, len(flaws))
+	for i, flaw := range flaws {
+		list[i] = flaw
+	}
+	return list
+}
+
+// FlawsOf are the flaws that a quota has part in, sorted.
+func (t *Tree) FlawsOf(name string) (list []*Flaw) {
+	for _, flaw := range t.flaws() {
+		if slices.Contains(flaw.Quotas, name) {
+			list = append(list, flaw)
+		}
+	}
+	return list
+}
+
+func (t *Tree) findFlaws() []*Flaw {
+	flaws := slices.Concat(t.doubleNames(), t.contestedNamespaces(), t.cycles(), t.badParents(), t.excessiveSums())
+	slices.SortFunc(flaws, func(a, b *Flaw) int { return cmp.Compare(a.text, b.text) })
+	return flaws
+}
+
+func flaw(kind FlawKind, quotas []string, format string, args ...any) *Flaw {
+	return &Flaw{kind, quotas, fmt.Sprintf(format, args...)}
+}
+
+func (t *Tree) doubleNames() (flaws []*Flaw) {
+	for _, q := range t.doubles {
+		flaws = append(flaws, flaw(FlawDouble, []string{q.Name}, "elastic quota %s is in namespace %s and in namespace %s, but names are global: the one in %s, which is older, counts; delete the other",
+			q.Name, t.quotas[q.Name].Namespace, q.Namespace, t.quotas[q.Name].Namespace))
+	}
+	return flaws
+}
+
+func (t *Tree) contestedNamespaces() (flaws []*Flaw) {
+	told := map[contested]bool{}
+	for _, c := range t.contested {
+		if told[c] {
+			continue // one list names the namespace twice
+		}
+		told[c] = true
+		flaws = append(flaws, flaw(FlawContested, []string{c.holds.Name, c.wants.Name}, "elastic quotas %s and %s both list namespace %s: its pods count against %s, which is older; take it out of one",
+			c.holds.Name, c.wants.Name, c.namespace, c.holds.Name))
+	}
+	return flaws
+}
+
+// cycles finds each cycle once: from every quota it goes up until it comes to one that was seen before.
+func (t *Tree) cycles() (flaws []*Flaw) {
+	walk := make(map[string]string, len(t.quotas)) // of a quota, the name where the walk began that came to it first
+	for _, start := range t.Names() {
+		name := start
+		for t.quotas[name] != nil && walk[name] == "" {
+			walk[name] = start
+			name = t.quotas[name].Parent
+		}
+		if t.quotas[name] == nil || walk[name] != start {
+			continue
+		}
+		var members []string
+		for _, q := range t.Path(name) {
+			members = append(members, q.Name)
+		}
+		flaws = append(flaws, flaw(FlawCycle, members, "elastic quotas stand below themselves: %s; give one of them another parent", t.round(members)))
+	}
+	return flaws
+}
+
+// round writes a cycle as the way up from its first name.
+func (t *Tree) round(members []string) string {
+	first := slices.Min(members)
+	text := []string{first}
+	for name := t.quotas[first].Parent; name != first && len(text) <= shown; name = t.quotas[name].Parent {
+		text = append(text, name)
+	}
+	if len(text) <= shown {
+		text = append(text, first)
+	} else {
+		text = append(text, "...")
+	}
+	return strings.Join(text, " -> ")
+}
+
+// badParents finds children whose parent does not exist, is none, or is in another tree.
+func (t *Tree) badParents() (flaws []*Flaw) {
+	for name, children := range t.children {
+		parent := t.quotas[name]
+		for _, child := range children {
+			both := []string{child, name}
+			switch {
+			case name == api.RootQuota:
+			case parent == nil:
+				flaws = append(flaws, flaw(FlawNoParent, []string{child}, "elastic quota %s: its parent %s does not exist; create that, or give it another", child, name))
+			case !parent.IsParent:
+				flaws = append(flaws, flaw(FlawLeaf, both, "elastic quota %s: its parent %s has no label %s=true; set it", child, name, api.LabelQuotaIsParent))
+			}
+			if parent != nil && name != api.RootQuota && parent.TreeID != t.quotas[child].TreeID {
+				flaws = append(flaws, flaw(FlawTree, both, "elastic quota %s: its tree id %q is not that of its parent %s, which is %q", child, t.quotas[child].TreeID, name, parent.TreeID))
+			}
+		}
+	}
+	return flaws
+}
+
+// excessiveSums finds parents whose children have a greater min together, as checkSum counts it.
+func (t *Tree) excessiveSums() (flaws []*Flaw) {
+	for _, name := range slices.Sorted(maps.Keys(t.children)) {
+		parent := t.quotas[name]
+		if parent == nil || parent.Name == api.RootQuota || parent.exempt() {
+			continue
+		}
+		children, sum := t.children[name], corev1.ResourceList{}
+		for _, child := range children {
+			add(sum, t.quotas[child].Min)
+		}
+		for _, resource := range exceeding(sum, parent.Min) {
+			flaws = append(flaws, flaw(FlawSum, append([]string{name}, children...), "elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
+				name, amountOf(sum, resource), resource, amountOf(parent.Min, resource), some(children)))
+		}
+	}
+	return flaws
+}

@@ -1,0 +1,138 @@
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/colocation/api"
+)
+
+// amounts reads "cpu=2 memory=4Gi"; "" is no list.
+func amounts(short string) corev1.ResourceList {
+	if short == "" {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for _, pair := range strings.Fields(short) {
+		name, amount, _ := strings.Cut(pair, "=")
+		list[corev1.ResourceName(name)] = resource.MustParse(amount)
+	}
+	return list
+}
+
+// inShort is amounts the other way round, sorted.
+func inShort(list corev1.ResourceList) string {
+	var pairs []string
+	for name, amount := range list {
+		pairs = append(pairs, fmt.Sprintf("%s=%s", name, amount.String()))
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, " ")
+}
+
+func TestReplaced(t *testing.T) {
+	for _, c := range []struct{ text, list, want string }{
+		{"cpu:example.io/cpu,memory:", "cpu=2 memory=4Gi example.io/gpu=1", "example.io/cpu=2k example.io/gpu=1"}, // spec 11.10
+		{"cpu:example.io/cpu", "cpu=1500m", "example.io/cpu=1500"},
+		{"cpu:example.io/cpu", "cpu=100u", "example.io/cpu=1"}, // a part of a milli-core counts as one
+		{"memory:example.io/memory", "memory=4Gi", "example.io/memory=4Gi"},
+		{"example.io/cpu:cpu", "example.io/cpu=2", "cpu=2"},
+		{"memory:", "cpu=1 memory=1Gi", "cpu=1"},
+		{" cpu : a , memory : ", "cpu=1 memory=1Gi", "a=1k"},
+		{"\tcpu:a\n", "cpu=1", "a=1k"},
+		// A target that is there already.
+		{"a:b", "a=1 b=2", "a=1 b=2"},
+		{"a:b,a:c", "a=1 b=2", "b=2 c=1"},
+		{"a:a", "a=1", "a=1"},
+		{"cpu:cpu", "cpu=1", "cpu=1"},
+		{"a:c,b:c", "a=1 b=2", "b=2 c=1"},
+		// One after the other.
+		{"a:b,b:c", "a=1", "c=1"},
+		{"b:c,a:b", "a=1 b=2", "b=1 c=2"},
+		{"b:,a:b", "a=1 b=2", "b=1"},
+		{"a:b,b:", "a=1 b=2", "a=1"},
+		{"a:b,b:a", "a=1 b=2", "a=1 b=2"},
+		// What says nothing.
+		{"", "cpu=1", "cpu=1"},
+		{"cpu", "cpu=1", "cpu=1"},
+		{"cpu:a:b", "cpu=1", "cpu=1"},
+		{"cpu::", "cpu=1", "cpu=1"},
+		{":a", "cpu=1", "cpu=1"},
+		{":", "cpu=1", "cpu=1"},
+		{",,,cpu:a,,", "cpu=1", "a=1k"},
+		{"x:y", "cpu=1", "cpu=1"},
+		{"cpu:a", "", ""},
+		{"cpu:" + strings.Repeat("x", maxResourceName+1), "cpu=1", "cpu=1"},
+	} {
+		if got := inShort(replaced(amounts(c.list), parseReplacements(c.text))); got != c.want {
+			t.Errorf("%.60q on %s: %s, want %s", c.text, c.list, got, c.want)
+		}
+	}
+}
+
+// Everything that counts is renamed, and the spec that others read stays as it is (W31).
+func TestReplace(t *testing.T) {
+	container := func(list string) []corev1.Container {
+		return []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts(list), Limits: amounts(list)}}}
+	}
+	made := func(list string) *corev1.PodSpec {
+		return &corev1.PodSpec{NodeName: "n", InitContainers: container(list), Containers: container(list), Overhead: amounts(list)}
+	}
+	spec := made("cpu=2 memory=1Gi")
+	if got, want := replace(spec, "cpu:a,memory:"), made("a=2k"); !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if !equality.Semantic.DeepEqual(spec, made("cpu=2 memory=1Gi")) {
+		t.Errorf("the spec itself was changed: %+v", spec)
+	}
+	if replace(spec, "nothing") != spec {
+		t.Error("a text that says nothing makes a copy")
+	}
+}
+
+// A pod with the annotation has both counts, and Counting chooses.
+func TestReplacedPod(t *testing.T) {
+	spec := &corev1.PodSpec{
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("cpu=2 memory=4Gi example.io/gpu=1")}}},
+		Overhead:   amounts("cpu=100m"),
+	}
+	meta := &metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationReplaceResources: "cpu:example.io/cpu,memory:"}}
+	p := PodOf(meta, spec, corev1.PodPending)
+	for replace, want := range map[bool]string{
+		false: "cpu=2100m example.io/gpu=1 memory=4Gi",
+		true:  "example.io/cpu=2100 example.io/gpu=1",
+	} {
+		if got := inShort(Counting{Replace: replace}.Charge(p)); got != want {
+			t.Errorf("Replace %v: %s, want %s", replace, got, want)
+		}
+	}
+}
+
+// Text that is made to cost much costs little.
+func TestReplaceHostileText(t *testing.T) {
+	spec := &corev1.PodSpec{}
+	for range 1000 {
+		spec.Containers = append(spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts("a=1"), Limits: amounts("a=1")}})
+	}
+	for _, text := range []string{
+		strings.Repeat("a:b,b:a,", 1<<17), strings.Repeat(":", 1<<20), strings.Repeat(",", 1<<20), strings.Repeat("x:y,", 1<<18),
+		strings.Repeat("a", 1<<20) + ":b", "a:" + strings.Repeat(" ", 1<<20) + "b",
+	} {
+		start := time.Now()
+		replace(spec, text)
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("%.20q took %s", text, took)
+		}
+	}
+	if n := len(parseReplacements(strings.Repeat("a:b,", 1000))); n != maxReplacements {
+		t.Errorf("%d replacements", n)
+	}
+}

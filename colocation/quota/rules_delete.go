@@ -1,0 +1,63 @@
+package quota
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// judgeDeletion keeps quotas that are needed (D1, D4, D5), unless their namespace goes: then all that is in it must go, or it would
+// hang.
+func (r Rules) judgeDeletion(t *Tree, q *Quota) (Verdict, error) {
+	problems := r.needs(t, q)
+	if len(problems) == 0 {
+		return Verdict{}, nil
+	}
+	goes, err := r.NamespaceDeleting(q.Namespace)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("namespace %s: %w", q.Namespace, err)
+	}
+	if goes {
+		return Verdict{Warnings: []string{fmt.Sprintf("namespace %s is being deleted, so its quota goes too, although %s", q.Namespace, problems[0].Detail)}}, nil
+	}
+	return Verdict{Problems: problems}, nil
+}
+
+// needs says what needs a quota. Children and pods belong to the one that counts, if two have the same name.
+func (r Rules) needs(t *Tree, q *Quota) (problems field.ErrorList) {
+	keep := func(format string, args ...any) {
+		problems = append(problems, field.Forbidden(admit.NamePath, fmt.Sprintf(format, args...)))
+	}
+	if counts, ok := t.Get(q.Name); ok && counts.identity() != q.identity() {
+		return nil
+	}
+	if api.ReservedQuota(q.Name) {
+		keep("%s is a quota that the scheduler needs", q.Name)
+		return problems
+	}
+	if children := t.Children(q.Name); len(children) > 0 {
+		keep("%s has children (%s); move them to another parent or delete them first", q.Name, some(children))
+	}
+	if pods, total := r.HasPods(q.Name); total > 0 {
+		keep("%s has %s; let them end, or move them to another quota first", q.Name, somePods(pods, total))
+	}
+	return problems
+}
+
+// somePods lists pods for people, of which there may be more than there are names.
+func somePods(names []string, total int) string {
+	listed := strings.Join(names[:min(shown, len(names))], ", ")
+	switch {
+	case total == 1 && listed != "":
+		return "1 pod (" + listed + ")"
+	case listed == "":
+		return fmt.Sprintf("%d pods", total)
+	case total > shown:
+		return fmt.Sprintf("%d pods (%s, ...)", total, listed)
+	}
+	return fmt.Sprintf("%d pods (%s)", total, listed)
+}

@@ -1,0 +1,105 @@
+package colocation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/ledger"
+)
+
+// onThisMachine is what somebody is told who asks for the names of pods from elsewhere.
+const onThisMachine = "pod names are given on loopback only: kubectl -n usher port-forward deploy/usher 8081, then curl '127.0.0.1:8081/debug/quotas?pods=true'"
+
+// debugQuotas shows the quota trees as this replica knows them: as text, or as JSON to who accepts that or asks with ?o=json. The
+// port is open to whoever reaches it, and the trees are all tenants': so names of pods are told on loopback only, and with ?pods=true.
+func debugQuotas(l *ledger.Ledger) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		names := r.URL.Query().Get("pods") == "true"
+		if names && !fromLoopback(r) {
+			http.Error(w, onThisMachine, http.StatusForbidden)
+			return
+		}
+		rows, err := l.Report()
+		if err != nil {
+			code := http.StatusInternalServerError
+			if errors.Is(err, admit.ErrNotReady) {
+				code = http.StatusServiceUnavailable
+			}
+			http.Error(w, err.Error(), code)
+			return
+		}
+		if !names {
+			forgetPods(rows)
+		}
+		if r.URL.Query().Get("o") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
+			w.Header().Set("Content-Type", "application/json")
+			encoder := json.NewEncoder(w)
+			encoder.SetIndent("", "  ")
+			_ = encoder.Encode(rows)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if len(rows) == 0 {
+			_, _ = io.WriteString(w, "no elastic quotas\n")
+		}
+		printQuotas(w, rows, "", time.Now())
+	}
+}
+
+// fromLoopback reports whether the other end of the connection is this machine; headers count for nothing. Only the two addresses
+// that kubectl port-forward and curl use do: a service mesh's proxy passes on everybody's requests from others, such as 127.0.0.6.
+func fromLoopback(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	address := from.Addr().Unmap()
+	return err == nil && (address == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || address == netip.IPv6Loopback())
+}
+
+// forgetPods leaves of the pods how many they are.
+func forgetPods(rows []ledger.Row) {
+	for i := range rows {
+		rows[i].Waiting = nil
+		forgetPods(rows[i].Children)
+	}
+}
+
+// printQuotas prints rows as an indented tree.
+func printQuotas(to io.Writer, rows []ledger.Row, indent string, now time.Time) {
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(to, indent+quotaTitle(row))
+		for _, r := range row.Resources {
+			_, _ = fmt.Fprintf(to, "%s    %s\n", indent, r)
+		}
+		if row.WaitingPods > 0 && row.Waiting == nil {
+			_, _ = fmt.Fprintf(to, "%s    reserved for %s\n", indent, podCount(row.WaitingPods))
+		}
+		for _, p := range row.Waiting {
+			_, _ = fmt.Fprintf(to, "%s    reserved for %s since %s\n", indent, p.Pod, now.Sub(p.Since).Round(time.Second))
+		}
+		printQuotas(to, row.Children, indent+"  ", now)
+	}
+}
+
+func podCount(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+func quotaTitle(row ledger.Row) string {
+	title := fmt.Sprintf("%s (namespace %s", row.Name, row.Namespace)
+	if row.TreeID != "" {
+		title += ", tree " + row.TreeID
+	}
+	if row.IsParent {
+		title += ", parent"
+	}
+	return title + ")"
+}

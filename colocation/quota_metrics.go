@@ -1,0 +1,28 @@
+package colocation
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"usher.dev/usher/colocation/ledger"
+)
+
+// quotaMetrics tell how the quota ledger is doing.
+type quotaMetrics struct{ *ledger.Ledger }
+
+var (
+	quotaWrites = prometheus.NewDesc("usher_quota_writes_total",
+		"Attempts to write reservations to a quota object: written, conflict (another write came first; tried again) or failed.", []string{"result"}, nil)
+	quotaReservations = prometheus.NewDesc("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.", nil, nil)
+)
+
+// Describe is for the registry.
+func (m quotaMetrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
+
+// Collect is for the registry.
+func (m quotaMetrics) Collect(to chan<- prometheus.Metric) {
+	s := m.Stats()
+	for result, n := range map[string]int64{"written": s.Writes - s.Conflicts - s.Failures, "conflict": s.Conflicts, "failed": s.Failures} {
+		to <- prometheus.MustNewConstMetric(quotaWrites, prometheus.CounterValue, float64(n), result)
+	}
+	to <- prometheus.MustNewConstMetric(quotaReservations, prometheus.GaugeValue, float64(s.Reservations))
+}

@@ -1,0 +1,155 @@
+package slo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/quantity"
+)
+
+// What a strategy promises of the network is one of two things: a percentage of whatever there is, written as a number, or bytes
+// per second, written as a string. Percentages must not sum to more than 100, bandwidths to more than system-config's
+// totalNetworkBandwidth where that is known; the one is never added to the other. (Koordinator adds both to both, so that it
+// refuses "50M", and every percentage without a totalNetworkBandwidth.)
+
+// sharers are the classes that share the network.
+var sharers = []string{"lsrClass", "lsClass", "beClass"}
+
+// checkBandwidth checks what the entries of QoSKey ask of the network, beside what SystemKey says there is.
+func (c *Config) checkBandwidth() finding {
+	found := finding{key: QoSKey}
+	s := c.section(QoSKey)
+	if s == nil {
+		return found
+	}
+	cluster := s.clusterOf(s.tree)
+	at := found.path().Child(s.cluster)
+	checkFormat(at, cluster, &found)
+	found.checkSums(at, demand{own: cluster}, c.totalFor(nil))
+	for _, e := range c.entriesOf(s) {
+		at := c.path(&e)
+		checkFormat(at, e.tree, &found)
+		found.checkSums(at, demand{e.tree, cluster}, c.totalFor(e.selector))
+	}
+	for i := range found.problems {
+		found.problems[i].With = SystemKey
+	}
+	return found
+}
+
+// demand is what a strategy asks for: its own, and where it says nothing that of the cluster's strategy.
+type demand struct{ own, base map[string]any }
+
+// request gives a class's request; nil if there is none.
+func (d demand) request(class, name string) (value any, own bool) {
+	at := []string{class, "networkQOS"}
+	if value := down(d.own, at)[name]; value != nil {
+		return value, true
+	}
+	return down(d.base, at)[name], false
+}
+
+// checkFormat wants the requests of a strategy to be all percentages or all bandwidths.
+func checkFormat(at *field.Path, tree map[string]any, found *finding) {
+	var percents, bandwidths []string
+	for _, class := range sharers {
+		for _, name := range []string{"ingressRequest", "egressRequest"} {
+			value, _ := demand{own: tree}.request(class, name)
+			switch value.(type) {
+			case int64:
+				percents = append(percents, class+"."+name)
+			case string:
+				bandwidths = append(bandwidths, class+"."+name)
+			}
+		}
+	}
+	if len(percents) > 0 && len(bandwidths) > 0 {
+		found.invalid(at, field.OmitValueType{}, "network requests must be all percentages (numbers) or all bandwidths (strings); "+
+			"percentages are %s, bandwidths are %s", strings.Join(percents, ", "), strings.Join(bandwidths, ", "))
+	}
+}
+
+// checkSums sums each direction. A strategy that asks for nothing itself is not blamed for the cluster's.
+func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) {
+	for _, name := range []string{"ingressRequest", "egressRequest"} {
+		percents, bandwidths := d.sums(name)
+		if percents.own && percents.total.CmpInt64(100) > 0 {
+			f.invalid(at, percents.total.String(), "%s of %s must not sum to more than 100 percent", name, percents)
+		}
+		if total != nil && bandwidths.own && bandwidths.total.Cmp(*total) > 0 {
+			f.invalid(at, bandwidths.total.String(), "%s of %s must not sum to more than totalNetworkBandwidth in %s, which is %s",
+				name, bandwidths, SystemKey, total)
+		}
+	}
+}
+
+// sums are what the classes ask for in one direction. What breaks its own rule is told already, and not summed.
+func (d demand) sums(name string) (percents, bandwidths sum) {
+	for _, class := range sharers {
+		value, own := d.request(class, name)
+		switch v := value.(type) {
+		case int64:
+			if percent.allows(v) {
+				percents.add(class, *resource.NewQuantity(v, resource.DecimalSI), own)
+			}
+		case string:
+			if q, err := quantity.ParseQuantity(strings.TrimSpace(v)); err == nil && q.Sign() >= 0 {
+				bandwidths.add(class, q, own)
+			}
+		}
+	}
+	return percents, bandwidths
+}
+
+// sum is what classes ask for together.
+type sum struct {
+	total resource.Quantity
+	parts []string
+	own   bool // the strategy itself has a part in it
+}
+
+func (s *sum) add(class string, q resource.Quantity, own bool) {
+	s.total.Add(q)
+	from := ""
+	if !own {
+		from = " by clusterStrategy"
+	}
+	s.parts = append(s.parts, fmt.Sprintf("%s (%s%s)", class, q.String(), from))
+	s.own = s.own || own
+}
+
+func (s sum) String() string { return strings.Join(s.parts, ", ") }
+
+// totalFor gives the bandwidth of the nodes that a selector selects, in bytes per second: that of system-config's entry with the
+// same selector, else of its cluster's strategy. nil is not known: the node agent takes what the network card says.
+func (c *Config) totalFor(nodes selector) *resource.Quantity {
+	s := c.section(SystemKey)
+	if s == nil {
+		return nil
+	}
+	entries := c.entriesOf(s)
+	i := slices.IndexFunc(entries, func(e entry) bool { return nodes != nil && e.selector.equal(nodes) })
+	if i >= 0 {
+		if q := totalIn(entries[i].tree); q != nil {
+			return q
+		}
+	}
+	return totalIn(s.clusterOf(s.tree))
+}
+
+// totalIn reads the bandwidth of a strategy; nil if it gives none.
+func totalIn(tree map[string]any) *resource.Quantity {
+	text, ok := tree["totalNetworkBandwidth"].(string)
+	if n, isNumber := numberText(tree["totalNetworkBandwidth"]); isNumber {
+		text, ok = n, true
+	}
+	q, err := quantity.ParseQuantity(strings.TrimSpace(text))
+	if !ok || err != nil || q.Sign() <= 0 {
+		return nil
+	}
+	return &q
+}

@@ -1,0 +1,45 @@
+package colocation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/validators"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+	"usher.dev/usher/test/harness"
+)
+
+// TestUndeclaredNeed: a step that asks about what it does not declare gets no answer, but an HTTP 500, though another step of the chain
+// declares it. It is our fault, whatever the object.
+func TestUndeclaredNeed(t *testing.T) {
+	wing := &Suite{}
+	w := harness.OpenWorld(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
+	all := w.Routes()
+	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
+	with := func(needs ...string) handlers.Route {
+		r := binding
+		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, known: wing.options}.chain(func(ask questions) admit.Chain {
+			declared, undeclared := validators.Bindings(w.Policy, ask.Pod), validators.Bindings(w.Policy, ask.Pod)
+			for i := range undeclared {
+				undeclared[i].Needs = needs
+			}
+			return admit.Validate(views.AsBinding, append(declared, undeclared...))
+		})
+		return r
+	}
+	body := harness.ReadSample(t, "validate-pod-binding/binding-denied")
+	if d := with(api.CollectionPods).Decide(t.Context(), body, nil); d.Outcome != handlers.Denied {
+		t.Errorf("declared: %s: %v", d.Outcome, d.Err)
+	}
+	for _, needs := range [][]string{nil, {api.CollectionNodes}} {
+		d := with(needs...).Decide(t.Context(), body, nil)
+		if d.Outcome != handlers.Failed || d.Err == nil || !strings.Contains(d.Err.Error(), "does not declare that it needs them") {
+			t.Errorf("needs %v: %s: %v", needs, d.Outcome, d.Err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/amplify"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/quantity"
+)
+
+// NodeRequests gives the sum of what the pods on a node ask for, of cpu and memory; known is false if it cannot be told, or not yet.
+// It does not wait. Nil: it cannot be told.
+type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
+
+// amplificationRatio refuses to store ratios on a node that /mutate-node-status could not obey, or only within the bounds of the node's
+// pool: a heartbeat cannot be refused for them. Ratios that stand there already may stay. One that is lowered below what the node's
+// pods ask for is allowed, with a warning: they go on running, but the node takes no more.
+func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
+	sources := policy.Sources(slo)
+	return admit.Validator[admit.Node]{
+		Name:  "amplification-ratio",
+		Doc:   "refuses ratios on nodes that are malformed, below 1, above the pool's bound, or written by a kubelet; warns of lowered ones",
+		Needs: []string{api.CollectionSLOConfig, api.CollectionPodRequests},
+		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (problems field.ErrorList, _ error) {
+			if node.Deleting() {
+				return nil, nil
+			}
+			old := admit.StoredNode(req)
+			if annotationChanged(node, old) {
+				problems = checkRatioAnnotation(req, node, sources)
+			}
+			problems = append(problems, checkRatioLabels(node, old, sources)...)
+			if len(problems) == 0 && old != nil {
+				warnOfLowered(req, node, old, sources, pods)
+			}
+			return problems, nil
+		},
+	}
+}
+
+var ratioPath = admit.AnnotationPath(api.AnnotationAmplificationRatio)
+
+func annotationChanged(node, old *admit.Node) bool {
+	text, has := node.Annotation(api.AnnotationAmplificationRatio)
+	if old == nil {
+		return has
+	}
+	was, had := old.Annotation(api.AnnotationAmplificationRatio)
+	return text != was || has != had
+}
+
+// checkRatioAnnotation finds all that is wrong with an annotation that was changed.
+func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
+	if req.ByKubelet() {
+		return field.ErrorList{field.Forbidden(ratioPath, "a kubelet must not say how its node is amplified; ask an administrator, "+
+			"who may label the node "+api.LabelOvercommitPrefix+"cpu")}
+	}
+	text := views.RatioAnnotation(node)
+	said, err := api.ParseNodeRatios(text)
+	if err != nil {
+		return field.ErrorList{field.Invalid(ratioPath, admit.Shorten(text, 200), err.Error()+`; write it like {"cpu":1.5}, or remove it`)}
+	}
+	for _, name := range amplify.Amplifiable() {
+		bound, limit := boundOf(sources, node, name)
+		if err := said.Wrong[name]; err != nil {
+			problems = append(problems, field.Invalid(ratioPath, admit.Shorten(text, 200), fmt.Sprintf("%s: %v; %s", name, err, limit)))
+		} else if ratio := said.Of[name]; bound.above(ratio) {
+			problems = append(problems, field.Invalid(ratioPath, ratio.String(), fmt.Sprintf("%s is above its bound; %s", name, limit)))
+		}
+	}
+	return append(problems, foreign(said.Foreign)...)
+}
+
+// foreign refuses names that are not amplified; the first ten of them.
+func foreign(names []string) (problems field.ErrorList) {
+	for _, name := range names[:min(len(names), 10)] {
+		detail := "is not amplified: only cpu and memory are; remove it"
+		if known := strings.ToLower(name); known != name && (known == "cpu" || known == "memory") {
+			detail = "must be written " + known
+		}
+		problems = append(problems, field.Invalid(ratioPath, admit.Shorten(name, 60), detail))
+	}
+	return problems
+}
+
+// checkRatioLabels does it for the labels that give ratios. NodeRestriction keeps kubelets off them.
+func checkRatioLabels(node, old *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
+	for _, name := range amplify.Amplifiable() {
+		text, has := views.RatioLabel(node, name)
+		if !has {
+			continue
+		}
+		if old != nil {
+			if was, had := views.RatioLabel(old, name); had && was == text {
+				continue
+			}
+		}
+		at := admit.LabelPath(api.LabelOvercommitPrefix + string(name))
+		bound, limit := boundOf(sources, node, name)
+		ratio, err := quantity.ParseRatio(text)
+		switch {
+		case err != nil:
+			problems = append(problems, field.Invalid(at, text, fmt.Sprintf("%v; %s", err, limit)))
+		case bound.above(ratio):
+			problems = append(problems, field.Invalid(at, text, fmt.Sprintf("%s is above its bound; %s", name, limit)))
+		}
+	}
+	return problems
+}
+
+// ratioBound is the administrator's bound, if there is one.
+type ratioBound struct {
+	quantity.Ratio
+	there bool
+}
+
+func (b ratioBound) above(ratio quantity.Ratio) bool { return b.there && ratio.Above(b.Ratio) }
+
+// boundOf gives the bound of a node's pool, and words what is allowed.
+func boundOf(sources *sections.RatioSources, node *admit.Node, name corev1.ResourceName) (bound ratioBound, allowed string) {
+	ratio, by, there := sources.Bound(node, name)
+	if !there {
+		return bound, "it must be from 1 to 9999"
+	}
+	return ratioBound{ratio, true}, fmt.Sprintf("it must be from 1 to %s, the bound of %s", ratio, by)
+}
+
+// warnOfLowered warns where a node's pods ask for more than a lowered ratio leaves. A node whose originals were not noted was not
+// amplified, so that nothing is lowered.
+func warnOfLowered(req *admit.Request, node, old *admit.Node, sources *sections.RatioSources, pods NodeRequests) {
+	text, noted := old.Annotation(api.AnnotationRawAllocatable)
+	if !noted {
+		return
+	}
+	originals, _ := api.ParseJSONText[api.ResourceList](text)
+	was, now := sources.For(old), sources.For(node)
+	for _, name := range amplify.Amplifiable() {
+		original, known := originals[name]
+		before, after := was.Of[name].Ratio, now.Of[name].Ratio
+		if !known || !before.Above(after) {
+			continue
+		}
+		left, _ := after.Amplify(original, name)
+		asked, known := requested(pods, old.Name(), name)
+		if over := asked.DeepCopy(); !known {
+			req.Warnf("%s: ratio %s becomes %s; usher cannot tell whether the node's pods ask for more", name, before, after)
+		} else if over.Sub(left); over.Sign() > 0 {
+			req.Warnf("%s: pods ask for %s, %s more than the %s left at ratio %s; new pods fail, and some at a restart",
+				name, &asked, &over, &left, after)
+		}
+	}
+}
+
+func requested(pods NodeRequests, node string, name corev1.ResourceName) (asked resource.Quantity, known bool) {
+	if pods == nil {
+		return asked, false
+	}
+	requests, known := pods(node)
+	return requests[name], known
+}

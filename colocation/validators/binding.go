@@ -1,0 +1,140 @@
+package validators
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
+	"usher.dev/usher/colocation/views"
+)
+
+// PodMeta gives the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
+// admit.ErrNotReady when the pod may only not have arrived yet; the step fails then, and never guesses.
+type PodMeta func(namespace, name string) (labels, annotations map[string]string, known bool, err error)
+
+// The decisions on a binding, in the reference's words. One that goes to the pod's labels is made last: it costs a lookup.
+const (
+	allowedUser      = "allowed_username"
+	excludedSpace    = "excluded_ns"
+	outOfScope       = "out_of_scope"
+	bypassLabel      = "bypass_label"
+	bypassAnnotation = "bypass_annotation"
+	deniedBinding    = "denied"
+)
+
+// binding lets only the policy's users bind pods to nodes: whoever binds a pod by himself goes around the scheduler and its
+// quotas, reservations and placement. A label or an annotation of the pod lets everybody bind it; the audit log names the
+// decision.
+func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Binding] {
+	users := usersOf(policy)
+	return admit.Validator[views.Binding]{
+		Name:  "binding",
+		Doc:   "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
+		Gate:  api.GateBindingAdmissionWebhook,
+		Needs: []string{api.CollectionPods},
+		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
+			if policy == nil || len(policy.Users) == 0 {
+				return nil, nil
+			}
+			if decision := decideByRequest(policy, users, req); decision != "" {
+				req.Audit("binding", decision)
+				return nil, nil
+			}
+			decision, known, err := decideByPod(policy, pods, req.Namespace, boundPod(req, b))
+			if err != nil {
+				return nil, fmt.Errorf("reading pod %s/%s: %w", req.Namespace, boundPod(req, b), err)
+			}
+			req.Audit("binding", decision)
+			if decision != deniedBinding {
+				return nil, nil
+			}
+			return field.ErrorList{bindingProblem(policy, req, b, known)}, nil
+		},
+	}
+}
+
+// decideByRequest decides by user and namespace; "" if they do not.
+func decideByRequest(policy *sections.Binding, users binders, req *admit.Request) string {
+	switch {
+	case users.allow(req.UserInfo.Username):
+		return allowedUser
+	case slices.Contains(policy.Excluded(), req.Namespace):
+		return excludedSpace
+	case !slices.Contains(policy.Namespaces, sections.AllNamespaces) && !slices.Contains(policy.Namespaces, req.Namespace):
+		return outOfScope
+	}
+	return ""
+}
+
+// decideByPod decides by the pod's labels and annotations. A pod that is not known has none.
+func decideByPod(policy *sections.Binding, pods PodMeta, namespace, name string) (decision string, known bool, err error) {
+	if len(policy.Bypassing()) == 0 && len(policy.BypassAnnotations) == 0 {
+		return deniedBinding, true, nil
+	}
+	labels, annotations, known, err := pods(namespace, name)
+	switch {
+	case err != nil:
+		return "", false, err
+	case hasAny(labels, policy.Bypassing()):
+		return bypassLabel, known, nil
+	case hasAny(annotations, policy.BypassAnnotations):
+		return bypassAnnotation, known, nil
+	}
+	return deniedBinding, known, nil
+}
+
+func hasAny(present map[string]string, keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { _, ok := present[key]; return ok })
+}
+
+// boundPod is the name of the pod. The API server takes it from the URL of pods/binding, and from the object of the older
+// resource bindings, whose URL has none.
+func boundPod(req *admit.Request, b *views.Binding) string {
+	if req.Resource.Resource == "bindings" {
+		return cmp.Or(b.Name(), req.Name)
+	}
+	return cmp.Or(req.Name, b.Name())
+}
+
+func bindingProblem(policy *sections.Binding, req *admit.Request, b *views.Binding, known bool) *field.Error {
+	detail := fmt.Sprintf("user %q may not bind pod %s/%s to node %q: binding.users of usher's policy does not name the user; "+
+		"leave it to the scheduler, or have the user added there", req.UserInfo.Username, req.Namespace, boundPod(req, b), b.Target())
+	if keys := slices.Concat(policy.Bypassing(), policy.BypassAnnotations); len(keys) > 0 {
+		detail += "; a pod that anybody may bind carries " + strings.Join(keys, " or ")
+	}
+	if !known {
+		detail += "; usher knows no such pod, so it looked for none of these"
+	}
+	return field.Forbidden(views.BindingTargetPath, detail)
+}
+
+// binders are the users of a policy: exact names, and what stands before a "*", its colon included.
+type binders struct{ names, prefixes map[string]bool }
+
+func usersOf(policy *sections.Binding) binders {
+	b := binders{map[string]bool{}, map[string]bool{}}
+	if policy == nil {
+		return b
+	}
+	for _, user := range policy.Users {
+		if prefix, ok := strings.CutSuffix(user, sections.AnyPart); ok {
+			b.prefixes[prefix+":"] = true
+		} else {
+			b.names[user] = true
+		}
+	}
+	return b
+}
+
+// allow tells whether a user is one of them. A "*" is exactly one part of a name: not empty, and without a colon.
+func (b binders) allow(user string) bool {
+	last := strings.LastIndex(user, ":") + 1
+	return b.names[user] || last > 0 && last < len(user) && b.prefixes[user[:last]]
+}

@@ -1,0 +1,63 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
+)
+
+// bindingBypass keeps the labels and annotations that let everybody bind a pod in the hands of the users who may bind: an owner who
+// sets one on a pod of his own lets himself bind it. Everybody may remove them, and what an update leaves alone is not asked about.
+func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
+	users := usersOf(policy)
+	var labels []string
+	if policy != nil {
+		labels = policy.Bypassing()
+	}
+	return admit.Validator[admit.Pod]{
+		Name: "binding-bypass",
+		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
+		Gate: api.GateBindingAdmissionWebhook,
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			if policy == nil || pod.Deleting() { // what is being deleted cannot be bound
+				return nil, nil
+			}
+			set := bypassesSet(labels, policy.BypassAnnotations, pod, storedPod(req))
+			if len(set) == 0 || mayBind(policy, users, req) {
+				return nil, nil
+			}
+			for _, at := range set {
+				problems = append(problems, field.Forbidden(at, fmt.Sprintf(
+					"user %q may not let everybody bind the pod: binding.users of usher's policy does not name the user; "+
+						"leave it out, have it set by a user who may bind, or have the user added there", req.UserInfo.Username)))
+			}
+			return problems, nil
+		},
+	}
+}
+
+// bypassesSet returns the paths of the bypassing labels and annotations that a pod has and the stored one has not, or not so.
+func bypassesSet(labels, annotations []string, pod, old *admit.Pod) (set []*field.Path) {
+	for _, key := range labels {
+		if pod.HasLabel(key) && (old == nil || !old.HasLabel(key) || old.Label(key) != pod.Label(key)) {
+			set = append(set, admit.LabelPath(key))
+		}
+	}
+	for _, key := range annotations {
+		if now, has := pod.Annotation(key); has {
+			was, had := "", false
+			if old != nil {
+				was, had = old.Annotation(key)
+			}
+			if !had || was != now {
+				set = append(set, admit.AnnotationPath(key))
+			}
+		}
+	}
+	return set
+}

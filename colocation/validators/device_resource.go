@@ -1,0 +1,186 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// deviceResource refuses GPU resources that no card can give, in the short form (koordinator.sh/gpu) and in the long one that
+// mutation makes of it (gpu-core, gpu-memory or gpu-memory-ratio, gpu.shared). Of an update only containers whose devices it
+// changes are asked.
+func deviceResource() admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name: "device-resource",
+		Doc:  "refuses GPU resources that contradict each other or that no card can give, in containers and init containers",
+		Gate: api.GateValidatePodDeviceResource,
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			old := storedPod(req)
+			if old != nil && old.Deleting() {
+				return nil, nil
+			}
+			before := containersOf(old)
+			for c := range pod.Containers() {
+				if d := devicesOf(c); d != nil && !d.sameAs(before[c.Name()]) {
+					problems = append(problems, d.problems()...)
+				}
+			}
+			return problems, nil
+		},
+	}
+}
+
+// deviceNames are the resources that the check reads.
+var deviceNames = [...]corev1.ResourceName{
+	api.ResourceGPU, api.ResourceGPUShared, api.ResourceGPUCore, api.ResourceGPUMemory, api.ResourceGPUMemoryRatio,
+	api.ResourceHuaweiNPUCore,
+}
+
+// devices are the devices of one container.
+type devices struct {
+	container *admit.Container
+	amounts   map[corev1.ResourceName]resource.Quantity
+}
+
+// devicesOf reads a container's devices; nil if it asks for no GPU, whole or shared.
+func devicesOf(c *admit.Container) *devices {
+	_, gpu := c.Request(api.ResourceGPU)
+	_, shared := c.Request(api.ResourceGPUShared)
+	if !gpu && !shared {
+		return nil
+	}
+	d := &devices{c, map[corev1.ResourceName]resource.Quantity{}}
+	for _, name := range deviceNames {
+		if q, ok := c.Request(name); ok {
+			d.amounts[name] = q
+		}
+	}
+	return d
+}
+
+// containersOf are a pod's containers by name, each looked up once: a stored pod may have thousands. No pod has none.
+func containersOf(pod *admit.Pod) map[string]*admit.Container {
+	if pod == nil {
+		return nil
+	}
+	byName := map[string]*admit.Container{}
+	for c := range pod.Containers() {
+		if name := c.Name(); byName[name] == nil {
+			byName[name] = c
+		}
+	}
+	return byName
+}
+
+// sameAs reports whether a container, if there is one, asks for the same devices.
+func (d *devices) sameAs(stored *admit.Container) bool {
+	if stored == nil {
+		return false
+	}
+	for _, name := range deviceNames {
+		is, has := d.amounts[name]
+		if was, had := stored.Request(name); had != has || was.Cmp(is) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *devices) has(name corev1.ResourceName) bool {
+	_, ok := d.amounts[name]
+	return ok
+}
+
+// value is an amount as an integer, rounded up; 0 if it is missing.
+func (d *devices) value(name corev1.ResourceName) int64 {
+	q := d.amounts[name]
+	return q.Value()
+}
+
+// path is where the amount stands: in the requests unless only the limits have it.
+func (d *devices) path(name corev1.ResourceName) *field.Path {
+	if r := d.container.Resources(); !r.Requests().Has(name) && r.Limits().Has(name) {
+		return r.Limits().Path(name)
+	}
+	return d.container.Resources().Requests().Path(name)
+}
+
+// say begins a message with the container's name.
+func (d *devices) say(format string, args ...any) string {
+	return fmt.Sprintf("container %q: ", d.container.Name()) + fmt.Sprintf(format, args...)
+}
+
+func (d *devices) invalid(name corev1.ResourceName, format string, args ...any) *field.Error {
+	q := d.amounts[name]
+	return field.Invalid(d.path(name), q.String(), d.say(format, args...))
+}
+
+func (d *devices) problems() field.ErrorList {
+	switch {
+	case d.has(api.ResourceGPU) && d.has(api.ResourceGPUShared):
+		return field.ErrorList{field.Forbidden(d.path(api.ResourceGPUShared),
+			d.say("koordinator.sh/gpu and koordinator.sh/gpu.shared are two ways to say it; keep one of them"))}
+	case d.has(api.ResourceGPU):
+		return d.wholeProblems()
+	}
+	return d.sharedProblems()
+}
+
+// percentOfCard is all of a card in the unit of gpu, gpu-core and gpu-memory-ratio.
+const percentOfCard = 100
+
+// wholeProblems are those of the short form.
+func (d *devices) wholeProblems() field.ErrorList {
+	switch gpu := d.value(api.ResourceGPU); {
+	case gpu <= 0:
+		return field.ErrorList{d.invalid(api.ResourceGPU, "must be greater than zero, in percent of a card; 100 is one card")}
+	case gpu > percentOfCard && gpu%percentOfCard != 0:
+		return field.ErrorList{d.invalid(api.ResourceGPU, "above 100, one card, must be a multiple of 100; ask for whole cards")}
+	}
+	return nil
+}
+
+// sharedProblems are those of the long form.
+func (d *devices) sharedProblems() (problems field.ErrorList) {
+	cards := d.value(api.ResourceGPUShared)
+	if cards <= 0 {
+		problems = append(problems, d.invalid(api.ResourceGPUShared, "must be greater than zero; it is a number of cards"))
+	}
+	if d.value(api.ResourceHuaweiNPUCore) != 0 {
+		return problems // these are not counted by memory
+	}
+	switch memory, ratio := d.value(api.ResourceGPUMemory), d.value(api.ResourceGPUMemoryRatio); {
+	case memory == 0 && ratio == 0:
+		problems = append(problems, field.Forbidden(d.path(api.ResourceGPUMemoryRatio),
+			d.say("gpu.shared needs an amount of memory too; set koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-memory")))
+	case memory != 0 && ratio != 0:
+		problems = append(problems, field.Forbidden(d.path(api.ResourceGPUMemory),
+			d.say("koordinator.sh/gpu-memory and koordinator.sh/gpu-memory-ratio are two ways to say it; keep one of them")))
+	}
+	for _, name := range [...]corev1.ResourceName{api.ResourceGPUCore, api.ResourceGPUMemoryRatio} {
+		if problem := d.perCard(name, cards); problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// perCard refuses a percentage that does not spread evenly over the cards, or is more than they have.
+func (d *devices) perCard(name corev1.ResourceName, cards int64) *field.Error {
+	percent := d.value(name)
+	switch {
+	case cards <= 0:
+		return nil
+	case percent%cards != 0:
+		return d.invalid(name, "must be a multiple of koordinator.sh/gpu.shared, %d; ask for the same part of each card", cards)
+	case percent/cards > percentOfCard:
+		return d.invalid(name, "must be at most 100 a card, and koordinator.sh/gpu.shared is %d; ask for less, or more cards", cards)
+	}
+	return nil
+}

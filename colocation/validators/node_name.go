@@ -1,0 +1,47 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
+)
+
+// nodeName treats spec.nodeName of a new pod as what it is: a binding, by the user who creates the pod. Such a pod never meets a scheduler,
+// and no Binding is ever sent for it. Bypass labels do not count here: their place is a pod that somebody else binds.
+func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
+	users := usersOf(policy)
+	return admit.Validator[admit.Pod]{
+		Name: "node-name",
+		Doc:  "lets only the policy's users create pods that name their node",
+		Gate: api.GateBindingAdmissionWebhook,
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			if req.Operation != admissionv1.Create || pod.NodeName() == "" || mayBind(policy, users, req) {
+				return nil, nil
+			}
+			return field.ErrorList{field.Forbidden(admit.NodeNamePath, fmt.Sprintf(
+				"user %q may not bind pods to nodes, and so not create one on node %.63q: binding.users of usher's policy does not name the user; "+
+					"remove the field and leave the node to the scheduler (spec.affinity can ask for one), or have the user added there",
+				req.UserInfo.Username, pod.NodeName()))}, nil
+		},
+	}
+}
+
+// mayBind reports whether the policy lets a request's user bind pods of its namespace, and leaves the decision in the audit log.
+func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
+	if policy == nil || len(policy.Users) == 0 {
+		return true
+	}
+	decision := decideByRequest(policy, users, req)
+	if decision == "" {
+		req.Audit("binding", deniedBinding)
+		return false
+	}
+	req.Audit("binding", decision)
+	return true
+}

@@ -1,0 +1,77 @@
+package validators
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/profile"
+	"usher.dev/usher/colocation/views"
+)
+
+// colocationProfile refuses to store a ClusterColocationProfile that could not be evaluated when a pod comes (W1, W2,
+// W17), or whose pods the API server would refuse. It warns of what may be meant: a PriorityClass that does not exist
+// yet, fields of the patch that no Pod has, and profiles that read what another writes, so that they do not give the
+// same twice. What is stored already may stay as it is: an update that leaves the spec alone is not looked at.
+func colocationProfile(profiles storedSet, classes priorityClasses) admit.Validator[views.ColocationProfile] {
+	return admit.Validator[views.ColocationProfile]{
+		Name:  "profile",
+		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of unknown classes",
+		Needs: []string{api.CollectionColocationProfiles, api.CollectionPriorityClasses},
+		Run: func(_ context.Context, req *admit.Request, view *views.ColocationProfile) (field.ErrorList, error) {
+			if view.Deleting() || !view.SpecChanged(req.OldObject) {
+				return nil, nil
+			}
+			object := view.Object()
+			if req.Object.Err() != nil {
+				return nil, nil // found by the chain
+			}
+			if problems := profile.Check(&object); len(problems) > 0 {
+				return problems, nil
+			}
+			return nil, warnOfProfile(req, &object, profiles, classes)
+		},
+	}
+}
+
+type (
+	// storedSet is the question for the profiles that are stored.
+	storedSet = func() (*profile.Set, error)
+	// priorityClasses is the question for the value and the preemption policy of a PriorityClass.
+	priorityClasses = func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
+)
+
+func warnOfProfile(req *admit.Request, object *api.ClusterColocationProfile, profiles storedSet, classes priorityClasses) error {
+	if err := warnOfClass(req, object.Spec.PriorityClassName, classes); err != nil {
+		return err
+	}
+	others, err := profiles()
+	if err != nil {
+		return err
+	}
+	set, _ := profile.Compile([]api.ClusterColocationProfile{*object})
+	compiled := set.Profiles()[0]
+	if compiled.Patch != nil {
+		for _, unknown := range compiled.Patch.UnknownFields(corev1.Pod{}) {
+			req.Warnf("spec.patch: %s", unknown)
+		}
+	}
+	for _, hazard := range compiled.Hazards(others) {
+		req.Warnf("%s", hazard)
+	}
+	return nil
+}
+
+func warnOfClass(req *admit.Request, class string, classes priorityClasses) error {
+	if class == "" {
+		return nil
+	}
+	_, _, known, err := classes(class)
+	if err == nil && !known {
+		req.Warnf("spec.priorityClassName: PriorityClass %s does not exist; until it does, the pods that match are refused", class)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+)
+
+// QuotaTree gives the elastic quotas as they are now. An error wraps admit.ErrNotReady when they have not arrived yet. Nil: there
+// are none.
+type QuotaTree func() (*quota.Tree, error)
+
+// QuotaMembership is what the check of the quotas that pods name goes by.
+type QuotaMembership struct {
+	Tree QuotaTree
+	// LabelOnly: only its label gives a pod a quota (gate DisableDefaultQuota).
+	LabelOnly bool
+	// Parents: pods may belong to parent quotas too (gate SupportParentQuotaSubmitPod).
+	Parents bool
+	// Evaluated and EvaluatedOnUpdate tell whether step evaluate-quota refuses pods that are created, and pods that change their quota,
+	// so that nothing need be said here of a quota that does not exist.
+	Evaluated, EvaluatedOnUpdate bool
+}
+
+var (
+	quotaPath       = admit.LabelPath(api.LabelQuotaName)
+	preemptiblePath = admit.LabelPath(api.LabelQuotaPreemptible)
+)
+
+// quotaMeta keeps pods out of parent quotas, whose room is that of their children, and keeps what the scheduler counts of a pod as
+// not preemptible. Like quotas, it changes under pods that exist: an update is only asked about the labels that it changes.
+func quotaMeta(by QuotaMembership) admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name:  "quota-meta",
+		Doc:   "keeps pods out of parent quotas, and their preemptible label as it is; an update is asked only about what it changes",
+		Needs: []string{api.CollectionElasticQuotas},
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			old := storedPod(req)
+			if old != nil {
+				if pod.Deleting() {
+					return nil, nil
+				}
+				problems = keepsPreemptible(pod, old)
+			}
+			if by.Tree == nil || old != nil && sameQuotaLabel(pod, old) {
+				return problems, nil
+			}
+			tree, err := by.Tree()
+			if err != nil {
+				return nil, fmt.Errorf("reading the elastic quotas: %w", err)
+			}
+			return append(problems, by.judge(req, tree, pod, old)...), nil
+		},
+	}
+}
+
+// keepsPreemptible refuses to change whether a pod is preemptible: the scheduler has counted it as one or the other.
+func keepsPreemptible(is, was *admit.Pod) field.ErrorList {
+	now, before := is.Label(api.LabelQuotaPreemptible), was.Label(api.LabelQuotaPreemptible)
+	if now == before {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(preemptiblePath, now, fmt.Sprintf(
+		"was %q and cannot change while the pod exists; create a new pod, or set it back", before))}
+}
+
+// sameQuotaLabel tells whether an update leaves alone what decides on the quota: a pod's namespace cannot change.
+func sameQuotaLabel(is, was *admit.Pod) bool {
+	return quota.BindingKeyOf("", is) == quota.BindingKeyOf("", was)
+}
+
+// judge judges the quota that a pod comes to. One that it is in already is not asked about again.
+func (by QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
+	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), by.LabelOnly), by.Evaluated
+	if old != nil {
+		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), by.LabelOnly).Name == b.Name {
+			return nil
+		}
+		evaluated = evaluated && by.EvaluatedOnUpdate
+	}
+	switch {
+	case b.Unknown() && !evaluated:
+		req.Warnf("label %s: no elastic quota is named %.40q; the pod counts against no quota", api.LabelQuotaName, b.Name)
+	case b.Quota != nil && b.Quota.IsParent && !by.Parents:
+		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf(
+			"quota %s (via %s) is a parent of quotas and takes no pods; set the label to %s", b.Name, b.Via, childrenOf(tree, b.Name)))}
+	}
+	return nil
+}
+
+// childrenOf names some quotas that a pod may belong to instead of their parent.
+func childrenOf(tree *quota.Tree, parent string) string {
+	const some = 3
+	names := tree.Children(parent)
+	switch {
+	case len(names) == 0:
+		return "a quota that is no parent: it has no children yet"
+	case len(names) > some:
+		return fmt.Sprintf("one of its %d children, such as %s", len(names), strings.Join(names[:some], ", "))
+	case len(names) == 1:
+		return "its child " + names[0]
+	}
+	return "one of its children " + strings.Join(names, ", ")
+}

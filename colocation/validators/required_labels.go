@@ -1,0 +1,105 @@
+package validators
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// LabelRules gives the rules that are in force: none if the ConfigMap is not there or not enabled. The step only reads them.
+type LabelRules func() (rules []api.LabelRule, err error)
+
+// requiredLabels refuses pods that lack labels which a rule of their namespace asks for. All rules are checked, and all that
+// are broken are told. Everybody may exempt a pod by a label, as in the reference; here the audit log then says from what.
+// configMap is where the rules stand, as namespace/name.
+func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name:  "required-labels",
+		Doc:   "refuses pods that lack labels which the enhanced validator's ConfigMap requires in their namespace",
+		Gate:  api.GateEnablePodEnhancedValidator,
+		Needs: []string{api.CollectionLabelRules},
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			all, err := rules()
+			if err != nil {
+				return nil, fmt.Errorf("reading the rules: %w", err)
+			}
+			broken := brokenRules(all, req, pod)
+			if len(broken) > 0 && exempt(pod) {
+				auditExemption(req, broken)
+				return nil, nil
+			}
+			var problems field.ErrorList
+			for _, b := range broken {
+				problems = append(problems, b.problem(configMap, req.Namespace))
+			}
+			return problems, nil
+		},
+	}
+}
+
+// brokenRule is a rule and the labels that a pod lacks for it.
+type brokenRule struct {
+	name    string
+	missing []string
+}
+
+// brokenRules are the rules that a pod breaks by being created, or by the update under review.
+func brokenRules(rules []api.LabelRule, req *admit.Request, pod *admit.Pod) (broken []brokenRule) {
+	for i, rule := range rules {
+		if slices.Contains(rule.NamespaceWhitelist, req.Namespace) {
+			continue
+		}
+		if missing := missingLabels(rule.RequiredLabels, pod); len(missing) > 0 && anew(missing, req, pod) {
+			broken = append(broken, brokenRule{cmp.Or(rule.Name, fmt.Sprintf("number %d", i+1)), missing})
+		}
+	}
+	return broken
+}
+
+func missingLabels(keys []string, pod *admit.Pod) (missing []string) {
+	for _, key := range keys {
+		if !pod.HasLabel(key) {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
+
+// anew tells whether it is this request that takes the labels away. An update of a pod that never had them passes, or the pod
+// could not even lose its finalizers; so does everything about a pod that is being deleted.
+func anew(missing []string, req *admit.Request, pod *admit.Pod) bool {
+	if pod.Deleting() {
+		return false
+	}
+	old := storedPod(req)
+	return old == nil || exempt(old) != exempt(pod) || slices.ContainsFunc(missing, old.HasLabel)
+}
+
+// exempt tells whether a pod carries the label that exempts it from all rules.
+func exempt(pod *admit.Pod) bool { return pod.Label(api.LabelSkipEnhancedValidation) == "true" }
+
+func auditExemption(req *admit.Request, broken []brokenRule) {
+	names := make([]string, len(broken))
+	for i, b := range broken {
+		names[i] = b.name
+	}
+	req.Audit("required-labels.skipped", fmt.Sprintf("label %s exempts the pod from the rules %s",
+		api.LabelSkipEnhancedValidation, strings.Join(names, ", ")))
+}
+
+func (b brokenRule) problem(configMap, namespace string) *field.Error {
+	at := admit.LabelsPath
+	if len(b.missing) == 1 {
+		at = admit.LabelPath(b.missing[0])
+	}
+	return field.Required(at, fmt.Sprintf("rule %q of ConfigMap %s requires labels that are missing: %s; set them on the pod or "+
+		"in its template, or have namespace %q added to the rule's namespaceWhitelist",
+		b.name, configMap, strings.Join(b.missing, ", "), namespace))
+}

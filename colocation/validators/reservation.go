@@ -1,0 +1,202 @@
+package validators
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/document"
+	"usher.dev/usher/quantity"
+)
+
+// reservation refuses reservations that the scheduler could not serve, or that nobody or everybody could use, and changes of
+// the template once there is something reserved for it. What is wrong already may stay: an update is only refused for what it
+// changes.
+func reservation() admit.Validator[views.Reservation] {
+	return admit.Validator[views.Reservation]{
+		Name: "reservation",
+		Doc:  "refuses reservations without template, containers or owners, with values that do not parse, or whose template changes",
+		Run: func(_ context.Context, req *admit.Request, r *views.Reservation) (field.ErrorList, error) {
+			spec := req.Object.Root().Get("spec")
+			if r.Deleting() {
+				return nil, nil // its finalizers must come off, whatever it looks like
+			}
+			if req.OldObject == nil {
+				return checkReservation(spec), nil
+			}
+			old := req.OldObject.Root().Get("spec")
+			if bytes.Equal(spec.Bytes(), old.Bytes()) {
+				return nil, nil
+			}
+			return append(newProblems(spec, old), templateChanged(spec, old)...), nil
+		},
+	}
+}
+
+// newProblems are the problems of a spec that the stored one does not have.
+func newProblems(spec, old *document.Value) field.ErrorList {
+	problems := checkReservation(spec)
+	if len(problems) == 0 || !old.Exists() {
+		return problems
+	}
+	stored := old.Sub() // so that what cannot be read of it is not the request's error
+	defer stored.Release()
+	var known []string
+	for _, problem := range checkReservation(stored.Root()) {
+		known = append(known, "spec."+problem.Error())
+	}
+	return slices.DeleteFunc(problems, func(e *field.Error) bool { return slices.Contains(known, e.Error()) })
+}
+
+func checkReservation(spec *document.Value) field.ErrorList {
+	return slices.Concat(checkTemplate(spec.Get("template")), checkOwners(spec.Get("owners")), checkEnd(spec),
+		checkAllocatePolicy(spec.Get("allocatePolicy")))
+}
+
+// checkTemplate checks what the scheduler makes a pod of. The API server knows no schema for it.
+func checkTemplate(template *document.Value) field.ErrorList {
+	if !template.Exists() {
+		return field.ErrorList{field.Required(template.Path(), "the pod whose requests are reserved, as in a Deployment")}
+	}
+	var problems field.ErrorList
+	if containers := template.At("spec", "containers"); count(containers) == 0 {
+		problems = append(problems, field.Required(containers.Path(), "at least one container: its requests are reserved"))
+	}
+	if !template.Decodable() {
+		return problems // found by the chain
+	}
+	bad := badQuantities(template)
+	if len(bad) > 0 {
+		return append(problems, bad...)
+	}
+	if _, err := decodeTemplate(template.Bytes()); err != nil {
+		problems = append(problems, field.Invalid(template.Path(), field.OmitValueType{}, err.Error()+"; write it as a pod's template"))
+	}
+	return problems
+}
+
+func count(list *document.Value) (n int) {
+	for range list.Elements() {
+		n++
+	}
+	return n
+}
+
+// decodeTemplate decodes a template whose quantities have been looked at: see badQuantities.
+func decodeTemplate(raw []byte) (corev1.PodTemplateSpec, error) {
+	return api.ParseJSONText[corev1.PodTemplateSpec](string(raw))
+}
+
+// badQuantities are the quantities of a template that api.ParseQuantity refuses. As the API server has no schema for the
+// template, it has not parsed them, and some take resource.Quantity minutes; whoever decodes the stored reservation would hang.
+func badQuantities(template *document.Value) field.ErrorList {
+	var tree any
+	decoder := json.NewDecoder(bytes.NewReader(template.Bytes()))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return field.ErrorList{field.Invalid(template.Path(), field.OmitValueType{}, err.Error())}
+	}
+	var bad field.ErrorList
+	for at, text := range quantity.InPod(tree, template.Path()) {
+		text = strings.TrimSpace(text)
+		if _, err := quantity.ParseQuantity(text); err != nil {
+			bad = append(bad, field.Invalid(at, admit.Shorten(text, 100), err.Error()))
+		}
+	}
+	return bad
+}
+
+// checkOwners checks who may use the reservation. An owner without anything to match by would be every pod.
+func checkOwners(owners *document.Value) (problems field.ErrorList) {
+	if count(owners) == 0 {
+		return field.ErrorList{field.Required(owners.Path(), "at least one owner: nobody could use the reservation")}
+	}
+	for owner := range owners.Elements() {
+		selector := owner.Get("labelSelector")
+		if !says(owner.Get("object"), "name", "namespace", "uid", "apiVersion") &&
+			!says(owner.Get("controller"), "name", "namespace", "uid", "apiVersion", "kind") && !selector.Exists() {
+			problems = append(problems, field.Required(owner.Path(),
+				"object, controller or labelSelector: without one of them every pod is an owner"))
+		}
+		if s := document.As[*metav1.LabelSelector](selector); s != nil {
+			options := metavalidation.LabelSelectorValidationOptions{}
+			problems = append(problems, metavalidation.ValidateLabelSelector(s, options, selector.Path())...)
+		}
+	}
+	return problems
+}
+
+// says tells whether one of an object's members is a text that is not empty.
+func says(object *document.Value, members ...string) bool {
+	return slices.ContainsFunc(members, func(name string) bool { return object.Get(name).Text() != "" })
+}
+
+// checkEnd checks when the reservation ends. Both may be missing: the CRD's default is a ttl of 24h.
+func checkEnd(spec *document.Value) (problems field.ErrorList) {
+	if ttl := spec.Get("ttl"); ttl.Exists() {
+		lives, err := time.ParseDuration(ttl.Text())
+		if err != nil {
+			problems = append(problems, field.Invalid(ttl.Path(), ttl.Text(),
+				"is no duration such as 24h or 1h30m; write days as hours, and 0 for ever"))
+		} else if lives < 0 {
+			problems = append(problems, field.Invalid(ttl.Path(), ttl.Text(), "must not be negative; write 0 for ever"))
+		}
+	}
+	if expires := spec.Get("expires"); expires.Exists() {
+		if _, err := time.Parse(time.RFC3339, expires.Text()); err != nil {
+			problems = append(problems, field.Invalid(expires.Path(), expires.Text(), "is no time such as 2026-11-21T08:00:00Z"))
+		}
+	}
+	return problems
+}
+
+func checkAllocatePolicy(policy *document.Value) field.ErrorList {
+	known := []api.AllocatePolicy{api.AllocateAligned, api.AllocateRestricted}
+	if text := api.AllocatePolicy(policy.Text()); text != "" && !slices.Contains(known, text) {
+		return field.ErrorList{field.NotSupported(policy.Path(), text, known)}
+	}
+	return nil
+}
+
+// templateChanged refuses another template: what is reserved was sized and placed for the one that is stored.
+func templateChanged(spec, old *document.Value) field.ErrorList {
+	now, was := spec.Get("template"), old.Get("template")
+	if !now.Exists() || !was.Exists() || sameTemplate(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(now.Path(), field.OmitValueType{},
+		"cannot change: the resources are reserved for the stored template; create a new reservation and delete this one")}
+}
+
+// sameTemplate compares by meaning, since a typed client that only adds a label sends the template in its own encoding: 1000m
+// as 1, and without what its types do not know. What does not decode is compared as it stands.
+func sameTemplate(a, b *document.Value) bool {
+	if bytes.Equal(a.Bytes(), b.Bytes()) {
+		return true
+	}
+	if !a.Decodable() || !b.Decodable() {
+		return false
+	}
+	if len(badQuantities(a)) == 0 && len(badQuantities(b)) == 0 {
+		left, errA := decodeTemplate(a.Bytes())
+		right, errB := decodeTemplate(b.Bytes())
+		if errA == nil && errB == nil {
+			return equality.Semantic.DeepEqual(left, right)
+		}
+	}
+	var left, right any
+	return json.Unmarshal(a.Bytes(), &left) == nil && json.Unmarshal(b.Bytes(), &right) == nil && reflect.DeepEqual(left, right)
+}

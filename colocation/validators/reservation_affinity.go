@@ -1,0 +1,155 @@
+package validators
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/colocation/api"
+)
+
+// affinity is a ReservationAffinity, compiled.
+type affinity struct {
+	// name alone decides if it is not empty.
+	name     string
+	selector map[string]string
+	required bool // one of the terms must match; no terms: none does
+	terms    []selectorTerm
+}
+
+// selectorTerm matches if everything in it does.
+type selectorTerm struct {
+	labels []*labels.Requirement
+	fields []corev1.NodeSelectorRequirement
+}
+
+// parseReservationAffinity reads the annotation as the scheduler does: empty text is an affinity to any reservation, and one term
+// that is wrong makes all of it wrong. The error is worded for the user.
+func parseReservationAffinity(text string) (affinity, error) {
+	var parsed api.ReservationAffinity
+	if text != "" {
+		var err error
+		if parsed, err = api.ParseJSONText[api.ReservationAffinity](text); err != nil {
+			return affinity{}, err
+		}
+	}
+	a := affinity{name: parsed.Name, selector: parsed.ReservationSelector}
+	required := parsed.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return a, nil
+	}
+	a.required = true
+	at := field.NewPath("requiredDuringSchedulingIgnoredDuringExecution", "reservationSelectorTerms")
+	var problems []error
+	for i, term := range required.ReservationSelectorTerms {
+		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
+			continue // an empty term matches nothing
+		}
+		compiled, err := compileTerm(term, at.Index(i))
+		a.terms, problems = append(a.terms, compiled), append(problems, err)
+	}
+	return a, utilerrors.NewAggregate(problems)
+}
+
+// compileTerm compiles a term of a node selector. package nodeaffinity does the same, but cannot leave a key open that only the
+// node may have.
+func compileTerm(term corev1.NodeSelectorTerm, at *field.Path) (selectorTerm, error) {
+	compiled := selectorTerm{fields: term.MatchFields}
+	var problems []error
+	for i, e := range term.MatchExpressions {
+		requirement, err := compileExpression(e, at.Child("matchExpressions").Index(i))
+		compiled.labels, problems = append(compiled.labels, requirement), append(problems, err)
+	}
+	for i, f := range term.MatchFields {
+		at := at.Child("matchFields").Index(i)
+		if f.Operator != corev1.NodeSelectorOpIn && f.Operator != corev1.NodeSelectorOpNotIn {
+			problems = append(problems, field.NotSupported(at.Child("operator"), f.Operator,
+				[]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}))
+		} else if len(f.Values) != 1 {
+			problems = append(problems, field.Invalid(at.Child("values"), f.Values, "must have one element"))
+		}
+	}
+	return compiled, utilerrors.NewAggregate(problems)
+}
+
+// selectionOperators are the operators of a node selector by their name in selectors of labels.
+var selectionOperators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+	corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+}
+
+func compileExpression(e corev1.NodeSelectorRequirement, at *field.Path) (*labels.Requirement, error) {
+	operator, ok := selectionOperators[e.Operator]
+	if !ok {
+		return nil, field.NotSupported(at.Child("operator"), e.Operator, slices.Sorted(maps.Keys(selectionOperators)))
+	}
+	return labels.NewRequirement(e.Key, operator, e.Values, field.WithPath(at))
+}
+
+// labelled is a reservation as selectors see it: under its own labels lie those of its node.
+type labelled struct {
+	*api.Reservation
+	node  map[string]string
+	known bool // the node's labels are
+}
+
+func labelledWith(r *api.Reservation, nodes NodeLabels) *labelled {
+	l := &labelled{Reservation: r}
+	if nodes != nil && r.Status.NodeName != "" {
+		l.node, l.known = nodes(r.Status.NodeName)
+	}
+	return l
+}
+
+// Lookup, Has and Get make it labels.Labels.
+func (l *labelled) Lookup(key string) (string, bool) {
+	if value, ok := l.Labels[key]; ok {
+		return value, true
+	}
+	value, ok := l.node[key]
+	return value, ok
+}
+
+func (l *labelled) Has(key string) bool { _, ok := l.Lookup(key); return ok }
+
+func (l *labelled) Get(key string) string { value, _ := l.Lookup(key); return value }
+
+// open tells whether the reservation may have the label from its node, with any value.
+func (l *labelled) open(key string) bool { return !l.known && !l.Has(key) }
+
+// allows tells whether the affinity allows a reservation, or may allow it.
+func (a affinity) allows(l *labelled) bool {
+	if a.name != "" {
+		return l.Name == a.name
+	}
+	for key, want := range a.selector {
+		if value, has := l.Lookup(key); !l.open(key) && (!has || value != want) {
+			return false
+		}
+	}
+	return !a.required || slices.ContainsFunc(a.terms, func(t selectorTerm) bool { return t.allows(l) })
+}
+
+func (t selectorTerm) allows(l *labelled) bool {
+	for _, r := range t.labels {
+		if !l.open(r.Key()) && !r.Matches(l) {
+			return false
+		}
+	}
+	for _, f := range t.fields {
+		value := "" // as any field but the name reads
+		if f.Key == "metadata.name" {
+			value = l.Name
+		}
+		if (value == f.Values[0]) != (f.Operator == corev1.NodeSelectorOpIn) {
+			return false
+		}
+	}
+	return true
+}

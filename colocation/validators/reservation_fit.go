@@ -1,0 +1,69 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// Reservations gives all reservations, without their templates. The step only reads them.
+type Reservations func() ([]*api.Reservation, error)
+
+// NodeLabels gives the labels of a node; known is false if they cannot be told. Nil: of no node.
+type NodeLabels func(node string) (labels map[string]string, known bool)
+
+// reservationFit refuses pods that may only use reservations which can never hold them. That can be said only of reservations
+// with the allocate policy Restricted: beside the others an owner takes what is missing from their node. Everything that cannot
+// be told at admission speaks for the pod: reservations that are not available yet, labels that a reservation may have from its
+// node, owners and taints.
+func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name:  "reservation-fit",
+		Doc:   "refuses pods that no reservation they ask for can ever hold, and warns when none can hold them now",
+		Gate:  api.GateReservationFit,
+		Needs: []string{api.CollectionReservations, api.CollectionNodes},
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			text, asks := pod.Annotation(api.AnnotationReservationAffinity)
+			if !asks || pod.Deleting() || keepsReservationAffinity(req, text) {
+				return nil, nil
+			}
+			affinity, err := parseReservationAffinity(text)
+			if err != nil {
+				return field.ErrorList{field.Invalid(reservationAffinityPath, admit.Shorten(text, 200), err.Error())}, nil
+			}
+			spec := pod.Object().Spec
+			if spec.NodeName != "" || pod.Label(labelReservationIgnored) == "true" {
+				return nil, nil // the scheduler will not look for a reservation
+			}
+			all, err := reservations()
+			if err != nil {
+				return nil, fmt.Errorf("reading the reservations: %w", err)
+			}
+			found, err := findRoom(ctx, all, affinity, nodes, api.PodRequest(&spec))
+			if err != nil {
+				return nil, err
+			}
+			return found.judge(req), nil
+		},
+	}
+}
+
+var reservationAffinityPath = admit.AnnotationPath(api.AnnotationReservationAffinity)
+
+// labelReservationIgnored with the value "true" lets a pod use what any reservation holds, so that none limits it.
+const labelReservationIgnored = "scheduling.koordinator.sh/reservation-ignored"
+
+// keepsReservationAffinity tells whether an update leaves the annotation as it was. A pod that waits must not become impossible
+// to change because a reservation has shrunk.
+func keepsReservationAffinity(req *admit.Request, text string) bool {
+	old := storedPod(req)
+	if old == nil {
+		return false
+	}
+	was, had := old.Annotation(api.AnnotationReservationAffinity)
+	return had && was == text
+}

@@ -1,0 +1,40 @@
+package validators
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// reservePod refuses pods that pass themselves off as a reservation. The scheduler keeps each Reservation as a pod of its own
+// making, which it knows by this annotation; a real pod with it would be mistaken for one. A pod that has it already may keep it.
+func reservePod() admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{
+		Name: "reserve-pod",
+		Doc:  "refuses pods with the annotation by which the scheduler knows its own stand-ins for reservations",
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			value, has := pod.Annotation(api.AnnotationReservePod)
+			if !has || pod.Deleting() {
+				return nil, nil
+			}
+			if old := storedPod(req); old != nil {
+				if was, had := old.Annotation(api.AnnotationReservePod); had && was == value {
+					return nil, nil
+				}
+			}
+			return field.ErrorList{field.Forbidden(admit.AnnotationPath(api.AnnotationReservePod),
+				"only the scheduler's own stand-ins for reservations carry it; remove it, and create a Reservation to hold resources")}, nil
+		},
+	}
+}
+
+// storedPod is the pod as it is stored, which an update changes; nil if the pod is new.
+func storedPod(req *admit.Request) *admit.Pod {
+	if req.OldObject == nil {
+		return nil
+	}
+	return admit.AsPod(req.OldObject)
+}

@@ -1,0 +1,98 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/slo"
+	"usher.dev/usher/colocation/views"
+)
+
+// AllNodes gives the names and labels of all nodes, in any order. The step only reads them.
+type AllNodes func() (iter.Seq2[string, map[string]string], error)
+
+// SLOOptions say which ConfigMap is the SLO configuration, and how strictly it is read.
+type SLOOptions struct {
+	// ConfigMap is Koordinator's --config-namespace and --slo-config-name.
+	ConfigMap types.NamespacedName
+	// NamesRequired wants a name of its own for every entry: Koordinator's --node-strategy-name-need-check.
+	NamesRequired bool
+}
+
+// sloConfig refuses an SLO configuration by which a manager or a node agent would not, or not as meant, work. An update is asked
+// only about the keys that it changes. Other ConfigMaps pass.
+func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigMap] {
+	return admit.Validator[views.ConfigMap]{
+		Name:  "slo-config",
+		Doc:   "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields",
+		Needs: []string{api.CollectionNodes},
+		Run: func(_ context.Context, req *admit.Request, object *views.ConfigMap) (field.ErrorList, error) {
+			if (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}) != options.ConfigMap || object.Deleting() {
+				return nil, nil
+			}
+			change := sloChange{data: object.Data()}
+			if req.OldObject != nil {
+				change.old = views.AsConfigMap(req.OldObject).Data()
+			}
+			change.changed = slo.Changed(change.old, change.data)
+			change.config = slo.Compile(change.data)
+			warnOfSLO(req, change)
+			return change.problems(options, nodes)
+		},
+	}
+}
+
+// sloChange is an SLO configuration and what it was before; old is nil if there was none.
+type sloChange struct {
+	old, data map[string]string
+	changed   func(key string) bool
+	config    *slo.Config
+}
+
+func warnOfSLO(req *admit.Request, c sloChange) {
+	for _, w := range c.config.Warnings() {
+		if c.changed(w.Key) || !slices.Contains(slo.Keys(), w.Key) && c.old[w.Key] != c.data[w.Key] {
+			req.Warnf("%s", w.Text)
+		}
+	}
+}
+
+func (c sloChange) problems(options SLOOptions, nodes AllNodes) (all field.ErrorList, _ error) {
+	found := slices.DeleteFunc(c.config.Problems(c.changed), c.hadBefore())
+	if options.NamesRequired {
+		found = append(found, c.config.NameProblems(c.changed)...)
+	}
+	if c.config.HasSeveral(c.changed) {
+		list, err := nodes()
+		if err != nil {
+			return nil, fmt.Errorf("listing the nodes: %w", err)
+		}
+		found = append(found, c.config.NodeProblems(list, c.changed)...)
+	}
+	for _, p := range found {
+		all = append(all, p.Err)
+	}
+	return all, nil
+}
+
+// hadBefore tells of a problem that another key has a part in whether it was there already: a change of the one is not blamed for
+// what was wrong with both. What was before is compiled only if it is needed.
+func (c sloChange) hadBefore() func(slo.Problem) bool {
+	var before []slo.Problem
+	return func(p slo.Problem) bool {
+		if p.With == "" || c.changed(p.Key) || c.old == nil {
+			return false
+		}
+		if before == nil {
+			before = append([]slo.Problem{}, slo.Compile(c.old).Problems(nil)...)
+		}
+		return slices.ContainsFunc(before, func(b slo.Problem) bool { return b.Error() == p.Error() })
+	}
+}

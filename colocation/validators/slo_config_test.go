@@ -1,0 +1,196 @@
+package validators
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/slo"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/document"
+)
+
+var sloMap = types.NamespacedName{Namespace: "koordinator-system", Name: "slo-controller-config"}
+
+// nodesNamed is the question for nodes, answered with one that has two labels.
+func nodesNamed(names ...string) AllNodes {
+	nodes := map[string]map[string]string{}
+	for _, name := range names {
+		nodes[name] = map[string]string{"x": "1", "y": "1"}
+	}
+	return func() (iter.Seq2[string, map[string]string], error) { return maps.All(nodes), nil }
+}
+
+// configMap is a ConfigMap with these data, as a document.
+func configMap(t testing.TB, name types.NamespacedName, data map[string]string, deleting bool) *document.Document {
+	t.Helper()
+	metadata := map[string]any{"name": name.Name, "namespace": name.Namespace}
+	if deleting {
+		metadata["deletionTimestamp"] = "2026-10-02T07:31:09Z"
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": metadata, "data": data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := document.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// runSLO asks the step about a ConfigMap, over an old one unless that is nil.
+func runSLO(t testing.TB, options SLOOptions, nodes AllNodes, data, old map[string]string) (problems, warnings []string, _ error) {
+	t.Helper()
+	req := &admit.Request{Namespace: sloMap.Namespace, Object: configMap(t, sloMap, data, false)}
+	if old != nil {
+		req.OldObject = configMap(t, sloMap, old, false)
+	}
+	options.ConfigMap = sloMap
+	list, err := sloConfig(options, nodes).Run(t.Context(), req, views.AsConfigMap(req.Object))
+	for _, p := range list {
+		problems = append(problems, p.Error())
+	}
+	return problems, req.Warnings(), err
+}
+
+const (
+	selectX  = `{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}}}`
+	selectY  = `{"name":"y","nodeSelector":{"matchLabels":{"y":"1"}}}`
+	selectXY = `{"name":"xy","nodeSelector":{"matchLabels":{"x":"1","y":"1"}}}`
+)
+
+func nodeConfigs(entries ...string) string {
+	return `{"nodeConfigs":[` + strings.Join(entries, ",") + `]}`
+}
+
+// TestSLOConfig: what is asked about which change. The rules themselves are tested in package slo.
+func TestSLOConfig(t *testing.T) {
+	const qos = `{"clusterStrategy":{"lsClass":{"networkQOS":{"egressRequest":"900M"}}}}`
+	system := func(total string) string { return `{"clusterStrategy":{"totalNetworkBandwidth":"` + total + `"}}` }
+	type data = map[string]string
+	for name, c := range map[string]struct {
+		data, old data
+		names     bool
+		want      []string // parts of the problems
+		warnings  []string
+	}{
+		"none":                  {data{}, nil, false, nil, nil},
+		"created bad":           {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, nil, false, []string{"data[colocation-config]: Invalid", "data[system-config]: Invalid"}, nil},
+		"stays bad":             {data{slo.ColocationKey: "bad"}, data{slo.ColocationKey: "bad"}, false, nil, nil},
+		"removed":               {nil, data{slo.ColocationKey: "bad"}, false, nil, nil},
+		"becomes bad":           {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, data{slo.ColocationKey: "{}", slo.SystemKey: "bad"}, false, []string{"data[colocation-config]: Invalid"}, nil},
+		"overlap":               {data{slo.ColocationKey: nodeConfigs(selectX, selectXY)}, nil, false, []string{"overlaps with nodeConfigs[0] (x)", "all select the nodes n1, n2"}, nil},
+		"node conflict":         {data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, nil, false, []string{"nodeConfigs[0] (x), nodeConfigs[1] (y) all select the nodes n1, n2, and"}, nil},
+		"conflict unchanged":    {data{slo.ColocationKey: nodeConfigs(selectX, selectY), slo.SystemKey: "{}"}, data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, false, nil, nil},
+		"total lowered":         {data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, data{slo.QoSKey: qos, slo.SystemKey: system("1G")}, false, []string{"which is 800M"}, nil},
+		"total still too low":   {data{slo.QoSKey: qos, slo.SystemKey: strings.Replace(system("800M"), "{", `{"x":1,`, 1)}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, []string{"data[system-config].x: unknown"}},
+		"total even lower":      {data{slo.QoSKey: qos, slo.SystemKey: system("700M")}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, []string{"which is 700M"}, nil},
+		"total unknown":         {data{slo.QoSKey: qos}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, nil},
+		"names not asked":       {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, false, nil, nil},
+		"names":                 {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, true, []string{"nodeConfigs[0].name: Required"}, nil},
+		"old warning":           {data{slo.ColocationKey: `{"x":1}`, slo.SystemKey: `{"y":1}`}, data{slo.ColocationKey: `{"x":1}`}, false, nil, []string{"data[system-config].y: unknown"}},
+		"misspelt key":          {data{"system-confg": "{}"}, nil, false, nil, []string{"data[system-confg]: unknown; is it system-config?"}},
+		"misspelt key, not new": {data{"system-confg": "{}"}, data{"system-confg": "{}"}, false, nil, nil},
+	} {
+		problems, warnings, err := runSLO(t, SLOOptions{NamesRequired: c.names}, nodesNamed("n2", "n1"), c.data, c.old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameParts(t, name+": problems", problems, c.want)
+		sameParts(t, name+": warnings", warnings, c.warnings)
+	}
+}
+
+// sameParts compares texts with the parts that are wanted of them.
+func sameParts(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	ok := len(got) == len(want)
+	for i := range want {
+		ok = ok && strings.Contains(got[i], want[i])
+	}
+	if !ok {
+		t.Errorf("%s:\n got  %s\n want %s", what, strings.Join(got, "\n      "), strings.Join(want, "\n      "))
+	}
+}
+
+// TestSLOConfigOthers: other ConfigMaps, and one that is being deleted, are not looked at.
+func TestSLOConfigOthers(t *testing.T) {
+	bad := map[string]string{slo.ColocationKey: "bad"}
+	for _, c := range []struct {
+		name     types.NamespacedName
+		deleting bool
+		want     int
+	}{
+		{sloMap, false, 1}, {sloMap, true, 0},
+		{types.NamespacedName{Namespace: "default", Name: sloMap.Name}, false, 0}, {types.NamespacedName{Namespace: sloMap.Namespace, Name: "another"}, false, 0},
+	} {
+		req := &admit.Request{Namespace: c.name.Namespace, Object: configMap(t, c.name, bad, c.deleting)}
+		list, err := sloConfig(SLOOptions{ConfigMap: sloMap}, nil).Run(t.Context(), req, views.AsConfigMap(req.Object))
+		if err != nil || len(list) != c.want {
+			t.Errorf("%v: %v, %v", c, list, err)
+		}
+	}
+}
+
+// TestSLOConfigNodesNotReady: nodes are asked for only where there can be a conflict, and who cannot answer is not guessed for.
+func TestSLOConfigNodesNotReady(t *testing.T) {
+	late := func() (iter.Seq2[string, map[string]string], error) {
+		return nil, fmt.Errorf("nodes: %w", admit.ErrNotReady)
+	}
+	if _, _, err := runSLO(t, SLOOptions{}, late, map[string]string{slo.ColocationKey: nodeConfigs(selectX)}, nil); err != nil {
+		t.Errorf("one entry: %v", err)
+	}
+	_, _, err := runSLO(t, SLOOptions{}, late, map[string]string{slo.ColocationKey: nodeConfigs(selectX, selectY)}, nil)
+	if !errors.Is(err, admit.ErrNotReady) {
+		t.Errorf("two entries: %v", err)
+	}
+}
+
+// FuzzSLOConfig: any text of any key gets an answer.
+func FuzzSLOConfig(f *testing.F) {
+	f.Add(slo.ColocationKey, nodeConfigs(selectX, selectY), "null")
+	f.Add(slo.SystemKey, `{"clusterStrategy":null}`, "")
+	f.Fuzz(func(t *testing.T, key, text, old string) {
+		if _, _, err := runSLO(t, SLOOptions{NamesRequired: true}, nodesNamed("n"), map[string]string{key: text}, map[string]string{key: old}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkSLOConfig validates 4 keys of 100 entries each against 5,000 nodes of 16 labels.
+func BenchmarkSLOConfig(b *testing.B) {
+	entries := make([]string, 100)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(`{"name":"pool-%d","nodeSelector":{"matchLabels":{"kubernetes.io/os":"linux","pool":"%d"},"matchExpressions":[{"key":"kind","operator":"NotIn","values":["virtual"]}]},"%%s":%d}`, i, i, i)
+	}
+	list := strings.Join(entries, ",")
+	data := map[string]string{
+		slo.ColocationKey: `{"nodeConfigs":[` + strings.ReplaceAll(list, "%s", "midCPUThresholdPercent") + `]}`,
+		slo.ThresholdKey:  `{"nodeStrategies":[` + strings.ReplaceAll(list, "%s", "cpuSuppressMinPercent") + `]}`,
+		slo.CPUBurstKey:   `{"nodeStrategies":[` + strings.ReplaceAll(list, "%s", "sharePoolThresholdPercent") + `]}`,
+		slo.QoSKey:        `{"nodeStrategies":[` + strings.ReplaceAll(list, `"%s":`, `"lsClass":{},"extra":`) + `]}`,
+	}
+	nodes := map[string]map[string]string{}
+	for i := range 5000 {
+		labels := map[string]string{"kubernetes.io/os": "linux", "pool": fmt.Sprint(i % 120)}
+		for k := range 14 {
+			labels[fmt.Sprint("example.com/label-", k)] = fmt.Sprint(i % (k + 2))
+		}
+		nodes[fmt.Sprint("node-", i)] = labels
+	}
+	ask := func() (iter.Seq2[string, map[string]string], error) { return maps.All(nodes), nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		if problems, _, err := runSLO(b, SLOOptions{}, ask, data, nil); err != nil || len(problems) > 0 {
+			b.Fatal(problems, err)
+		}
+	}
+}

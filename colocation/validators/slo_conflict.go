@@ -1,0 +1,67 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/slo"
+)
+
+// SLOConfig gives the SLO configuration as it is stored; nil if there is none.
+type SLOConfig func() (*slo.Config, error)
+
+// sloConflict refuses to label a node so that several entries of the SLO configuration select it. A node that is created so, or
+// that is so already, is only warned about: it may come from a machine pool whose labels nobody here decides, and an unrelated
+// change of a label must not wait for the configuration to be mended.
+func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validator[admit.Node] {
+	return admit.Validator[admit.Node]{
+		Name:  "slo-conflict",
+		Doc:   "refuses labels by which several entries of the SLO configuration would select a node; warns if they do already",
+		Needs: []string{api.CollectionSLOConfig},
+		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (field.ErrorList, error) {
+			labels := node.Labels()
+			var before map[string]string
+			if req.OldObject != nil {
+				before = admit.AsNode(req.OldObject).Labels()
+				if node.Deleting() || maps.Equal(labels, before) {
+					return nil, nil
+				}
+			}
+			known, err := config()
+			if err != nil {
+				return nil, fmt.Errorf("reading the SLO configuration: %w", err)
+			}
+			if req.OldObject == nil {
+				warnOfConflicts(req, known.Conflicts(labels))
+				return nil, nil
+			}
+			return newConflicts(req, configMap, known.Conflicts(before), known.Conflicts(labels)), nil
+		},
+	}
+}
+
+// newConflicts refuses the conflicts that are new, and warns of the others.
+func newConflicts(req *admit.Request, configMap types.NamespacedName, before, now []slo.Conflict) (problems field.ErrorList) {
+	for _, conflict := range now {
+		if conflict.Within(before) {
+			warnOfConflicts(req, []slo.Conflict{conflict})
+			continue
+		}
+		problems = append(problems, field.Forbidden(admit.LabelsPath, fmt.Sprintf(
+			"ConfigMap %s, data key %v; choose labels that only one of them selects, or have their selectors exclude each other",
+			configMap, conflict)))
+	}
+	return problems
+}
+
+func warnOfConflicts(req *admit.Request, conflicts []slo.Conflict) {
+	for _, conflict := range conflicts {
+		req.Warnf("SLO %v", conflict)
+	}
+}

@@ -1,0 +1,51 @@
+package views
+
+import (
+	"bytes"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/document"
+)
+
+// ElasticQuota is the view of an ElasticQuota.
+type ElasticQuota struct{ admit.Meta }
+
+// AsElasticQuota views a document as an ElasticQuota.
+func AsElasticQuota(d *document.Document) *ElasticQuota { return &ElasticQuota{admit.MetaOf(d.Root())} }
+
+// Object is the whole typed quota with all edits so far. It is read part by part, so that what does not decode is known by its place.
+func (q *ElasticQuota) Object() api.ElasticQuota { return elasticQuota(q.Root()) }
+
+// Readable is Object of a stored quota, which may be older than the rules: a part of it that cannot be read counts as missing, and is not
+// the request's error.
+func (q *ElasticQuota) Readable() api.ElasticQuota {
+	sub := q.Root().Sub()
+	if sub == nil {
+		return api.ElasticQuota{}
+	}
+	defer sub.Release()
+	return elasticQuota(sub.Root())
+}
+
+func elasticQuota(root *document.Value) api.ElasticQuota {
+	list := func(part, name string) api.ResourceList { return document.As[api.ResourceList](root.At(part, name)) }
+	return api.ElasticQuota{
+		TypeMeta:   metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()},
+		ObjectMeta: document.As[metav1.ObjectMeta](root.Get("metadata")),
+		Spec:       api.ElasticQuotaSpec{Min: list("spec", "min"), Max: list("spec", "max")},
+		Status:     api.ElasticQuotaStatus{Used: list("status", "used")},
+	}
+}
+
+// Max is spec.max; nil if it is absent or null.
+func (q *ElasticQuota) Max() api.ResourceList {
+	return document.As[api.ResourceList](q.Root().At("spec", "max"))
+}
+
+// SpecChanged tells whether the spec is written differently from that of the stored object, perhaps without a difference in meaning.
+func (q *ElasticQuota) SpecChanged(stored *ElasticQuota) bool {
+	return !bytes.Equal(q.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
+}

@@ -1,0 +1,36 @@
+package views
+
+import (
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/document"
+)
+
+// Reservation is the view of a Reservation, see api.Reservation.
+type Reservation struct{ admit.Meta }
+
+// AsReservation views a document as a Reservation.
+func AsReservation(d *document.Document) *Reservation { return &Reservation{admit.MetaOf(d.Root())} }
+
+// Template is the pod that room is reserved for, spec.template, with the metadata and spec of a Pod; false if there is none.
+func (r *Reservation) Template() (*admit.Pod, bool) {
+	template := r.Root().At("spec", "template")
+	return &admit.Pod{Meta: admit.MetaOf(template)}, template.Exists()
+}
+
+// Owners are those who may use what is reserved.
+func (r *Reservation) Owners() []api.ReservationOwner {
+	return document.As[[]api.ReservationOwner](r.Root().At("spec", "owners"))
+}
+
+// DefaultTTL sets spec.ttl, such as 24h, unless it is there.
+func (r *Reservation) DefaultTTL(ttl string) { r.defaultTo("ttl", ttl) }
+
+// DefaultAllocateOnce sets spec.allocateOnce unless it is there.
+func (r *Reservation) DefaultAllocateOnce(once bool) { r.defaultTo("allocateOnce", once) }
+
+func (r *Reservation) defaultTo(name string, value any) {
+	if v := r.Root().At("spec", name); !v.Exists() {
+		v.Set(value)
+	}
+}

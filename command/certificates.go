@@ -1,0 +1,88 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/certs"
+)
+
+// certsOptions are the flags of usher certs init.
+type certsOptions struct {
+	service, out, output, secret string
+	overwrite                    bool
+}
+
+// certsCommand is `usher certs`: it has one command, init.
+func (p Program) certsCommand() *cobra.Command {
+	var o certsOptions
+	certs := &cobra.Command{Use: "certs", Short: "make a CA and a serving certificate", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("usage: usher certs init [flags]; `usher certs init --help` lists the flags")
+		}}
+	init := &cobra.Command{Use: "init [flags]", Short: "make a CA and a certificate for a Service, as files or as a Secret", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return p.makeCerts(o) }}
+	set := init.Flags()
+	set.SortFlags = false
+	set.StringVar(&o.service, "service", "", "the Service that the certificate is for, as namespace/name; left out: this machine only")
+	set.StringVar(&o.out, "out", "", "directory to write ca.crt, ca.key, tls.crt and tls.key to (default: usher-certs, or nothing with -o secret)")
+	set.StringVarP(&o.output, "output", "o", "files", "files, or secret: print a Secret manifest for kubectl; it has no CA key")
+	set.StringVar(&o.secret, "secret-name", "usher-tls", "the name of that Secret")
+	set.BoolVar(&o.overwrite, "overwrite", false, "replace a CA that is there; whoever trusts it must then be given the new one")
+	certs.AddCommand(init)
+	return certs
+}
+
+// makeCerts makes a CA, and a certificate for a Service, as files or as a Secret.
+func (p Program) makeCerts(o certsOptions) error {
+	if o.output != "files" && o.output != "secret" {
+		return fmt.Errorf("-o %s: must be files or secret", o.output)
+	}
+	if o.output == "secret" && o.service == "" {
+		return errors.New("-o secret: say which Service it is for: --service namespace/name")
+	}
+	ca, leaf, err := newCertificates(o.service)
+	if err != nil {
+		return err
+	}
+	if o.output == "files" && o.out == "" {
+		o.out = "usher-certs"
+	}
+	if err := p.keepCertificates(o.out, ca, leaf, o.overwrite); err != nil || o.output == "files" {
+		return err
+	}
+	manifest, err := certs.SecretManifest(o.service, o.secret, ca, leaf)
+	if err == nil {
+		_, err = p.Out.Write(manifest)
+	}
+	return err
+}
+
+// keepCertificates writes all four files to a directory; an empty name keeps nothing.
+func (p Program) keepCertificates(dir string, ca, leaf certs.Pair, overwrite bool) error {
+	if dir == "" {
+		return nil
+	}
+	if err := certs.WriteFiles(dir, ca, leaf, overwrite); err != nil {
+		return fmt.Errorf("%w (flags --out, --overwrite)", err)
+	}
+	_, err := fmt.Fprintf(p.Err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or throw it away\n",
+		certs.CACertFile, certs.CAKeyFile, certs.CertFile, certs.KeyFile, dir)
+	return err
+}
+
+func newCertificates(service string) (ca, leaf certs.Pair, err error) {
+	names, err := certs.ServiceNames(service)
+	if err != nil {
+		return ca, leaf, err
+	}
+	now := time.Now()
+	if ca, err = certs.NewAuthority(now); err != nil {
+		return ca, leaf, err
+	}
+	leaf, err = certs.Issue(ca, names, now)
+	return ca, leaf, err
+}

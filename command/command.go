@@ -1,0 +1,63 @@
+// Package command has the commands: serve, review, show, webhooks, steps, certs. Each works with the suites that it is given.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/suite"
+)
+
+// Program is what the commands work with.
+type Program struct {
+	Suites  suite.List
+	Version string
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+}
+
+// Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error.
+func (p Program) Run(ctx context.Context, args []string) int {
+	root := p.Root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errDenied):
+		return 1
+	}
+	_, _ = fmt.Fprintf(p.Err, "usher: %v\n", err)
+	return 2
+}
+
+// errDenied ends a command with exit code 1: it did its work, and the verdict is no.
+var errDenied = errors.New("denied")
+
+// Root returns the program's command with all others below it.
+func (p Program) Root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "usher", Short: "usher is an admission webhook service for Kubernetes", Version: p.Version,
+		SilenceErrors: true, SilenceUsage: true,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	cobra.EnableCommandSorting = false
+	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.showCommand(), p.webhooksCommand(), p.stepsCommand(), p.certsCommand(),
+		p.versionCommand())
+	return root
+}
+
+func (p Program) versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		_, err := fmt.Fprintln(p.Out, p.Version)
+		return err
+	}}
+}

@@ -1,0 +1,59 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/connections"
+)
+
+// How many connections may be open at once. Five API servers hardly have 200 reviews under way each, and a thousand idle
+// connections take less memory than bodies may: docs/operations.md has the numbers. Operations are probes and scrapes.
+const defaultMaxConnections, maxOperationsConnections = 1000, 100
+
+// open opens a listener with a bound and the metrics of its connections.
+func (s *service) open(name, address string, most int) (*connections.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	bounded, label := connections.Bound(l.(*net.TCPListener), most), prometheus.Labels{"listener": name}
+	s.metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_connections", Help: "Open connections.", ConstLabels: label},
+			func() float64 { return float64(bounded.Open()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "usher_connections_evicted_total",
+			Help: "Idle connections that were closed to make room for new ones.", ConstLabels: label},
+			func() float64 { return float64(bounded.Evicted()) }))
+	return bounded, nil
+}
+
+// secured is a listener with TLS, unless there is none. http.Server.ServeTLS would offer HTTP/2 again.
+func (s *service) secured(l net.Listener) net.Listener {
+	if s.source == nil {
+		return l
+	}
+	return tls.NewListener(l, certs.TLSConfig(s.source.GetCertificate))
+}
+
+// drain: not ready, go on answering for the delay, then accept no more and answer what is under way or still sent.
+// http.Server.Shutdown would not do: it drops a request that it reads after it began.
+func (s *service) drain(reviews *connections.Listener, server, operations *http.Server) {
+	s.log.WithField("delay", s.shutdownDelay.String()).Info("draining")
+	s.health.Drain()
+	time.Sleep(s.shutdownDelay)
+	ctx, cancel := context.WithTimeout(context.Background(), s.drainTime)
+	defer cancel()
+	for _, end := range []func(context.Context) error{reviews.Drain, operations.Shutdown} {
+		if err := end(ctx); err != nil {
+			s.log.WithError(err).Warn("requests under way were cut off")
+		}
+	}
+	_, _ = server.Close(), operations.Close()
+	s.log.Info("stopped")
+}

@@ -1,0 +1,233 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/term"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/connections"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// service is everything that runs while usher serves.
+type service struct {
+	serveOptions
+	log     *logrus.Logger
+	out     io.Writer
+	metrics *prometheus.Registry
+	edge    handlers.Edge
+	suites  suite.List
+	version string
+	cluster *cluster.Cluster
+	policy  prometheus.Gauge
+	live    atomic.Pointer[http.Handler] // the routes of the policy in force
+	health  handlers.Health
+	source  *certs.Source // nil with --plain
+	caFile  string        // of a certificate of our own, or empty
+}
+
+// serve runs until ctx ends, then drains.
+func (p Program) serve(ctx context.Context, o serveOptions) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out}
+	return s.run(ctx, stop)
+}
+
+// run serves until ctx ends. Then it calls deafen, so that a second signal ends the process at once, and drains.
+func (s *service) run(ctx context.Context, deafen func()) error {
+	s.makeMetrics()
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go s.tellHangups(background, hangups(background), end)
+	policy, inForce, err := config.Open(s.config, s.suites.Schema())
+	if err != nil {
+		return err
+	}
+	if err := s.openCluster(background); err != nil {
+		return err
+	}
+	s.use(policy, nil)
+	if err := s.openCertificate(); err != nil {
+		return err
+	}
+	go s.cluster.Run(background)
+	if s.config != "" {
+		go config.Watch(background, s.config, s.times(background), inForce, s.suites.Schema(), s.use)
+	}
+	if s.source != nil {
+		go s.source.Watch(background, s.times(background), s.certificateChanged)
+	}
+	return s.listenAndServe(ctx, deafen)
+}
+
+// openCluster opens the cluster for the suites, and starts what they run until ctx ends.
+func (s *service) openCluster(ctx context.Context) (err error) {
+	s.clusterSource.reread = hangups(ctx)
+	if s.cluster, err = s.suites.Open(s.clusterSource.source, s.gates, s.log, s.clusterSource.open); err != nil {
+		return err
+	}
+	if err := s.suites.Start(ctx, s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(clusterMetrics{s.cluster})
+	for _, suite := range s.suites {
+		if suite.Metrics != nil {
+			s.metrics.MustRegister(suite.Metrics()...)
+		}
+	}
+	s.health.Checks = map[string]func() error{"cluster": s.cluster.Ready}
+	return nil
+}
+
+func newLogger(format string, to io.Writer) *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(to)
+	if format == "json" || format == "auto" && !isTerminal(to) {
+		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+	}
+	return log
+}
+
+// isTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+func (s *service) makeMetrics() {
+	s.metrics = prometheus.NewRegistry()
+	limits := handlers.NewLimits(s.maxInFlight)
+	reviews, log := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log)
+	s.edge = handlers.Edge{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
+		reviews.Observe(r, d, took)
+		log(r, d, took)
+	}}
+	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
+		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
+		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
+	s.metrics.MustRegister(s.policy, build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+// use takes up a policy, or keeps the one in force when the new one is bad.
+func (s *service) use(policy *config.Policy, err error) {
+	if err != nil {
+		s.policy.Set(0)
+		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
+		return
+	}
+	handler := s.edge.Serve(s.suites.Routes(policy, s.gates))
+	s.live.Store(&handler)
+	s.policy.Set(1)
+	s.log.WithField("file", cmp.Or(s.config, "embedded default")).Info("policy in force")
+}
+
+func (s *service) openCertificate() (err error) {
+	if s.plain {
+		return nil
+	}
+	dir := s.certDir
+	if dir == "" {
+		dir = s.stateDir
+		names, _ := certs.ServiceNames("")
+		if _, err := certs.EnsureLocal(dir, names, time.Now(), func(made string) { s.log.Info(made) }); err != nil {
+			return fmt.Errorf("certificate of our own: %w", err)
+		}
+		s.caFile = filepath.Join(dir, certs.CACertFile)
+	}
+	if s.source, err = certs.Open(dir); err != nil {
+		return err
+	}
+	s.health.Checks["certificate"] = func() error { return s.source.Valid(time.Now()) }
+	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_certificate_expiry_timestamp_seconds",
+		Help: "When the served certificate ends."}, func() float64 { return float64(s.source.NotAfter().Unix()) }))
+	s.certificateChanged(nil)
+	return nil
+}
+
+func (s *service) certificateChanged(err error) {
+	if err != nil {
+		s.log.WithError(err).Error("the new certificate is bad; the one in force stays")
+		return
+	}
+	s.log.WithField("until", s.source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }
+
+// listenAndServe opens both listeners, serves, and drains when ctx ends.
+func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
+	reviews, err := s.open("reviews", s.listen, s.maxConnections)
+	if err != nil {
+		return err
+	}
+	ops, err := s.open("operations", s.opsListen, maxOperationsConnections)
+	if err != nil {
+		return err
+	}
+	errorLog := s.log.WriterLevel(logrus.WarnLevel)
+	defer func() { _ = errorLog.Close() }()
+	server := newServer(s, reviews, stdlog.New(errorLog, "", 0))
+	operations := newServer(s.operations(), ops, stdlog.New(errorLog, "", 0))
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(s.secured(reviews)) }()
+	go func() { failed <- operations.Serve(ops) }()
+	address := reviews.Addr().String()
+	s.greet(address)
+	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": s.version}).Info("serving")
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	deafen()
+	s.drain(reviews, server, operations)
+	return nil
+}
+
+// newServer has time limits beyond what the API server ever waits (30 s).
+func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ConnState: l.State, ErrorLog: errors,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+	}
+}
+
+func (s *service) operations() http.Handler {
+	mux := http.NewServeMux()
+	s.health.Register(mux)
+	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+	for _, suite := range s.suites {
+		if suite.Debug == nil {
+			continue
+		}
+		for path, page := range suite.Debug() {
+			mux.Handle(path, page)
+		}
+	}
+	return mux
+}

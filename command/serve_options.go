@@ -1,0 +1,97 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/gate"
+)
+
+// serveOptions are the flags of usher serve.
+type serveOptions struct {
+	listen, opsListen        string
+	plain                    bool
+	config                   string
+	certDir, stateDir        string
+	logFormat                string
+	maxInFlight              int
+	maxConnections           int
+	gates                    gate.Set
+	clusterSource            clusterFlags
+	shutdownDelay, drainTime time.Duration
+}
+
+// serveCommand is `usher serve`.
+func (p Program) serveCommand() *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: cobra.NoArgs}
+	o.addTo(c.Flags())
+	suites := p.addSuiteFlags(c, true)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if err := o.clusterSource.check(); err != nil {
+			return err
+		}
+		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if err := o.check(c.Flags().Changed("listen"), c.Flags().Changed("ops-listen")); err != nil {
+			return err
+		}
+		return p.serve(c.Context(), o)
+	}
+	return c
+}
+
+func (o *serveOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
+	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and what suites show below /debug, plain HTTP")
+	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
+	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
+	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
+	set.StringVar(&o.stateDir, "state-dir", ".state", "without --cert-dir: where to keep a CA and certificate of one's own, for a laptop")
+	set.StringVar(&o.logFormat, "log-format", "auto", "json or text; auto is text on a terminal")
+	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
+	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "connections for reviews that may be open at once; the one that is idle for longest gives way to a new one")
+	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
+	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests under way may take after the shutdown delay")
+	o.clusterSource.addTo(set)
+}
+
+func (o *serveOptions) check(listenSet, opsSet bool) error {
+	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
+		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
+	}
+	if o.maxInFlight < 0 {
+		return fmt.Errorf("--max-in-flight %d: must be at least 1", o.maxInFlight)
+	}
+	if o.maxConnections < 1 {
+		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
+	}
+	if o.maxInFlight == 0 {
+		o.maxInFlight = 64 * runtime.GOMAXPROCS(0)
+	}
+	if !o.plain {
+		return nil
+	}
+	if !listenSet {
+		o.listen = "127.0.0.1:9443"
+	}
+	if !opsSet {
+		o.opsListen = "127.0.0.1:8081"
+	}
+	if o.certDir != "" {
+		return errors.New("--plain serves no certificate: leave out --cert-dir")
+	}
+	host, _, err := net.SplitHostPort(o.listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--plain --listen %s: reviews without TLS are for this machine only, such as 127.0.0.1:9443", o.listen)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package command
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+)
+
+// TestTerminal: `usher serve 2>/dev/null` logs JSON, as into any file; only a terminal gets text.
+func TestTerminal(t *testing.T) {
+	for _, test := range []struct {
+		path     string
+		terminal bool
+	}{
+		{"/dev/null", false},
+		{"/dev/zero", false},
+		{"go.mod", false},
+		{"/dev/ptmx", true},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			file, err := os.OpenFile(test.path, os.O_RDWR, 0)
+			if err != nil {
+				t.Skip(err)
+			}
+			defer func() { _ = file.Close() }()
+			_, json := newLogger("auto", file).Formatter.(*logrus.JSONFormatter)
+			if isTerminal(file) != test.terminal || json == test.terminal {
+				t.Errorf("a terminal: %v, JSON: %v", isTerminal(file), json)
+			}
+		})
+	}
+}

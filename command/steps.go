@@ -1,0 +1,130 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+)
+
+// stepsCommand is `usher steps`.
+func (p Program) stepsCommand() *cobra.Command {
+	var output, file string
+	var listGates bool
+	c := &cobra.Command{Use: "steps [STEP...]", Short: "list every route and its steps in order", ValidArgsFunction: p.completeSteps}
+	c.Flags().SortFlags = false
+	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.Flags().StringVar(&file, "config", "", "policy file; the modes that it sets are shown")
+	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead")
+	featureGates := c.Flags().String("feature-gates", "", "switch feature gates, such as A=true,B=false")
+	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
+	c.RunE = func(_ *cobra.Command, names []string) error {
+		gates, err := p.Suites.ParseGates(*featureGates)
+		switch {
+		case err != nil:
+			return err
+		case output != "text" && output != "json":
+			return fmt.Errorf("-o %s: must be text or json", output)
+		case listGates:
+			return p.printGates(gates, output)
+		}
+		return p.printSteps(gates, output, file, names)
+	}
+	return c
+}
+
+// printSteps prints every route and its steps in order, or those of the named steps, as text or JSON.
+func (p Program) printSteps(gates gate.Set, output, file string, names []string) error {
+	schema := p.Suites.Schema()
+	for _, name := range names {
+		if !slices.Contains(schema.Steps, name) {
+			return fmt.Errorf("there is no step %s; `usher steps` lists them", name)
+		}
+	}
+	policy, err := config.Load(file, schema)
+	if err != nil {
+		return err
+	}
+	rows := slices.DeleteFunc(p.stepRows(policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
+	if output == "json" {
+		return printJSON(p.Out, rows)
+	}
+	printStepsText(p.Out, rows)
+	return nil
+}
+
+// stepRow is one step as `usher steps -o json` prints it.
+type stepRow struct {
+	Path      string `json:"path"`
+	Suite     string `json:"suite"`
+	RouteGate string `json:"routeGate,omitempty"`
+	Step      string `json:"step"`
+	Doc       string `json:"doc"`
+	Gate      string `json:"gate,omitempty"`
+	Mode      string `json:"mode"`
+	On        bool   `json:"on"`
+}
+
+func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
+	rows := []stepRow{}
+	for _, r := range p.Suites.Table(policy, gates) {
+		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
+			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
+			rows = append(rows, stepRow{r.Path, string(r.Suite), string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
+		}
+	}
+	return rows
+}
+
+func printStepsText(to io.Writer, rows []stepRow) {
+	path, n := "", 0
+	for _, s := range rows {
+		if s.Path != path {
+			path, n = s.Path, 0
+			_, _ = fmt.Fprintf(to, "%s  %s, gate: %s\n", s.Path, s.Suite, cmp.Or(s.RouteGate, "none, always on"))
+		}
+		n++
+		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n     mode: %s, gate: %s%s\n", n, s.Step, s.Doc, s.Mode, cmp.Or(s.Gate, "none"), offText(s.On))
+	}
+}
+
+func offText(on bool) string {
+	if on {
+		return ""
+	}
+	return ", off"
+}
+
+// printGates lists the feature gates and how they are set.
+func (p Program) printGates(gates gate.Set, output string) error {
+	type row struct {
+		Gate    string `json:"gate"`
+		Doc     string `json:"doc"`
+		Default bool   `json:"default"`
+		On      bool   `json:"on"`
+	}
+	var rows []row
+	for _, g := range p.Suites.Gates() {
+		rows = append(rows, row{string(g.Name), g.Doc, g.Default, gates.On(g.Name)})
+	}
+	if output == "json" {
+		return printJSON(p.Out, rows)
+	}
+	for _, r := range rows {
+		_, _ = fmt.Fprintf(p.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
+	}
+	return nil
+}
+
+func printJSON(to io.Writer, value any) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

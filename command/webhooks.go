@@ -1,0 +1,268 @@
+package command
+
+import (
+	"cmp"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	registration "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// configurationName is the name of both webhook configurations.
+const configurationName = "usher"
+
+// address is where the API server reaches usher: a Service, or a URL.
+type address struct {
+	namespace, service string
+	url                string
+	caBundle           []byte
+	user               string   // who usher is for the API server
+	excluded           []string // the namespaces whose pods are left alone, beside kube-system and usher's own
+}
+
+// webhooksOptions are the flags of usher webhooks.
+type webhooksOptions struct {
+	service, url, user, caFile   string
+	suites, excluded, failClosed []string
+	rbac                         bool
+}
+
+// webhooksCommand is `usher webhooks`: the configurations that make an API server call usher, or the rights that usher needs there.
+func (p Program) webhooksCommand() *cobra.Command {
+	var o webhooksOptions
+	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server", Args: cobra.NoArgs}
+	o.addTo(c.Flags(), p.Suites)
+	suites := p.addSuiteFlags(c, false)
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
+	_ = c.RegisterFlagCompletionFunc("fail-closed", p.completePaths)
+	c.RunE = func(*cobra.Command, []string) error {
+		gates, err := suites.parsed("files")
+		if err != nil {
+			return err
+		}
+		if o.rbac {
+			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.Nothing, gates)))
+		}
+		return p.printWebhooks(o, gates)
+	}
+	return c
+}
+
+func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
+	set.SortFlags = false
+	set.StringVar(&o.service, "service", "usher/usher", "the Service, as namespace/name")
+	set.StringVar(&o.url, "url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
+	set.StringVar(&o.user, "user", "", "who usher is for the API server (default: the service account usher in the Service's namespace)")
+	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
+	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "which routes: "+suites.Describe()+", or several with a comma")
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
+	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths whose requests are refused while usher does not answer, beside those of which that is the default; "+
+		"such as /validate-pod-binding; never those of heartbeats")
+	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole for --cluster=api instead")
+}
+
+func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
+	at, err := newAddress(o.service, o.url, o.caFile)
+	if err != nil {
+		return err
+	}
+	if at.excluded, err = excludedNamespaces(o.excluded); err != nil {
+		return err
+	}
+	at.user = cmp.Or(o.user, "system:serviceaccount:"+at.namespace+":usher")
+	chosen, err := p.Suites.Named(o.suites)
+	if err != nil {
+		return err
+	}
+	served := oneAmplifier(chosen.Routes(suite.Nothing, gates))
+	if err := closeFailing(served, o.failClosed); err != nil {
+		return err
+	}
+	return writeYAML(p.Out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
+}
+
+// closeFailing sets failurePolicy Fail for the routes of those paths.
+func closeFailing(routes []handlers.Route, paths []string) error {
+	for _, path := range paths {
+		i := slices.IndexFunc(routes, func(r handlers.Route) bool { return r.Path == path })
+		switch {
+		case i < 0:
+			return fmt.Errorf("--fail-closed %s: --suite and --feature-gates register no such path", path)
+		case routes[i].Heartbeat():
+			return fmt.Errorf("--fail-closed %s: a node's heartbeat must pass whether usher answers or not", path)
+		}
+		routes[i].FailurePolicy = registration.Fail
+	}
+	return nil
+}
+
+// oneAmplifier leaves one route for heartbeats, the last: two amplifiers on one node would compound.
+func oneAmplifier(routes []handlers.Route) []handlers.Route {
+	last := -1
+	for i, r := range routes {
+		if r.Heartbeat() {
+			last = i
+		}
+	}
+	var kept []handlers.Route
+	for i, r := range routes {
+		if !r.Heartbeat() || i == last {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// clusterRole is what usher may do with --cluster=api: watch what its steps need, and what its suites need beside that.
+func clusterRole(s suite.List, served []handlers.Route) rbacv1.ClusterRole {
+	rules := s.Watched(served).Rules()
+	for _, suite := range s {
+		if suite.Rights != nil {
+			rules = append(rules, suite.Rights(served)...)
+		}
+	}
+	return rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: configurationMeta(),
+		Rules:      rules,
+	}
+}
+
+func newAddress(service, base, caFile string) (a address, err error) {
+	if _, err := certs.ServiceNames(service); err != nil || service == "" {
+		return a, fmt.Errorf("--service %q: must be namespace/name", service)
+	}
+	a.namespace, a.service, _ = strings.Cut(service, "/")
+	if a.url = strings.TrimSuffix(base, "/"); a.url != "" {
+		if parsed, err := url.Parse(a.url); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
+			return a, fmt.Errorf("--url %q: must be https://host[:port][/path], as the API server wants it", base)
+		}
+	}
+	if caFile == "" {
+		return a, nil
+	}
+	if a.caBundle, err = os.ReadFile(caFile); err != nil {
+		return a, err
+	}
+	if block, _ := pem.Decode(a.caBundle); block == nil || block.Type != "CERTIFICATE" {
+		return a, fmt.Errorf("--ca-file %s: holds no PEM certificate first", caFile)
+	}
+	if strings.Contains(string(a.caBundle), "PRIVATE KEY") {
+		return a, errors.New("--ca-file " + caFile + ": holds a private key; only certificates belong into a caBundle")
+	}
+	return a, nil
+}
+
+func mutatingConfiguration(routes []handlers.Route, at address) registration.MutatingWebhookConfiguration {
+	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: configurationMeta()}
+	for _, r := range routes {
+		if !r.Chain.Mutates() {
+			continue
+		}
+		c.Webhooks = append(c.Webhooks, registration.MutatingWebhook{
+			Name: r.Webhook(), ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			MatchConditions:    conditions(r, at),
+			ReinvocationPolicy: &r.Reinvocation,
+		})
+	}
+	return c
+}
+
+func validatingConfiguration(routes []handlers.Route, at address) registration.ValidatingWebhookConfiguration {
+	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: configurationMeta()}
+	for _, r := range routes {
+		if r.Chain.Mutates() {
+			continue
+		}
+		c.Webhooks = append(c.Webhooks, registration.ValidatingWebhook{
+			Name: r.Webhook(), ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+			MatchConditions: conditions(r, at),
+		})
+	}
+	return c
+}
+
+func configurationType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: registration.SchemeGroupVersion.String(), Kind: kind + "WebhookConfiguration"}
+}
+
+func configurationMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: configurationName, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
+}
+
+func (a address) client(path string) registration.WebhookClientConfig {
+	if a.url != "" {
+		return registration.WebhookClientConfig{URL: new(a.url + path), CABundle: a.caBundle}
+	}
+	return registration.WebhookClientConfig{CABundle: a.caBundle, Service: &registration.ServiceReference{
+		Namespace: a.namespace, Name: a.service, Path: &path, Port: new(int32(443))}}
+}
+
+func rules(r handlers.Route) []registration.RuleWithOperations {
+	rule := registration.Rule{APIGroups: []string{r.For.Kind.Group}, APIVersions: []string{r.For.Kind.Version}, Resources: r.For.Resources, Scope: &r.For.Scope}
+	var operations []registration.OperationType
+	for _, o := range r.For.Operations {
+		operations = append(operations, registration.OperationType(o))
+	}
+	return []registration.RuleWithOperations{{Operations: operations, Rule: rule}}
+}
+
+// conditions are the route's, one that leaves usher's own requests out, and one that leaves out updates of what no step reads.
+func conditions(r handlers.Route, at address) []registration.MatchCondition {
+	all := slices.Clip(r.Conditions)
+	if r.NotForUsher {
+		all = append(all, registration.MatchCondition{
+			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
+	}
+	if len(r.Reads) > 0 {
+		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
+	}
+	return all
+}
+
+// optIn is the label by which namespaces and nodes opt in to the tutorial suite.
+var optIn = map[string]string{"admission-webhook": "enabled"}
+
+// objects lets nodes opt in to the tutorial suite.
+func objects(r handlers.Route) *metav1.LabelSelector {
+	if r.Suite == handlers.Tutorial && r.For.Scope == registration.ClusterScope {
+		return &metav1.LabelSelector{MatchLabels: optIn}
+	}
+	return nil
+}
+
+func writeYAML(to io.Writer, objects ...any) error {
+	for i, object := range objects {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := to.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"usher.dev/usher/handlers"
+)
+
+// exemptLabel, "true" on a namespace, leaves its pods alone: for what must come back without usher, such as DNS, network and storage.
+// Whoever may label namespaces may set it, as they may loosen Pod Security.
+const exemptLabel = "usher.dev/exempt"
+
+// namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
+// usher itself, and routes about pods from those that are excluded or exempt too. It has no effect on cluster-scoped objects.
+func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
+	if r.For.Scope == registration.ClusterScope {
+		return nil
+	}
+	left := []string{"kube-system", at.namespace}
+	selector := &metav1.LabelSelector{}
+	if aboutPods(r) {
+		left = append(left, at.excluded...)
+		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(exemptLabel, "true")}
+	}
+	slices.Sort(left)
+	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn("kubernetes.io/metadata.name", slices.Compact(left)...))
+	if r.Suite == handlers.Tutorial {
+		selector.MatchLabels = optIn
+	}
+	return selector
+}
+
+func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
+}
+
+// aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher, such as quotas
+// and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave its quotas unguarded.
+func aboutPods(r handlers.Route) bool {
+	return slices.ContainsFunc(r.For.Resources, func(resource string) bool {
+		return resource == "pods" || strings.HasPrefix(resource, "pods/")
+	})
+}
+
+// excludedNamespaces checks the names of --exclude-namespace.
+func excludedNamespaces(names []string) ([]string, error) {
+	for _, name := range names {
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return nil, fmt.Errorf("--exclude-namespace %q: no namespace has such a name: %s", name, strings.Join(problems, "; "))
+		}
+	}
+	return names, nil
+}
+
+// changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such as metadata.labels.
+// It cannot fail, which would refuse the request: the API server sets metadata, and whether anything else is there is asked first.
+func changed(fields []string) string {
+	clauses := []string{`request.operation != "UPDATE"`}
+	for _, field := range fields {
+		now, was := "object."+field, "oldObject."+field
+		clauses = append(clauses, fmt.Sprintf("%[1]s != %[2]s || %[1]s && %[3]s != %[4]s", present(now), present(was), now, was))
+	}
+	return strings.Join(clauses, " ||\n")
+}
+
+// present is the CEL expression for a field that is there, such as object.spec. Only metadata is always there.
+func present(field string) string {
+	parent := field[:strings.LastIndex(field, ".")]
+	if !strings.Contains(parent, ".") || strings.HasSuffix(parent, ".metadata") {
+		return "has(" + field + ")"
+	}
+	return "(has(" + parent + ") && has(" + field + "))"
+}

@@ -1,0 +1,79 @@
+package quantity
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// safe bounds what ParseQuantity hands on: resource.ParseQuantity spends seconds and gigabytes on an exponent such as
+// 1e-5000000, and anybody who reaches the Service can send one.
+var safe = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
+
+// ParseQuantity reads a Kubernetes quantity of at most 40 digits and an exponent of at most two.
+func ParseQuantity(text string) (resource.Quantity, error) {
+	if !safe.MatchString(text) {
+		return resource.Quantity{}, errors.New("not a quantity such as 15900m or 16Gi")
+	}
+	return resource.ParseQuantity(text)
+}
+
+// unit is the smallest amount of a resource that is counted: a milli-core of cpu, else one (a byte of memory).
+func unit(name corev1.ResourceName) resource.Scale {
+	if name == corev1.ResourceCPU {
+		return resource.Milli
+	}
+	return 0
+}
+
+// Floor rounds a quantity down to whole units of the resource. An amount above the int64 range is cut to it, and saturated is true.
+func Floor(q resource.Quantity, name corev1.ResourceName) (whole resource.Quantity, saturated bool) {
+	if units, ok := wholeUnits(q, name); ok {
+		return ofWhole(units, name, q.Format), false
+	}
+	return ofUnits(InUnits(q, name), name, q.Format)
+}
+
+// wholeUnits gives a quantity in units of the resource; false if it is not whole or beyond an int64.
+func wholeUnits(q resource.Quantity, name corev1.ResourceName) (int64, bool) {
+	units := q.ScaledValue(unit(name)) // rounded up, and cut to the range
+	return units, q.Cmp(*resource.NewScaledQuantity(units, unit(name))) == 0
+}
+
+func ofWhole(units int64, name corev1.ResourceName, format resource.Format) resource.Quantity {
+	q := resource.NewScaledQuantity(units, unit(name))
+	q.Format = format
+	return *q
+}
+
+// InUnits gives a quantity exactly, in units of the resource (milli-cores, bytes), as a fraction.
+func InUnits(q resource.Quantity, name corev1.ResourceName) *big.Rat {
+	dec := q.AsDec()
+	amount := new(big.Rat).SetInt(dec.UnscaledBig())
+	return amount.Mul(amount, powerOf10(-int64(dec.Scale())-int64(unit(name))))
+}
+
+func powerOf10(exponent int64) *big.Rat {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(exponent, -exponent)), nil)
+	if exponent < 0 {
+		return new(big.Rat).SetFrac(big.NewInt(1), power)
+	}
+	return new(big.Rat).SetInt(power)
+}
+
+// maxUnits is the largest quantity usher writes, in units: it fits an int64, as the API server's arithmetic wants it.
+var maxUnits = big.NewInt(math.MaxInt64)
+
+// ofUnits makes a quantity from units, rounded down, in the given format. An amount above the int64 range is cut to it, and
+// saturated is true.
+func ofUnits(amount *big.Rat, name corev1.ResourceName, format resource.Format) (q resource.Quantity, saturated bool) {
+	whole := new(big.Int).Div(amount.Num(), amount.Denom()) // rounds down, also below zero
+	if saturated = whole.Cmp(maxUnits) > 0; saturated {
+		whole = maxUnits
+	}
+	return ofWhole(whole.Int64(), name, format), saturated
+}

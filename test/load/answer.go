@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/test/load/reviews"
+)
+
+// outcome checks a server's first answer to a review, and gives the object that it makes of the one sent.
+func outcome(r reviews.Review, answer []byte) (object any, err error) {
+	var sent, got admissionv1.AdmissionReview
+	if err := errors.Join(json.Unmarshal(r.Body, &sent), json.Unmarshal(answer, &got)); err != nil {
+		return nil, err
+	}
+	switch {
+	case got.Response == nil || !got.Response.Allowed || got.Response.UID != sent.Request.UID:
+		return nil, fmt.Errorf("does not allow it: %s", answer)
+	case r.Patched != (len(got.Response.Patch) > 0):
+		return nil, fmt.Errorf("wants a patch: %v, answered %s", r.Patched, answer)
+	}
+	raw := sent.Request.Object.Raw
+	if r.Patched {
+		patch, err := jsonpatch.DecodePatch(got.Response.Patch)
+		if err != nil {
+			return nil, err
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			return nil, err
+		}
+	}
+	return object, json.Unmarshal(raw, &object)
+}
+
+// sameOutcome tells whether two servers do the same work: else it makes no sense to compare what it costs.
+func sameOutcome(r reviews.Review, first map[string][]byte) error {
+	one, err := outcome(r, first[usher])
+	if err != nil {
+		return fmt.Errorf("%s: usher %w", r.Name, err)
+	}
+	other, err := outcome(r, first[plain])
+	if err != nil {
+		return fmt.Errorf("%s: plain %w", r.Name, err)
+	}
+	if !reflect.DeepEqual(one, other) {
+		return fmt.Errorf("%s: usher and plain do not make the same object of it: they would not be comparable", r.Name)
+	}
+	return nil
+}
+
+// like checks every further answer against the first. A diff may come in another order each time: then it has the same
+// length, and is a patch or none as the first.
+func like(first []byte) func([]byte) error {
+	patched := bytes.Contains(first, []byte(`"patch":`))
+	return func(got []byte) error {
+		if bytes.Equal(got, first) || len(got) == len(first) && bytes.Contains(got, []byte(`"allowed":true`)) &&
+			bytes.Contains(got, []byte(`"patch":`)) == patched {
+			return nil
+		}
+		return fmt.Errorf("answered %.400s, and before %.400s", got, first)
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/test/load/reviews"
+)
+
+// plan says how much is measured.
+type plan struct {
+	rounds int
+	cell   time.Duration // of one round of one server
+	fewest int           // reviews per connection in a round
+	limit  time.Duration // of everything
+	quick  bool
+}
+
+var (
+	fullPlan  = plan{rounds: 5, cell: 600 * time.Millisecond, fewest: 2, limit: 8 * time.Minute}
+	quickPlan = plan{rounds: 3, cell: 60 * time.Millisecond, fewest: 1, limit: 40 * time.Second, quick: true}
+)
+
+// connections are the numbers of connections to measure with.
+var connections = []int{1, cpuConnections, tailConnections}
+
+// bench is what a run has at hand.
+type bench struct {
+	plan
+	pinning
+	dir      string // certificates and logs
+	client   *tls.Config
+	progress io.Writer
+}
+
+// measureAll makes the whole run.
+func measureAll(ctx context.Context, p plan, progress io.Writer) (*Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %v: the machine is too busy to measure", p.limit))
+	defer cancel()
+	version, err := usherVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "usher-load-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &bench{plan: p, pinning: pin(), dir: dir, progress: progress}
+	if b.client, err = makeCertificate(dir); err != nil {
+		return nil, err
+	}
+	report := describeRun(ctx, b)
+	report.Usher = version
+	for _, r := range reviews.All() {
+		cells, err := b.measureReview(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		report.Cells = append(report.Cells, cells...)
+	}
+	return report, nil
+}
+
+// makeCertificate puts a CA and a certificate of it where all servers look for them.
+func makeCertificate(dir string) (*tls.Config, error) {
+	names, err := certs.ServiceNames("")
+	if err != nil {
+		return nil, err
+	}
+	ca, err := certs.EnsureLocal(dir, names, time.Now(), func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	return clientConfig(ca)
+}
+
+func describeRun(ctx context.Context, b *bench) *Report {
+	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	pinned := "not pinned: one core, or the kernel does not allow it; the ratios are worth less"
+	if b.pinned {
+		pinned = fmt.Sprintf("servers on core %d, load on core %d", b.servers, b.load)
+	}
+	return &Report{
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: strings.TrimSpace(string(commit)), Go: runtime.Version(),
+		CPU: cpuModel(), Cores: runtime.NumCPU(), Pinned: pinned, Rounds: b.rounds, Quick: b.quick,
+	}
+}
+
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// measureReview measures one review on all servers, which are started for it.
+func (b *bench) measureReview(ctx context.Context, r reviews.Review) (cells []Cell, err error) {
+	list, err := startAll(ctx, b.dir, b.pinning)
+	if err != nil {
+		return nil, err
+	}
+	defer stopAll(list)
+	first, err := b.firstAnswers(ctx, list, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range connections {
+		measured, err := b.measureServers(ctx, list, r, first, n)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, measured...)
+	}
+	return cells, nil
+}
+
+// firstAnswers asks every server once, and checks what is answered.
+func (b *bench) firstAnswers(ctx context.Context, list []*process, r reviews.Review) (map[string][]byte, error) {
+	answers := map[string][]byte{}
+	for _, s := range list {
+		conns, err := connect(ctx, s.Reviews, b.client, 1)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		answer, err := conns[0].post(requestBytes(r))
+		answers[s.name] = slices.Clone(answer)
+		closeAll(conns)
+		if err != nil {
+			return nil, fmt.Errorf("%s to %s: %w", r.Name, s.name, err)
+		}
+	}
+	return answers, sameOutcome(r, answers)
+}
+
+// measureServers measures all servers round by round, so that noise of the machine hits all alike.
+func (b *bench) measureServers(ctx context.Context, list []*process, r reviews.Review, first map[string][]byte, n int) ([]Cell, error) {
+	var all []*work
+	for _, s := range list {
+		w, err := b.prepare(ctx, s, r, first[s.name], n)
+		if err != nil {
+			return nil, fmt.Errorf("%s to %s: %w", r.Name, s.name, err)
+		}
+		defer closeAll(w.conns)
+		all = append(all, w)
+	}
+	for range b.rounds {
+		for _, w := range all {
+			if err := w.round(ctx); err != nil {
+				return nil, fmt.Errorf("%s to %s: %w", r.Name, w.server.name, err)
+			}
+		}
+	}
+	var cells []Cell
+	for _, w := range all {
+		c, err := w.cell(r)
+		if err != nil {
+			return nil, err
+		}
+		_, _ = fmt.Fprintf(b.progress, "%-20s %2d connections  %-8s %6d × %d  %8.0f/s  CPU %8.1f µs\n",
+			c.Review, c.Connections, c.Server, c.Reviews, b.rounds, c.PerSecond, c.CPU)
+		cells = append(cells, c)
+	}
+	return cells, nil
+}

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/command"
+	"usher.dev/usher/test/harness"
+)
+
+// run runs a command and gives its exit code and what it printed.
+func run(t *testing.T, in string, args ...string) (code int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = command.Program{Suites: program(), Version: "dev", In: strings.NewReader(in), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
+
+// TestCommandGoldens holds what the commands print. `make golden` rewrites the files.
+func TestCommandGoldens(t *testing.T) {
+	ca, open := filepath.Join("testdata", "ca.crt"), strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
+	for file, c := range map[string]struct {
+		args string
+		code int
+	}{
+		"help":                {"help", 0},
+		"steps":               {"steps", 0},
+		"steps.json":          {"steps -o json", 0},
+		"webhooks":            {"webhooks --ca-file " + ca, 0},
+		"webhooks-url":        {"webhooks --url https://127.0.0.1:9443/ --service demo/door", 0},
+		"webhooks-colocation": {"webhooks --suite colocation --exclude-namespace rook-ceph --exclude-namespace calico-system --exclude-namespace rook-ceph --feature-gates " + open, 0},
+		"serve-help":          {"serve --help", 0},
+		"review-help":         {"review --help", 0},
+		"review-text":         {"review samples/manifests/pods.yaml", 1},
+		"review-json":         {"review samples/manifests/pods.yaml -o json", 1},
+		"review-node":         {"review samples/manifests/node.yaml --operation UPDATE --subresource status --as system:node:node-1 --as-group system:nodes", 0},
+		"review-node-hint":    {"review samples/manifests/node.yaml", 0},
+		"review-review":       {"review samples/manifests/node.yaml -o review --operation UPDATE --subresource status --as system:node:node-1", 0},
+		"review-sample":       {"review samples/reviews/mutate-pods/lifespan-too-long.json", 1},
+		"review-path":         {"review samples/manifests/pods.yaml --path /validate-pods -n shop --dry-run", 1},
+		"review-quota":        {"review --cluster-dir samples/cluster --feature-gates EnableQuotaAdmission=true samples/manifests/quota-pod.yaml", 0},
+		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml", 0},
+	} {
+		t.Run(file, func(t *testing.T) {
+			code, out, errors := run(t, "", strings.Fields(c.args)...)
+			if code != c.code || errors != "" {
+				t.Errorf("usher %s: exit code %d, want %d: %s", c.args, code, c.code, errors)
+			}
+			harness.CompareGolden(t, filepath.Join("testdata", file+".golden"), out)
+		})
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("surprise: 1\nlifespan: {label: a, taint: b, max: 1000}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+	mirror := "apiVersion: v1\nkind: Pod\nmetadata: {name: offensive, annotations: {kubernetes.io/config.mirror: 6d0b}}\nspec: {nodeName: node-1}\n"
+	cases := []struct {
+		in   string
+		args string
+		code int
+		says []string
+	}{
+		{"", "nonsense", 2, []string{`unknown command "nonsense"`}},
+		{"", "revew", 2, []string{"Did you mean this?", "review"}},
+		{"", "serve --nonsense", 2, []string{"unknown flag"}},
+		{"", "serve extra", 2, []string{"extra"}},
+		{"", "serve --plain --listen 0.0.0.0:9443", 2, []string{"127.0.0.1:9443"}},
+		{"", "serve --plain --listen :9443", 2, []string{"this machine only"}},
+		{"", "serve --plain --cert-dir x", 2, []string{"--cert-dir"}},
+		{"", "serve --log-format xml", 2, []string{"auto, json or text"}},
+		{"", "serve --listen 127.0.0.1:0 --config " + bad, 2, []string{`unknown field "surprise"`, "lifespan.max"}},
+		{"", "serve --config /does/not/exist", 2, []string{"no such file"}},
+		{"", "serve --listen 127.0.0.1:0 --cert-dir " + dir, 2, []string{"usher certs init"}},
+		{pod, "review", 0, []string{"allowed  CREATE Pod default/p  (standard input)"}},
+		{pod, "review --operation DELETE", 0, []string{"no route is called for this; try --operation CREATE"}},
+		{pod, "review --operation PATCH", 2, []string{"--operation PATCH"}},
+		{pod, "review --old x.yaml", 2, []string{"--old goes with"}},
+		{pod, "review -o xml", 2, []string{"text, json or review"}},
+		{pod, "review --path /nope", 2, []string{"usher steps"}},
+		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review", 1, []string{"denied  CREATE Pod default/offensive  (standard input, document 2)"}},
+		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input, document 1, item 2)"}},
+		{`{"apiVersion":"v1","kind":"Pod"} {"apiVersion":"v1","kind":"Service"}`, "review", 0, []string{"no route is for this kind"}},
+		{"kind: Pod", "review", 2, []string{"apiVersion or kind is missing"}},
+		{"a: [", "review", 2, []string{"standard input, document 1"}},
+		{"a: 1\na: 2", "review", 2, []string{`"a" already set`}},
+		{"", "review", 2, []string{"holds no object"}},
+		{"", "review no-such-file.yaml", 2, []string{"no-such-file.yaml"}},
+		{`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "review", 2, []string{"request.uid is missing"}},
+		{mirror, "review --path /validate-pods", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{mirror, "review --path /validate-pods --as system:node:node-2", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{mirror, "review --path /validate-pods --as system:node:node-1", 0, []string{"mirror pod of the kubelet that asks"}},
+		{mirror, "review --path /validate-pods --as system:node:node-1 --as-group system:authenticated", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{"", "webhooks --service usher", 2, []string{"namespace/name"}},
+		{"", "webhooks --service a/b/c", 2, []string{"namespace/name"}},
+		{"", "webhooks --service A/b", 2, []string{"namespace/name"}},
+		{"", "webhooks --url https://u:p@h/#x", 2, []string{"https://"}},
+		{"", "webhooks --exclude-namespace Storage", 2, []string{`--exclude-namespace "Storage"`, "lowercase RFC 1123 label"}},
+		{"", "webhooks --exclude-namespace=", 2, []string{`--exclude-namespace ""`, "lowercase RFC 1123 label"}},
+		{"", "webhooks extra", 2, []string{`"extra"`}},
+		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},
+		{"", "webhooks --fail-closed=/mutate-nodes", 2, []string{"--fail-closed /mutate-nodes", "heartbeat"}},
+		{"", "steps extra", 2, []string{"there is no step extra"}},
+		{"", "show extra", 2, []string{`"extra"`}},
+		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"metadata":{}}`, "review", 2, []string{"duplicate key"}},
+		{`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"offensive"}}]}`, "review", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"activeDeadlineSeconds":9007199254740993}}`, "review -o review", 0, []string{"9007199254740993"}},
+		{"- a", "review", 2, []string{"not a mapping"}},
+		{"", "webhooks --url http://x", 2, []string{"https://"}},
+		{"", "webhooks --ca-file main.go", 2, []string{"no PEM certificate"}},
+		{"", "certs", 2, []string{"usher certs init"}},
+		{"", "certs init -o secret", 2, []string{"--service"}},
+		{"", "certs init --service a.b", 2, []string{"namespace/name"}},
+		{"", "steps -o xml", 2, []string{"text or json"}},
+		{"", "version", 0, []string{"dev"}},
+		{"nonsense", "show", 2, []string{"no AdmissionReview came back", "nonsense"}},
+		{`{"response":{"uid":"u","allowed":false,"status":{"code":403,"reason":"Forbidden","message":"no"}}}`, "show", 1, []string{"denied", "403 Forbidden", "no"}},
+	}
+	for _, c := range cases {
+		code, out, errors := run(t, c.in, strings.Fields(c.args)...)
+		if code != c.code {
+			t.Errorf("usher %s: exit code %d, want %d\n%s%s", c.args, code, c.code, out, errors)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out+errors, want) {
+				t.Errorf("usher %s does not say %q:\n%s%s", c.args, want, out, errors)
+			}
+		}
+	}
+}
+
+// TestCertsInit: what it writes is what `serve --cert-dir` reads and `webhooks --ca-file` takes.
+func TestCertsInit(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	code, secret, errors := run(t, "", "certs", "init", "--service", "demo/door", "--out", dir, "-o", "secret")
+	if code != 0 || !strings.Contains(secret, "kind: Secret") || strings.Contains(secret, "ca.key") {
+		t.Fatalf("%d %s %s", code, secret, errors)
+	}
+	if code, _, errors := run(t, "", "certs", "init", "--out", dir); code != 2 || !strings.Contains(errors, "--overwrite") {
+		t.Errorf("a CA was overwritten: %d %s", code, errors)
+	}
+	if code, out, errors := run(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 3 {
+		t.Errorf("%d %s %s", code, out, errors)
+	}
+	s := start(t, "--cert-dir", dir)
+	if s.out.String() != "" {
+		t.Errorf("a service in a cluster greets nobody: %s", s.out)
+	}
+	if code, text := s.get(t, "http://"+s.operations+"/readyz"); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestReviewKnowsEveryKind: `usher review` warns of fields that a type does not know, so it needs the type.
+func TestReviewKnowsEveryKind(t *testing.T) {
+	known := map[string]bool{}
+	for kind := range program().Kinds() {
+		known[kind.Kind] = true
+	}
+	for _, r := range sampleWorld(t).Routes() {
+		if !known[r.For.Kind.Kind] {
+			t.Errorf("no suite has the type of %s, the kind of %s", r.For.Kind.Kind, r.Path)
+		}
+	}
+}
+
+// TestReviewJSONIsStable names the fields that scripts may rely on.
+func TestReviewJSONIsStable(t *testing.T) {
+	_, out, _ := run(t, "", "review", "samples/manifests/pods.yaml", "-o", "json")
+	var reports []map[string]any
+	if err := json.Unmarshal([]byte(out), &reports); err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for key := range reports[0] {
+		fields = append(fields, key)
+	}
+	slices.Sort(fields)
+	if got := strings.Join(fields, " "); got != "after before calls kind name namespace operation source verdict" {
+		t.Errorf("fields %s", got)
+	}
+}

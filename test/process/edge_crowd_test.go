@@ -1,0 +1,108 @@
+package process
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+
+	"usher.dev/usher/test/harness"
+)
+
+// More connections than the service keeps.
+
+// TestProcessCrowd: many more idle connections of every kind than may be open. The oldest give way, the memory of deploy/base is
+// enough, and reviews are answered meanwhile: on new connections, and on one whose request is under way all the time. With
+// USHER_LONG=1 there are 12,000 and the default bound.
+func TestProcessCrowd(t *testing.T) {
+	l, bound := asDeployed, 1000
+	if !longForm() {
+		bound = 100
+		l.args = []string{"--max-connections", strconv.Itoa(bound)}
+	}
+	p := launched(t, l)
+	p.wantAlive(t)
+	before := p.goroutines(t)
+	request := whole("/mutate-pods?timeout=30s", harness.ReadSample(t, podSample))
+	rounds, each := scaled(1, 3, 10), scaled(150, 250, 1200)
+	for range rounds {
+		busy := p.hold(t, request, 100)
+		busy.settle()
+		kept := p.dial(t)
+		inParallel(16, each, func(i int) { p.idle(t, i, request) })
+		if got := busy.finish(); got.code != 200 {
+			t.Errorf("a request under way: %d %.300s", got.code, got.body)
+		}
+		if _, err := io.WriteString(kept, request); err == nil {
+			if _, err := kept.answer(); err == nil {
+				t.Error("the oldest idle connection did not give way")
+			}
+		}
+		p.wantAlive(t)
+	}
+	open, evicted := int(p.metric(t, `usher_connections{listener="reviews"}`)), int(p.metric(t, `usher_connections_evicted_total{listener="reviews"}`))
+	t.Logf("%d connections were opened, %d are open, %d gave way", rounds*each, open, evicted)
+	if open > bound || open < bound/2 || evicted < rounds*each/2-bound { // the server itself ends those that send nothing
+		t.Errorf("%d connections are open, %d gave way; at most %d may be open", open, evicted, bound)
+	}
+	if now := p.goroutines(t); now > before+bound+10 {
+		t.Errorf("%d goroutines for %d connections", now, bound)
+	}
+	p.wantMemory(t, deployedMemory)
+	p.wantNoFault(t)
+}
+
+// idle opens a connection that sends nothing more after a while: not a byte, TLS alone, or one request that is answered.
+func (p *process) idle(t *testing.T, i int, request string) {
+	if i%8 == 0 {
+		c, err := net.Dial("tcp", p.reviews)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return
+	}
+	w, err := p.tryDial()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	if i%8 == 1 {
+		return
+	}
+	_, _ = io.WriteString(w, request)
+	if got, err := w.answer(); err != nil || got.code != 200 {
+		t.Errorf("%v, %d %.300s", err, got.code, got.body)
+	}
+}
+
+// TestProcessAllBusy: when every connection has a request under way, a new one waits until one of them is done.
+func TestProcessAllBusy(t *testing.T) {
+	p := launched(t, launch{args: []string{"--max-connections", "3"}})
+	request := whole("/mutate-pods?timeout=30s", harness.ReadSample(t, podSample))
+	var busy []*holder
+	for range 3 {
+		busy = append(busy, p.hold(t, request, 100))
+		busy[len(busy)-1].settle()
+	}
+	eventually(t, "all have arrived", func() bool { return p.metric(t, `usher_connections{listener="reviews"}`) == 3 })
+	waiting, err := net.Dial("tcp", p.reviews) // the kernel accepts it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = waiting.Close() }()
+	for _, h := range busy {
+		if got := h.finish(); got.code != 200 {
+			t.Errorf("a request under way: %d %.300s", got.code, got.body)
+		}
+	}
+	if err := tls.Client(waiting, &tls.Config{RootCAs: p.roots, ServerName: "localhost"}).Handshake(); err != nil {
+		t.Error("the one that waited: ", err)
+	}
+	if n := p.metric(t, `usher_connections_evicted_total{listener="reviews"}`); n != 0 {
+		t.Errorf("%v connections were closed", n)
+	}
+}

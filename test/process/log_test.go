@@ -1,0 +1,83 @@
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/test/harness"
+)
+
+// TestLogHoldsNoValues: whatever the verdict on a sample, its line in the log quotes no annotation, no environment variable and
+// no data of a ConfigMap or Secret.
+func TestLogHoldsNoValues(t *testing.T) {
+	var out bytes.Buffer
+	log := logrus.New()
+	log.SetOutput(&out)
+	log.SetFormatter(&logrus.JSONFormatter{})
+	edge := harness.DefaultEdge()
+	edge.Observe = handlers.Log(log)
+	mux := edge.Serve(sampleWorld(t).Routes())
+	denied := 0
+	for _, name := range harness.Samples(t) {
+		t.Run(name, func(t *testing.T) {
+			out.Reset()
+			body := harness.ReadSample(t, name)
+			harness.Post(mux, name, body)
+			var line map[string]any
+			if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+				t.Fatalf("%v: %s", err, out.String())
+			}
+			text, _ := line["problems"].(string)
+			if line["verdict"] == "denied" {
+				if denied++; strings.Count(text, ": ") < 2 {
+					t.Errorf("a denial's problems are %q, want step, field and rule", text)
+				}
+			}
+			for _, identity := range []string{"route", "uid", "name", "namespace", "user", "kind", "operation", "time", "duration", "changed"} {
+				delete(line, identity) // short values may stand in them too
+			}
+			rest, _ := json.Marshal(line)
+			var review any
+			_ = json.Unmarshal(body, &review) // some samples are broken on purpose
+			for _, value := range private(review, false) {
+				isKey := bytes.Contains(body, []byte(`"`+value+`":`)) // of a map, such as cpu: paths have them
+				if len(value) >= 4 && !isKey && bytes.Contains(rest, []byte(value)) {
+					t.Errorf("%q is in the log: %s", value, rest)
+				}
+			}
+		})
+	}
+	if denied < 100 {
+		t.Errorf("only %d samples are denied", denied)
+	}
+}
+
+// private gives the texts of a review that a log must not hold, and those in the JSON that some of them are.
+func private(of any, inside bool) (values []string) {
+	switch of := of.(type) {
+	case map[string]any:
+		for key, value := range of {
+			secret := inside || key == "annotations" || key == "data" || key == "stringData" || key == "env"
+			values = append(values, private(value, secret)...)
+		}
+	case []any:
+		for _, value := range of {
+			values = append(values, private(value, inside)...)
+		}
+	case string:
+		var nested any
+		if !inside {
+			return nil
+		}
+		values = append(values, of)
+		if json.Unmarshal([]byte(of), &nested) == nil {
+			values = append(values, private(nested, true)...)
+		}
+	}
+	return values
+}

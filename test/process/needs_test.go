@@ -1,0 +1,138 @@
+package process
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/test/harness"
+)
+
+// TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and what is in the catalogue some step needs.
+func TestNeedsAreDeclared(t *testing.T) {
+	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
+	needed := map[string]bool{}
+	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
+		for _, s := range r.Chain.Steps() {
+			for _, name := range s.Needs {
+				needed[name] = true
+				if _, err := cluster.Files("", cluster.Options{Catalogue: catalogue, Needs: []string{name}}); err != nil {
+					t.Errorf("step %s: %v", s.Name, err)
+				}
+			}
+		}
+	}
+	if len(needed) < len(catalogue) {
+		t.Errorf("of %d collections steps need only %v", len(catalogue), slices.Sorted(maps.Keys(needed)))
+	}
+}
+
+// TestOneGateAlone: with each gate alone on, and with what a step or route takes beside its own gate, the server starts and answers: what a
+// step asks about does not depend on what another gate brings.
+func TestOneGateAlone(t *testing.T) {
+	alone := map[string][]gate.Name{}
+	for _, g := range api.Gates() {
+		alone[string(g.Name)] = []gate.Name{g.Name}
+	}
+	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
+		for _, s := range r.Chain.Steps() {
+			alone["step "+s.Name] = []gate.Name{r.Gate, s.Gate}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		t.Run(name, func(t *testing.T) { answersWith(t, alone[name]) })
+	}
+}
+
+// answersWith starts a server with some gates on, and no others.
+func answersWith(t *testing.T, on []gate.Name) {
+	w := harness.OpenWorld(t, program(), onlyGates(t, on), harness.DefaultPolicy(t, program()))
+	if err := w.Cluster.Ready(); err != nil {
+		t.Error(err)
+	}
+	answersAll(t, w)
+	policy, problems := config.Parse([]byte(harness.ReadFile(t, "samples/policy.yaml")), program().Schema())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	w.Policy = policy // it has every section, so that every source is asked
+	answersAll(t, w)
+}
+
+// answersAll posts all samples of the colocation suite's routes that are served.
+func answersAll(t *testing.T, w harness.World) {
+	served := w.Routes()
+	edge, name := harness.DefaultEdge(), ""
+	edge.Observe = func(_ handlers.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
+		if d.Stack != nil || d.Err != nil && strings.Contains(d.Err.Error(), "cluster state") {
+			t.Errorf("%s: %v", name, d.Err)
+		}
+	}
+	mux := edge.Serve(served)
+	for _, r := range served {
+		if r.Suite != handlers.Colocation {
+			continue
+		}
+		for _, file := range harness.SampleFiles(t, r.Path) {
+			name = strings.TrimPrefix(r.Path, "/") + "/" + strings.TrimSuffix(filepath.Base(file), ".json")
+			if answer := harness.Post(mux, name, harness.ReadSample(t, name)); answer.Code >= http.StatusInternalServerError {
+				t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+			}
+		}
+	}
+}
+
+// onlyGates are the gates with some on and all others off; a gate that is inverted, as a step's may be, stays off.
+func onlyGates(t *testing.T, on []gate.Name) gate.Set {
+	t.Helper()
+	var items []string
+	for _, g := range api.Gates() {
+		value := "=false"
+		if slices.Contains(on, g.Name) {
+			value = "=true"
+		}
+		items = append(items, string(g.Name)+value)
+	}
+	set, err := program().ParseGates(strings.Join(items, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestNeedsFollowGates: what is watched, and what usher may read, is what the steps need that are served.
+func TestNeedsFollowGates(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		on   []gate.Name
+		want string
+	}{
+		{"nothing", nil, ""},
+		{"a step without its route", []gate.Name{api.GateReservationFit}, ""},
+		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "reservations nodes elasticquotas"},
+		{"quotas", []gate.Name{api.GateElasticValidatingWebhook}, "namespaces podrequests elasticquotas"},
+		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "sloconfig nodemetrics"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, s := range harness.OpenWorld(t, program(), onlyGates(t, c.on), harness.DefaultPolicy(t, program())).Cluster.Status() {
+				got = append(got, s.Name)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,704 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation"
+	"usher.dev/usher/command"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/mutators"
+	"usher.dev/usher/suite"
+	"usher.dev/usher/test/harness"
+	"usher.dev/usher/validators"
+)
+
+// The harness of the process tests (edge_*_test.go): the service in processes of its own, ways to misbehave towards it, and
+// what a cluster puts before it: a balancer, and clients that do what the API server's do.
+
+// processMode is the environment variable that makes the test binary the service, so that no test needs a build.
+const processMode = "USHER_TEST_PROCESS"
+
+const (
+	asItIs   = "serve"           // the command line as main runs it, signals and all
+	troubled = "serve-panicking" // the same service with two more steps in /mutate-pods: see troubles
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(processMode) {
+	case asItIs:
+		os.Exit(command.Program{Suites: program(), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
+	case troubled:
+		os.Exit(serveTroubled())
+	}
+	if err := os.Chdir("../.."); err != nil { // samples and testdata are the repository's
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// program are the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
+func program() suite.List {
+	core := suite.Suite{Name: string(handlers.Tutorial), Doc: "what is labelled admission-webhook: enabled"}
+	core.Kinds = map[metav1.GroupVersionKind]func() any{
+		handlers.Pods().Kind:       func() any { return &corev1.Pod{} },
+		handlers.NodeStatus().Kind: func() any { return &corev1.Node{} },
+	}
+	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
+		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy}
+		pods := handlers.Pods(admissionv1.Create)
+		return handlers.OfSuite(handlers.Tutorial, usual, []handlers.Route{
+			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Mutate(admit.AsPod, mutators.Pods(policy))},
+			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Validate(admit.AsPod, validators.Pods(policy))},
+			{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
+		})
+	}
+	return suite.List{core, colocation.New()}
+}
+
+// sampleWorld is what `make run` serves.
+func sampleWorld(t testing.TB) harness.World {
+	return harness.OpenWorld(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
+}
+
+// sampleMux serves the routes of the embedded policy.
+func sampleMux(t testing.TB) http.Handler {
+	t.Helper()
+	return harness.DefaultEdge().Serve(sampleWorld(t).Routes())
+}
+
+// serveTroubled is what main does, with another chain in /mutate-pods.
+func serveTroubled() int {
+	program := command.Program{Suites: withTroubles(program()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	return program.Run(context.Background(), os.Args[1:])
+}
+
+// Annotations of a pod that ask for trouble.
+const panicWanted, slowWanted = "usher.test/panic", "usher.test/slow"
+
+func troubles() []admit.Mutator[admit.Pod] {
+	return []admit.Mutator[admit.Pod]{
+		{Name: "panicking", Doc: "fails as a bug does", Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+			if text, ok := pod.Annotation(panicWanted); ok {
+				return []error{}[len(text)]
+			}
+			return nil
+		}},
+		{Name: "slow", Doc: "takes all the time there is", Run: func(ctx context.Context, _ *admit.Request, pod *admit.Pod) error {
+			if _, ok := pod.Annotation(slowWanted); ok {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}},
+	}
+}
+
+func withTroubles(all suite.List) suite.List {
+	routes := all[0].Routes
+	all[0].Routes = func(policy *config.Policy, gates gate.Set) []handlers.Route {
+		table := routes(policy, gates)
+		for i := range table {
+			if table[i].Path == "/mutate-pods" {
+				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy), troubles()...))
+			}
+		}
+		return table
+	}
+	return all
+}
+
+// launch says how to start a process; the zero value is good.
+type launch struct {
+	mode  string   // default: asItIs
+	state string   // the state directory; default: a new one
+	env   []string // NAME=value
+	args  []string
+	group string // file of a cgroup that takes the process up; default: none
+}
+
+// process is a service in a process of its own.
+type process struct {
+	*running
+	cmd   *exec.Cmd
+	roots *x509.CertPool
+	ended chan struct{}
+}
+
+// launched starts a process and waits until it serves.
+func launched(t *testing.T, l launch) *process {
+	t.Helper()
+	if l.state == "" {
+		l.state = t.TempDir()
+	}
+	if l.mode == "" {
+		l.mode = asItIs
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{ended: make(chan struct{}), running: &running{log: &syncBuffer{}, out: &syncBuffer{}, code: make(chan int, 1)}}
+	p.cmd = exec.Command(self, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", l.state,
+		"--log-format", "json", "--shutdown-delay", "0s"}, l.args...)...)
+	if l.group != "" { // before it takes any memory
+		p.cmd = exec.Command("sh", append([]string{"-c", `echo $$ >"$0" && exec "$@"`, l.group}, p.cmd.Args...)...)
+	}
+	p.cmd.Env = slices.Concat(os.Environ(), l.env, []string{processMode + "=" + l.mode})
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		p.code <- p.cmd.ProcessState.ExitCode()
+		close(p.ended)
+	}()
+	t.Cleanup(func() { p.cleanUp(t) })
+	var line struct{ Reviews, Operations string }
+	if err := json.Unmarshal([]byte(p.waitLog(t, `"msg":"serving"`)), &line); err != nil {
+		t.Fatal(err)
+	}
+	p.reviews, p.operations = line.Reviews, line.Operations
+	p.trust(t, filepath.Join(l.state, "ca.crt"))
+	return p
+}
+
+// trust makes the client trust a CA file, if it is there: with --cert-dir it is elsewhere.
+func (p *process) trust(t *testing.T, file string) {
+	t.Helper()
+	p.roots = x509.NewCertPool()
+	if ca, err := os.ReadFile(file); err == nil {
+		p.roots.AppendCertsFromPEM(ca)
+	}
+	p.client = &http.Client{Timeout: patience, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: p.roots}, MaxIdleConnsPerHost: 100}}
+}
+
+// patience bounds the wait for what must happen. Nothing waits that long unless the test fails.
+const patience = time.Minute
+
+// cleanUp ends the process and looks for what no process may do, whatever the test was about.
+func (p *process) cleanUp(t *testing.T) {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	for _, never := range []string{"DATA RACE", "fatal error", "http: panic serving"} {
+		if strings.Contains(p.log.String(), never) {
+			t.Errorf("%s:\n%.8000s", never, p.log)
+		}
+	}
+	if text := p.log.String(); t.Failed() {
+		t.Logf("the log ends with\n%s", text[max(0, len(text)-2000):])
+	}
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantExit waits for the process to end by itself with code 0.
+func (p *process) wantExit(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatal("the process does not end")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("ended with %v", p.cmd.ProcessState)
+	}
+}
+
+// eventually polls until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatal("never came true: " + what)
+}
+
+// metric is the sum of the samples whose line begins with prefix and contains all of the labels.
+func (p *process) metric(t *testing.T, prefix string, labels ...string) (sum float64) {
+	t.Helper()
+	_, text := p.get(t, "http://"+p.operations+"/metrics")
+	for line := range strings.Lines(text) {
+		value := line[strings.LastIndexByte(line, ' ')+1:]
+		if strings.HasPrefix(line, prefix) && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(line, l) }) {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(line)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// outcomes is how many reviews ended so.
+func (p *process) outcomes(t *testing.T, outcome handlers.Outcome) int {
+	t.Helper()
+	return int(p.metric(t, "usher_reviews_total{", fmt.Sprintf("outcome=%q", outcome)))
+}
+
+func (p *process) goroutines(t *testing.T) int {
+	t.Helper()
+	return int(p.metric(t, "go_goroutines "))
+}
+
+// wantNoLeak waits until there are about as many goroutines as there were.
+func (p *process) wantNoLeak(t *testing.T, before int) {
+	t.Helper()
+	now := 0
+	eventually(t, "the goroutines are gone", func() bool {
+		now = p.goroutines(t)
+		return now <= before+3 // a connection of metrics or a probe may come and go
+	})
+	t.Logf("goroutines: %d before, %d after", before, now)
+}
+
+// memory is a line of /proc/PID/status in MiB: VmHWM is the most that ever was resident.
+func (p *process) memory(t *testing.T, line string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("memory is read from /proc: ", err)
+	}
+	for l := range strings.Lines(string(text)) {
+		if kb, ok := strings.CutPrefix(l, line+":"); ok {
+			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(kb), " kB"))
+			if err != nil {
+				t.Fatal(l)
+			}
+			return n >> 10
+		}
+	}
+	t.Fatal("no " + line)
+	return 0
+}
+
+// wantMemory bounds the most that was ever resident, in MiB. The race detector keeps a shadow of all memory, several times its
+// size: with it the bound is on what Go ever took for itself, which is somewhat more than was resident at one time.
+func (p *process) wantMemory(t *testing.T, bound int) {
+	t.Helper()
+	peak := p.memory(t, "VmHWM")
+	if raceDetector() {
+		peak, bound = int(p.metric(t, "go_memstats_sys_bytes "))>>20, bound*3/2
+	}
+	if peak > bound {
+		t.Errorf("%d MiB were resident, want at most %d", peak, bound)
+	}
+	t.Logf("peak memory %d MiB, bound %d", peak, bound)
+}
+
+func raceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// longForm says that time does not matter: more of the same, by hand.
+func longForm() bool { return os.Getenv("USHER_LONG") != "" }
+
+// scaled picks a number for go test -short, for CI, and for USHER_LONG=1.
+func scaled(short, normal, long int) int {
+	switch {
+	case longForm():
+		return long
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+// goodSamples are reviews of every route, changed, denied and amplified.
+var goodSamples = []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"}
+
+// rightAnswers are the answers to goodSamples under a policy, byte for byte, from routes that have seen nothing evil.
+func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
+	t.Helper()
+	edge := handlers.Edge{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
+		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
+	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()))), map[string]string{}
+	for _, name := range goodSamples {
+		answers[name] = harness.Post(mux, name, harness.ReadSample(t, name)).Body.String()
+	}
+	return answers
+}
+
+// wantAlive posts well-formed reviews on new connections and compares their answers with the goldens.
+func (p *process) wantAlive(t *testing.T) {
+	t.Helper()
+	for _, name := range goodSamples[:scaled(1, 1, len(goodSamples))] {
+		p.wantGolden(t, name)
+	}
+}
+
+func (p *process) wantGolden(t *testing.T, name string) {
+	t.Helper()
+	route, _, _ := strings.Cut(name, "/")
+	body := harness.ReadSample(t, name)
+	got, err := p.send("/"+route+"?timeout=10s", body, nil)
+	if err != nil {
+		t.Fatalf("a well-formed review is not answered: %v", err)
+	}
+	recorded := httptest.NewRecorder()
+	recorded.Code, recorded.Body = got.code, bytes.NewBufferString(got.body)
+	text, _ := harness.Describe(t, body, recorded)
+	harness.CompareGolden(t, harness.SampleFile(name)+".golden", text)
+}
+
+// reply is an HTTP answer that was read to its end.
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// send posts JSON on a new connection. It does not say that it will close it: to such clients net/http's
+// server leaves no time to read why a long body is refused.
+func (p *process) send(path string, body []byte, header map[string]string) (reply, error) {
+	p.client.CloseIdleConnections()
+	return send(p.client, "https://"+p.reviews+path, body, header)
+}
+
+// send posts JSON as the API server does.
+func send(client *http.Client, url string, body []byte, header map[string]string) (reply, error) {
+	r, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for key, value := range header {
+		r.Header.Set(key, value)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return reply{}, err
+	}
+	return readReply(answer)
+}
+
+func readReply(answer *http.Response) (reply, error) {
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	return reply{answer.StatusCode, answer.Header, string(text)}, err
+}
+
+// wire is a TLS connection on which a test writes whatever it likes.
+type wire struct {
+	*tls.Conn
+	in *bufio.Reader
+}
+
+func (p *process) dial(t *testing.T) *wire {
+	t.Helper()
+	c, err := p.tryDial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (p *process) tryDial() (*wire, error) {
+	c, err := tls.Dial("tcp", p.reviews, &tls.Config{RootCAs: p.roots})
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(patience)) // a bound, as everywhere
+	return &wire{c, bufio.NewReader(c)}, nil
+}
+
+// answer reads the next HTTP answer; io.EOF, or another error, if the server closed the connection instead.
+func (w *wire) answer() (reply, error) {
+	r, err := http.ReadResponse(w.in, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	return readReply(r)
+}
+
+// abort cuts the connection as a dying client does: with a reset, and no word of TLS.
+func (w *wire) abort() {
+	tcp := w.NetConn().(*net.TCPConn)
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+}
+
+// head is a request's head for a body of so many bytes.
+func head(path string, length int) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: usher\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, length)
+}
+
+// whole is a request with its body.
+func whole(path string, body []byte) string { return head(path, len(body)) + string(body) }
+
+// padded makes a review larger with white space, which changes nothing.
+func padded(review []byte, size int) []byte {
+	return append(slices.Clip(review), bytes.Repeat([]byte(" "), size-len(review))...)
+}
+
+// annotated is a review of a pod with one annotation more.
+func annotated(t *testing.T, sample, key, value string) []byte {
+	t.Helper()
+	old := []byte(`"metadata": {`)
+	now := fmt.Appendf(nil, `"metadata": {"annotations": {%q: %q},`, key, value)
+	body := harness.ReadSample(t, sample)
+	if !bytes.Contains(body, old) {
+		t.Fatalf("%s has no metadata", sample)
+	}
+	return bytes.Replace(body, old, now, 1)
+}
+
+// balancer passes new connections to backends that are ready, in turn, as a Service does: what is connected stays where it is.
+type balancer struct {
+	address  string
+	mu       sync.Mutex
+	backends []*process
+	ready    []*process
+	turn     int
+}
+
+func newBalancer(t *testing.T, backends ...*process) *balancer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{address: l.Addr().String(), backends: slices.Clone(backends)}
+	stop := make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		_ = l.Close()
+	})
+	go b.accept(l)
+	go b.poll(stop)
+	return b
+}
+
+// replace exchanges a backend that is gone.
+func (b *balancer) replace(old, by *process) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backends = append(slices.DeleteFunc(slices.Clone(b.backends), func(p *process) bool { return p == old }), by)
+}
+
+// poll asks /readyz every 20 ms.
+func (b *balancer) poll(stop chan struct{}) {
+	client := &http.Client{Timeout: 5 * time.Second}
+	for {
+		b.mu.Lock()
+		backends := b.backends
+		b.mu.Unlock()
+		var ready []*process
+		for _, p := range backends {
+			r, err := client.Get("http://" + p.operations + "/readyz")
+			if err != nil {
+				continue
+			}
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				ready = append(ready, p)
+			}
+		}
+		b.mu.Lock()
+		b.ready = ready
+		b.mu.Unlock()
+		select {
+		case <-stop:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (b *balancer) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			if backend := b.connect(); backend != nil {
+				splice(c.(*net.TCPConn), backend)
+			}
+			_ = c.Close()
+		}()
+	}
+}
+
+// connect tries the backends that are ready, and again when none takes the connection.
+func (b *balancer) connect() *net.TCPConn {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		b.mu.Lock()
+		ready, turn := b.ready, b.turn
+		b.turn++
+		b.mu.Unlock()
+		for i := range ready {
+			if c, err := net.Dial("tcp", ready[(turn+i)%len(ready)].reviews); err == nil {
+				return c.(*net.TCPConn)
+			}
+		}
+	}
+	return nil
+}
+
+// splice passes bytes both ways until both sides are done.
+func splice(a, b *net.TCPConn) {
+	done := make(chan struct{}, 2)
+	pass := func(to, from *net.TCPConn) {
+		_, _ = io.Copy(to, from)
+		_ = to.CloseWrite()
+		done <- struct{}{}
+	}
+	go pass(a, b)
+	go pass(b, a)
+	<-done
+	<-done
+	_ = b.Close()
+}
+
+// load is clients that post well-formed reviews one after the other, as the API server's do: net/http, connections kept
+// alive, no retry of their own. net/http sends a POST again only if it could not write a byte of it on a kept connection.
+type load struct {
+	stop     chan struct{}
+	done     sync.WaitGroup
+	answered atomic.Int64
+	mu       sync.Mutex
+	failed   []error
+}
+
+// errWrong is an answer that was not the right one; all other failures are of the connection.
+var errWrong = errors.New("wrong answer")
+
+// loadOptions say what the clients do.
+type loadOptions struct {
+	address string
+	roots   *x509.CertPool
+	clients int
+	newEach bool // a new connection for each review
+	// right tells whether an answer to a sample is right; each client has one of its own.
+	right func() func(sample string, got reply) bool
+}
+
+// maxReviews bounds a client, should its test never stop it.
+const maxReviews = 100_000
+
+func startLoad(t *testing.T, o loadOptions) *load {
+	t.Helper()
+	l := &load{stop: make(chan struct{})}
+	bodies := map[string][]byte{}
+	for _, name := range goodSamples {
+		bodies[name] = harness.ReadSample(t, name)
+	}
+	for range o.clients {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}, DisableKeepAlives: o.newEach}
+		l.done.Go(func() {
+			defer transport.CloseIdleConnections()
+			l.run(o, &http.Client{Transport: transport, Timeout: patience}, bodies)
+		})
+	}
+	t.Cleanup(func() { l.finish() })
+	return l
+}
+
+func (l *load) run(o loadOptions, client *http.Client, bodies map[string][]byte) {
+	right := o.right()
+	for i := range maxReviews {
+		name := goodSamples[i%len(goodSamples)]
+		route, _, _ := strings.Cut(name, "/")
+		got, err := send(client, "https://"+o.address+"/"+route+"?timeout=10s", bodies[name], nil)
+		if err == nil && (got.code != http.StatusOK || !right(name, got)) {
+			err = fmt.Errorf("%w to %s: %d %.300s", errWrong, name, got.code, got.body)
+		}
+		l.answered.Add(1)
+		if err != nil {
+			l.mu.Lock()
+			l.failed = append(l.failed, err)
+			l.mu.Unlock()
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(2 * time.Millisecond): // leave the service some of the two cores
+		}
+	}
+}
+
+// more waits until so many more reviews were answered.
+func (l *load) more(t *testing.T, n int) {
+	t.Helper()
+	end := l.answered.Load() + int64(n)
+	eventually(t, fmt.Sprintf("%d more answers", n), func() bool { return l.answered.Load() >= end })
+}
+
+// finish stops the clients and gives what failed.
+func (l *load) finish() []error {
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.done.Wait()
+	return l.failed
+}
+
+// wantNoFailure stops the clients: none of them may have seen anything but right answers.
+func (l *load) wantNoFailure(t *testing.T) {
+	t.Helper()
+	failed := l.finish()
+	t.Logf("%d reviews, %d failed", l.answered.Load(), len(failed))
+	if len(failed) > 0 {
+		t.Errorf("%d of %d reviews failed, the first: %v", len(failed), l.answered.Load(), failed[0])
+	}
+}
+
+// oneOf takes the answers of the first of several policies, then from some moment on those of the next, never going back.
+func oneOf(policies ...map[string]string) func() func(string, reply) bool {
+	return func() func(string, reply) bool {
+		now := 0
+		return func(sample string, got reply) bool {
+			for i := now; i < len(policies); i++ {
+				if policies[i][sample] == got.body {
+					now = i
+					return true
+				}
+			}
+			return false
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package process
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/test/harness"
+)
+
+// planted is a field that no type knows.
+const planted = "plantedByTheTest"
+
+// plant puts a field of its own number into every object of a tree and returns the objects by number.
+func plant(tree any, objects map[string]map[string]any) {
+	switch t := tree.(type) {
+	case map[string]any:
+		for _, child := range t {
+			plant(child, objects)
+		}
+		id := fmt.Sprint(len(objects))
+		t[planted], objects[id] = id, t
+	case []any:
+		for _, child := range t {
+			plant(child, objects)
+		}
+	}
+}
+
+// collectPlanted finds the objects with a planted field again.
+func collectPlanted(tree any, objects map[string]map[string]any) {
+	switch t := tree.(type) {
+	case map[string]any:
+		if id, ok := t[planted].(string); ok {
+			objects[id] = t
+		}
+		for _, child := range t {
+			collectPlanted(child, objects)
+		}
+	case []any:
+		for _, child := range t {
+			collectPlanted(child, objects)
+		}
+	}
+}
+
+// checkUnknownFieldsSurvive posts an object with a field of no type planted at every level. After the patch each is still in
+// the object it was in: beside the same keys with the same texts, but for the numbers that steps are there to change.
+func checkUnknownFieldsSurvive(t *testing.T, mux http.Handler, name string, body []byte, object any) {
+	t.Helper()
+	before, after := map[string]map[string]any{}, map[string]map[string]any{}
+	plant(object, before)
+	raw, _ := json.Marshal(object)
+	stored := storedAfter(t, mux, name, harness.WithObject(t, body, raw), raw)
+	var tree any
+	if err := json.Unmarshal(stored, &tree); err != nil {
+		t.Fatal(err)
+	}
+	collectPlanted(tree, after)
+	for id, was := range before {
+		is, ok := after[id]
+		if !ok {
+			t.Fatalf("%s: a field of %v is lost", name, was)
+		}
+		for key, value := range was {
+			if slices.Contains(identities, key) && !reflect.DeepEqual(is[key], value) {
+				t.Fatalf("%s: %s was %v and is %v: a field moved to another object", name, key, value, is[key])
+			}
+		}
+	}
+	if again := storedAfter(t, mux, name, harness.WithObject(t, body, stored), stored); string(again) != string(stored) {
+		t.Fatalf("%s: the second run changed the object", name)
+	}
+}
+
+// identities are the fields that no step changes, and by which an object is told from others like it.
+var identities = []string{"name", "image", "key", "operator", "effect", "mountPath", "containerPort", "devicePath", "topologyKey", "ip", "uid", "kind", "type"}
+
+// storedAfter is what the API server would store; an object that is not patched stays as it is.
+func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byte) []byte {
+	t.Helper()
+	w := harness.Post(mux, name, body)
+	var answer admissionv1.AdmissionReview
+	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
+		t.Fatalf("%s: %d %s", name, w.Code, w.Body)
+	}
+	if len(answer.Response.Patch) == 0 {
+		return object
+	}
+	return harness.ApplyPatch(t, object, answer.Response.Patch)
+}
+
+func TestUnknownFieldsSurviveSamples(t *testing.T) {
+	mux := sampleMux(t)
+	for _, name := range harness.Samples(t) {
+		var review struct {
+			Request struct{ Object map[string]any }
+		}
+		body := harness.ReadSample(t, name)
+		if err := json.Unmarshal(body, &review); err != nil {
+			t.Fatal(err)
+		}
+		if review.Request.Object == nil || harness.Post(mux, name, body).Code != http.StatusOK {
+			continue
+		}
+		checkUnknownFieldsSurvive(t, mux, name, body, review.Request.Object)
+	}
+}
+
+// TestUnknownFieldsSurviveRandomPods does the same with pods made by chance; a failure names its seed.
+func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
+	mux := sampleMux(t)
+	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		checkUnknownFieldsSurvive(t, mux, fmt.Sprintf("mutate-pods/seed %d", seed), body, randomPod(r))
+	}
+}
+
+type object = map[string]any
+
+// randomPod has whatever a hand-written or old pod may have or lack.
+func randomPod(r *rand.Rand) object {
+	labels := object{"acme.com/lifespan-requested": fmt.Sprint(r.IntN(15)), "a/b~c": "ü", `q"\`: "<&>"}
+	pod := object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "random"}, "spec": object{}}
+	maybe(r, pod["metadata"].(object), "labels", labels)
+	maybe(r, pod["metadata"].(object), "annotations", object{"x/y~z": "{\"a\":1}"})
+	maybe(r, pod["spec"].(object), "tolerations", []any{object{"key": "k", "operator": "Exists"},
+		object{"key": "acme.com/lifespan-remaining", "operator": "Equal", "value": fmt.Sprint(r.IntN(15)), "effect": "NoSchedule"}})
+	for _, list := range []string{"containers", "initContainers"} {
+		containers := []any{}
+		for i := range r.IntN(4) {
+			c := object{"name": fmt.Sprint("c", i), "image": "i"}
+			maybe(r, c, "env", []any{object{"name": "A", "value": "1"}, object{"name": []string{"KUBE", "B"}[r.IntN(2)]}})
+			maybe(r, c, "resources", object{"limits": object{"cpu": "1000m"}})
+			containers = append(containers, c)
+		}
+		maybe(r, pod["spec"].(object), list, containers)
+	}
+	if r.IntN(10) == 0 {
+		pod["spec"] = nil
+	}
+	return pod
+}
+
+// maybe sets a field, leaves it out, or makes it null or empty.
+func maybe(r *rand.Rand, in object, key string, value any) {
+	switch r.IntN(5) {
+	case 0:
+	case 1:
+		in[key] = nil
+	case 2:
+		if _, list := value.([]any); list {
+			in[key] = []any{}
+		} else {
+			in[key] = object{}
+		}
+	default:
+		in[key] = value
+	}
+}

@@ -1,0 +1,266 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/command"
+	"usher.dev/usher/test/harness"
+)
+
+// syncBuffer is written by the service and read by the test.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// running is a service under test.
+type running struct {
+	reviews, operations string // addresses
+	client              *http.Client
+	log, out            *syncBuffer
+	stop                context.CancelFunc
+	code                chan int
+}
+
+// start runs `usher serve` on free ports and waits until it serves.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	state := t.TempDir()
+	s := &running{log: &syncBuffer{}, out: &syncBuffer{}, stop: stop, code: make(chan int, 1)}
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", state, "--log-format", "json", "--shutdown-delay", "0s"}, args...)
+	go func() {
+		s.code <- command.Program{Suites: program(), Version: "dev", In: strings.NewReader(""), Out: s.out, Err: s.log}.Run(ctx, args)
+	}()
+	t.Cleanup(stop)
+	serving := s.waitLog(t, `"msg":"serving"`)
+	var line struct{ Reviews, Operations string }
+	if err := json.Unmarshal([]byte(serving), &line); err != nil {
+		t.Fatal(err)
+	}
+	s.reviews, s.operations = line.Reviews, line.Operations
+	pool := x509.NewCertPool()
+	if ca, err := os.ReadFile(filepath.Join(state, "ca.crt")); err == nil {
+		pool.AppendCertsFromPEM(ca)
+	}
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}, Timeout: 20 * time.Second}
+	return s
+}
+
+// waitLog waits for a line that contains text.
+func (s *running) waitLog(t *testing.T, text string) string {
+	t.Helper()
+	for range 2000 {
+		for line := range strings.Lines(s.log.String()) {
+			if strings.Contains(line, text) {
+				return line
+			}
+		}
+		select {
+		case code := <-s.code:
+			t.Fatalf("ended with %d:\n%s", code, s.log)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	t.Fatalf("the log never said %s:\n%s", text, s.log)
+	return ""
+}
+
+func (s *running) get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := s.client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	text, _ := io.ReadAll(r.Body)
+	return r.StatusCode, string(text)
+}
+
+func (s *running) post(t *testing.T, sample string) (*http.Response, *admissionv1.AdmissionResponse) {
+	t.Helper()
+	route, _, _ := strings.Cut(sample, "/")
+	r, err := s.client.Post("https://"+s.reviews+"/"+route, "application/json", bytes.NewReader(harness.ReadSample(t, sample)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		t.Fatal(err)
+	}
+	return r, review.Response
+}
+
+// TestServe starts the service as `make run` does, asks it everything, changes its policy, and stops it.
+func TestServe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{names: {denied: [offensive]}}`)
+	s := start(t, "--config", file)
+	for url, want := range map[string]string{
+		"https://" + s.reviews + "/healthz":      "ok",
+		"https://" + s.reviews + "/health":       "ok",
+		"http://" + s.operations + "/healthz":    "ok",
+		"http://" + s.operations + "/readyz":     "ok",
+		"http://" + s.operations + "/metrics":    "usher_policy_current 1",
+		"http://" + s.operations + "/metrics?x=": "usher_certificate_expiry_timestamp_seconds",
+	} {
+		if code, text := s.get(t, url); code != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %.200s, want %s", url, code, text, want)
+		}
+	}
+	r, denied := s.post(t, "validate-pods/denied-names")
+	if denied.Allowed || r.Proto != "HTTP/1.1" || r.TLS.Version != tls.VersionTLS13 {
+		t.Errorf("%s, TLS %x: %+v", r.Proto, r.TLS.Version, denied)
+	}
+	for _, want := range []string{"https://" + s.reviews, "ca.crt", "-d @samples/reviews/mutate-pods/lifespan-three.json"} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("the greeting lacks %s:\n%s", want, s.out)
+		}
+	}
+	write(`{names: {denied: [offensive], surprise: 1}}`)
+	s.waitLog(t, "the policy in force stays")
+	if _, text := s.get(t, "http://"+s.operations+"/metrics"); !strings.Contains(text, "usher_policy_current 0") {
+		t.Error("a bad policy does not show in the metrics")
+	}
+	if _, still := s.post(t, "validate-pods/denied-names"); still.Allowed {
+		t.Error("a bad policy ended the one in force")
+	}
+	write(`{names: {denied: [rude]}}`)
+	eventually(t, "the new policy is in force", func() bool {
+		_, now := s.post(t, "validate-pods/denied-names")
+		return now.Allowed
+	})
+	s.stop()
+	if code := <-s.code; code != 0 {
+		t.Errorf("ended with %d:\n%s", code, s.log)
+	}
+}
+
+// The greeting's curl lines work as they stand.
+func TestGreetingIsTrue(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl")
+	}
+	for _, plain := range []bool{false, true} {
+		args := []string{}
+		if plain {
+			args = append(args, "--plain")
+		}
+		s := start(t, args...)
+		lines := 0
+		for line := range strings.Lines(s.out.String()) {
+			if !strings.HasPrefix(line, "  curl ") {
+				continue
+			}
+			lines++
+			out, err := exec.Command("sh", "-c", strings.TrimSpace(line)).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), `"uid"`) {
+				t.Errorf("%s: %v %s", line, err, out)
+			}
+		}
+		if lines != 3 {
+			t.Errorf("%d curl lines:\n%s", lines, s.out)
+		}
+	}
+}
+
+// TestDrain: from the signal on not ready, still answering, closing connections; what is under way completes.
+func TestDrain(t *testing.T) {
+	s := start(t, "--shutdown-delay", "700ms")
+	reader, writer := io.Pipe()
+	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
+	answered := make(chan error, 1)
+	go func() {
+		r, err := s.client.Post("https://"+s.reviews+"/mutate-pods", "application/json", reader)
+		if err == nil && (r.StatusCode != 200 || !r.Close) {
+			err = fmt.Errorf("%s, close %v", r.Status, r.Close)
+		}
+		answered <- err
+	}()
+	if _, err := writer.Write(body[:100]); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s.waitLog(t, "draining")
+	for range 100 {
+		if code, _ := s.get(t, "http://"+s.operations+"/readyz"); code == 503 {
+			break
+		}
+	}
+	if code, text := s.get(t, "http://"+s.operations+"/readyz"); code != 503 || text != "draining\n" {
+		t.Errorf("readyz while draining: %d %s", code, text)
+	}
+	if r, _ := s.post(t, "validate-pods/lifespan-three"); r.StatusCode != 200 || !r.Close {
+		t.Errorf("a review while draining: %s, close %v", r.Status, r.Close)
+	}
+	if _, err := writer.Write(body[100:]); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	if err := <-answered; err != nil {
+		t.Errorf("the review under way: %v", err)
+	}
+	if code := <-s.code; code != 0 {
+		t.Errorf("ended with %d:\n%s", code, s.log)
+	}
+}
+
+// TestSecondSignal: a process that drains for long ends at once when told again.
+func TestSecondSignal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binary")
+	}
+	binary := filepath.Join(t.TempDir(), "usher")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	log := &syncBuffer{}
+	c := exec.Command(binary, "serve", "--plain", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-format", "json", "--shutdown-delay", "1h")
+	c.Stderr = log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &running{log: log, code: make(chan int, 1)}
+	s.waitLog(t, `"msg":"serving"`)
+	_ = c.Process.Signal(syscall.SIGTERM)
+	s.waitLog(t, "draining")
+	_ = c.Process.Signal(syscall.SIGTERM)
+	if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("ended with %v", err)
+	}
+}
