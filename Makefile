@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 LISTEN  ?= 127.0.0.1:9443
 OPS     ?= 127.0.0.1:8081
 CASE    ?=
-SUITE   ?= tutorial
+SUITE   ?= core
 STATE   ?= .state
 FUZZTIME ?= 30s
 
@@ -66,7 +66,7 @@ load: build ## measure the service over TLS beside a constant server and the usu
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
-deploy: build ## install into the cluster of the current kubectl context, SUITE=tutorial, colocation or colocation-demo; see deploy/README.md
+deploy: build ## install into the cluster of the current kubectl context, SUITE=core, colocation or colocation-demo; see deploy/README.md
 	@SUITE=$(SUITE) USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
 
 undeploy: ## remove usher from that cluster, webhook configurations first

@@ -16,7 +16,7 @@ func (s *service) greet(address string) {
 		scheme, trust = "http", ""
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\nusher serves the tutorial suite on %s://%s\n", scheme, reachable(address))
+	fmt.Fprintf(&text, "\nusher serves the core suite on %s://%s\n", scheme, reachable(address))
 	if s.caFile != "" {
 		fmt.Fprintf(&text, "CA file: %s\n", s.caFile)
 	}

@@ -240,12 +240,12 @@ func conditions(r handlers.Route, at address) []registration.MatchCondition {
 	return all
 }
 
-// optIn is the label by which namespaces and nodes opt in to the tutorial suite.
+// optIn is the label by which namespaces and nodes opt in to the core suite.
 var optIn = map[string]string{"admission-webhook": "enabled"}
 
-// objects lets nodes opt in to the tutorial suite.
+// objects lets nodes opt in to the core suite.
 func objects(r handlers.Route) *metav1.LabelSelector {
-	if r.Suite == handlers.Tutorial && r.For.Scope == registration.ClusterScope {
+	if r.Suite == handlers.Core && r.For.Scope == registration.ClusterScope {
 		return &metav1.LabelSelector{MatchLabels: optIn}
 	}
 	return nil

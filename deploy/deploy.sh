@@ -6,12 +6,12 @@ cd "$(dirname "$0")/.."
 usher=${USHER:-bin/usher}
 image=${IMAGE:-usher:dev}
 
-# What to install: tutorial, colocation or colocation-demo. The webhooks are told the same gates as the service.
-case ${SUITE:-tutorial} in
-tutorial) overlay=deploy/base webhooks="" ;;
-colocation) overlay=deploy/colocation webhooks="--suite=tutorial,colocation" ;;
-colocation-demo) overlay=deploy/colocation-demo webhooks="--suite=tutorial,colocation --feature-gates=$(cat samples/feature-gates)" ;;
-*) echo "SUITE is $SUITE: must be tutorial, colocation or colocation-demo" >&2; exit 2 ;;
+# What to install: core, colocation or colocation-demo. The webhooks are told the same gates as the service.
+case ${SUITE:-core} in
+core) overlay=deploy/base webhooks="" ;;
+colocation) overlay=deploy/colocation webhooks="--suite=core,colocation" ;;
+colocation-demo) overlay=deploy/colocation-demo webhooks="--suite=core,colocation --feature-gates=$(cat samples/feature-gates)" ;;
+*) echo "SUITE is $SUITE: must be core, colocation or colocation-demo" >&2; exit 2 ;;
 esac
 
 # Namespaces whose pods must come back without usher: network, storage, scheduler. kube-system and usher's own are left out anyhow,

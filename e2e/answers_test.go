@@ -62,7 +62,7 @@ func readGolden(t *testing.T, file string) golden {
 	return g
 }
 
-// Every sample of the tutorial that an API server can store goes through it. Its checks of an answer (uid, version, patch
+// Every sample of the core suite that an API server can store goes through it. Its checks of an answer (uid, version, patch
 // type, a patch that applies: see TestBrokenAnswersAreFound) pass, and what arrives at the user, in etcd and in the audit
 // log is what the golden says.
 func TestSamplesThroughTheAPIServer(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // What several topics need.
 
-// optIn is the label by which namespaces and nodes ask for the tutorial's routes.
+// optIn is the label by which namespaces and nodes ask for the core suite's routes.
 const optIn = "admission-webhook"
 
 // namespace makes a namespace. It stays: without the controller manager nobody would end it.

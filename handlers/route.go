@@ -86,8 +86,8 @@ func (r Route) Heartbeat() bool { return slices.Contains(r.For.Resources, nodeSt
 type Suite string
 
 const (
-	// Tutorial is for namespaces and nodes that carry the label admission-webhook: enabled.
-	Tutorial Suite = "tutorial"
+	// Core is for namespaces and nodes that carry the label admission-webhook: enabled.
+	Core Suite = "core"
 	// Colocation is for all namespaces but kube-system and usher's own.
 	Colocation Suite = "colocation"
 )

@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods are the tutorial's steps on pods that are created. The two touch different fields: the order is that of the
+// Pods are the core suite's steps on pods that are created. The two touch different fields: the order is that of the
 // walk-through.
 func Pods(policy *config.Policy) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
@@ -15,7 +15,7 @@ func Pods(policy *config.Policy) []admit.Mutator[admit.Pod] {
 	}
 }
 
-// Nodes are the tutorial's steps on node status updates. There is one: two amplifiers on one node would compound.
+// Nodes are the core suite's steps on node status updates. There is one: two amplifiers on one node would compound.
 func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
 		overcommit(policy.Overcommit),

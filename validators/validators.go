@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods are the tutorial's checks of pods that are created. All run; their order is that of the messages.
+// Pods are the core suite's checks of pods that are created. All run; their order is that of the messages.
 func Pods(policy *config.Policy) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		deniedNames(policy.Names),

@@ -177,7 +177,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 // reconfigure stores what `usher webhooks` prints with more flags.
 func reconfigure(ctx context.Context, t *testing.T, gates string, flags ...string) error {
 	t.Helper()
-	configurations, err := usher.Run(ctx, append([]string{"webhooks", "--suite=tutorial,colocation", "--feature-gates=" + gates,
+	configurations, err := usher.Run(ctx, append([]string{"webhooks", "--suite=core,colocation", "--feature-gates=" + gates,
 		"--service=usher/usher", "--url=" + usher.URL, "--ca-file=" + usher.CAFile}, flags...)...)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func register(ctx context.Context, gates string) error {
-	configurations, err := usher.Run(ctx, "webhooks", "--suite=tutorial,colocation", "--feature-gates="+gates,
+	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", "--feature-gates="+gates,
 		"--service=usher/usher", "--url="+usher.URL, "--ca-file="+usher.CAFile, "--exclude-namespace="+excludedNamespace)
 	if err != nil {
 		return err

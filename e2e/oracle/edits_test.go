@@ -51,7 +51,7 @@ func TestEditedSamples(t *testing.T) {
 	}
 }
 
-// reinvoked has every webhook asked again. The tutorial's are not, in a cluster: a container that comes after them is left
+// reinvoked has every webhook asked again. The core suite's are not, in a cluster: a container that comes after them is left
 // alone there, and would be changed when the result is sent again.
 func (c configurations) reinvoked() configurations {
 	c.mutating = *c.mutating.DeepCopy()

@@ -80,7 +80,7 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 	}
 	running = usher
 	// Suite by suite: together they would have one of the two node amplifiers, and each has samples.
-	for _, suite := range []string{"tutorial", "colocation"} {
+	for _, suite := range []string{"core", "colocation"} {
 		printed, err := usher.Run(ctx, "webhooks", "--url", usher.URL, "--ca-file", usher.CAFile, "--suite="+suite, open)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/test/load/reviews"
 )
 
-// BenchmarkRoutes measures the tutorial's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the
+// BenchmarkRoutes measures the core suite's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the
 // network and without the log. `make load` measures the service as a whole.
 func BenchmarkRoutes(b *testing.B) {
 	mux := sampleMux(b)

@@ -59,7 +59,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSelector {
 	t.Helper()
 	gates := "--feature-gates=" + strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
-	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=tutorial,colocation", gates}, flags...)...)
+	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=core,colocation", gates}, flags...)...)
 	if code != 0 {
 		t.Fatal(errors)
 	}

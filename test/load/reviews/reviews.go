@@ -19,7 +19,7 @@ import (
 type Review struct {
 	Name, Path string
 	Body       []byte // as the API server sends it: no white space, fields in the order of the Go types
-	Patched    bool   // the tutorial's policy changes the object
+	Patched    bool   // the core suite's policy changes the object
 }
 
 // All are the reviews, each within 5 % of the size in its name. It panics where the samples are not found, that is outside
