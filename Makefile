@@ -35,7 +35,7 @@ cluster: ## a real control plane with two nodes and usher, on loopback, until Ct
 	cd e2e && go run ./build -demo && go run ./cluster
 
 attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 40 minutes, Linux, best as root
-	USHER_ATTACK=1m go test . -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
+	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 soak: ## chaos for some minutes: replicas and the API server die under load
 	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota
@@ -48,7 +48,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
-	go test . -run 'Goldens|Golden' -update
+	go test . ./test/process -run 'Goldens|Golden' -update
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 	@go list ./... | while read -r package; do \
@@ -57,11 +57,11 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 		done; done
 
 bench: ## benchmark every route on reviews of real size, with allocations
-	go test . -run '^$$' -bench . -benchmem
+	go test ./test/process -run '^$$' -bench . -benchmem
 
 load: build ## measure the service over TLS beside a constant server and the usual pipeline; 3 to 8 minutes, Linux
-	go run ./load --out docs/performance.json
-	go run ./load plot docs/performance.json docs/performance.svg
+	go run ./test/load --out docs/performance.json
+	go run ./test/load plot docs/performance.json docs/performance.svg
 
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .

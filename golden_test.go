@@ -101,6 +101,26 @@ func answerInShort(golden string) string {
 	return "allowed"
 }
 
+// TestGoldenReadme: every step has a row in the tables of README.md. `make golden` adds one, from the step's doc, behind those of its suite;
+// it leaves alone what people have written there.
+func TestGoldenReadme(t *testing.T) {
+	const file = "README.md"
+	lines := strings.Split(harness.ReadFile(t, file), "\n")
+	last := map[handlers.Suite]int{}
+	for _, r := range defaultWorld(t).Routes() {
+		for _, s := range r.Chain.Steps() {
+			row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) })
+			if at < 0 {
+				at = last[r.Suite] + 1
+				lines = slices.Insert(lines, at, row+" "+s.Doc+" |")
+			}
+			last[r.Suite] = max(last[r.Suite], at)
+		}
+	}
+	harness.CompareGolden(t, file, strings.Join(lines, "\n"))
+}
+
 // TestGoldenTable: the table of contents is the one that the tests of test/process have; they cannot import this package.
 func TestGoldenTable(t *testing.T) {
 	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "testdata/ca.crt"}} {
