@@ -71,7 +71,7 @@ func TestStepPromises(t *testing.T) {
 	}
 }
 
-// hasSample tells whether a sample of a step's name shows the step at work.
+// hasSample reports whether a sample of a step's name shows the step at work.
 func hasSample(path, step string) bool {
 	var goldens []string
 	for _, dir := range harness.SampleDirs {
@@ -206,7 +206,7 @@ func goFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// isModule tells whether a folder is a Go module of its own.
+// isModule reports whether a folder is a Go module of its own.
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil

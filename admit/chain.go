@@ -101,7 +101,7 @@ func (c Chain) WithModes(modes Modes) Chain {
 // counts, too: opening its gate takes no other registration.
 func (c Chain) Commits() bool { return c.commits }
 
-// Mutates tells whether the chain may give a patch.
+// Mutates reports whether the chain may give a patch.
 func (c Chain) Mutates() bool { return c.mutates }
 
 // Steps are the steps in order.

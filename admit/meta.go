@@ -32,7 +32,7 @@ func (m Meta) Namespace() string { return m.root.At("metadata", "namespace").Tex
 // UID is metadata.uid. The API server gives one before it asks validating webhooks; a hand-written review may lack it.
 func (m Meta) UID() types.UID { return types.UID(m.root.At("metadata", "uid").Text()) }
 
-// Deleting tells whether the object is on its way out: it has a deletionTimestamp.
+// Deleting reports whether the object is on its way out: it has a deletionTimestamp.
 func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
 
 // Controller is the ownerReference of what manages the object; false if nothing does.
@@ -60,7 +60,7 @@ func Texts(object *document.Value) map[string]string {
 	return all
 }
 
-// HasLabel tells whether a label is there, empty or not.
+// HasLabel reports whether a label is there, empty or not.
 func (m Meta) HasLabel(key string) bool { return m.label(key).Exists() }
 
 // Label is the value of one label; empty if it is missing.

@@ -21,7 +21,7 @@ func StoredNode(req *Request) *Node {
 	return AsNode(req.OldObject)
 }
 
-// ByKubelet tells whether a kubelet sends the request, the node's own or another's: users of that name are kubelets (Kubernetes
+// ByKubelet reports whether a kubelet sends the request, the node's own or another's: users of that name are kubelets (Kubernetes
 // documentation, "Using Node Authorization").
 func (r *Request) ByKubelet() bool { return strings.HasPrefix(r.UserInfo.Username, kubeletPrefix) }
 

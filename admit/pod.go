@@ -187,7 +187,7 @@ func (c *Container) Request(name corev1.ResourceName) (resource.Quantity, bool) 
 	return resource.Quantity{}, false
 }
 
-// Sidecar tells whether an init container goes on running beside the containers.
+// Sidecar reports whether an init container goes on running beside the containers.
 func (c *Container) Sidecar() bool {
 	return c.root.Get("restartPolicy").Text() == string(corev1.ContainerRestartPolicyAlways)
 }
@@ -195,7 +195,7 @@ func (c *Container) Sidecar() bool {
 // Path is the field path of a resource in the list.
 func (r Resources) Path(name corev1.ResourceName) *field.Path { return r.at(name).Path() }
 
-// HasEnv tells whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
+// HasEnv reports whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }
 
 // AppendEnv adds a variable at the end.

@@ -13,7 +13,7 @@ import (
 // Resources is the view of a resource list: requests, limits, overhead, allocatable or capacity.
 type Resources struct{ root *document.Value }
 
-// Has tells whether the list names a resource, by a quantity or not.
+// Has reports whether the list names a resource, by a quantity or not.
 func (r Resources) Has(name corev1.ResourceName) bool { return r.at(name).Exists() }
 
 // Get is the quantity of a resource; false if it is missing or no quantity.
@@ -43,7 +43,7 @@ func (r Resources) All() iter.Seq2[corev1.ResourceName, resource.Quantity] {
 	}
 }
 
-// Exists tells whether the list is there, empty or not.
+// Exists reports whether the list is there, empty or not.
 func (r Resources) Exists() bool { return r.root.Exists() }
 
 // Set sets the quantity of a resource. The same amount, however it is written, is no edit.

@@ -38,20 +38,20 @@ type Rate struct {
 	Ratio quantity.Ratio
 	By    string // where the ratio comes from
 	Raise bool   // raise capacity with allocatable
-	// wanted is the ratio that the source asks for, where ratio may be lower because of what the node uses; else the zero Ratio.
+	// Wanted is the ratio that the source asks for, where Ratio may be lower because of what the node uses; else the zero Ratio.
 	Wanted quantity.Ratio
 	Note   string // why ratio is what it is, for the audit log
 }
 
-// amplifies tells whether there is anything to do, and so to remember.
+// amplifies reports whether there is anything to do, and so to remember.
 func (r Rate) amplifies() bool { return r.Ratio.Amplifies() || r.Wanted.Amplifies() }
 
 // Amplifier is a step that amplifies nodes.
 type Amplifier struct {
 	Step string // its name
-	// rate gives the rate of a resource; last is what was remembered of it before this write, or nil.
+	// Rate returns the rate of a resource; last is what was remembered of it before this write, or nil.
 	Rate func(name corev1.ResourceName, last *Entry) Rate
-	// witness gives a record of a resource of which we remember nothing, from elsewhere, or nil; noted as in sight. The field itself
+	// Witness returns an entry of a resource of which we remember nothing, from elsewhere, or nil; noted as in Observation. The field itself
 	// may be nil.
 	Witness func(seen Observation) (found *Entry, noted bool)
 }
@@ -151,7 +151,7 @@ func amountsOf(node *admit.Node, name corev1.ResourceName) (a Amounts) {
 	return a
 }
 
-// byKubelet tells whether the node's own kubelet sends the request. The name is all that is asked for: the API server gives
+// byKubelet reports whether the node's own kubelet sends the request. The name is all that is asked for: the API server gives
 // it to nobody but that kubelet (Kubernetes documentation, "Using Node Authorization").
 func byKubelet(req *admit.Request, node *admit.Node) bool {
 	name := node.Name()

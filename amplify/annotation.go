@@ -92,7 +92,7 @@ func (m Annotation) of(name corev1.ResourceName, node *admit.Node) *Entry {
 	return r
 }
 
-// consistent tells whether a record is one that we could have written.
+// consistent reports whether a record is one that we could have written.
 func (r *Entry) consistent(name corev1.ResourceName) bool {
 	if r.Raw.Allocatable == nil || r.Raw.Allocatable.Sign() <= 0 {
 		return false

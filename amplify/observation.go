@@ -96,7 +96,7 @@ func (s Observation) mayGuess(original original) bool {
 func allocatableOf(a Amounts) *resource.Quantity { return a.Allocatable }
 func capacityOf(a Amounts) *resource.Quantity    { return a.Capacity }
 
-// raised tells whether we ever wrote this capacity.
+// raised reports whether we ever wrote this capacity.
 func (s Observation) raised() bool {
 	return s.entry().Result.Capacity != nil || s.stored != nil && s.stored.Result.Capacity != nil
 }
@@ -170,7 +170,7 @@ func (s Observation) says() kubeletSync {
 	return said
 }
 
-// Plausible tells whether amounts can be measured ones: a kubelet's allocatable is never above its capacity.
+// Plausible reports whether amounts can be measured ones: a kubelet's allocatable is never above its capacity.
 func Plausible(a Amounts) bool {
 	return a.Allocatable == nil || a.Capacity == nil || a.Allocatable.Cmp(*a.Capacity) <= 0
 }

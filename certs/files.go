@@ -146,7 +146,7 @@ func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(str
 	return writePair(dir, CertFile, KeyFile, leaf)
 }
 
-// leafGood tells if a serving certificate covers exactly names and will verify under ca for a while.
+// leafGood reports whether a serving certificate covers exactly names and will verify under ca for a while.
 func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	cert, err := leaf.load(CertFile, KeyFile)
 	if err != nil || !coversExactly(cert.Leaf, names) {

@@ -269,7 +269,7 @@ func (m *mirror) Reached(version string) {
 	m.reach(version)
 }
 
-// like tells whether the mirror has the server's pods.
+// like reports whether the mirror has the server's pods.
 func (m *mirror) like(f *clustertest.Server) (same bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

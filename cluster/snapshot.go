@@ -74,7 +74,7 @@ func (c *Cluster) Reader(needs []string) Reader { return Reader{c, needs} }
 // Now returns the state as it is known now.
 func (r Reader) Now() Snapshot { return Snapshot{state: r.cluster.latest(), needs: r.needs} }
 
-// put takes up an object, and tells whether that changed anything. One that does not decode leaves what was there: a state that was right
+// put takes up an object, and reports whether that changed anything. One that does not decode leaves what was there: a state that was right
 // once is better than none.
 func (s *state) put(k int, i *item) (changed bool) {
 	state := &s.collected[k]
@@ -94,7 +94,7 @@ func (s *state) put(k int, i *item) (changed bool) {
 	return true
 }
 
-// same tells whether two states of an object keep the same. Texts that are equal decode to what is deeply equal, quantities too; those that
+// same reports whether two states of an object keep the same. Texts that are equal decode to what is deeply equal, quantities too; those that
 // only mean the same, as 1 and 1000m do, are rare, and to take them for a change costs no more than a change.
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
 

@@ -19,11 +19,11 @@ type certsOptions struct {
 // certsCommand is `usher certs`: it has one command, init.
 func (p Program) certsCommand() *cobra.Command {
 	var o certsOptions
-	certs := &cobra.Command{Use: "certs", Short: "make a CA and a serving certificate", Args: cobra.NoArgs,
+	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("usage: usher certs init [flags]; `usher certs init --help` lists the flags")
 		}}
-	init := &cobra.Command{Use: "init [flags]", Short: "make a CA and a certificate for a Service, as files or as a Secret", Args: cobra.NoArgs,
+	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return p.makeCerts(o) }}
 	set := init.Flags()
 	set.SortFlags = false

@@ -85,7 +85,7 @@ func (p Program) completeGates(_ *cobra.Command, _ []string, typed string) ([]st
 
 // completePaths completes the path of a route.
 func (p Program) completePaths(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
-	for _, r := range p.Suites.Table(suite.Nothing, gate.Defaults(p.Suites.Gates())) {
+	for _, r := range p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())) {
 		all = append(all, r.Path)
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp

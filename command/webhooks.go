@@ -57,7 +57,7 @@ func (p Program) webhooksCommand() *cobra.Command {
 			return err
 		}
 		if o.rbac {
-			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.Nothing, gates)))
+			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.NoPolicy, gates)))
 		}
 		return p.printWebhooks(o, gates)
 	}
@@ -90,7 +90,7 @@ func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
 	if err != nil {
 		return err
 	}
-	served := oneAmplifier(chosen.Routes(suite.Nothing, gates))
+	served := oneAmplifier(chosen.Routes(suite.NoPolicy, gates))
 	if err := closeFailing(served, o.failClosed); err != nil {
 		return err
 	}

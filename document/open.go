@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// is tells whether v is, or may become, a container of the given kind: '{' or '['. Anything else is the document's error.
+// is reports whether v is, or may become, a container of the given kind: '{' or '['. Anything else is the document's error.
 func (v *Value) is(kind byte) bool {
 	is := v.kind()
 	if is != kind && is != 0 && is != 'n' {
@@ -15,7 +15,7 @@ func (v *Value) is(kind byte) bool {
 	return true
 }
 
-// scanned tells whether base is a container on the tape.
+// scanned reports whether base is a container on the tape.
 func (v *Value) scanned() bool {
 	if v.base == nil || v.base[0] != '{' && v.base[0] != '[' {
 		return false
@@ -41,7 +41,7 @@ func (v *Value) opened(kind byte) []*Value {
 // maxKids is how many members or elements of one place a step can look at. A list beyond it is nothing that a node could run.
 const maxKids = 10_000
 
-// tooMany tells whether a container is too large to be looked at, and then makes that the document's error.
+// tooMany reports whether a container is too large to be looked at, and then makes that the document's error.
 func (v *Value) tooMany() bool {
 	if !v.scanned() || v.tape.size(v.at) <= maxKids {
 		return false

@@ -41,7 +41,7 @@ type keySet struct {
 
 const manyKeys = 64
 
-// add tells whether the key of t's last entry is new among the members before.
+// add reports whether the key of t's last entry is new among the members before.
 func (k *keySet) add(t *tape, at int) bool {
 	e := &t.entries[at]
 	k.count++
@@ -98,7 +98,7 @@ func (t *tape) bytes(at uint32) []byte {
 	return t.raw[e.start:e.end:e.end]
 }
 
-// isKey tells whether a member has the given key.
+// isKey reports whether a member has the given key.
 func (t *tape) isKey(e *entry, key string) bool {
 	if e.escapes != plain {
 		return t.keyOf(e) == key
@@ -124,7 +124,7 @@ func (t *tape) member(object uint32, key string) (uint32, bool) {
 	return 0, false
 }
 
-// hasElement tells whether an array has an object whose member key is the string text.
+// hasElement reports whether an array has an object whose member key is the string text.
 func (t *tape) hasElement(array uint32, key, text string) bool {
 	for i := array + 1; i < t.entries[array].next; i = t.entries[i].next {
 		if t.raw[t.entries[i].start] != '{' {
@@ -137,7 +137,7 @@ func (t *tape) hasElement(array uint32, key, text string) bool {
 	return false
 }
 
-// isText tells whether a JSON value is the given string.
+// isText reports whether a JSON value is the given string.
 func isText(raw []byte, text string) bool {
 	if raw[0] != '"' {
 		return false

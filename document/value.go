@@ -73,7 +73,7 @@ func (v *Value) found(at uint32) {
 	}
 }
 
-// HasElement tells whether an array has an object whose member key is the string text. Kubernetes lists have such keys: a
+// HasElement reports whether an array has an object whose member key is the string text. Kubernetes lists have such keys: a
 // container, a variable or a volume is known by its name.
 func (v *Value) HasElement(key, text string) bool {
 	if !v.is('[') {
@@ -127,7 +127,7 @@ func existing(kids []*Value) iter.Seq[*Value] {
 // Err is the error of the document: see Document.Err.
 func (v *Value) Err() error { return v.doc.err }
 
-// Exists tells whether something other than null stands here.
+// Exists reports whether something other than null stands here.
 func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 
 // Bytes is what stands here now as JSON; nil if nothing does.

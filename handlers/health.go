@@ -16,7 +16,7 @@ type Health struct {
 // Drain makes /readyz answer 503, so that clients go elsewhere.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Draining tells whether Drain was called.
+// Draining reports whether Drain was called.
 func (h *Health) Draining() bool { return h.draining.Load() }
 
 // Register adds the probes to the operations mux.

@@ -74,7 +74,7 @@ func (r Ratio) Lower(other Ratio) Ratio {
 	return r
 }
 
-// Near tells whether r differs from another ratio by at most so many percent of that.
+// Near reports whether r differs from another ratio by at most so many percent of that.
 func (r Ratio) Near(other Ratio, percent int) bool {
 	apart := max(r.Millionths(), other.Millionths()) - min(r.Millionths(), other.Millionths())
 	return apart*100 <= other.Millionths()*uint64(percent)
@@ -108,10 +108,10 @@ func (r Ratio) String() string { return cmp.Or(r.text, "1") }
 
 func (r Ratio) Millionths() uint64 { return cmp.Or(r.millionths, million) }
 
-// Amplifies tells whether the ratio changes anything: it is above 1.
+// Amplifies reports whether the ratio changes anything: it is above 1.
 func (r Ratio) Amplifies() bool { return r.Millionths() > million }
 
-// Above tells whether r is greater than other.
+// Above reports whether r is greater than other.
 func (r Ratio) Above(other Ratio) bool { return r.Millionths() > other.Millionths() }
 
 // Amplify multiplies a quantity exactly and rounds down to the resource's unit. The quantity's format is kept. saturated tells

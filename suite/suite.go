@@ -72,8 +72,8 @@ type Opening struct {
 // List are those of the program, in the order in which the API server should call them.
 type List []Suite
 
-// Nothing is the policy by which routes are merely listed.
-var Nothing = &config.Policy{}
+// NoPolicy is the policy by which routes are merely listed.
+var NoPolicy = &config.Policy{}
 
 // Gates returns the gates of all suites.
 func (s List) Gates() (all []gate.Gate) {
@@ -101,7 +101,7 @@ func (s List) Schema() config.Schema {
 		}
 		schema.Default += suite.DefaultPolicy
 	}
-	for _, route := range s.Table(Nothing, gate.Defaults(s.Gates())) {
+	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
 		for _, step := range route.Chain.Steps() {
 			if !slices.Contains(schema.Steps, step.Name) {
 				schema.Steps = append(schema.Steps, step.Name)
@@ -145,6 +145,7 @@ func (s List) Named(names []string) (chosen List, err error) {
 	return chosen, nil
 }
 
+// Names returns the names of the suites.
 func (s List) Names() (names []string) {
 	for _, suite := range s {
 		names = append(names, suite.Name)
@@ -155,7 +156,7 @@ func (s List) Names() (names []string) {
 // Open opens a cluster for the suites, with what the steps that the gates leave need. source is files or api, and open opens it with the
 // options that it is given.
 func (s List) Open(source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error)) (*cluster.Cluster, error) {
-	served := s.Routes(Nothing, gates)
+	served := s.Routes(NoPolicy, gates)
 	options := s.Watched(served)
 	options.Log = log
 	for _, suite := range s {

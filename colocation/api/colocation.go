@@ -59,7 +59,7 @@ type ClusterColocationProfileSpec struct {
 	Patch json.RawMessage `json:"patch,omitempty"`
 }
 
-// HasPatch tells whether there is a patch. The reference's Go clients send null for none.
+// HasPatch reports whether there is a patch. The reference's Go clients send null for none.
 func (s *ClusterColocationProfileSpec) HasPatch() bool {
 	return len(s.Patch) > 0 && string(s.Patch) != "null"
 }

@@ -91,7 +91,7 @@ const (
 	DefaultQuota = "koordinator-default-quota"
 )
 
-// ReservedQuota tells whether a name is one of the reserved names.
+// ReservedQuota reports whether a name is one of the reserved names.
 func ReservedQuota(name string) bool {
 	return name == SystemQuota || name == RootQuota || name == DefaultQuota
 }

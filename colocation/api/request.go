@@ -23,11 +23,11 @@ func PodRequest(spec *corev1.PodSpec) corev1.ResourceList {
 	return request
 }
 
-// Asks tells whether a list holds a resource with an amount other than zero.
+// Asks reports whether a list holds a resource with an amount other than zero.
 func Asks(list corev1.ResourceList, name corev1.ResourceName) bool {
 	q, ok := list[name]
 	return ok && !q.IsZero()
 }
 
-// WholeCores tells whether a quantity of cpu is a whole number of cores, as pods that own their CPUs must ask for.
+// WholeCores reports whether a quantity of cpu is a whole number of cores, as pods that own their CPUs must ask for.
 func WholeCores(cpu resource.Quantity) bool { return cpu.RoundUp(0) }

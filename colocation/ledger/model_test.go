@@ -343,7 +343,7 @@ func (w *world) insist(r *replica, pod *quota.Pod) (v quota.PodVerdict, err erro
 	return v, err
 }
 
-// right tells whether an answer is what the store says.
+// right reports whether an answer is what the store says.
 func (w *world) right(r *replica, req request, v quota.PodVerdict, err error) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()

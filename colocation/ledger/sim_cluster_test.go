@@ -154,7 +154,7 @@ func (c *cluster) commit(kind int, seen Seen, removed bool) {
 	c.more = make(chan struct{})
 }
 
-// isDown tells whether nobody is served. The caller holds mu.
+// isDown reports whether nobody is served. The caller holds mu.
 func (c *cluster) isDown() bool { return time.Now().Before(c.down) }
 
 // putPod stores a pod, and checks that its growth is within the limits.
@@ -265,7 +265,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 	}
 }
 
-// grew tells whether a pod counts for more in a quota than it did.
+// grew reports whether a pod counts for more in a quota than it did.
 func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.ResourceName) bool {
 	if now.charge() == nil {
 		return false

@@ -234,7 +234,7 @@ func (s *simStore) travel(ctx context.Context) error {
 	return nil
 }
 
-// fault tells whether something goes wrong now.
+// fault reports whether something goes wrong now.
 func (s *simStore) fault() bool { return !s.r.c.calm.Load() && s.r.c.chance(s.r.faults) }
 
 func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, error) {

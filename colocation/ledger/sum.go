@@ -44,7 +44,7 @@ func (s sum) raise(list corev1.ResourceList) {
 	}
 }
 
-// covers tells whether a list holds at least what another does.
+// covers reports whether a list holds at least what another does.
 func covers(list, other corev1.ResourceList) bool {
 	for name, q := range other {
 		if q.Cmp(list[name]) > 0 {

@@ -75,7 +75,7 @@ func batchOf(list admit.Resources) (batch api.ResourceList) {
 	return batch
 }
 
-// saysSame tells whether an annotation's text means the wanted spec, whatever way its quantities are written. Text that cannot be
+// saysSame reports whether an annotation's text means the wanted spec, whatever way its quantities are written. Text that cannot be
 // read means nothing: it is the user's, and overwritten like any other.
 func saysSame(text string, want api.ExtendedResourceSpec) bool {
 	is, err := api.ParseJSONText[api.ExtendedResourceSpec](text)

@@ -138,7 +138,7 @@ func requireNodes(pod *admit.Pod, requirements []corev1.NodeSelectorRequirement)
 	}
 }
 
-// sameRequirement tells whether two requirements match the same nodes, in whatever order their values stand.
+// sameRequirement reports whether two requirements match the same nodes, in whatever order their values stand.
 func sameRequirement(a, b corev1.NodeSelectorRequirement) bool {
 	return a.Key == b.Key && a.Operator == b.Operator && slices.Equal(sortedSet(a.Values), sortedSet(b.Values))
 }

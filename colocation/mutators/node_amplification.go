@@ -67,7 +67,7 @@ func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 	noteRaw(node, len(said.Of) > 0 || said.Speaks && said.Malformed == nil, next, lost)
 }
 
-// marked tells whether a node carries anything that an amplifier wrote.
+// marked reports whether a node carries anything that an amplifier wrote.
 func marked(node *admit.Node) bool {
 	if node == nil {
 		return false

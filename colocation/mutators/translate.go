@@ -47,7 +47,7 @@ func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
 	translateList(pod.Overhead(), class)
 }
 
-// asksNative tells whether there is anything to translate.
+// asksNative reports whether there is anything to translate.
 func asksNative(r admit.Requirements) bool {
 	for _, name := range nativeResources {
 		if r.Requests().Has(name) || r.Limits().Has(name) {

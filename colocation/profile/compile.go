@@ -134,7 +134,7 @@ func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
 	p.Patch = patch
 }
 
-// givesClass tells whether a profile writes anything that a QoS or priority class follows from.
+// givesClass reports whether a profile writes anything that a QoS or priority class follows from.
 func (p *Profile) givesClass() bool {
 	s := p.Spec
 	if s.QoSClass != "" || s.PriorityClassName != "" {

@@ -65,7 +65,7 @@ func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
 	return hazards
 }
 
-// stillMatches tells whether the selector matches the constant that the profile writes; otherwise are the keys that it writes by
+// stillMatches reports whether the selector matches the constant that the profile writes; otherwise are the keys that it writes by
 // other means.
 func (p *Profile) stillMatches(key string, otherwise map[string]bool) bool {
 	value, constant := p.Spec.Labels[key]

@@ -50,24 +50,24 @@ func missing(from, in corev1.ResourceList) (names []corev1.ResourceName) {
 	return names
 }
 
-// sameNames tells whether two lists name the same resources.
+// sameNames reports whether two lists name the same resources.
 func sameNames(a, b corev1.ResourceList) bool {
 	return len(a) == len(b) && len(missing(a, b)) == 0
 }
 
-// sameAmount tells whether a resource has the same amount in two lists, however that is written, or is missing in both.
+// sameAmount reports whether a resource has the same amount in two lists, however that is written, or is missing in both.
 func sameAmount(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	x, inA := a[name]
 	y, inB := b[name]
 	return inA == inB && x.Cmp(y) == 0
 }
 
-// sameList tells whether two lists say the same.
+// sameList reports whether two lists say the same.
 func sameList(a, b corev1.ResourceList) bool {
 	return sameNames(a, b) && !slices.ContainsFunc(resources(a), func(name corev1.ResourceName) bool { return !sameAmount(a, b, name) })
 }
 
-// over tells whether there is more of a resource in a than in b, where what is missing is zero.
+// over reports whether there is more of a resource in a than in b, where what is missing is zero.
 func over(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	x := a[name]
 	return x.Cmp(b[name]) > 0

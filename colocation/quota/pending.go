@@ -116,12 +116,12 @@ func (p *Pending) forget(tree *Tree) {
 	}
 }
 
-// seenAs tells whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
+// seenAs reports whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
 func (e *pending) seenAs(shown *Quota) bool {
 	return !slices.ContainsFunc(e.past, func(before *Quota) bool { return alike(before, shown) })
 }
 
-// alike tells whether both are the same object in the same state, or both are nil.
+// alike reports whether both are the same object in the same state, or both are nil.
 func alike(a, b *Quota) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -24,7 +24,7 @@ type Rules struct {
 	// HasPods gives the pods that are bound to a quota, as Tree.Bind tells, and hold something still: some of them, as namespace/name,
 	// and how many there are.
 	HasPods func(quota string) (names []string, total int)
-	// NamespaceDeleting tells whether a namespace is on its way out, and what is in it must go.
+	// NamespaceDeleting reports whether a namespace is on its way out, and what is in it must go.
 	NamespaceDeleting func(namespace string) (bool, error)
 }
 
@@ -116,14 +116,14 @@ func (j *judge) warn(at *field.Path, format string, args ...any) {
 	j.Warnings = append(j.Warnings, at.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// moved tells whether the quota comes to another parent.
+// moved reports whether the quota comes to another parent.
 func (j *judge) moved() bool { return j.create || j.old.Parent != j.new.Parent }
 
-// exempt tells whether sums and guarantees are not checked. A label that comes with the request counts only on CREATE: else
+// exempt reports whether sums and guarantees are not checked. A label that comes with the request counts only on CREATE: else
 // whoever may change a quota could exempt the very change.
 func (j *judge) exempt() bool { return j.new.exempt() && (j.create || j.old.exempt()) }
 
-// unexempted tells whether an exemption ends, so that all must be checked that was not.
+// unexempted reports whether an exemption ends, so that all must be checked that was not.
 func (j *judge) unexempted() bool { return j.old.exempt() && !j.new.exempt() }
 
 func (q *Quota) exempt() bool { return q.Force || q.IsRoot }
@@ -166,7 +166,7 @@ var parts = []part{
 	{maxPath, func(a, b *Quota) bool { return sameList(a.Max, b.Max) }},
 }
 
-// same tells whether two quotas are the same to the rules, but for what the scheduler writes.
+// same reports whether two quotas are the same to the rules, but for what the scheduler writes.
 func same(a, b *Quota) bool {
 	return !slices.ContainsFunc(parts, func(p part) bool { return !p.same(a, b) })
 }
@@ -181,7 +181,7 @@ func (q *Quota) problemAt(at *field.Path) string {
 	return ""
 }
 
-// fixed tells whether a quota is one of those that nobody may change: the scheduler computes them.
+// fixed reports whether a quota is one of those that nobody may change: the scheduler computes them.
 func fixed(name string) bool { return name == api.RootQuota || name == api.SystemQuota }
 
 // checkFixed refuses changes of the root and the system quota (U2), but for labels and annotations that the rules do not know.

@@ -45,7 +45,7 @@ func (j *judge) checkChildrenKeys(children []*Quota) {
 	}
 }
 
-// fit tells whether the max of a child may stand below that of a parent.
+// fit reports whether the max of a child may stand below that of a parent.
 func (j *judge) fit(child, parent corev1.ResourceList) bool {
 	if j.UpdateResourceKey {
 		return len(missing(child, parent)) == 0

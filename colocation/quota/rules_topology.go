@@ -116,7 +116,7 @@ func (j *judge) checkParent(parent *Quota) {
 	}
 }
 
-// cycle refuses a parent that stands below the quota, and tells whether it does. What else such a parent breaks is not worth telling.
+// cycle refuses a parent that stands below the quota, and reports whether it does. What else such a parent breaks is not worth telling.
 func (j *judge) cycle() bool {
 	if !j.moved() {
 		return j.new.Parent == j.new.Name

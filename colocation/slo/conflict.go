@@ -61,7 +61,7 @@ func (c *Config) selecting(into []int, labels map[string]string) []int {
 	return into
 }
 
-// Within tells whether all entries of a conflict are among those of another, of the same Config: then the one brings nothing that
+// Within reports whether all entries of a conflict are among those of another, of the same Config: then the one brings nothing that
 // the other does not have.
 func (f Conflict) Within(others []Conflict) bool {
 	return slices.ContainsFunc(others, func(o Conflict) bool {
@@ -131,7 +131,7 @@ func (f Conflict) String() string {
 	return fmt.Sprintf("%s: %s select this node; only the first counts", f.Key, strings.Join(f.named(), ", "))
 }
 
-// HasSeveral tells whether one of the keys for which changed is true has several entries, so that there can be a conflict.
+// HasSeveral reports whether one of the keys for which changed is true has several entries, so that there can be a conflict.
 func (c *Config) HasSeveral(changed func(key string) bool) bool {
 	return slices.ContainsFunc(c.sections, func(s section) bool { return s.last-s.first > 1 && changed(s.key) })
 }

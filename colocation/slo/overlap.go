@@ -36,7 +36,7 @@ func (s selector) sample(other selector) (labels []string, ok bool) {
 	return labels, ok && s != nil && other != nil
 }
 
-// missing tells whether all keys before the given one may be missing, from a number on; "" is after the last. It gives the number
+// missing reports whether all keys before the given one may be missing, from a number on; "" is after the last. It gives the number
 // after them.
 func (s selector) missing(from int, before string) (next int, ok bool) {
 	for next = from; next < len(s) && (before == "" || s[next].key < before); next++ {

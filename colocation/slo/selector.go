@@ -166,7 +166,7 @@ func without(values []string, c constraint) (left []string) {
 	return left
 }
 
-// allows tells whether the key may have a value.
+// allows reports whether the key may have a value.
 func (c *constraint) allows(value string) bool {
 	_, listed := slices.BinarySearch(c.values, value)
 	return listed != c.except
@@ -184,7 +184,7 @@ func (s selector) selectsNothing() (key string, never bool) {
 	return "", false
 }
 
-// matches tells whether labels are selected.
+// matches reports whether labels are selected.
 func (s selector) matches(labels map[string]string) bool {
 	for i := range s {
 		if value, ok := labels[s[i].key]; ok && !s[i].allows(value) || !ok && !s[i].absent {
@@ -194,7 +194,7 @@ func (s selector) matches(labels map[string]string) bool {
 	return s != nil
 }
 
-// equal tells whether two selectors ask for the same.
+// equal reports whether two selectors ask for the same.
 func (s selector) equal(t selector) bool {
 	return slices.EqualFunc(s, t, func(a, b constraint) bool {
 		return a.key == b.key && a.absent == b.absent && a.except == b.except && slices.Equal(a.values, b.values)

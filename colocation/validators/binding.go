@@ -133,7 +133,7 @@ func usersOf(policy *sections.Binding) binders {
 	return b
 }
 
-// allow tells whether a user is one of them. A "*" is exactly one part of a name: not empty, and without a colon.
+// allow reports whether a user is one of them. A "*" is exactly one part of a name: not empty, and without a colon.
 func (b binders) allow(user string) bool {
 	last := strings.LastIndex(user, ":") + 1
 	return b.names[user] || last > 0 && last < len(user) && b.prefixes[user[:last]]

@@ -93,7 +93,7 @@ func firstClaim(pod *admit.Pod, names []corev1.ResourceName) (first claim, found
 	return claim{}, false
 }
 
-// sameSums tells whether two pods ask for the same amounts.
+// sameSums reports whether two pods ask for the same amounts.
 func sameSums(a, b *admit.Pod, names []corev1.ResourceName) bool {
 	for _, name := range names {
 		var left, right resource.Quantity

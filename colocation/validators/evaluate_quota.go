@@ -65,7 +65,7 @@ func (q QuotaAdmission) by(answer func(Ledger, context.Context, quota.Request) (
 	}
 }
 
-// mayAsk tells whether a request may need room: that of a new pod, one that gives a pod another quota, a resize, or a status by which a
+// mayAsk reports whether a request may need room: that of a new pod, one that gives a pod another quota, a resize, or a status by which a
 // pod that has ended counts again. A pod that is being deleted is no exception: it counts until it is gone, and that may take long.
 func (q QuotaAdmission) mayAsk(req *admit.Request, pod *admit.Pod) bool {
 	old := storedPod(req)
@@ -84,7 +84,7 @@ func (q QuotaAdmission) mayAsk(req *admit.Request, pod *admit.Pod) bool {
 	return req.SubResource == "resize"
 }
 
-// ended tells whether a pod is over and needs nothing any more.
+// ended reports whether a pod is over and needs nothing any more.
 func ended(pod *admit.Pod) bool {
 	return pod.Phase() == corev1.PodSucceeded || pod.Phase() == corev1.PodFailed
 }

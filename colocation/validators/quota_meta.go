@@ -70,7 +70,7 @@ func keepsPreemptible(is, was *admit.Pod) field.ErrorList {
 		"was %q and cannot change while the pod exists; create a new pod, or set it back", before))}
 }
 
-// sameQuotaLabel tells whether an update leaves alone what decides on the quota: a pod's namespace cannot change.
+// sameQuotaLabel reports whether an update leaves alone what decides on the quota: a pod's namespace cannot change.
 func sameQuotaLabel(is, was *admit.Pod) bool {
 	return quota.BindingKeyOf("", is) == quota.BindingKeyOf("", was)
 }

@@ -86,7 +86,7 @@ var (
 		api.AnnotationQuotaGuaranteed, api.AnnotationQuotaMaxStrictCheck}
 )
 
-// quotaChanged tells whether an update may change anything that the rules read.
+// quotaChanged reports whether an update may change anything that the rules read.
 func quotaChanged(now, was *views.ElasticQuota) bool {
 	label := func(key string) bool { return now.Label(key) != was.Label(key) }
 	annotation := func(key string) bool {

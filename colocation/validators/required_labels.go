@@ -72,7 +72,7 @@ func missingLabels(keys []string, pod *admit.Pod) (missing []string) {
 	return missing
 }
 
-// anew tells whether it is this request that takes the labels away. An update of a pod that never had them passes, or the pod
+// anew reports whether it is this request that takes the labels away. An update of a pod that never had them passes, or the pod
 // could not even lose its finalizers; so does everything about a pod that is being deleted.
 func anew(missing []string, req *admit.Request, pod *admit.Pod) bool {
 	if pod.Deleting() {
@@ -82,7 +82,7 @@ func anew(missing []string, req *admit.Request, pod *admit.Pod) bool {
 	return old == nil || exempt(old) != exempt(pod) || slices.ContainsFunc(missing, old.HasLabel)
 }
 
-// exempt tells whether a pod carries the label that exempts it from all rules.
+// exempt reports whether a pod carries the label that exempts it from all rules.
 func exempt(pod *admit.Pod) bool { return pod.Label(api.LabelSkipEnhancedValidation) == "true" }
 
 func auditExemption(req *admit.Request, broken []brokenRule) {

@@ -139,7 +139,7 @@ func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	return problems
 }
 
-// says tells whether one of an object's members is a text that is not empty.
+// says reports whether one of an object's members is a text that is not empty.
 func says(object *document.Value, members ...string) bool {
 	return slices.ContainsFunc(members, func(name string) bool { return object.Get(name).Text() != "" })
 }

@@ -120,10 +120,10 @@ func (l *labelled) Has(key string) bool { _, ok := l.Lookup(key); return ok }
 
 func (l *labelled) Get(key string) string { value, _ := l.Lookup(key); return value }
 
-// open tells whether the reservation may have the label from its node, with any value.
+// open reports whether the reservation may have the label from its node, with any value.
 func (l *labelled) open(key string) bool { return !l.known && !l.Has(key) }
 
-// allows tells whether the affinity allows a reservation, or may allow it.
+// allows reports whether the affinity allows a reservation, or may allow it.
 func (a affinity) allows(l *labelled) bool {
 	if a.name != "" {
 		return l.Name == a.name

@@ -57,7 +57,7 @@ var reservationAffinityPath = admit.AnnotationPath(api.AnnotationReservationAffi
 // labelReservationIgnored with the value "true" lets a pod use what any reservation holds, so that none limits it.
 const labelReservationIgnored = "scheduling.koordinator.sh/reservation-ignored"
 
-// keepsReservationAffinity tells whether an update leaves the annotation as it was. A pod that waits must not become impossible
+// keepsReservationAffinity reports whether an update leaves the annotation as it was. A pod that waits must not become impossible
 // to change because a reservation has shrunk.
 func keepsReservationAffinity(req *admit.Request, text string) bool {
 	old := storedPod(req)

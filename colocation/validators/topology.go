@@ -115,5 +115,5 @@ func warnResourceSpec(req *admit.Request, pod *admit.Pod, spec api.ResourceSpec)
 	}
 }
 
-// binds tells whether a policy says anything: none and Default leave it to the scheduler.
+// binds reports whether a policy says anything: none and Default leave it to the scheduler.
 func binds(policy api.CPUBindPolicy) bool { return policy != "" && policy != api.CPUBindDefault }

@@ -21,7 +21,7 @@ func (p *ColocationProfile) Object() api.ClusterColocationProfile {
 	return document.As[api.ClusterColocationProfile](p.Root())
 }
 
-// SpecChanged tells whether the spec is another than that of the stored object; it is if there is none.
+// SpecChanged reports whether the spec is another than that of the stored object; it is if there is none.
 func (p *ColocationProfile) SpecChanged(stored *document.Document) bool {
 	return stored == nil || !bytes.Equal(p.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

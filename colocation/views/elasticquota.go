@@ -45,7 +45,7 @@ func (q *ElasticQuota) Max() api.ResourceList {
 	return document.As[api.ResourceList](q.Root().At("spec", "max"))
 }
 
-// SpecChanged tells whether the spec is written differently from that of the stored object, perhaps without a difference in meaning.
+// SpecChanged reports whether the spec is written differently from that of the stored object, perhaps without a difference in meaning.
 func (q *ElasticQuota) SpecChanged(stored *ElasticQuota) bool {
 	return !bytes.Equal(q.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

@@ -120,7 +120,7 @@ func uid(raw []byte, o Options) types.UID {
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-// namespaced tells whether objects of a kind live in namespaces, for the kinds that usher knows of.
+// namespaced reports whether objects of a kind live in namespaces, for the kinds that usher knows of.
 func namespaced(object *unstructured.Unstructured) bool {
 	switch object.GetKind() {
 	case "Node", "Namespace", "Reservation", "ClusterColocationProfile":

@@ -81,7 +81,7 @@ func (p *Patch) UnknownFields(like any) (unknown []string) {
 	return unknown
 }
 
-// Sets tells whether the patch puts something other than null at a place.
+// Sets reports whether the patch puts something other than null at a place.
 func (p *Patch) Sets(names ...string) bool {
 	var at any = p.tree
 	for _, name := range names {

@@ -132,7 +132,7 @@ func paste(ctx context.Context, setup []string, what try) (text, missing string)
 	return string(out), ""
 }
 
-// says tells if a text holds the parts of an answer in their order. White space counts as one space.
+// says reports whether a text holds the parts of an answer in their order. White space counts as one space.
 func says(text, answer string) bool {
 	text = strings.Join(strings.Fields(text), " ")
 	for part := range strings.SplitSeq(answer, "…") {

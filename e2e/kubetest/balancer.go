@@ -62,7 +62,7 @@ func (b *Balancer) Ready() int {
 	return n
 }
 
-// IsReady tells if the replica of that number gets connections now.
+// IsReady reports whether the replica of that number gets connections now.
 func (b *Balancer) IsReady(i int) bool { return b.ready[i].Load() }
 
 // Wait waits until n replicas get connections.

@@ -38,7 +38,7 @@ func outcome(r reviews.Review, answer []byte) (object any, err error) {
 	return object, json.Unmarshal(raw, &object)
 }
 
-// sameOutcome tells whether two servers do the same work: else it makes no sense to compare what it costs.
+// sameOutcome reports whether two servers do the same work: else it makes no sense to compare what it costs.
 func sameOutcome(r reviews.Review, first map[string][]byte) error {
 	one, err := outcome(r, first[usher])
 	if err != nil {

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,4 +189,17 @@ func TestReviewJSONIsStable(t *testing.T) {
 	if got := strings.Join(fields, " "); got != "after before calls kind name namespace operation source verdict" {
 		t.Errorf("fields %s", got)
 	}
+}
+
+// TestGoldenCommandLine: docs/command-line.md is what --help prints of every command.
+func TestGoldenCommandLine(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
+		"commands, flags, gates, steps, paths and suites.\n")
+	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"show"}, {"webhooks"}, {"steps"}, {"certs", "init"}} {
+		_, out, _ := run(t, "", append(words, "--help")...)
+		title := strings.Join(append([]string{"usher"}, words...), " ")
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, out)
+	}
+	harness.CompareGolden(t, filepath.Join("docs", "command-line.md"), b.String())
 }

@@ -60,7 +60,7 @@ func (v *secretVolume) swap(t *testing.T, leaf certs.Pair) {
 	}
 }
 
-// serves tells whether new connections get a certificate.
+// serves reports whether new connections get a certificate.
 func (p *process) serves(t *testing.T, leaf certs.Pair) bool {
 	t.Helper()
 	want, err := leaf.Leaf()

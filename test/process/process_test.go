@@ -611,7 +611,7 @@ type loadOptions struct {
 	roots   *x509.CertPool
 	clients int
 	newEach bool // a new connection for each review
-	// right tells whether an answer to a sample is right; each client has one of its own.
+	// right reports whether an answer to a sample is right; each client has one of its own.
 	right func() func(sample string, got reply) bool
 }
 
