@@ -29,23 +29,23 @@ test: ## run everything that needs no API server, with the race detector
 	go test -race ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
-	cd e2e && go run ./build && go test -count=1 ./...
+	cd test/e2e && go run ./build && go test -count=1 ./...
 
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
-	cd e2e && go run ./build -demo && go run ./cluster
+	cd test/e2e && go run ./build -demo && go run ./cluster
 
 attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 40 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 soak: ## chaos for some minutes: replicas and the API server die under load
-	cd e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota
+	cd test/e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
-	cd e2e && go vet ./...
+	cd test/e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
 	go test . ./test/process -run 'Goldens|Golden' -update

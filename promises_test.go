@@ -27,7 +27,7 @@ import (
 func docs(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md", "test/e2e/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			pages[f] = harness.ReadFile(t, f)

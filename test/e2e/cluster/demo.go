@@ -31,7 +31,7 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.root = filepath.Dir(module)
+	d.root = filepath.Dir(filepath.Dir(module))
 	if err := built(); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d *demo) applyManifests(ctx context.Context) error {
 	}
 	none := strings.Replace(base, "\n  replicas: 2\n", "\n  replicas: 0\n", 1)
 	if none == base {
-		return errors.New("deploy/base has no Deployment with 2 replicas any more: mend e2e/cluster/demo.go")
+		return errors.New("deploy/base has no Deployment with 2 replicas any more: fix test/e2e/cluster/demo.go")
 	}
 	if err := d.cluster.Apply(ctx, none); err != nil {
 		return err

@@ -72,8 +72,8 @@ func TestSamplesThroughTheAPIServer(t *testing.T) {
 	for route, send := range map[string]func(context.Context, *testing.T, sample) (*kubetest.Response, string){
 		"mutate-pods": sendPod, "validate-pods": sendPod, "mutate-nodes": sendNode,
 	} {
-		shelf, _ := filepath.Glob("../samples/reviews/" + route + "/*.json")
-		others, _ := filepath.Glob("../testdata/reviews/" + route + "/*.json")
+		shelf, _ := filepath.Glob("../../samples/reviews/" + route + "/*.json")
+		others, _ := filepath.Glob("../../testdata/reviews/" + route + "/*.json")
 		files := append(shelf, others...)
 		if len(shelf) == 0 || len(others) == 0 {
 			t.Fatalf("%d samples of %s on the shelf, %d others", len(shelf), route, len(others))

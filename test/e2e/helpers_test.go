@@ -163,7 +163,7 @@ func encode(object any) string {
 // shipped is the policy of deploy/base. The cluster starts with it, and every test leaves it in force.
 func shipped(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../deploy/base/policy.yaml")
+	text, err := os.ReadFile("../../deploy/base/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func Module() (string, error) {
 		return "", err
 	}
 	for {
-		for _, candidate := range []string{dir, filepath.Join(dir, "e2e")} {
+		for _, candidate := range []string{dir, filepath.Join(dir, "test", "e2e")} {
 			text, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
 			if err == nil && bytes.Contains(text, []byte("\nmodule usher.dev/usher/e2e\n")) {
 				return candidate, nil
@@ -60,7 +60,7 @@ func Module() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("run this inside usher's repository: no e2e/go.mod here or above")
+			return "", errors.New("run this inside usher's repository: no test/e2e/go.mod here or above")
 		}
 		dir = parent
 	}
@@ -125,7 +125,7 @@ func Find(name string) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(file); err != nil {
-		return "", fmt.Errorf("%w: build it first: make e2e, or cd e2e && go run ./build [-demo]", err)
+		return "", fmt.Errorf("%w: build it first: make e2e, or cd test/e2e && go run ./build [-demo]", err)
 	}
 	return file, nil
 }

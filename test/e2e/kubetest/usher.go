@@ -253,7 +253,7 @@ func (r *Replica) Ready(ctx context.Context) error {
 // Repository is the root of usher's tree.
 func Repository() (string, error) {
 	module, err := binaries.Module()
-	return filepath.Dir(module), err
+	return filepath.Dir(filepath.Dir(module)), err
 }
 
 func fromRepository(name string) (string, error) {
