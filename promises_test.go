@@ -71,6 +71,28 @@ func TestStepPromises(t *testing.T) {
 	}
 }
 
+// TestStepRooms: the folders of steps have steps, one a file, the list, and what the steps about pods or nodes share. A long step may have more
+// files, named after it.
+func TestStepRooms(t *testing.T) {
+	var steps []string
+	for _, s := range suites().Schema().Steps {
+		steps = append(steps, strings.ReplaceAll(s, "-", "_"))
+	}
+	for _, room := range []string{"mutators", "validators", "colocation/mutators", "colocation/validators"} {
+		files, _ := filepath.Glob(filepath.Join(room, "*.go"))
+		if len(files) < 2 {
+			t.Fatalf("%s has %v", room, files)
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".go")
+			isStep := slices.ContainsFunc(steps, func(step string) bool { return name == step || strings.HasPrefix(name, step+"_") })
+			if !isStep && !slices.Contains([]string{filepath.Base(room), "pods", "nodes"}, name) && !strings.HasSuffix(name, "_test") {
+				t.Errorf("%s: is no step, nor the list, nor pods.go or nodes.go: put it into a room of what it knows", file)
+			}
+		}
+	}
+}
+
 // hasSample reports whether a sample of a step's name shows the step at work.
 func hasSample(path, step string) bool {
 	var goldens []string
