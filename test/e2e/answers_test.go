@@ -66,7 +66,7 @@ func readGolden(t *testing.T, file string) golden {
 // type, a patch that applies: see TestBrokenAnswersAreFound) pass, and what arrives at the user, in etcd and in the audit
 // log is what the golden says.
 func TestSamplesThroughTheAPIServer(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: raise")) // the embedded policy, by which the goldens are made
 	namespace(ctx, t, "samples", kubetest.Object{optIn: "enabled"})
 	for route, send := range map[string]func(context.Context, *testing.T, sample) (*kubetest.Response, string){
@@ -163,14 +163,14 @@ func sendPod(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, s
 		t.Fatal(err)
 	}
 	if object, _ := r.Object(); r.Err() == nil {
-		discard(t, podPath("samples", object.String("metadata", "name")))
+		cluster.DeleteAfter(t, podPath("samples", object.String("metadata", "name")))
 		checkTwins(t, object, plain)
 	}
 	return r, "create"
 }
 
 func sendNode(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, string) {
-	discard(t, nodePath(s.Name))
+	cluster.DeleteAfter(t, nodePath(s.Name))
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", s.OldObject)
 	if err != nil {
 		t.Fatal(err)
@@ -277,9 +277,9 @@ func (s sample) checkObject(t *testing.T, object kubetest.Object) {
 
 // Warnings come to the terminal of the one who typed.
 func TestWarningsInKubectl(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	setPolicy(ctx, t, edited(t, "denied-names: enforce", "denied-names: warn"))
-	discard(t, podPath("apps", "offensive-pod"))
+	cluster.DeleteAfter(t, podPath("apps", "offensive-pod"))
 	_, err := cluster.Kubectl(ctx, "apply", "--warnings-as-errors", "-f", "deploy/demo/offensive-pod.yaml")
 	checkSays(t, err, "Warning: ", `denied-names: metadata.name: Forbidden: "offensive-pod" contains "offensive"`)
 	checkSeated(t, stored(ctx, t, podPath("apps", "offensive-pod")), "any") // a warning is no denial

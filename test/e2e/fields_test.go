@@ -135,7 +135,7 @@ const rich = `{"apiVersion": "v1", "kind": "Pod",
 		"dnsConfig": {"options": [{"name": "ndots", "value": "2"}]}, "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["h"]}]}}`
 
 func TestRichPodKeepsAllItsFields(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	plain, err := cluster.Admin().Create(ctx, podPath("default", "")+"?dryRun=All&fieldValidation=Strict", rich)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestRichPodKeepsAllItsFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := podPath("apps", "rich")
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	pod := stored(ctx, t, path)
 	if got := days(pod); got != "14 13" {
 		t.Errorf("tolerated days %q", got)
@@ -167,9 +167,9 @@ const richStatus = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "hug
 	"features": {"supplementalGroupsPolicy": true}}}`
 
 func TestNodeStatusKeepsAllItsFields(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "rich")
-	discard(t, nodePath("rich-twin"))
+	cluster.DeleteAfter(t, nodePath("rich-twin"))
 	if _, err := cluster.Admin().Create(ctx, "/api/v1/nodes", `{"metadata": {"name": "rich-twin"}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestNodeStatusKeepsAllItsFields(t *testing.T) {
 // A newer API server sends fields that usher's types do not know. The stand-in adds such a field to every object in the
 // review, asks usher, and looks at the patch; the API server, which has the pod without them, applies the same patch.
 func TestFieldsFromTheFutureSurvive(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	var mu sync.Mutex
 	var problems []string
 	seen := map[string]int{}
@@ -211,7 +211,7 @@ func TestFieldsFromTheFutureSurvive(t *testing.T) {
 			_, _ = w.Write(body)
 		}
 	})
-	discard(t, podPath("future", "rich"))
+	cluster.DeleteAfter(t, podPath("future", "rich"))
 	pod := decode(rich)
 	plain, err := cluster.Admin().Create(ctx, podPath("default", "")+"?dryRun=All", pod)
 	if err != nil {

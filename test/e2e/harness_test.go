@@ -11,7 +11,7 @@ import (
 // The harness itself: what other tests rely on.
 
 func TestAPIServerComesBackWithItsState(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const path = "/api/v1/namespaces/default/configmaps"
 	if _, err := cluster.Admin().Create(ctx, path, kubetest.Object{"metadata": kubetest.Object{"name": "kept"}}); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestAPIServerComesBackWithItsState(t *testing.T) {
 }
 
 func TestIdentities(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const accounts = "/api/v1/namespaces/default/serviceaccounts"
 	if _, err := cluster.Admin().Create(ctx, accounts, kubetest.Object{"metadata": kubetest.Object{"name": "robot"}}); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestIdentities(t *testing.T) {
 }
 
 func TestReplicasComeAndGo(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	first := usher.Replicas[0]
 	first.Kill()
 	if err := usher.Balancer.Wait(ctx, 1); err != nil {

@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,15 +30,6 @@ func namespace(ctx context.Context, t *testing.T, name string, labels kubetest.O
 
 func podPath(namespace, name string) string {
 	return "/api/v1/namespaces/" + namespace + "/pods/" + name
-}
-
-// discard deletes an object when the test has ended. By then the test's own context is over.
-func discard(t *testing.T, path string) {
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		_, _ = cluster.Admin().Delete(ctx, path)
-	})
 }
 
 // stored reads an object as it lies in etcd.
@@ -163,11 +152,11 @@ func encode(object any) string {
 // shipped is the policy of deploy/base. The cluster starts with it, and every test leaves it in force.
 func shipped(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/base/policy.yaml")
+	text, err := kubetest.ReadFile("deploy/base/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(bytes.TrimSpace(text))
+	return strings.TrimSpace(text)
 }
 
 // edited is the shipped policy with a change. A change that changes nothing would make the test prove nothing.

@@ -2,11 +2,7 @@ package e2e
 
 import (
 	"context"
-	"flag"
-	"fmt"
-	"os"
 	"testing"
-	"time"
 
 	"usher.dev/usher/e2e/kubetest"
 )
@@ -17,36 +13,11 @@ var (
 	usher   *kubetest.Usher
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := start(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "the end-to-end tests cannot start:", err)
-		if cluster != nil {
-			fmt.Fprintln(os.Stderr, cluster.Logs(15))
-			_ = cluster.Stop()
-		}
-		return 1
-	}
-	code := m.Run()
-	usher.Stop()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
 // start does what deploy/deploy.sh does: what the service needs, the service, and last the webhook configurations.
-func start(ctx context.Context) (err error) {
-	if cluster, err = kubetest.Start(ctx, kubetest.Options{}); err != nil {
-		return err
-	}
+func start(ctx context.Context, c *kubetest.Cluster) (err error) {
+	cluster = c
 	if usher, err = cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2}); err != nil {
 		return err
 	}
@@ -58,17 +29,4 @@ func start(ctx context.Context) (err error) {
 	}
 	_, err = cluster.Kubectl(ctx, "apply", "-f", "deploy/demo/namespace.yaml")
 	return err
-}
-
-// within is a test's context. When the test has failed, it prints what the processes wrote last.
-func within(t *testing.T, limit time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(func() {
-		cancel()
-		if t.Failed() {
-			t.Log("\n" + cluster.LogsOf(10, "kube-apiserver", "usher"))
-		}
-	})
-	return ctx
 }

@@ -25,7 +25,7 @@ func nodePath(name string) string { return "/api/v1/nodes/" + name }
 // newNode makes a node that asks for usher. Nodes are not amplified at their creation, only by status updates.
 func newNode(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
-	discard(t, nodePath(name))
+	cluster.DeleteAfter(t, nodePath(name))
 	if _, err := cluster.Admin().Create(ctx, "/api/v1/nodes", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node",
 		"metadata": {"name": %q, "labels": {%q: "enabled"}}}`, name, optIn)); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func (k *kubelet) heartbeat(ctx context.Context) (kubetest.Object, error) {
 // register makes a node with its status, as a kubelet does that starts for the first time.
 func register(ctx context.Context, t *testing.T, name string) *kubelet {
 	t.Helper()
-	discard(t, nodePath(name))
+	cluster.DeleteAfter(t, nodePath(name))
 	k := &kubelet{name: name, cpu: "15900m", cores: "16"}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{optIn: "enabled"}}, Status: k.measured(),
@@ -168,7 +168,7 @@ func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 		{"raise", size{"31800m", "31900m", "15900m"}},
 	} {
 		t.Run(capacity.mode, func(t *testing.T) {
-			ctx := within(t, 2*time.Minute)
+			ctx := cluster.Within(t, 2*time.Minute)
 			setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: "+capacity.mode))
 			name := "busy-" + capacity.mode
 			k := register(ctx, t, name)
@@ -248,7 +248,7 @@ func failedOpen(event kubetest.AuditEvent) string {
 
 // The hardware and what the system reserves may change: then the new numbers are the originals.
 func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "growing")
 	k := &kubelet{name: "growing"}
 	for _, change := range []struct {
@@ -271,7 +271,7 @@ func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
 
 // A new ratio comes into force with the next write, whoever writes; and when there is none any more, the originals come back.
 func TestRatioChanges(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "ratio")
 	k := &kubelet{name: "ratio", cpu: "15900m", cores: "16"}
 	pools := shipped(t)[strings.Index(shipped(t), "overcommit:"):strings.Index(shipped(t), "modes:")]
@@ -328,7 +328,7 @@ func quantity(text string) string {
 
 // Every way to write a status, each on a node of its own.
 func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const numbers = `{"capacity": {"cpu": "16", "memory": "64Gi"}, "allocatable": {"cpu": "15900m", "memory": "62Gi"}}`
 	byKubelet := func(kind, query, body string) func(string, bool) error {
 		return func(name string, dryRun bool) error {
@@ -387,11 +387,11 @@ func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 
 // What usher is not asked about: a node's other fields, its creation, and nodes without the label.
 func TestNodesThatUsherLeavesAlone(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const status = `"status": {"capacity": {"cpu": "16"}, "allocatable": {"cpu": "15900m"}}`
 	raw := size{"15900m", "16", ""}
 	for name, label := range map[string]string{"created": "enabled", "not-asked": "disabled"} {
-		discard(t, nodePath(name))
+		cluster.DeleteAfter(t, nodePath(name))
 		if _, err := cluster.Admin().Create(ctx, "/api/v1/nodes", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node",
 			"metadata": {"name": %q, "labels": {%q: %q}}, %s}`, name, optIn, label, status)); err != nil {
 			t.Fatal(err)
@@ -410,7 +410,7 @@ func TestNodesThatUsherLeavesAlone(t *testing.T) {
 
 // The heartbeats above mean little unless kubelets are held to their own node: as they are in a cluster.
 func TestKubeletsAreHeldToTheirNode(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "mine")
 	newNode(ctx, t, "other")
 	_, err := cluster.Node("mine").Patch(ctx, nodePath("other")+"/status", kubetest.StrategicPatch,

@@ -40,7 +40,7 @@ func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 }
 
 func TestWithoutUsher(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "outage")
 	k := &kubelet{name: "outage", cpu: "15900m", cores: "16"}
 	heartbeat := func(want size) {
@@ -52,7 +52,7 @@ func TestWithoutUsher(t *testing.T) {
 		checkSize(t, stored(ctx, t, nodePath("outage")), want)
 	}
 	heartbeat(size{"31800m", "16", "15900m"})
-	discard(t, podPath("apps", "before"))
+	cluster.DeleteAfter(t, podPath("apps", "before"))
 	if _, err := cluster.Admin().Create(ctx, podPath("apps", ""), pod("apps", "before", "12")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestWithoutUsher(t *testing.T) {
 	})
 	t.Run("other namespaces go on, usher's own too", func(t *testing.T) {
 		for _, name := range []string{"default", "kube-system"} {
-			discard(t, podPath(name, "outage"))
+			cluster.DeleteAfter(t, podPath(name, "outage"))
 			if _, err := cluster.Admin().Create(ctx, podPath(name, ""), pod(name, "outage", "12")); err != nil {
 				t.Error(err)
 			}
@@ -99,7 +99,7 @@ func TestWithoutUsher(t *testing.T) {
 	}
 	checkSize(t, stored(ctx, t, nodePath("outage")), size{"31800m", "16", "15900m"})
 	heartbeat(size{"31800m", "16", "15900m"})
-	discard(t, podPath("apps", "after"))
+	cluster.DeleteAfter(t, podPath("apps", "after"))
 	if _, err := cluster.Admin().Create(ctx, podPath("apps", ""), pod("apps", "after", "12")); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (l *load) wait(ctx context.Context, more int64) error {
 // A rollout: each replica ends by SIGTERM and another takes its place, while pods are created and nodes report. No request
 // fails; and no heartbeat is let through as it is, which the failure policy would hide.
 func TestRolloutUnderLoad(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "rollout")
 	k := &kubelet{name: "rollout", cpu: "15900m", cores: "16"}
 	pods, heartbeats := &load{stop: make(chan struct{})}, &load{stop: make(chan struct{})}

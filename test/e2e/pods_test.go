@@ -61,12 +61,12 @@ func kubectl(ctx context.Context, input kubetest.Object, dryRun bool, args ...st
 }
 
 func TestPodIsSeatedWhateverTheWay(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	for i, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			pod := pod("apps", fmt.Sprint("seated-", i), "12")
 			path := podPath("apps", pod.String("metadata", "name"))
-			discard(t, path)
+			cluster.DeleteAfter(t, path)
 			for _, dryRun := range []bool{true, false} {
 				answer, err := way.create(ctx, pod, dryRun)
 				if err != nil {
@@ -83,7 +83,7 @@ func TestPodIsSeatedWhateverTheWay(t *testing.T) {
 }
 
 func TestPodIsRefusedWhateverTheWay(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	for i, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			for _, dryRun := range []bool{true, false} {
@@ -103,7 +103,7 @@ func TestPodIsRefusedWhateverTheWay(t *testing.T) {
 }
 
 func TestGeneratedNames(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	unnamed := pod("apps", "", "12")
 	metadata := unnamed.At("metadata").(map[string]any)
 	delete(metadata, "name")
@@ -113,7 +113,7 @@ func TestGeneratedNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := podPath("apps", answer.String("metadata", "name"))
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	checkSeated(t, stored(ctx, t, path), "14 13 12")
 
 	metadata["generateName"] = "very-offensive-" // the name itself is made after the mutating routes, before the validating ones
@@ -123,10 +123,10 @@ func TestGeneratedNames(t *testing.T) {
 
 // Writes to a pod that exists: usher is asked about new pods only, and what it added stays as it is.
 func TestUpdatesLeaveASeatedPodAlone(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	manifest := pod("apps", "updated", "12")
 	path := podPath("apps", "updated")
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	if _, err := kubectl(ctx, manifest, false, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func patch(ctx context.Context, path, kind, body string) error {
 // What usher adds is nobody's field, so that those who apply the same manifest again and again see no difference, and no
 // conflict.
 func TestAppliedAgainThereIsNoDifference(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	for _, side := range []string{"--server-side=false", "--server-side=true"} {
 		t.Run(side, func(t *testing.T) {
 			manifest := pod("apps", "again", "12")
@@ -212,7 +212,7 @@ func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 // Elsewhere pods pass, whatever they are called. kube-system and usher's own namespace pass even with the label: no policy
 // may lock the cluster, or usher, out.
 func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	for _, name := range []string{"kube-system", "usher"} {
 		if _, err := cluster.Kubectl(ctx, "label", "--overwrite", "namespace", name, optIn+"=enabled"); err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 				"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
 				"containers": [{"name": "a", "image": "example.com/a:1",
 					"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)
-			discard(t, podPath(name, "offensive"))
+			cluster.DeleteAfter(t, podPath(name, "offensive"))
 			if _, err := cluster.Admin().Create(ctx, podPath(name, ""), pod); err != nil {
 				t.Fatal(err)
 			}
@@ -240,14 +240,14 @@ func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 
 // A mirror pod is the API's picture of a static pod, which the kubelet runs whatever admission says.
 func TestMirrorPodPasses(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mirror"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	discard(t, "/api/v1/nodes/mirror")
+	cluster.DeleteAfter(t, "/api/v1/nodes/mirror")
 	path := podPath("apps", "offensive-static-mirror")
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	_, err = cluster.Node("mirror").Create(ctx, podPath("apps", ""), fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
 		"metadata": {"name": "offensive-static-mirror", "annotations": {"kubernetes.io/config.mirror": "6d0b",
 			"kubernetes.io/config.source": "file"},

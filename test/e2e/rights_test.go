@@ -20,9 +20,9 @@ const rulesReview = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 // The identity that deploy/base gives to usher may do what every service account may, and no more; that is enough, since
 // usher, in all these tests, asks the API server nothing.
 func TestShippedIdentityHasNoRights(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const accounts = "/api/v1/namespaces/usher/serviceaccounts"
-	discard(t, accounts+"/nobody")
+	cluster.DeleteAfter(t, accounts+"/nobody")
 	if _, err := cluster.Admin().Create(ctx, accounts, kubetest.Object{"metadata": kubetest.Object{"name": "nobody"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func sortedRules(review kubetest.Object) string {
 
 // deploy/base gives the pods no token, and binds nothing to the account.
 func TestShippedPodsGetNoToken(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	account := stored(ctx, t, "/api/v1/namespaces/usher/serviceaccounts/usher")
 	if account["automountServiceAccountToken"] != false {
 		t.Errorf("pods of the account get a token: %s", encode(account))
@@ -101,7 +101,7 @@ func TestShippedPodsGetNoToken(t *testing.T) {
 
 // As deploy/base runs it, usher never calls the API server: neither as its account, nor as anybody else.
 func TestUsherAsksTheAPIServerNothing(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	if _, err := cluster.Admin().Create(ctx, podPath("apps", "")+"?dryRun=All", pod("apps", "rights", "")); err != nil {
 		t.Fatal(err) // usher has work, and does it
 	}
@@ -120,7 +120,7 @@ func TestUsherAsksTheAPIServerNothing(t *testing.T) {
 // With --cluster=api usher watches the cluster. With the rights of the overlay's ClusterRole, and no others, it gets ready; the
 // API server refuses it nothing, and nothing in the role is there in vain.
 func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	if _, err := cluster.Kubectl(ctx, "apply", "-k", "deploy/crds"); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 				}
 				switch kind := o.String("kind"); kind {
 				case "ClusterRole", "ClusterRoleBinding":
-					discard(t, "/apis/rbac.authorization.k8s.io/v1/"+strings.ToLower(kind)+"s/"+o.String("metadata", "name"))
+					cluster.DeleteAfter(t, "/apis/rbac.authorization.k8s.io/v1/"+strings.ToLower(kind)+"s/"+o.String("metadata", "name"))
 					if err := cluster.Apply(ctx, text); err != nil {
 						t.Fatal(err)
 					}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOffensivePodIsDenied(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	_, err := cluster.Kubectl(ctx, "apply", "-f", "deploy/demo/offensive-pod.yaml")
 	if err == nil {
 		t.Fatal("the API server accepted the pod")
@@ -24,12 +24,12 @@ func TestOffensivePodIsDenied(t *testing.T) {
 }
 
 func TestLifespanTolerationsAreStored(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	if _, err := cluster.Kubectl(ctx, "apply", "-f", "deploy/demo/lifespan-pod.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/api/v1/namespaces/apps/pods/lifespan-pod"
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	pod, err := cluster.Admin().Get(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -49,13 +49,13 @@ func TestLifespanTolerationsAreStored(t *testing.T) {
 }
 
 func TestHeartbeatIsAmplified(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	const path = "/api/v1/nodes/n1"
 	if _, err := cluster.Admin().Create(ctx, "/api/v1/nodes", `{"apiVersion": "v1", "kind": "Node",
 		"metadata": {"name": "n1", "labels": {"admission-webhook": "enabled"}}}`); err != nil {
 		t.Fatal(err)
 	}
-	discard(t, path)
+	cluster.DeleteAfter(t, path)
 	const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
 		"allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
 	for range 2 { // the kubelet says the same again: usher must not amplify what it amplified
@@ -69,7 +69,7 @@ func TestHeartbeatIsAmplified(t *testing.T) {
 
 func checkAmplified(t *testing.T, path string) {
 	t.Helper()
-	node, err := cluster.Admin().Get(within(t, time.Minute), path)
+	node, err := cluster.Admin().Get(cluster.Within(t, time.Minute), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func (s *standIn) unregister() {
 // node makes a node that the stand-in is called for.
 func (s *standIn) node(ctx context.Context, name string) {
 	s.t.Helper()
-	discard(s.t, nodePath(name))
+	cluster.DeleteAfter(s.t, nodePath(name))
 	if _, err := cluster.Admin().Create(ctx, "/api/v1/nodes", fmt.Sprintf(
 		`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"stand-in": %q}}}`, name, s.label)); err != nil {
 		s.t.Fatal(err)
@@ -188,7 +188,7 @@ func usherClient(t *testing.T) *http.Client {
 // A server that never answers: the API server waits as long as the route says and no longer, then the route's failure
 // policy decides.
 func TestSlowUsherIsWaitedForAsLongAsTheRouteSays(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	var timeouts sync.Map
 	s := newStandIn(ctx, t, "slow", func(*standIn) answer {
 		return func(_ http.ResponseWriter, r *http.Request, _ []byte) {
@@ -247,7 +247,7 @@ func checkFailedOpen(t *testing.T, verb, resource, name, webhook string) {
 
 // Not ready is not wrong: a 503 with Retry-After is asked again within the route's timeout, and nobody sees it.
 func TestNotReadyUsherIsAskedAgain(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	s := newStandIn(ctx, t, "not-ready", func(s *standIn) answer {
 		var seen sync.Map
 		return func(w http.ResponseWriter, r *http.Request, review []byte) {
@@ -259,7 +259,7 @@ func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 		}
 	})
-	discard(t, podPath("not-ready", "patient"))
+	cluster.DeleteAfter(t, podPath("not-ready", "patient"))
 	if _, err := cluster.Admin().Create(ctx, podPath("not-ready", ""), pod("not-ready", "patient", "12")); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 // What the API server makes of answers that break the contract. usher gives none of them; that its own answers are good is
 // worth something only because these are found.
 func TestBrokenAnswersAreFound(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	var breakIt atomic.Pointer[func(w http.ResponseWriter, answer, response kubetest.Object)]
 	s := newStandIn(ctx, t, "broken", func(s *standIn) answer {
 		return func(w http.ResponseWriter, r *http.Request, review []byte) {

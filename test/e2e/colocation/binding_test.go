@@ -17,14 +17,14 @@ func protect(ctx context.Context, t *testing.T, namespace string) (mallory, sche
 	if err := usher.SetPolicy(fmt.Sprintf(`{"binding": {"users": ["system:kube-scheduler"], "namespaces": [%q]}}`, namespace)); err != nil {
 		t.Fatal(err)
 	}
-	apply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}`, namespace))
+	cluster.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}`, namespace))
 	newNode(ctx, t, namespace, `{}`)
 	mallory = cluster.Admin().Impersonate("mallory", "system:masters")
 	pods := "/api/v1/namespaces/" + namespace + "/pods"
 	if _, err := mallory.Create(ctx, pods, batchPod("probe")); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, pods+"/probe")
+	cluster.DeleteAfter(t, pods+"/probe")
 	err := kubetest.Eventually(ctx, func(ctx context.Context) error {
 		for range 4 {
 			if bindTo(ctx, mallory, pods, "probe", namespace, "?dryRun=All") == nil {
@@ -59,18 +59,18 @@ func bypassed(pod kubetest.Object) kubetest.Object {
 
 // TestNodeNameIsABinding: a pod that is created with its node was bound by who created it; the kubelet's mirror pods are exempt.
 func TestNodeNameIsABinding(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "node-names")
 	const pods = "/api/v1/namespaces/node-names/pods"
 	create := func(by *kubetest.Client, pod kubetest.Object) error {
 		_, err := by.Create(ctx, pods, pod)
-		remove(t, pods+"/"+pod["metadata"].(kubetest.Object)["name"].(string))
+		cluster.DeleteAfter(t, pods+"/"+pod["metadata"].(kubetest.Object)["name"].(string))
 		return err
 	}
 	forged := boundPod("forged", "node-names")
 	forged["metadata"].(kubetest.Object)["annotations"] = kubetest.Object{"kubernetes.io/config.mirror": "6d0b"}
 	for _, pod := range []kubetest.Object{boundPod("bound", "node-names"), bypassed(boundPod("bypassed", "node-names")), forged} {
-		refusedWith(t, create(mallory, pod), "node-name: spec.nodeName", "mallory", "node-names")
+		kubetest.RefusedWith(t, create(mallory, pod), "node-name: spec.nodeName", "mallory", "node-names")
 	}
 	if err := create(mallory, batchPod("unbound")); err != nil {
 		t.Errorf("without a node: %v", err)
@@ -93,23 +93,23 @@ func TestNodeNameIsABinding(t *testing.T) {
 
 // TestBypassIsNotTheOwners: only who may bind lets everybody bind a pod, at its creation and later, through pods and through pods/status.
 func TestBypassIsNotTheOwners(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "bypasses")
 	const pods = "/api/v1/namespaces/bypasses/pods"
 	_, err := mallory.Create(ctx, pods, bypassed(batchPod("own")))
-	refusedWith(t, err, "binding-bypass: metadata.labels["+bypass+"]", "mallory")
+	kubetest.RefusedWith(t, err, "binding-bypass: metadata.labels["+bypass+"]", "mallory")
 	if _, err := mallory.Create(ctx, pods, batchPod("own")); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, pods+"/own")
+	cluster.DeleteAfter(t, pods+"/own")
 	label := func(by *kubetest.Client, path, value string) error {
 		_, err := by.Patch(ctx, pods+"/own"+path, kubetest.MergePatch, fmt.Sprintf(`{"metadata": {"labels": {%q: %s}}}`, bypass, value))
 		return err
 	}
 	bind := func(query string) error { return bindTo(ctx, mallory, pods, "own", "bypasses", query) }
-	refusedWith(t, label(mallory, "", `"true"`), "binding-bypass", "mallory")
-	refusedWith(t, label(mallory, "/status", `"true"`), "validate-pod-status.usher.dev", "binding-bypass", "mallory")
-	refusedWith(t, bind("?dryRun=All"), "mallory", "binding")
+	kubetest.RefusedWith(t, label(mallory, "", `"true"`), "binding-bypass", "mallory")
+	kubetest.RefusedWith(t, label(mallory, "/status", `"true"`), "validate-pod-status.usher.dev", "binding-bypass", "mallory")
+	kubetest.RefusedWith(t, bind("?dryRun=All"), "mallory", "binding")
 	if err := label(scheduler, "", `"true"`); err != nil {
 		t.Fatalf("who may bind: %v", err)
 	}
@@ -126,14 +126,14 @@ func TestBypassIsNotTheOwners(t *testing.T) {
 
 // TestBindingWhileUsherIsAway: by default anybody binds then; with --fail-closed nobody does.
 func TestBindingWhileUsherIsAway(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	mallory, _ := protect(ctx, t, "aways")
 	const pods = "/api/v1/namespaces/aways/pods"
 	for _, name := range []string{"open", "closed"} {
 		if _, err := mallory.Create(ctx, pods, batchPod(name)); err != nil {
 			t.Fatal(err)
 		}
-		remove(t, pods+"/"+name)
+		cluster.DeleteAfter(t, pods+"/"+name)
 	}
 	bind := func(pod, query string) error { return bindTo(ctx, mallory, pods, pod, "aways", query) }
 	status := func() error { // a kubelet's
@@ -144,7 +144,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, bind("open", ""), "mallory")
+	kubetest.RefusedWith(t, bind("open", ""), "mallory")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -168,7 +168,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, bind("closed", ""), `failed calling webhook "validate-pod-binding.usher.dev"`)
+	kubetest.RefusedWith(t, bind("closed", ""), `failed calling webhook "validate-pod-binding.usher.dev"`)
 	if err := status(); err != nil {
 		t.Errorf("a kubelet's status write failed: %v", err)
 	}

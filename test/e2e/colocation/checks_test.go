@@ -11,8 +11,8 @@ import (
 
 // TestUpdatesAreAskedOnlyWhatTheyChange: the class of a running pod stays, its labels and finalizers may change.
 func TestUpdatesAreAskedOnlyWhatTheyChange(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "updates"}}`)
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "updates"}}`)
 	const pods = "/api/v1/namespaces/updates/pods"
 	pod := batchPod("plain")
 	pod["metadata"].(kubetest.Object)["labels"] = kubetest.Object{"koordinator.sh/qosClass": "LS"}
@@ -24,7 +24,7 @@ func TestUpdatesAreAskedOnlyWhatTheyChange(t *testing.T) {
 		_, err := cluster.Admin().Patch(ctx, pods+"/plain", kubetest.MergePatch, body)
 		return err
 	}
-	refusedWith(t, patch(`{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "koordinator.sh/qosClass", "qos-priority")
+	kubetest.RefusedWith(t, patch(`{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "koordinator.sh/qosClass", "qos-priority")
 	if err := patch(`{"metadata": {"labels": {"other": "label"}}}`); err != nil {
 		t.Errorf("another label: %v", err)
 	}
@@ -38,9 +38,9 @@ func TestUpdatesAreAskedOnlyWhatTheyChange(t *testing.T) {
 
 // TestResizeDoesNotPassBy: an LSR pod owns whole CPUs, also after an in-place resize.
 func TestResizeDoesNotPassBy(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "resizes"}}`)
-	apply(ctx, t, `{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "koord-prod"}, "value": 9000}`)
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "resizes"}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "koord-prod"}, "value": 9000}`)
 	const pods = "/api/v1/namespaces/resizes/pods"
 	resources := kubetest.Object{"requests": kubetest.Object{"cpu": "2", "memory": "1Gi"}, "limits": kubetest.Object{"cpu": "2", "memory": "1Gi"}}
 	pod := kubetest.Object{"apiVersion": "v1", "kind": "Pod",
@@ -50,13 +50,13 @@ func TestResizeDoesNotPassBy(t *testing.T) {
 	if _, err := cluster.Admin().Create(ctx, pods, pod); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, pods+"/pinned")
+	cluster.DeleteAfter(t, pods+"/pinned")
 	resize := func(cpu string) error {
 		_, err := cluster.Admin().Patch(ctx, pods+"/pinned/resize", kubetest.StrategicPatch, fmt.Sprintf(
 			`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": %q}, "limits": {"cpu": %q}}}]}}`, cpu, cpu))
 		return err
 	}
-	refusedWith(t, resize("1500m"), "qos-priority", "1500m")
+	kubetest.RefusedWith(t, resize("1500m"), "qos-priority", "1500m")
 	if err := resize("3"); err != nil {
 		t.Errorf("to a whole number: %v", err)
 	}
@@ -64,12 +64,12 @@ func TestResizeDoesNotPassBy(t *testing.T) {
 
 // TestReservations: the stored reservation has the profile's class in its template, and a reservation that nobody could use is refused.
 func TestReservations(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, batchProfile)
-	apply(ctx, t, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": "for-reservations"},
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, batchProfile)
+	cluster.MustApply(ctx, t, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": "for-reservations"},
 		"spec": {"selector": {"matchLabels": {"reserve": "batch"}}, "qosClass": "BE", "priorityClassName": "koord-batch"}}`)
-	remove(t, profiles+"/batch")
-	remove(t, profiles+"/for-reservations")
+	cluster.DeleteAfter(t, profiles+"/batch")
+	cluster.DeleteAfter(t, profiles+"/for-reservations")
 	reservation := func(name, owners string) string {
 		return fmt.Sprintf(`{"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
 			"metadata": {"name": %q, "labels": {"reserve": "batch"}}, "spec": {"owners": %s,
@@ -95,7 +95,7 @@ func TestReservations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove(t, reservations+"/r")
+	cluster.DeleteAfter(t, reservations+"/r")
 	requests := []any{"spec", "template", "spec", "containers", 0, "resources", "requests"}
 	if stored.String(append(requests, "kubernetes.io/batch-cpu")...) != "2k" || stored.At(append(requests, "cpu")...) != nil {
 		t.Errorf("the template's requests are %v", stored.At(requests...))
@@ -104,18 +104,18 @@ func TestReservations(t *testing.T) {
 		t.Errorf("defaults: ttl %v, allocateOnce %v", stored.At("spec", "ttl"), stored.At("spec", "allocateOnce"))
 	}
 	_, err = cluster.Admin().Create(ctx, reservations, reservation("ownerless", `[{}]`))
-	refusedWith(t, err, "owners")
+	kubetest.RefusedWith(t, err, "owners")
 }
 
 // TestBinding: who is not in the policy does not bind, and the pod's label lets him.
 func TestBinding(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	if err := usher.SetPolicy(`{"binding": {"users": ["system:kube-scheduler"], "namespaces": ["bindings"]}}`); err != nil {
 		t.Fatal(err)
 	}
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bindings"}}`)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "target"}}`)
-	remove(t, "/api/v1/nodes/target")
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bindings"}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "target"}}`)
+	cluster.DeleteAfter(t, "/api/v1/nodes/target")
 	const pods = "/api/v1/namespaces/bindings/pods"
 	for _, name := range []string{"guarded", "open"} {
 		pod := batchPod(name)
@@ -125,7 +125,7 @@ func TestBinding(t *testing.T) {
 		if _, err := cluster.Admin().Impersonate("system:kube-scheduler", "system:masters").Create(ctx, pods, pod); err != nil {
 			t.Fatal(err)
 		}
-		remove(t, pods+"/"+name)
+		cluster.DeleteAfter(t, pods+"/"+name)
 	}
 	bind := func(ctx context.Context, as *kubetest.Client, pod, query string) error {
 		_, err := as.Create(ctx, pods+"/"+pod+"/binding"+query, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding",
@@ -144,7 +144,7 @@ func TestBinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, bind(ctx, mallory, "guarded", ""), "mallory", "binding")
+	kubetest.RefusedWith(t, bind(ctx, mallory, "guarded", ""), "mallory", "binding")
 	if err := bind(ctx, mallory, "open", ""); err != nil {
 		t.Errorf("the pod that lets everybody: %v", err)
 	}

@@ -21,7 +21,7 @@ func newNode(ctx context.Context, t *testing.T, name, labels string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove(t, "/api/v1/nodes/"+name)
+	cluster.DeleteAfter(t, "/api/v1/nodes/"+name)
 }
 
 // beat is a kubelet's status update; it gives the allocatable cpu that is stored.
@@ -44,7 +44,7 @@ func annotate(ctx context.Context, node, ratio string) error {
 
 // TestRatioAnnotation: up, down, off, and never compounded, whatever the kubelet sends meanwhile.
 func TestRatioAnnotation(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "amplified", `{}`)
 	for _, c := range []struct{ ratio, want string }{
 		{"", "15900m"}, {`{"cpu": 1.5}`, "23850m"}, {`{"cpu": 2}`, "31800m"}, {`{"cpu": 1.2}`, "19080m"}, {`{}`, "15900m"},
@@ -64,7 +64,7 @@ func TestRatioAnnotation(t *testing.T) {
 
 // TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; another writer is enough.
 func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "idle", `{}`)
 	if got := beat(ctx, t, "idle"); got != "15900m" {
 		t.Fatalf("before: allocatable is %s", got)
@@ -90,7 +90,7 @@ func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
 
 // TestMeasuredEqualsAmplified: the kubelet's patch leaves out what is stored, and it is measured all the same.
 func TestMeasuredEqualsAmplified(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "equal", `{}`)
 	if err := annotate(ctx, "equal", `{"cpu": 2, "memory": 1.2}`); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func checkAllocatable(ctx context.Context, t *testing.T, node, cpu, memory strin
 
 // TestBadRatiosAreRefused: by kubectl, and what the kubelet writes itself is put back.
 func TestBadRatiosAreRefused(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "bounded", `{}`)
 	for _, bad := range []string{`{"cpu": 0.5}`, `{"cpu": "2"}`, `{"eni": 2}`, `{"cpu"`} {
 		err := annotate(ctx, "bounded", bad)
@@ -162,17 +162,17 @@ func sloConfigMap(nodeConfigs string) string {
 
 // TestSLOConfiguration: ranges, overlaps and conflicts with two real nodes; other ConfigMaps are nobody's business.
 func TestSLOConfiguration(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
 	newNode(ctx, t, "slo-1", `{"pool": "a"}`)
 	newNode(ctx, t, "slo-2", `{"pool": "a", "disk": "ssd"}`)
 	const path = "/api/v1/namespaces/koordinator-system/configmaps"
-	remove(t, path+"/slo-controller-config")
+	cluster.DeleteAfter(t, path+"/slo-controller-config")
 	create := func(nodeConfigs string) error {
 		_, err := cluster.Admin().Create(ctx, path, sloConfigMap(nodeConfigs))
 		return err
 	}
-	refusedWith(t, create(`{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": -1}`), "cpuReclaimThresholdPercent", "-1")
+	kubetest.RefusedWith(t, create(`{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": -1}`), "cpuReclaimThresholdPercent", "-1")
 	const one = `{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": 60}`
 	const ssd = `{"name": "ssd", "nodeSelector": {"matchLabels": {"disk": "ssd"}}, "cpuReclaimThresholdPercent": 70}`
 	err := kubetest.Eventually(ctx, func(ctx context.Context) error { // until both replicas know of the nodes
@@ -187,7 +187,7 @@ func TestSLOConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, create(one+","+ssd), "slo-2")
+	kubetest.RefusedWith(t, create(one+","+ssd), "slo-2")
 	if err := create(one); err != nil {
 		t.Fatal(err)
 	}
@@ -197,5 +197,5 @@ func TestSLOConfiguration(t *testing.T) {
 	if _, err := cluster.Admin().Create(ctx, path, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "another"}, "data": {"colocation-config": "{"}}`); err != nil {
 		t.Errorf("another ConfigMap: %v", err)
 	}
-	remove(t, path+"/another")
+	cluster.DeleteAfter(t, path+"/another")
 }

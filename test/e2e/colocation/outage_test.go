@@ -41,13 +41,13 @@ func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 // TestWithoutUsher: while usher is away, what must come back can; finalizers and other bookkeeping can be written and pods deleted
 // everywhere; what usher checks is refused; and afterwards all is as before.
 func TestWithoutUsher(t *testing.T) {
-	ctx := within(t, 3*time.Minute)
+	ctx := cluster.Within(t, 3*time.Minute)
 	const held = "outage-held"
 	for _, name := range []string{held, excludedNamespace} {
-		apply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}`, name))
+		cluster.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}`, name))
 	}
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "outage-exempt", "labels": {"usher.dev/exempt": "true"}}}`)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "outage-not-exempt", "labels": {"usher.dev/exempt": "false"}}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "outage-exempt", "labels": {"usher.dev/exempt": "true"}}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "outage-not-exempt", "labels": {"usher.dev/exempt": "false"}}}`)
 	objects := guarded(ctx, t, held)
 
 	start := stopUsher(ctx, t)
@@ -60,7 +60,7 @@ func TestWithoutUsher(t *testing.T) {
 	})
 	t.Run("pods of others are not", func(t *testing.T) {
 		for _, namespace := range []string{held, "outage-not-exempt"} {
-			refusedWith(t, createPod(ctx, t, namespace, "dns"), "failed calling webhook", "mutate-pod.usher.dev")
+			kubetest.RefusedWith(t, createPod(ctx, t, namespace, "dns"), "failed calling webhook", "mutate-pod.usher.dev")
 		}
 	})
 	for path, checked := range objects {
@@ -71,7 +71,7 @@ func TestWithoutUsher(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			refusedWith(t, patchObject(ctx, path, checked), "failed calling webhook")
+			kubetest.RefusedWith(t, patchObject(ctx, path, checked), "failed calling webhook")
 		})
 	}
 	t.Run("the status of a quota is written", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestWithoutUsher(t *testing.T) {
 	if err := createPod(ctx, t, held, "after"); err != nil {
 		t.Error(err)
 	}
-	refusedWith(t, patchObject(ctx, podsOf(held)+"/after", `{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "qos-priority")
+	kubetest.RefusedWith(t, patchObject(ctx, podsOf(held)+"/after", `{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "qos-priority")
 }
 
 // guarded makes an object of each kind whose updates usher may refuse, and gives for each a patch of what it checks.
@@ -106,7 +106,7 @@ func guarded(ctx context.Context, t *testing.T, namespace string) map[string]str
 	pod["metadata"].(kubetest.Object)["labels"] = kubetest.Object{"koordinator.sh/qosClass": "LS"}
 	quotas := "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/" + namespace + "/elasticquotas"
 	maps := "/api/v1/namespaces/koordinator-system/configmaps"
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
 	checked := map[string]string{}
 	for _, o := range []struct {
 		collection, name, patch string
@@ -145,7 +145,7 @@ func podsOf(namespace string) string { return "/api/v1/namespaces/" + namespace 
 
 func createPod(ctx context.Context, t *testing.T, namespace, name string) error {
 	t.Helper()
-	remove(t, podsOf(namespace)+"/"+name)
+	cluster.DeleteAfter(t, podsOf(namespace)+"/"+name)
 	_, err := cluster.Admin().Create(ctx, podsOf(namespace), batchPod(name))
 	return err
 }

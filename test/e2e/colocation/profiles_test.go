@@ -58,7 +58,7 @@ func created(ctx context.Context, t *testing.T, namespace, name string, arrived 
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove(t, pods+"/"+name)
+	cluster.DeleteAfter(t, pods+"/"+name)
 	if pod, err = cluster.Admin().Create(ctx, pods, batchPod(name)); err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ func tier(want string) func(kubetest.Object) bool {
 
 // TestProfile: the Priority plugin accepts what the profile gives, the stored pod is a batch pod, and a changed profile comes into force.
 func TestProfile(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs", "labels": {"colocated": "true"}}}`)
-	apply(ctx, t, batchProfile)
-	remove(t, profiles+"/batch")
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs", "labels": {"colocated": "true"}}}`)
+	cluster.MustApply(ctx, t, batchProfile)
+	cluster.DeleteAfter(t, profiles+"/batch")
 	pod := created(ctx, t, "jobs", "crunch", tier("one"))
 	requests := []any{"spec", "containers", 0, "resources", "requests"}
 	for _, c := range []struct {
@@ -112,14 +112,14 @@ func TestProfile(t *testing.T) {
 // TestNamespaceAndPodInOneApply: the pod comes before the watch has brought its namespace, and must wait for it: 503 and the API
 // server's retry, never a guess.
 func TestNamespaceAndPodInOneApply(t *testing.T) {
-	ctx := within(t, time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "warm", "labels": {"colocated": "true"}}}`)
-	apply(ctx, t, batchProfile)
-	remove(t, profiles+"/batch")
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "warm", "labels": {"colocated": "true"}}}`)
+	cluster.MustApply(ctx, t, batchProfile)
+	cluster.DeleteAfter(t, profiles+"/batch")
 	created(ctx, t, "warm", "first", tier("one"))
 	for i := range 10 {
 		namespace := fmt.Sprint("fresh-", i)
-		apply(ctx, t, fmt.Sprintf(`
+		cluster.MustApply(ctx, t, fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace
 metadata: {name: %s, labels: {colocated: "true"}}
@@ -141,7 +141,7 @@ spec: {containers: [{name: c, image: registry.k8s.io/pause:3.10, resources: {req
 
 // TestBadProfiles: neither the CRD's rules nor ours let a bad profile in, and a class that does not exist stops the pods by name.
 func TestBadProfiles(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := cluster.Within(t, time.Minute)
 	for _, c := range []struct{ name, spec, says string }{
 		{"bad-operator", `{"selector": {"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]}}`, "operator"},
 		{"bad-probability", `{"probability": 101}`, "probability"},
@@ -150,13 +150,13 @@ func TestBadProfiles(t *testing.T) {
 	} {
 		object := fmt.Sprintf(`{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": %q}, "spec": %s}`, c.name, c.spec)
 		_, err := cluster.Admin().Create(ctx, profiles, object)
-		remove(t, profiles+"/"+c.name)
-		refusedWith(t, err, c.says)
+		cluster.DeleteAfter(t, profiles+"/"+c.name)
+		kubetest.RefusedWith(t, err, c.says)
 	}
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "classless"}}`)
-	apply(ctx, t, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": "classless"},
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "classless"}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": "classless"},
 		"spec": {"selector": {"matchLabels": {"batch": "true"}}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "classless"}}, "priorityClassName": "nowhere"}}`)
-	remove(t, profiles+"/classless")
+	cluster.DeleteAfter(t, profiles+"/classless")
 	var refusal error
 	_ = kubetest.Eventually(ctx, func(ctx context.Context) error {
 		_, refusal = cluster.Admin().Create(ctx, "/api/v1/namespaces/classless/pods?dryRun=All", batchPod("p"))
@@ -165,5 +165,5 @@ func TestBadProfiles(t *testing.T) {
 		}
 		return nil
 	})
-	refusedWith(t, refusal, "nowhere", "classless")
+	kubetest.RefusedWith(t, refusal, "nowhere", "classless")
 }

@@ -13,10 +13,10 @@ import (
 // TestAPIServerRestartsUnderLoad: while the API server goes and comes, usher's watches break and come back. Every pod that gets in was
 // decided by the profile, and a profile that is written afterwards comes into force.
 func TestAPIServerRestartsUnderLoad(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restarts", "labels": {"colocated": "true"}}}`)
-	apply(ctx, t, batchProfile)
-	remove(t, profiles+"/batch")
+	ctx := cluster.Within(t, 2*time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restarts", "labels": {"colocated": "true"}}}`)
+	cluster.MustApply(ctx, t, batchProfile)
+	cluster.DeleteAfter(t, profiles+"/batch")
 	created(ctx, t, "restarts", "before", tier("one"))
 	load, stop := context.WithCancel(ctx)
 	var clients sync.WaitGroup

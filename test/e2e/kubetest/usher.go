@@ -54,7 +54,7 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 		o.Name = "usher"
 	}
 	if o.Policy == "" {
-		shipped, err := fromRepository("deploy/base/policy.yaml")
+		shipped, err := ReadFile("deploy/base/policy.yaml")
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +256,8 @@ func Repository() (string, error) {
 	return filepath.Dir(filepath.Dir(module)), err
 }
 
-func fromRepository(name string) (string, error) {
+// ReadFile reads a file of the repository, such as "deploy/base/policy.yaml".
+func ReadFile(name string) (string, error) {
 	root, err := Repository()
 	if err != nil {
 		return "", err

@@ -26,13 +26,13 @@ func newNode(ctx context.Context, t *testing.T, name string) kubetest.Object {
 	t.Helper()
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, name))
 	stored(t, err)
-	removeAfter(t, "/api/v1/nodes/"+name)
+	cluster.DeleteAfter(t, "/api/v1/nodes/"+name)
 	return kubetest.Object{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.String("metadata", "uid"), "controller": true}
 }
 
 // TestMirrorPods: the annotation is no way around the quota; only the kubelet's own mirror pods pass, and they count.
 func TestMirrorPods(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "mirrors", "5", "5", "5")
 	owner := newNode(ctx, t, "mirrors-node")
 	for _, user := range []*kubetest.Client{
@@ -40,7 +40,7 @@ func TestMirrorPods(t *testing.T) {
 		cluster.Admin().Impersonate("system:node:mirrors-node", "system:masters"), // not of the group
 	} {
 		_, err := user.Create(ctx, podPath("mirrors", ""), mirrorPod("forged", a, "50", "mirrors-node"))
-		refusedWith(t, err, "quota mirrors-a (via label)", "cpu requested 50")
+		kubetest.RefusedWith(t, err, "quota mirrors-a (via label)", "cpu requested 50")
 	}
 	stored(t, createPod(ctx, "mirrors", "honest", a, "3"))
 	pod := mirrorPod("static-mirrors-node", a, "2", "mirrors-node")
@@ -48,12 +48,12 @@ func TestMirrorPods(t *testing.T) {
 	_, err := cluster.Node("mirrors-node").Create(ctx, podPath("mirrors", ""), pod)
 	stored(t, err)
 	settled(ctx, t, a, "5")
-	refusedWith(t, createPod(ctx, "mirrors", "next", a, "1"), "used 5, limit 5")
+	kubetest.RefusedWith(t, createPod(ctx, "mirrors", "next", a, "1"), "used 5, limit 5")
 }
 
 // TestStatusMoves: pods/status changes labels, too; a move through it needs room as any other.
 func TestStatusMoves(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "relabel", "9", "5", "9")
 	stored(t, createPod(ctx, "relabel", "large", b, "4"))
 	stored(t, createPod(ctx, "relabel", "small", b, "2"))
@@ -64,8 +64,8 @@ func TestStatusMoves(t *testing.T) {
 			"metadata": kubetest.Object{"labels": kubetest.Object{prefix + "name": to}}})
 		return err
 	}
-	refusedWith(t, move("large", a), "quota relabel-a (via label)", "requested 4, used 3, limit 5")
-	refusedWith(t, move("small", "relabel-all"), "relabel-all", "is a parent of quotas")
+	kubetest.RefusedWith(t, move("large", a), "quota relabel-a (via label)", "requested 4, used 3, limit 5")
+	kubetest.RefusedWith(t, move("small", "relabel-all"), "relabel-all", "is a parent of quotas")
 	stored(t, move("small", a))
 	settled(ctx, t, a, "5")
 	_, err := cluster.Admin().Patch(ctx, podPath("relabel", "small")+"/status", kubetest.MergePatch, `{"metadata": {"labels": {"other": "label"}}}`)
@@ -74,7 +74,7 @@ func TestStatusMoves(t *testing.T) {
 
 // TestRevival: a pod that has ended gave its room back; it runs again only where there is room for it. A kubelet says how its pods are.
 func TestRevival(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "revival", "5", "5", "5")
 	newNode(ctx, t, "revival-node")
 	phase := func(by *kubetest.Client, pod, phase string) error {
@@ -92,7 +92,7 @@ func TestRevival(t *testing.T) {
 	}
 	stored(t, phase(cluster.Admin(), "one", "Running"))
 	for _, name := range names[1:] { // at once: the first need not have been seen
-		refusedWith(t, phase(cluster.Admin(), name, "Running"), "quota revival-a (via label)", "cpu requested 4")
+		kubetest.RefusedWith(t, phase(cluster.Admin(), name, "Running"), "quota revival-a (via label)", "cpu requested 4")
 	}
 	settled(ctx, t, a, "4")
 	stored(t, phase(cluster.Node("revival-node"), "two", "Running"))
@@ -101,7 +101,7 @@ func TestRevival(t *testing.T) {
 
 // TestBindingMoves: labels of a Binding become the pod's.
 func TestBindingMoves(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "bound", "5", "5", "5")
 	newNode(ctx, t, "bound-node")
 	stored(t, createPod(ctx, "bound", "large", "", "40"))
@@ -111,7 +111,7 @@ func TestBindingMoves(t *testing.T) {
 			"metadata": kubetest.Object{"name": pod, "labels": labels}, "target": kubetest.Object{"kind": "Node", "name": "bound-node"}})
 		return err
 	}
-	refusedWith(t, bind("large", kubetest.Object{prefix + "name": a}), "validate-pod-binding.usher.dev", prefix+"name", "the pod itself")
+	kubetest.RefusedWith(t, bind("large", kubetest.Object{prefix + "name": a}), "validate-pod-binding.usher.dev", prefix+"name", "the pod itself")
 	stored(t, bind("plain", kubetest.Object{"other": "label"}))
 	stored(t, bind("large", nil))
 	settled(ctx, t, a, "0")
@@ -119,7 +119,7 @@ func TestBindingMoves(t *testing.T) {
 
 // TestResizeWhileDeleted: a pod that takes its time to go counts until it is gone, so it grows only where there is room.
 func TestResizeWhileDeleted(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "going", "5", "5", "5")
 	pod := newPod("slow", a, "1")
 	newNode(ctx, t, "going-node") // with no kubelet to complete the deletion, and room for the resize
@@ -133,5 +133,5 @@ func TestResizeWhileDeleted(t *testing.T) {
 	settled(ctx, t, a, "1")
 	_, err = cluster.Admin().Patch(ctx, podPath("going", "slow")+"/resize", kubetest.StrategicPatch,
 		`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "40"}}}]}}`)
-	refusedWith(t, err, "quota going-a", "requested 40, used 0, limit 5")
+	kubetest.RefusedWith(t, err, "quota going-a", "requested 40, used 0, limit 5")
 }

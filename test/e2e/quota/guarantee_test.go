@@ -30,7 +30,7 @@ func TestGuarantee(t *testing.T) {
 	if os.Getenv("USHER_SOAK") != "" {
 		t.Skip("the soak does more of it")
 	}
-	ctx := within(t, 5*time.Minute)
+	ctx := cluster.Within(t, 5*time.Minute)
 	r := newTrial(ctx, t, "guarantee", 1, 12, 200, time.Now())
 	done := make(chan struct{})
 	go func() {
@@ -48,7 +48,7 @@ func TestGuarantee(t *testing.T) {
 // TestSoakQuota is the same for `make soak`: three replicas, 2,000 pods by 32 clients, and something is killed every few seconds.
 func TestSoakQuota(t *testing.T) {
 	long := soakTime(t)
-	ctx := within(t, long+20*time.Minute)
+	ctx := cluster.Within(t, long+20*time.Minute)
 	r := newTrial(ctx, t, "soak", 10, 32, 2000, time.Now().Add(long))
 	began, done := time.Now(), make(chan struct{})
 	go func() {

@@ -46,14 +46,14 @@ func undecided(t *testing.T, err error) {
 // TestLateWatch: a replica whose watch of the pods stands still goes on knowing what it admitted; but when others have seen
 // more, it does not decide.
 func TestLateWatch(t *testing.T) {
-	ctx := within(t, 3*time.Minute)
+	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "late", "4", "2", "3")
 	late, line, through := lateUsher(ctx, t, "usher-late", expiry)
 	through(late)
 	stored(t, createPod(ctx, "late", "first", b, "1")) // its watch works
 	line.hold()
 	stored(t, createPod(ctx, "late", "second", a, "2"))
-	refusedWith(t, createPod(ctx, "late", "third", a, "1"), "reserved 2, limit 2")
+	kubetest.RefusedWith(t, createPod(ctx, "late", "third", a, "1"), "reserved 2, limit 2")
 	through(usher) // the others see the pod, and drop its reservation
 	settled(ctx, t, a, "2")
 	stored(t, createPod(ctx, "late", "fourth", b, "1"))
@@ -71,7 +71,7 @@ func TestLateWatch(t *testing.T) {
 // TestSoakLateResize: the same, of a pod that another replica let grow, when the room that was held for it has expired.
 func TestSoakLateResize(t *testing.T) {
 	soakTime(t)
-	ctx := within(t, 3*time.Minute)
+	ctx := cluster.Within(t, 3*time.Minute)
 	a, _ := departments(ctx, t, "resized", "4", "4", "4")
 	stored(t, createPod(ctx, "resized", "small", a, "1"))
 	late, line, through := lateUsher(ctx, t, "usher-resized", time.Hour) // it is another that drops the room
@@ -104,7 +104,7 @@ func empty(ctx context.Context, t *testing.T, namespace, top string) {
 
 // TestAllLate: no replica sees a pod for longer than the expiry; the pod is stored all the same, so that its room is not free.
 func TestAllLate(t *testing.T) {
-	ctx := within(t, 3*time.Minute)
+	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "deaf", "4", "2", "3")
 	deaf, line, through := lateUsher(ctx, t, "usher-deaf", expiry)
 	for _, r := range usher.Replicas {

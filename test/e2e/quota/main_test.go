@@ -14,11 +14,8 @@ package quota
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,29 +38,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	if err := start(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "the end-to-end tests cannot start:", err)
-		if cluster != nil {
-			fmt.Fprintln(os.Stderr, cluster.Logs(15))
-			_ = cluster.Stop()
-		}
-		return 1
-	}
-	code := m.Run()
-	usher.Stop()
-	front.close()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{
+		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"}}, start)
 }
 
 // replicas are two, or three in a soak.
@@ -74,11 +50,8 @@ func replicas() int {
 	return 2
 }
 
-func start(ctx context.Context) (err error) {
-	if cluster, err = kubetest.Start(ctx, kubetest.Options{APIServerFlags: []string{
-		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"}}); err != nil {
-		return err
-	}
+func start(ctx context.Context, c *kubetest.Cluster) (err error) {
+	cluster = c
 	if err := cluster.ApplyDeploy(ctx, "deploy/crds"); err != nil {
 		return err
 	}
@@ -118,26 +91,6 @@ func register(ctx context.Context, gates string) error {
 	return usher.RegisterThese(ctx, configurations)
 }
 
-// within is a test's context. When the test has failed, it prints what the processes wrote last.
-func within(t *testing.T, limit time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(func() {
-		cancel()
-		if t.Failed() {
-			t.Log("\n" + cluster.LogsOf(10, "kube-apiserver", "usher"))
-		}
-	})
-	return ctx
-}
-
-func apply(ctx context.Context, t *testing.T, manifest string) {
-	t.Helper()
-	if err := cluster.Apply(ctx, manifest); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // eventually waits for what a watch must bring first.
 func eventually(ctx context.Context, t *testing.T, try func(context.Context) error) {
 	t.Helper()
@@ -152,29 +105,4 @@ func stored(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// refusedWith fails the test unless the API server refused with a text.
-func refusedWith(t *testing.T, err error, texts ...string) {
-	t.Helper()
-	var refused *kubetest.StatusError
-	if !errors.As(err, &refused) {
-		t.Fatalf("not refused: %v", err)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("it does not say %q: %v", text, err)
-		}
-	}
-}
-
-// removeAfter deletes objects when the test has ended.
-func removeAfter(t *testing.T, paths ...string) {
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		for _, path := range paths {
-			_, _ = cluster.Admin().Delete(ctx, path)
-		}
-	})
 }

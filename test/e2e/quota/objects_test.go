@@ -69,7 +69,7 @@ func newQuota(namespace, name, parent, cpu string, isParent bool) kubetest.Objec
 // grow creates a namespace and quotas in it, the parents first, and waits until every replica judges by them.
 func grow(ctx context.Context, t *testing.T, namespace string, quotas ...kubetest.Object) {
 	t.Helper()
-	apply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {"other-webhook": "yes"}}}`, namespace))
+	cluster.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {"other-webhook": "yes"}}}`, namespace))
 	for _, q := range quotas {
 		if _, err := cluster.Admin().Create(ctx, quotaPath(namespace, ""), q); err != nil {
 			t.Fatal(err)

@@ -25,32 +25,32 @@ func departments(ctx context.Context, t *testing.T, name, top, a, b string) (tea
 
 // TestFull: pods come in until the quota is full, then until the department is, and the refusal tells the user all of it.
 func TestFull(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "full", "5", "3", "4")
 	for i := range 3 {
 		stored(t, createPod(ctx, "full", fmt.Sprint("a-", i), a, "1"))
 	}
 	err := createPod(ctx, "full", "a-3", a, "1")
-	refusedWith(t, err, "validate-pod.usher.dev", "quota full-a (via label)", "cpu requested 1, ", ", limit 3 (spec.max)", "free some of it, or raise the limit")
+	kubetest.RefusedWith(t, err, "validate-pod.usher.dev", "quota full-a (via label)", "cpu requested 1, ", ", limit 3 (spec.max)", "free some of it, or raise the limit")
 	stored(t, createPod(ctx, "full", "b-0", b, "1500m"))
 	settled(ctx, t, "full-all", "4500m")
-	refusedWith(t, createPod(ctx, "full", "b-1", b, "600m"), "quota full-all, parent of full-b (via label)", "cpu requested 600m, used 4500m, limit 5 (spec.max)")
+	kubetest.RefusedWith(t, createPod(ctx, "full", "b-1", b, "600m"), "quota full-all, parent of full-b (via label)", "cpu requested 600m, used 4500m, limit 5 (spec.max)")
 	stored(t, createPod(ctx, "full", "b-2", b, "500m"))
-	refusedWith(t, createPod(ctx, "full", "huge", a, "6"), "ask for less, or raise the limit")
-	refusedWith(t, createPod(ctx, "full", "typo", "full-c", "1"), "full-c", "no elastic quota has this name")
-	refusedWith(t, createPod(ctx, "full", "boss", "full-all", "1"), "full-all")
+	kubetest.RefusedWith(t, createPod(ctx, "full", "huge", a, "6"), "ask for less, or raise the limit")
+	kubetest.RefusedWith(t, createPod(ctx, "full", "typo", "full-c", "1"), "full-c", "no elastic quota has this name")
+	kubetest.RefusedWith(t, createPod(ctx, "full", "boss", "full-all", "1"), "full-all")
 	stored(t, createPod(ctx, "full", "nobodys", "", "100"))
 }
 
 // TestRoomComesBack: by a deletion, by an end, by a deletion that nobody completes, and by an expiry.
 func TestRoomComesBack(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "back", "2", "2", "2")
 	stored(t, createPod(ctx, "back", "deleted", a, "2"))
 	deletePod(ctx, t, "back", "deleted")
 	settled(ctx, t, a, "0")
 	stored(t, createPod(ctx, "back", "ended", a, "2"))
-	refusedWith(t, createPod(ctx, "back", "other", a, "2"), "limit 2")
+	kubetest.RefusedWith(t, createPod(ctx, "back", "other", a, "2"), "limit 2")
 	_, err := cluster.Admin().Patch(ctx, podPath("back", "ended")+"/status", kubetest.MergePatch, `{"status": {"phase": "Succeeded"}}`)
 	stored(t, err)
 	settled(ctx, t, a, "0")
@@ -66,7 +66,7 @@ func TestRoomComesBack(t *testing.T) {
 
 // TestDryRun: it is judged like all others, and nothing is written.
 func TestDryRun(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "dry", "2", "2", "2")
 	_, version := record(ctx, t, "dry", "dry-all")
 	for i := range 6 { // together they would not fit
@@ -74,7 +74,7 @@ func TestDryRun(t *testing.T) {
 		stored(t, err)
 	}
 	_, err := cluster.Admin().Create(ctx, podPath("dry", "")+"?dryRun=All", newPod("large", a, "3"))
-	refusedWith(t, err, "quota dry-a", "requested 3")
+	kubetest.RefusedWith(t, err, "quota dry-a", "requested 3")
 	if text, now := record(ctx, t, "dry", "dry-all"); text != "" || now != version {
 		t.Errorf("a dry run wrote: %s, version %s after %s", text, now, version)
 	}
@@ -86,7 +86,7 @@ func TestDryRun(t *testing.T) {
 
 // TestGenerateName: the API server has made the name, and the UID, when validating webhooks are asked; so usher knows whom it awaits.
 func TestGenerateName(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "generated", "1", "1", "1")
 	asked := make(chan *admissionv1.AdmissionRequest, 100)
 	see := func(r *admissionv1.AdmissionRequest) { asked <- r }
@@ -112,12 +112,12 @@ func TestGenerateName(t *testing.T) {
 	settled(ctx, t, a, "1")
 	pod["metadata"].(kubetest.Object)["generateName"] = "second-"
 	_, err = cluster.Admin().Create(ctx, podPath("generated", ""), pod)
-	refusedWith(t, err, "quota generated-a", "used 1")
+	kubetest.RefusedWith(t, err, "quota generated-a", "used 1")
 }
 
 // TestMoveAndResize: a changed label takes a pod to another quota only if it fits there, an in-place resize takes more only if there is room.
 func TestMoveAndResize(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "moves", "4", "2", "3")
 	stored(t, createPod(ctx, "moves", "one", a, "2"))
 	stored(t, createPod(ctx, "moves", "two", b, "2"))
@@ -131,14 +131,14 @@ func TestMoveAndResize(t *testing.T) {
 			`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": %q}}}]}}`, cpu))
 		return err
 	}
-	refusedWith(t, move("one", b), "quota moves-b (via label)", "requested 2, used 2, limit 3")
-	refusedWith(t, resize("two", "2500m"), "quota moves-all", "requested 2500m, used 2, limit 4")
+	kubetest.RefusedWith(t, move("one", b), "quota moves-b (via label)", "requested 2, used 2, limit 3")
+	kubetest.RefusedWith(t, resize("two", "2500m"), "quota moves-all", "requested 2500m, used 2, limit 4")
 	stored(t, resize("two", "1"))
 	settled(ctx, t, b, "1")
 	stored(t, move("one", b))
 	settled(ctx, t, b, "3")
 	settled(ctx, t, a, "0")
-	refusedWith(t, resize("two", "1100m"), "quota moves-b", "limit 3")
+	kubetest.RefusedWith(t, resize("two", "1100m"), "quota moves-b", "limit 3")
 	stored(t, resize("two", "500m"))
 	settled(ctx, t, b, "2500m")
 	stored(t, resize("two", "1"))
@@ -146,7 +146,7 @@ func TestMoveAndResize(t *testing.T) {
 
 // TestReservationsGo: when every replica has seen the pod, the record is tidied up, though no other pod comes.
 func TestReservationsGo(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "tidy", "9", "9", "9")
 	for i := range 5 {
 		stored(t, createPod(ctx, "tidy", fmt.Sprint("p-", i), a, "1"))
@@ -157,21 +157,21 @@ func TestReservationsGo(t *testing.T) {
 
 // TestRefusedByAnother: what another webhook refuses beside us, or never hears our answer, holds its room for the expiry and no longer.
 func TestRefusedByAnother(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "others", "4", "2", "2")
 	withOther(ctx, t, nil)
 	front.refused.Store(100)
 	t.Cleanup(front.calm)
-	refusedWith(t, createPod(ctx, "others", "refused", a, "2"), "other.example.com")
+	kubetest.RefusedWith(t, createPod(ctx, "others", "refused", a, "2"), "other.example.com")
 	front.calm()
-	refusedWith(t, createPod(ctx, "others", "soon", a, "2"), "quota others-a (via label)", "used 0, reserved 2, limit 2")
+	kubetest.RefusedWith(t, createPod(ctx, "others", "soon", a, "2"), "quota others-a (via label)", "used 0, reserved 2, limit 2")
 	stored(t, createPod(ctx, "others", "refused", a, "2")) // the same name: a retry, which holds its room once
 	front.lost.Store(100)
 	if err := createPod(ctx, "others", "unheard", b, "2"); err == nil {
 		t.Error("stored without an answer")
 	}
 	front.calm()
-	refusedWith(t, createPod(ctx, "others", "next", b, "2"), "reserved 2")
+	kubetest.RefusedWith(t, createPod(ctx, "others", "next", b, "2"), "reserved 2")
 	eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "others", "next", b, "2") })
 }
 
@@ -187,7 +187,7 @@ func withOther(ctx context.Context, t *testing.T, see *func(*admissionv1.Admissi
 	front.calm()
 	_, err := cluster.Admin().Create(ctx, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", front.otherWebhook())
 	stored(t, err)
-	apply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other-probe", "labels": {"other-webhook": "yes"}}}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other-probe", "labels": {"other-webhook": "yes"}}}`)
 	before := front.refusedCount.Load()
 	front.refused.Store(100)
 	eventually(ctx, t, func(ctx context.Context) error {

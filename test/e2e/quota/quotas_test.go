@@ -13,7 +13,7 @@ import (
 
 // TestQuotaRoutes: defaults are filled in, what would break the tree is refused, and a quota with pods stays.
 func TestQuotaRoutes(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "routes", "4", "2", "2")
 	object, err := cluster.Admin().Get(ctx, quotaPath("routes", "routes-all"))
 	stored(t, err)
@@ -27,14 +27,14 @@ func TestQuotaRoutes(t *testing.T) {
 		_, err := cluster.Admin().Patch(ctx, quotaPath("routes", name), kubetest.MergePatch, kubetest.Object{"metadata": kubetest.Object{"labels": kubetest.Object{prefix + "parent": parent}}})
 		return err
 	}
-	refusedWith(t, reparent("routes-all", a), "routes-all -> routes-a -> routes-all")
-	refusedWith(t, reparent(a, "nowhere"), "nowhere", "create the parent first")
+	kubetest.RefusedWith(t, reparent("routes-all", a), "routes-all -> routes-a -> routes-all")
+	kubetest.RefusedWith(t, reparent(a, "nowhere"), "nowhere", "create the parent first")
 	stored(t, createPod(ctx, "routes", "p", a, "1"))
 	settled(ctx, t, a, "1")
 	_, err = cluster.Admin().Delete(ctx, quotaPath("routes", a))
-	refusedWith(t, err, "routes-a has 1 pod (routes/p)")
+	kubetest.RefusedWith(t, err, "routes-a has 1 pod (routes/p)")
 	_, err = cluster.Admin().Delete(ctx, quotaPath("routes", "routes-all"))
-	refusedWith(t, err, "has children")
+	kubetest.RefusedWith(t, err, "has children")
 	deletePod(ctx, t, "routes", "p")
 	settled(ctx, t, a, "0")
 	_, err = cluster.Admin().Delete(ctx, quotaPath("routes", a))
@@ -43,7 +43,7 @@ func TestQuotaRoutes(t *testing.T) {
 
 // TestNamespaceGoes: a namespace is deleted with its pods and quotas in any order, and nothing of it hangs.
 func TestNamespaceGoes(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "going", "4", "2", "2")
 	stored(t, createPod(ctx, "going", "p", a, "1"))
 	settled(ctx, t, a, "1")
@@ -61,12 +61,12 @@ func TestNamespaceGoes(t *testing.T) {
 
 // TestReplaceKeepsRecord: a PUT of a manifest that lacks the record, or brings another, leaves the one that is stored.
 func TestReplaceKeepsRecord(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "replaced", "4", "2", "2")
 	withOther(ctx, t, nil)
 	front.refused.Store(100)
 	t.Cleanup(front.calm)
-	refusedWith(t, createPod(ctx, "replaced", "p", a, "2"), "other.example.com") // leaves a reservation that nobody sees
+	kubetest.RefusedWith(t, createPod(ctx, "replaced", "p", a, "2"), "other.example.com") // leaves a reservation that nobody sees
 	front.calm()
 	before, version := record(ctx, t, "replaced", "replaced-all")
 	if !strings.Contains(before, "replaced/p") {
@@ -85,12 +85,12 @@ func TestReplaceKeepsRecord(t *testing.T) {
 			t.Errorf("%q replaced the record with %q", annotation, after)
 		}
 	}
-	refusedWith(t, createPod(ctx, "replaced", "q", a, "1"), "reserved 2")
+	kubetest.RefusedWith(t, createPod(ctx, "replaced", "q", a, "1"), "reserved 2")
 }
 
 // TestLimits: the annotation admission counts instead of spec.max, and a raised limit lets in what was refused.
 func TestLimits(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "limits", "9", "2", "2")
 	annotate := func(text string) {
 		_, err := cluster.Admin().Patch(ctx, quotaPath("limits", a), kubetest.MergePatch, kubetest.Object{"metadata": kubetest.Object{"annotations": kubetest.Object{prefix + "admission": text}}})
@@ -112,7 +112,7 @@ func TestLimits(t *testing.T) {
 
 // TestDebug: what the operations listener shows of all this.
 func TestDebug(t *testing.T) {
-	ctx := within(t, 2*time.Minute)
+	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "debug", "4", "2", "3")
 	stored(t, createPod(ctx, "debug", "p", a, "1500m"))
 	settled(ctx, t, "debug-all", "1500m")

@@ -21,7 +21,7 @@ import (
 // It asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
-	ctx := within(t, 20*time.Minute)
+	ctx := cluster.Within(t, 20*time.Minute)
 	grow(ctx, t, "speed", newQuota("speed", "speed-top", "", "100000", true), newQuota("speed", "speed-leaf", "speed-top", "100000", false),
 		newQuota("speed", "speed-plain", "speed-top", "100000", false))
 	without, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-without", Replicas: replicas(),
