@@ -226,7 +226,7 @@ func TestResources(t *testing.T) {
 	limits, requests := container.Resources.Limits, container.Resources.Requests
 	var soft resource.Quantity
 	for _, variable := range container.Env {
-		if variable.Name == "GOMEMLIMIT" { // 230MiB is 230Mi to Kubernetes
+		if variable.Name == "GOMEMLIMIT" { // 208MiB is 208Mi to Kubernetes
 			soft, _ = resource.ParseQuantity(strings.TrimSuffix(variable.Value, "B"))
 		}
 	}
@@ -236,7 +236,7 @@ func TestResources(t *testing.T) {
 		{!requests.Cpu().IsZero() && !requests.Memory().IsZero(), "resources.requests: set cpu and memory"},
 		{!limits.Memory().IsZero() && requests.Memory().Cmp(*limits.Memory()) == 0, "resources.limits: set memory, as much as is requested"},
 		{!throttled, "resources.limits: a cpu limit throttles usher in a burst; remove it"},
-		{0.85 <= share && share <= 0.95, fmt.Sprintf("env GOMEMLIMIT: is %.2f of limits.memory; set about 0.9 of it, as Go writes it: 230MiB", share)},
+		{0.75 <= share && share <= 0.85, fmt.Sprintf("env GOMEMLIMIT: is %.2f of limits.memory; set about 0.8 of it, as Go writes it: 208MiB", share)},
 	})
 }
 

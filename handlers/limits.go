@@ -25,7 +25,7 @@ type Limits struct {
 }
 
 // defaultMemory is what the service may use if nobody says: as in deploy/base.
-const defaultMemory = 230 << 20
+const defaultMemory = 208 << 20
 
 // NewLimits lets so many reviews be decided at once, in the memory that Go was told to stay below (GOMEMLIMIT).
 func NewLimits(inFlight int) *Limits {

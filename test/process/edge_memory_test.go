@@ -86,10 +86,10 @@ func TestProcessMemoryOfBodies(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// deployedMemory is the limit in deploy/base, in MiB; Go is told to stay below 230.
+// deployedMemory is the limit in deploy/base, in MiB; Go is told to stay below 208.
 const deployedMemory = 256
 
-var asDeployed = launch{env: []string{"GOMEMLIMIT=230MiB"}}
+var asDeployed = launch{env: []string{"GOMEMLIMIT=208MiB"}}
 
 // wantAllRoom sends as many of the largest reviews at once as there should be room for: nobody holds any of it.
 func (p *process) wantAllRoom(t *testing.T) {
