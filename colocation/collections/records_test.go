@@ -133,9 +133,8 @@ func TestRecordsInTime(t *testing.T) {
 		"child": func(ctx context.Context) error { return store.WriteChildRequest(ctx, top, "{}") },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		from := time.Now()
-		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(from) > 10*time.Second {
-			t.Errorf("%s: %v after %s", name, err, time.Since(from))
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
 	}

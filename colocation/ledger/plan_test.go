@@ -136,7 +136,7 @@ func TestPlanStrays(t *testing.T) {
 	if got := b.reserve(b.Ledger, ask(makePod("o/p", "v", "cpu=1"))); !strings.Contains(got, errBehind.Error()) {
 		t.Errorf("behind the stray record: %s", got)
 	}
-	if waited := time.Since(start); waited < maxBehind || waited > 30*time.Second {
+	if waited := time.Since(start); waited < maxBehind {
 		t.Errorf("waited %s", waited)
 	}
 	b.Pods().Reached("3")

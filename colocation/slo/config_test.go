@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -332,7 +331,6 @@ func TestMegabyte(t *testing.T) {
 		"not JSON":            strings.Repeat("[", 1<<20),
 		"megabytes of braces": strings.Repeat(`{"a":`, 1<<17),
 	} {
-		start := time.Now()
 		config := Compile(map[string]string{ColocationKey: text})
 		problems := config.Problems(nil)
 		size := 0
@@ -342,9 +340,8 @@ func TestMegabyte(t *testing.T) {
 		if got := len(config.Warnings()); got > maxWarnings {
 			t.Errorf("%s: %d warnings", name, got)
 		}
-		if took := time.Since(start); took > 30*time.Second || len(problems) > maxProblems+1 || size > 200_000 {
-			t.Errorf("%s: %v, %d problems, %d bytes", name, took, len(problems), size)
+		if len(problems) > maxProblems+1 || size > 200_000 {
+			t.Errorf("%s: %d problems, %d bytes", name, len(problems), size)
 		}
-		t.Logf("%-20s %6.1f ms, %d problems", name, time.Since(start).Seconds()*1000, len(problems))
 	}
 }
