@@ -27,6 +27,7 @@ build: ## build bin/usher
 
 test: ## run everything that needs no API server, with the race detector
 	go test -race ./...
+	cd test/load && go test -race ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 ./...
@@ -45,6 +46,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
+	cd test/load && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
@@ -60,8 +62,9 @@ bench: ## benchmark every route on reviews of real size, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem
 
 load: build ## measure the service over TLS beside a constant server and the usual pipeline; 3 to 8 minutes, Linux
-	go run ./test/load --out docs/performance.json
-	go run ./test/load plot docs/performance.json docs/performance.svg
+	go build -C test/load -o ../../bin/load .
+	bin/load --out docs/performance.json
+	bin/load plot docs/performance.json docs/performance.svg
 
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .

@@ -10,7 +10,7 @@ import (
 	"gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // outcome checks a server's first answer to a review, and gives the object that it makes of the one sent.

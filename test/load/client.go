@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // connection is one kept-alive HTTP/1.1 connection over TLS 1.3, as small as can be: it shares the machine with the server.

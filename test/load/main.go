@@ -1,9 +1,9 @@
 // Command load measures what a review costs: the real usher over TLS, beside a server that answers a constant and one that
-// works as most webhooks do. Linux only, from the root of the source:
+// works as most webhooks do. Linux only, from the root of the source, where `make load` builds it:
 //
-//	go run ./load [--quick] [--out docs/performance.json]       measure bin/usher
-//	go run ./load plot docs/performance.json docs/performance.svg
-//	go run ./load table docs/performance.json
+//	bin/load [--quick] [--out docs/performance.json]       measure bin/usher
+//	bin/load plot docs/performance.json docs/performance.svg
+//	bin/load table docs/performance.json
 //
 // The exit code is 0 also when an aim is missed, 2 on an error.
 package main

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // plan says how much is measured.

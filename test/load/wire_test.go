@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // listen serves a yardstick in this process.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // work is one cell while it is measured.

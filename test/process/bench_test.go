@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/test/harness"
-	"usher.dev/usher/test/load/reviews"
+	"usher.dev/usher/test/reviews"
 )
 
 // BenchmarkRoutes measures the core suite's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the

@@ -163,7 +163,7 @@ func root() string {
 	dir, err := os.Getwd()
 	must(err)
 	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil || dir == filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "samples", "reviews")); err == nil || dir == filepath.Dir(dir) {
 			return dir
 		}
 	}
