@@ -35,7 +35,7 @@ e2e: ## test against a real API server, built from Go modules: 4 minutes the fir
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
 	cd test/e2e && go run ./build -demo && go run ./cluster
 
-attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 40 minutes, Linux, best as root
+attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 20 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 soak: ## chaos for some minutes: replicas and the API server die under load

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
@@ -25,14 +26,14 @@ import (
 // a change of the policy.
 type quotas struct {
 	cluster   atomic.Pointer[cluster.Cluster] // nil until it is open
-	pending   *quota.Pending
+	pending   *rules.Pending
 	ledger    *ledger.Ledger // nil unless pods are held to their quotas
 	labelOnly bool
 	watched   bool // the cluster is an API server, where other replicas let quotas in
 }
 
 func newQuotas(o options, source string, open gate.Set, held bool, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: quota.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: source == "api"}
+	q := &quotas{pending: rules.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: source == "api"}
 	if !held {
 		return q
 	}
@@ -153,7 +154,7 @@ func (s state) ledger() validators.Ledger {
 	return s.quotas.ledger
 }
 
-func (s state) pendingQuotas() *quota.Pending {
+func (s state) pendingQuotas() *rules.Pending {
 	if s.quotas == nil {
 		return nil
 	}

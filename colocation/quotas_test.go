@@ -41,9 +41,9 @@ func TestAwaitQuota(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "new.json"), []byte(newQuota), 0o600); err != nil {
 				t.Error(err)
 			}
-			return quota.Grow(nil), nil
+			return quota.NewTree(nil), nil
 		}
-		return quota.Grow([]*quota.Quota{{Name: "new"}}), nil
+		return quota.NewTree([]*quota.Quota{{Name: "new"}}), nil
 	})
 	if err != nil || asked != 2 || tree.Len() != 1 {
 		t.Errorf("asked %d times, %d quotas, %v", asked, tree.Len(), err)
@@ -57,7 +57,7 @@ func TestAwaitQuota(t *testing.T) {
 func TestAwaitNoQuota(t *testing.T) {
 	q := quotasIn(t, t.TempDir())
 	asked := 0
-	never := func() (*quota.Tree, error) { asked++; return quota.Grow(nil), nil }
+	never := func() (*quota.Tree, error) { asked++; return quota.NewTree(nil), nil }
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for _, name := range []string{"", "koordinator-root-quota", "never"} {

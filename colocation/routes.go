@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/mutators"
-	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
@@ -206,7 +206,7 @@ func (w deps) mutateQuotas(ask questions) admit.Chain {
 }
 
 func (w deps) validateQuotas(ask questions) admit.Chain {
-	return admit.Validate(views.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.storedTree, Pending: w.state.pendingQuotas(), Rules: quota.Rules{
+	return admit.Validate(views.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{Tree: ask.storedTree, Pending: w.state.pendingQuotas(), Rules: rules.Rules{
 		UpdateResourceKey: w.gates.On(api.GateElasticQuotaEnableUpdateResourceKey), GuaranteeUsage: w.gates.On(api.GateElasticQuotaGuaranteeUsage),
 		HasPods: ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
 	}}))

@@ -37,7 +37,7 @@ func compileQuotas(all cluster.Objects[*quota.Quota]) (*quota.Tree, []error, err
 	for _, q := range all.Each() {
 		list = append(list, q)
 	}
-	tree := quota.Grow(list)
+	tree := quota.NewTree(list)
 	return tree, tree.Problems(), nil
 }
 

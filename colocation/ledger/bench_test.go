@@ -21,7 +21,7 @@ func crowd(quotas, pods int) (*Ledger, *quota.Tree) {
 		}
 		all = append(all, makeQuota(fmt.Sprintf("q%d", i), parent, "cpu=1G memory=1P"))
 	}
-	tree := quota.Grow(all)
+	tree := quota.NewTree(all)
 	l := New(Options{Tree: func(context.Context, string) (*quota.Tree, error) { return tree, nil }})
 	seen := make([]Seen, pods)
 	for i := range seen {

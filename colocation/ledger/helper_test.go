@@ -66,7 +66,7 @@ func lay(t testing.TB, quotas ...*quota.Quota) *bench {
 
 // grow puts a tree in force.
 func (b *bench) grow(quotas ...*quota.Quota) {
-	b.tree = quota.Grow(quotas)
+	b.tree = quota.NewTree(quotas)
 	b.known.Store(b.tree)
 }
 

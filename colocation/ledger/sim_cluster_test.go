@@ -209,7 +209,7 @@ func (c *cluster) growTree() {
 	for _, one := range c.quotas {
 		all = append(all, one.Quota)
 	}
-	c.tree = quota.Grow(all)
+	c.tree = quota.NewTree(all)
 }
 
 // charge is what a stored pod counts for now; a replica whose clock is ahead may have let go of it already.

@@ -206,7 +206,7 @@ func (r *replica) keep(all ...Seen) {
 		r.quotas[q.Name] = q
 	}
 	if changed {
-		r.tree = quota.Grow(slices.Collect(maps.Values(r.quotas)))
+		r.tree = quota.NewTree(slices.Collect(maps.Values(r.quotas)))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // twoTrees are the quotas of the reference's tests (spec 11.5), and a quota of a tree that no profile is for.
 func twoTrees() (*quota.Tree, error) {
-	return quota.Grow([]*quota.Quota{
+	return quota.NewTree([]*quota.Quota{
 		{Name: "other-quota", Namespace: "kube-system"},
 		{Name: "tree1-root", Namespace: "kube-system", TreeID: "tree1", IsRoot: true, IsParent: true},
 		{Name: "tree1-child", Namespace: "kube-system", TreeID: "tree1", Parent: "tree1-root"},

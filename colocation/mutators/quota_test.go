@@ -20,7 +20,7 @@ import (
 
 // quotas are those of the tests: a parent in a tree, and one in none.
 func quotas(context.Context, string) (*quota.Tree, error) {
-	return quota.Grow([]*quota.Quota{
+	return quota.NewTree([]*quota.Quota{
 		{Namespace: "n", Name: "in-tree", Parent: api.RootQuota, IsParent: true, TreeID: "tree-1"},
 		{Namespace: "n", Name: "no-tree", Parent: api.RootQuota, IsParent: true},
 	}), nil

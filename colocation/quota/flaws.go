@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/quantity"
 )
 
 // FlawKind is one of the Flaw constants.
@@ -68,7 +70,7 @@ func flaw(kind FlawKind, quotas []string, format string, args ...any) *Flaw {
 }
 
 func (t *Tree) doubleNames() (flaws []*Flaw) {
-	for _, q := range t.doubles {
+	for _, q := range t.duplicates {
 		flaws = append(flaws, flaw(FlawDouble, []string{q.Name}, "elastic quota %s is in namespace %s and in namespace %s, but names are global: the one in %s, which is older, counts; delete the other",
 			q.Name, t.quotas[q.Name].Namespace, q.Namespace, t.quotas[q.Name].Namespace))
 	}
@@ -104,19 +106,19 @@ func (t *Tree) cycles() (flaws []*Flaw) {
 		for _, q := range t.Path(name) {
 			members = append(members, q.Name)
 		}
-		flaws = append(flaws, flaw(FlawCycle, members, "elastic quotas stand below themselves: %s; give one of them another parent", t.round(members)))
+		flaws = append(flaws, flaw(FlawCycle, members, "elastic quotas stand below themselves: %s; give one of them another parent", t.cycleText(members)))
 	}
 	return flaws
 }
 
-// round writes a cycle as the way up from its first name.
-func (t *Tree) round(members []string) string {
+// cycleText writes a cycle as the way up from its first name.
+func (t *Tree) cycleText(members []string) string {
 	first := slices.Min(members)
 	text := []string{first}
-	for name := t.quotas[first].Parent; name != first && len(text) <= shown; name = t.quotas[name].Parent {
+	for name := t.quotas[first].Parent; name != first && len(text) <= admit.MaxNames; name = t.quotas[name].Parent {
 		text = append(text, name)
 	}
-	if len(text) <= shown {
+	if len(text) <= admit.MaxNames {
 		text = append(text, first)
 	} else {
 		text = append(text, "...")
@@ -149,17 +151,26 @@ func (t *Tree) badParents() (flaws []*Flaw) {
 func (t *Tree) excessiveSums() (flaws []*Flaw) {
 	for _, name := range slices.Sorted(maps.Keys(t.children)) {
 		parent := t.quotas[name]
-		if parent == nil || parent.Name == api.RootQuota || parent.exempt() {
+		if parent == nil || parent.Name == api.RootQuota || parent.Exempt() {
 			continue
 		}
 		children, sum := t.children[name], corev1.ResourceList{}
 		for _, child := range children {
-			add(sum, t.quotas[child].Min)
+			quantity.AddTo(sum, t.quotas[child].Min)
 		}
-		for _, resource := range exceeding(sum, parent.Min) {
+		for _, resource := range quantity.Exceeding(sum, parent.Min) {
 			flaws = append(flaws, flaw(FlawSum, append([]string{name}, children...), "elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
-				name, amountOf(sum, resource), resource, amountOf(parent.Min, resource), some(children)))
+				name, quantity.AmountOf(sum, resource), resource, quantity.AmountOf(parent.Min, resource), admit.SomeNames(children)))
 		}
 	}
 	return flaws
+}
+
+// SumOfMin is the min of some quotas together.
+func SumOfMin(quotas []*Quota) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, q := range quotas {
+		quantity.AddTo(sum, q.Min)
+	}
+	return sum
 }

@@ -40,15 +40,15 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	if p.Ended {
 		return nil
 	}
-	list, over := p.Requests, p.Overhead
+	list, Exceeds := p.Requests, p.Overhead
 	if c.Replace && p.Replaced != nil {
-		list, over = p.Replaced, p.ReplacedOverhead
+		list, Exceeds = p.Replaced, p.ReplacedOverhead
 	}
-	if !c.IgnoreOverhead || len(over) == 0 {
+	if !c.IgnoreOverhead || len(Exceeds) == 0 {
 		return list
 	}
 	less := list.DeepCopy()
-	for name, amount := range over {
+	for name, amount := range Exceeds {
 		left := less[name]
 		left.Sub(amount)
 		less[name] = left

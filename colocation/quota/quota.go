@@ -85,11 +85,11 @@ func parse[T any](q *Quota, annotations map[string]string, key, example string) 
 // spec.max. What neither names is not limited. Koordinator lets the annotation replace spec.max as a whole, so that naming one
 // resource there lifts the limits of all others.
 func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, limited bool) {
-	if most, ok := q.Admission[name]; ok {
-		return most, "annotation " + api.AnnotationQuotaAdmission, true
+	if Larger, ok := q.Admission[name]; ok {
+		return Larger, "annotation " + api.AnnotationQuotaAdmission, true
 	}
-	most, ok := q.Max[name]
-	return most, "spec.max", ok
+	Larger, ok := q.Max[name]
+	return Larger, "spec.max", ok
 }
 
 // BrokenLimits reports whether the annotation of the limits at admission does not parse, so that Max alone limits.
@@ -99,4 +99,20 @@ func (q *Quota) BrokenLimits() bool {
 	}
 	at := admit.AnnotationPath(api.AnnotationQuotaAdmission).String()
 	return slices.ContainsFunc(q.Problems, func(problem *field.Error) bool { return problem.Field == at })
+}
+
+func (q *Quota) Identity() types.NamespacedName {
+	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
+}
+
+func (q *Quota) Exempt() bool { return q.Force || q.IsRoot }
+
+// ProblemAt is what is wrong with the text of an annotation; empty if nothing is.
+func (q *Quota) ProblemAt(at *field.Path) string {
+	for _, problem := range q.Problems {
+		if problem.Field == at.String() {
+			return problem.Error()
+		}
+	}
+	return ""
 }

@@ -1,42 +1,17 @@
 package quota
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
 )
-
-// amounts reads "cpu=2 memory=4Gi"; "" is no list.
-func amounts(short string) corev1.ResourceList {
-	if short == "" {
-		return nil
-	}
-	list := corev1.ResourceList{}
-	for _, pair := range strings.Fields(short) {
-		name, amount, _ := strings.Cut(pair, "=")
-		list[corev1.ResourceName(name)] = resource.MustParse(amount)
-	}
-	return list
-}
-
-// inShort is amounts the other way round, sorted.
-func inShort(list corev1.ResourceList) string {
-	var pairs []string
-	for name, amount := range list {
-		pairs = append(pairs, fmt.Sprintf("%s=%s", name, amount.String()))
-	}
-	slices.Sort(pairs)
-	return strings.Join(pairs, " ")
-}
 
 func TestReplaced(t *testing.T) {
 	for _, c := range []struct{ text, list, want string }{
@@ -72,7 +47,7 @@ func TestReplaced(t *testing.T) {
 		{"cpu:a", "", ""},
 		{"cpu:" + strings.Repeat("x", maxResourceName+1), "cpu=1", "cpu=1"},
 	} {
-		if got := inShort(replaced(amounts(c.list), parseReplacements(c.text))); got != c.want {
+		if got := quotatest.InShort(replaced(quotatest.Amounts(c.list), parseReplacements(c.text))); got != c.want {
 			t.Errorf("%.60q on %s: %s, want %s", c.text, c.list, got, c.want)
 		}
 	}
@@ -81,10 +56,10 @@ func TestReplaced(t *testing.T) {
 // Everything that counts is renamed, and the spec that others read stays as it is (W31).
 func TestReplace(t *testing.T) {
 	container := func(list string) []corev1.Container {
-		return []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts(list), Limits: amounts(list)}}}
+		return []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts(list), Limits: quotatest.Amounts(list)}}}
 	}
 	made := func(list string) *corev1.PodSpec {
-		return &corev1.PodSpec{NodeName: "n", InitContainers: container(list), Containers: container(list), Overhead: amounts(list)}
+		return &corev1.PodSpec{NodeName: "n", InitContainers: container(list), Containers: container(list), Overhead: quotatest.Amounts(list)}
 	}
 	spec := made("cpu=2 memory=1Gi")
 	if got, want := replace(spec, "cpu:a,memory:"), made("a=2k"); !equality.Semantic.DeepEqual(got, want) {
@@ -101,8 +76,8 @@ func TestReplace(t *testing.T) {
 // A pod with the annotation has both counts, and Counting chooses.
 func TestReplacedPod(t *testing.T) {
 	spec := &corev1.PodSpec{
-		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("cpu=2 memory=4Gi example.io/gpu=1")}}},
-		Overhead:   amounts("cpu=100m"),
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts("cpu=2 memory=4Gi example.io/gpu=1")}}},
+		Overhead:   quotatest.Amounts("cpu=100m"),
 	}
 	meta := &metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationReplaceResources: "cpu:example.io/cpu,memory:"}}
 	p := PodOf(meta, spec, corev1.PodPending)
@@ -110,7 +85,7 @@ func TestReplacedPod(t *testing.T) {
 		false: "cpu=2100m example.io/gpu=1 memory=4Gi",
 		true:  "example.io/cpu=2100 example.io/gpu=1",
 	} {
-		if got := inShort(Counting{Replace: replace}.Charge(p)); got != want {
+		if got := quotatest.InShort(Counting{Replace: replace}.Charge(p)); got != want {
 			t.Errorf("Replace %v: %s, want %s", replace, got, want)
 		}
 	}
@@ -120,7 +95,7 @@ func TestReplacedPod(t *testing.T) {
 func TestReplaceHostileText(t *testing.T) {
 	spec := &corev1.PodSpec{}
 	for range 1000 {
-		spec.Containers = append(spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts("a=1"), Limits: amounts("a=1")}})
+		spec.Containers = append(spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts("a=1"), Limits: quotatest.Amounts("a=1")}})
 	}
 	for _, text := range []func(n int) string{
 		func(n int) string { return strings.Repeat("a:b,b:a,", n/8) },

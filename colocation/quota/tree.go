@@ -5,19 +5,21 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.dev/usher/colocation/api"
 )
 
 // Tree is all quotas at one moment. It never changes, and it is the same whatever the order in which its quotas were learned.
 // The root quota is there whether an object stands for it or not.
 type Tree struct {
-	all       []*Quota // by age, the doubles too
-	quotas    map[string]*Quota
-	children  map[string][]string // of a name, sorted; also of parents that do not exist
-	byBinding map[string]*Quota   // of a namespace: the quota whose annotation lists it
-	doubles   []*Quota            // whose name another has
-	contested []contested
-	flaws     func() []*Flaw // found once, when somebody asks
+	all        []*Quota // by age, the doubles too
+	quotas     map[string]*Quota
+	children   map[string][]string // of a name, sorted; also of parents that do not exist
+	byBinding  map[string]*Quota   // of a namespace: the quota whose annotation lists it
+	duplicates []*Quota            // whose name another has
+	contested  []contested
+	flaws      func() []*Flaw // found once, when somebody asks
 }
 
 // contested is a namespace that more than one quota lists.
@@ -26,20 +28,20 @@ type contested struct {
 	holds, wants *Quota
 }
 
-// Grow makes the tree of some quotas. Where two have the same name, or list the same namespace, the elder counts.
-func Grow(quotas []*Quota) *Tree {
+// NewTree makes the tree of some quotas. Where two have the same name, or list the same namespace, the older counts.
+func NewTree(quotas []*Quota) *Tree {
 	quotas = slices.Clone(quotas)
-	slices.SortFunc(quotas, elder)
-	return grow(quotas)
+	slices.SortFunc(quotas, byAge)
+	return newTree(quotas)
 }
 
-// grow makes the tree of quotas that are sorted by age.
-func grow(quotas []*Quota) *Tree {
+// newTree makes the tree of quotas that are sorted by age.
+func newTree(quotas []*Quota) *Tree {
 	t := &Tree{all: quotas, quotas: make(map[string]*Quota, len(quotas)), children: map[string][]string{}, byBinding: map[string]*Quota{}}
 	t.flaws = sync.OnceValue(t.findFlaws)
 	for _, q := range quotas {
 		if _, taken := t.quotas[q.Name]; taken {
-			t.doubles = append(t.doubles, q)
+			t.duplicates = append(t.duplicates, q)
 			continue
 		}
 		t.quotas[q.Name] = q
@@ -60,8 +62,8 @@ func grow(quotas []*Quota) *Tree {
 	return t
 }
 
-// elder sorts quotas by age, then by name.
-func elder(a, b *Quota) int {
+// byAge sorts quotas by age, then by name.
+func byAge(a, b *Quota) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
@@ -86,6 +88,9 @@ func (t *Tree) Names() []string {
 
 // Children are the names of a quota's children, sorted.
 func (t *Tree) Children(name string) []string { return t.children[name] }
+
+// HolderOf returns the quota to which the pods of a namespace belong by annotation, or nil.
+func (t *Tree) HolderOf(namespace string) *Quota { return t.byBinding[namespace] }
 
 // Path is the quota and its ancestors, from the quota up to the top: the last one before the root quota. A parent that does not exist
 // ends it; so does a quota that stands in it already, and then the top is the first name of the cycle, so that every quota of
@@ -113,11 +118,11 @@ func endAtFirst(path []*Quota) []*Quota {
 		}
 		first[q] = i
 	}
-	return turned(path, from)
+	return rotated(path, from)
 }
 
-// turned is a path whose cycle, which begins at from, ends with its first name.
-func turned(path []*Quota, from int) []*Quota {
+// rotated is a path whose cycle, which begins at from, ends with its first name.
+func rotated(path []*Quota, from int) []*Quota {
 	cycle := path[from:]
 	first := slices.Index(cycle, slices.MinFunc(cycle, func(a, b *Quota) int { return cmp.Compare(a.Name, b.Name) }))
 	return slices.Concat(path[:from], cycle[first+1:], cycle[:first+1])
@@ -156,4 +161,35 @@ func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 // Unknown reports whether the pod's label names a quota that does not exist. The other ways lead to quotas that do.
 func (b Binding) Unknown() bool {
 	return b.Quota == nil && b.Name != "" && !api.ReservedQuota(b.Name)
+}
+
+// At gives the quota of a name in a namespace, which may not be the one that counts under that name; nil if there is none.
+func (t *Tree) At(id types.NamespacedName) *Quota {
+	q := t.quotas[id.Name]
+	if q == nil || q.Namespace == id.Namespace {
+		return q
+	}
+	for _, double := range t.duplicates {
+		if double.Identity() == id {
+			return double
+		}
+	}
+	return nil
+}
+
+// With is the tree with some quotas replaced or added, or taken out where nil stands.
+func (t *Tree) With(changes map[types.NamespacedName]*Quota) *Tree {
+	list := make([]*Quota, 0, len(t.all)+len(changes))
+	for _, q := range t.all {
+		if _, changed := changes[q.Identity()]; !changed {
+			list = append(list, q)
+		}
+	}
+	for _, q := range changes {
+		if q != nil {
+			at, _ := slices.BinarySearchFunc(list, q, byAge)
+			list = slices.Insert(list, at, q)
+		}
+	}
+	return newTree(list)
 }

@@ -3,9 +3,7 @@ package quota
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
 )
+
+func quotaOf(t testing.TB, short string) *Quota {
+	t.Helper()
+	if object := quotatest.Object(t, short); object != nil {
+		return Of(object)
+	}
+	return nil
+}
+
+func treeOf(t testing.TB, lines ...string) *Tree {
+	t.Helper()
+	var quotas []*Quota
+	for _, object := range quotatest.Objects(t, lines...) {
+		quotas = append(quotas, Of(object))
+	}
+	return NewTree(quotas)
+}
 
 func pathOf(t *Tree, name string) string {
 	var names []string
@@ -64,7 +80,7 @@ func TestPathOfLongChain(t *testing.T) {
 		for i := range n - 1 {
 			quotas = append(quotas, &Quota{Name: fmt.Sprint("q", i), Parent: fmt.Sprint("q", i+1), IsParent: true})
 		}
-		tree := Grow(quotas)
+		tree := NewTree(quotas)
 		path := tree.Path("q0")
 		if seen := map[*Quota]bool{}; len(path) != n {
 			t.Errorf("%s: %d quotas", last, len(path))
@@ -81,11 +97,8 @@ func TestPathOfLongChain(t *testing.T) {
 		}
 		growth.WantLinear(t, n/16, func(n int) func() {
 			part := quotas[len(quotas)-n:]
-			return func() { Grow(part).Problems() }
+			return func() { NewTree(part).Problems() }
 		})
-		if _, err := calm().Judge(tree, Change{Old: quotas[0], New: &Quota{Name: quotas[0].Name, Parent: "q0"}}); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -124,13 +137,13 @@ func TestBind(t *testing.T) {
 
 // TestGrowInAnyOrder: a tree is the same whatever the order in which its quotas were learned, and so are its flaws.
 func TestGrowInAnyOrder(t *testing.T) {
-	random := seeded(t)
+	random := quotatest.Random(t)
 	for range 300 {
 		quotas := randomQuotas(t, random)
-		want := tellTree(Grow(quotas))
+		want := tellTree(NewTree(quotas))
 		random.Shuffle(len(quotas), func(i, j int) { quotas[i], quotas[j] = quotas[j], quotas[i] })
 		before := slices.Clone(quotas)
-		if got := tellTree(Grow(quotas)); got != want {
+		if got := tellTree(NewTree(quotas)); got != want {
 			t.Fatalf("%s\nin another order\n%s", want, got)
 		}
 		if !slices.Equal(before, quotas) {
@@ -141,36 +154,26 @@ func TestGrowInAnyOrder(t *testing.T) {
 
 // TestWith: a tree with changes is that of the changed quotas.
 func TestWith(t *testing.T) {
-	random := seeded(t)
+	random := quotatest.Random(t)
 	for range 300 {
 		quotas := randomQuotas(t, random)
-		tree := Grow(quotas)
+		tree := NewTree(quotas)
 		before := tellTree(tree)
-		changes := Change{New: randomQuotas(t, random)[0]}
-		id := changes.Identity()
-		rest := slices.DeleteFunc(slices.Clone(quotas), func(q *Quota) bool { return q.identity() == id })
+		change := randomQuotas(t, random)[0]
+		id := change.Identity()
+		rest := slices.DeleteFunc(slices.Clone(quotas), func(q *Quota) bool { return q.Identity() == id })
 		if random.IntN(3) > 0 {
-			rest = append(rest, changes.New)
+			rest = append(rest, change)
 		} else {
-			changes.New = nil
+			change = nil
 		}
-		if got, want := tellTree(tree.with(map[types.NamespacedName]*Quota{id: changes.New})), tellTree(Grow(rest)); got != want {
+		if got, want := tellTree(tree.With(map[types.NamespacedName]*Quota{id: change})), tellTree(NewTree(rest)); got != want {
 			t.Fatalf("%s\nwant\n%s", got, want)
 		}
 		if tellTree(tree) != before {
 			t.Fatal("the tree itself changed")
 		}
 	}
-}
-
-// seeded is chance that can be had again: USHER_SEED.
-func seeded(t *testing.T) *rand.Rand {
-	seed, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("USHER_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // randomQuotas are some quotas, of which no two have the same name and namespace.
@@ -229,15 +232,15 @@ func TestProblems(t *testing.T) {
 			flaw := problem.(*Flaw)
 			got = append(got, fmt.Sprintf("%s %s: %v", flaw.Kind, strings.Join(flaw.Quotas, " "), flaw))
 		}
-		wantTold(t, c.tree, got, c.wants...)
+		quotatest.WantTexts(t, c.tree, got, c.wants...)
 	}
 }
 
 func TestOf(t *testing.T) {
 	q := quotaOf(t, `q@n parent= is-parent=True is-root=true allow-force-update=true tree-id=t min=cpu:1 max=cpu:2 used=cpu:3 namespaces=b,a admission=cpu:4 guaranteed=!{} shared-weight=! max-strict-check-resource-keys=!["cpu"] age=1 deleting uid=u`)
-	got := fmt.Sprintf("%s %s %v %v %v %v %s %s %s %v %s %v %v %v %s %v %v", q.identity(), q.Parent, q.IsParent, q.IsRoot, q.Force, q.TreeID,
-		inShort(q.Min), inShort(q.Max), inShort(q.Used), q.Namespaces, inShort(q.Admission), len(q.Guaranteed), len(q.SharedWeight), q.StrictKeys, q.UID, q.Deleting, len(q.Problems))
-	if want := "n/q koordinator-root-quota false true true t cpu=1 cpu=2 cpu=3 [b a] cpu=4 0 0 [cpu] u true 0"; got != want || q.Created != noon.Add(-time.Hour) {
+	got := fmt.Sprintf("%s %s %v %v %v %v %s %s %s %v %s %v %v %v %s %v %v", q.Identity(), q.Parent, q.IsParent, q.IsRoot, q.Force, q.TreeID,
+		quotatest.InShort(q.Min), quotatest.InShort(q.Max), quotatest.InShort(q.Used), q.Namespaces, quotatest.InShort(q.Admission), len(q.Guaranteed), len(q.SharedWeight), q.StrictKeys, q.UID, q.Deleting, len(q.Problems))
+	if want := "n/q koordinator-root-quota false true true t cpu=1 cpu=2 cpu=3 [b a] cpu=4 0 0 [cpu] u true 0"; got != want || q.Created != quotatest.Noon.Add(-time.Hour) {
 		t.Errorf("%s %s\nwant %s", got, q.Created, want)
 	}
 	if root := quotaOf(t, api.RootQuota+" parent=x"); root.Parent != "" {

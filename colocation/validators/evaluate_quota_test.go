@@ -32,7 +32,7 @@ type readPod struct{ pod, stored *quota.Pod }
 
 // bankOf makes a bank of quotas, with what pods use in each beside what they use in those below it.
 func bankOf(used map[string]corev1.ResourceList, o ledger.Options, quotas ...*quota.Quota) *bank {
-	tree := quota.Grow(quotas)
+	tree := quota.NewTree(quotas)
 	o.Tree = func(context.Context, string) (*quota.Tree, error) { return tree, nil }
 	l := ledger.New(o)
 	var seen []ledger.Seen

@@ -13,7 +13,7 @@ import (
 
 // growing gives the tree of some quotas.
 func growing(quotas ...*quota.Quota) QuotaTree {
-	tree := quota.Grow(quotas)
+	tree := quota.NewTree(quotas)
 	return func() (*quota.Tree, error) { return tree, nil }
 }
 

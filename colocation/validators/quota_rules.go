@@ -10,6 +10,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/document"
 )
@@ -20,9 +21,9 @@ type QuotaQuestions struct {
 	// empty: another replica may just have let it in. An error that wraps admit.ErrNotReady makes the client try again.
 	Tree func(ctx context.Context, awaited string) (*quota.Tree, error)
 	// Pending is what this replica has admitted and not seen stored yet.
-	Pending *quota.Pending
+	Pending *rules.Pending
 	// Rules are the gates, and the questions about pods and namespaces.
-	Rules quota.Rules
+	Rules rules.Rules
 }
 
 // quotaRules keeps the quota tree in order: see quota.Rules. An admitted change is remembered until the tree shows it, and never on dry
@@ -33,15 +34,15 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 		Doc:   "keeps elastic quotas a tree: parents, tree ids, resources, sums of min, namespaces, and what may not be deleted",
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests, admit.CollectionNamespaces},
 		Run: func(ctx context.Context, req *admit.Request, q *views.ElasticQuota) (field.ErrorList, error) {
-			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
+			return judgeQuota(req, q, func(c rules.Change) (rules.Verdict, error) {
 				return ask.Pending.Judge(ask.Rules, ask.stored(ctx, c), c)
 			})
 		},
 		Commit: func(ctx context.Context, req *admit.Request, q *views.ElasticQuota) (field.ErrorList, error) {
-			return judgeQuota(req, q, func(c quota.Change) (quota.Verdict, error) {
+			return judgeQuota(req, q, func(c rules.Change) (rules.Verdict, error) {
 				stored := ask.stored(ctx, c)
 				if err := ctx.Err(); err != nil {
-					return quota.Verdict{}, err
+					return rules.Verdict{}, err
 				}
 				return ask.Pending.Admit(ask.Rules, stored, c)
 			})
@@ -51,7 +52,7 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 
 // stored returns the question for the tree, once that has the parent that a quota comes to. Pending asks it again under its lock, where nobody
 // may wait.
-func (q QuotaQuestions) stored(ctx context.Context, c quota.Change) func() (*quota.Tree, error) {
+func (q QuotaQuestions) stored(ctx context.Context, c rules.Change) func() (*quota.Tree, error) {
 	if c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
 		_, _ = q.Tree(ctx, c.New.Parent) // Pending hears the error
 	}
@@ -60,7 +61,7 @@ func (q QuotaQuestions) stored(ctx context.Context, c quota.Change) func() (*quo
 
 // judgeQuota reads the request and tells the verdict. What changes nothing that a rule reads, as most writes of the scheduler do, is
 // not even decoded.
-func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(quota.Change) (quota.Verdict, error)) (field.ErrorList, error) {
+func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Change) (rules.Verdict, error)) (field.ErrorList, error) {
 	if req.SubResource != "" || req.Object != nil && req.OldObject != nil && !quotaChanged(q, views.AsElasticQuota(req.OldObject)) {
 		return nil, nil
 	}
@@ -100,7 +101,7 @@ func quotaChanged(now, was *views.ElasticQuota) bool {
 func unreadable(d *document.Document) bool { return d != nil && d.Err() != nil }
 
 // quotaChange is what the request does. It is in the request's namespace, whatever its metadata says.
-func quotaChange(req *admit.Request, q *views.ElasticQuota) (change quota.Change) {
+func quotaChange(req *admit.Request, q *views.ElasticQuota) (change rules.Change) {
 	of := func(object api.ElasticQuota) *quota.Quota {
 		object.Namespace = cmp.Or(req.Namespace, object.Namespace)
 		object.Name = cmp.Or(object.Name, req.Name)

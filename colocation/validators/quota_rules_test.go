@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/views"
 )
 
@@ -24,11 +25,11 @@ func forest(t *testing.T, stored ...string) QuotaQuestions {
 		q := views.AsElasticQuota(parsed(t, object)).Object()
 		quotas = append(quotas, quota.Of(&q))
 	}
-	tree := quota.Grow(quotas)
+	tree := quota.NewTree(quotas)
 	return QuotaQuestions{
 		Tree:    func(context.Context, string) (*quota.Tree, error) { return tree, nil },
-		Pending: quota.NewPending(time.Now),
-		Rules: quota.Rules{
+		Pending: rules.NewPending(time.Now),
+		Rules: rules.Rules{
 			HasPods:           func(string) ([]string, int) { return nil, 0 },
 			NamespaceDeleting: func(string) (bool, error) { return false, nil },
 		},

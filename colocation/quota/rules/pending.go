@@ -1,4 +1,4 @@
-package quota
+package rules
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
 )
 
 // pendingLasts is how long an admitted change is believed in that the tree does not show. A watch brings it within a second; what comes
@@ -25,15 +27,15 @@ type Pending struct {
 	mu      sync.Mutex // of what follows; it is held for a look or a note, never while a rule runs
 	entries map[types.NamespacedName]*pending
 	// The last tree that was made with the entries, and of what; both nil once the entries are others.
-	base, made *Tree
+	base, made *quota.Tree
 }
 
 // pending is what a quota will be, by the last of some admitted changes. It never changes.
 type pending struct {
-	will *Quota // nil: there will be none
+	will *quota.Quota // nil: there will be none
 	// past is what it was before: what the tree showed at the time of each of the changes, and what each of them found, which may be
 	// newer. nil: there was none.
-	past    []*Quota
+	past    []*quota.Quota
 	expires time.Time
 }
 
@@ -46,13 +48,13 @@ func NewPending(now func() time.Time) *Pending {
 }
 
 // Over gives the stored tree with all that is pending. It does not wait while a change is judged.
-func (p *Pending) Over(stored func() (*Tree, error)) (*Tree, error) {
+func (p *Pending) Over(stored func() (*quota.Tree, error)) (*quota.Tree, error) {
 	seen, err := p.look(stored, types.NamespacedName{})
 	return seen.over, err
 }
 
 // Judge gives the verdict on a change of the stored tree with all that is pending. It remembers nothing.
-func (p *Pending) Judge(r Rules, stored func() (*Tree, error), c Change) (Verdict, error) {
+func (p *Pending) Judge(r Rules, stored func() (*quota.Tree, error), c Change) (Verdict, error) {
 	tree, err := p.Over(stored)
 	if err != nil {
 		return Verdict{}, err
@@ -62,7 +64,7 @@ func (p *Pending) Judge(r Rules, stored func() (*Tree, error), c Change) (Verdic
 
 // Admit gives the verdict too, and remembers the change if there is no problem, in place of what was pending for the same quota: a
 // repeated request counts once. Nobody else is admitted meanwhile.
-func (p *Pending) Admit(r Rules, stored func() (*Tree, error), c Change) (Verdict, error) {
+func (p *Pending) Admit(r Rules, stored func() (*quota.Tree, error), c Change) (Verdict, error) {
 	p.admits.Lock()
 	defer p.admits.Unlock()
 	seen, err := p.look(stored, c.Identity())
@@ -78,13 +80,13 @@ func (p *Pending) Admit(r Rules, stored func() (*Tree, error), c Change) (Verdic
 
 // look is what there was to see at one moment.
 type look struct {
-	base, over *Tree    // the stored tree, and that with what is pending, which is the same one if nothing is
-	before     *pending // what is pending for the quota that was asked for; nil if nothing is
+	base, over *quota.Tree // the stored tree, and that with what is pending, which is the same one if nothing is
+	before     *pending    // what is pending for the quota that was asked for; nil if nothing is
 }
 
 // look looks at the stored tree and at what is pending. The tree is asked for under the lock: an older one might not show what was
 // forgotten because a newer did.
-func (p *Pending) look(stored func() (*Tree, error), id types.NamespacedName) (look, error) {
+func (p *Pending) look(stored func() (*quota.Tree, error), id types.NamespacedName) (look, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	base, err := stored()
@@ -96,20 +98,20 @@ func (p *Pending) look(stored func() (*Tree, error), id types.NamespacedName) (l
 		return look{base: base, over: base}, nil
 	}
 	if p.base != base {
-		changes := make(map[types.NamespacedName]*Quota, len(p.entries))
+		changes := make(map[types.NamespacedName]*quota.Quota, len(p.entries))
 		for changed, entry := range p.entries {
 			changes[changed] = entry.will
 		}
-		p.base, p.made = base, base.with(changes)
+		p.base, p.made = base, base.With(changes)
 	}
 	return look{base, p.made, p.entries[id]}, nil
 }
 
 // forget drops what the tree shows, and what has expired.
-func (p *Pending) forget(tree *Tree) {
+func (p *Pending) forget(tree *quota.Tree) {
 	now := p.now()
 	for id, entry := range p.entries {
-		if !now.Before(entry.expires) || entry.seenAs(tree.at(id)) {
+		if !now.Before(entry.expires) || entry.seenAs(tree.At(id)) {
 			delete(p.entries, id)
 			p.base, p.made = nil, nil
 		}
@@ -117,12 +119,12 @@ func (p *Pending) forget(tree *Tree) {
 }
 
 // seenAs reports whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
-func (e *pending) seenAs(shown *Quota) bool {
-	return !slices.ContainsFunc(e.past, func(before *Quota) bool { return alike(before, shown) })
+func (e *pending) seenAs(MaxNames *quota.Quota) bool {
+	return !slices.ContainsFunc(e.past, func(before *quota.Quota) bool { return alike(before, MaxNames) })
 }
 
 // alike reports whether both are the same object in the same state, or both are nil.
-func alike(a, b *Quota) bool {
+func alike(a, b *quota.Quota) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -134,7 +136,7 @@ func alike(a, b *Quota) bool {
 // since what was pending for the quota, because a newer tree shows it. The note is the same as if that reader had come later, and what the
 // newer tree shows is in its past.
 func (p *Pending) remember(seen look, c Change) {
-	id, was, before := c.Identity(), seen.base.at(c.Identity()), seen.before
+	id, was, before := c.Identity(), seen.base.At(c.Identity()), seen.before
 	if before == nil {
 		before = &pending{will: was}
 	}
@@ -152,35 +154,4 @@ func (p *Pending) remember(seen look, c Change) {
 	defer p.mu.Unlock()
 	p.entries[id] = &pending{c.New, past, p.now().Add(pendingLasts)}
 	p.base, p.made = nil, nil
-}
-
-// at gives the quota of a name in a namespace, which may not be the one that counts under that name; nil if there is none.
-func (t *Tree) at(id types.NamespacedName) *Quota {
-	q := t.quotas[id.Name]
-	if q == nil || q.Namespace == id.Namespace {
-		return q
-	}
-	for _, double := range t.doubles {
-		if double.identity() == id {
-			return double
-		}
-	}
-	return nil
-}
-
-// with is the tree with some quotas replaced or added, or taken out where nil stands.
-func (t *Tree) with(changes map[types.NamespacedName]*Quota) *Tree {
-	list := make([]*Quota, 0, len(t.all)+len(changes))
-	for _, q := range t.all {
-		if _, changed := changes[q.identity()]; !changed {
-			list = append(list, q)
-		}
-	}
-	for _, q := range changes {
-		if q != nil {
-			at, _ := slices.BinarySearchFunc(list, q, elder)
-			list = slices.Insert(list, at, q)
-		}
-	}
-	return grow(list)
 }

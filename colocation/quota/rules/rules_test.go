@@ -1,95 +1,35 @@
-package quota
+package rules
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
 )
 
-// quotaOf reads a quota in short: "name@namespace parent=p is-parent=true min=cpu:1,memory:2Gi namespaces=a,b". An annotation's text
-// that begins with ! stands as it is.
-func quotaOf(t testing.TB, short string) *Quota {
+func quotaOf(t testing.TB, short string) *quota.Quota {
 	t.Helper()
-	if short == "" {
-		return nil
+	if object := quotatest.Object(t, short); object != nil {
+		return quota.Of(object)
 	}
-	words := strings.Fields(short)
-	q := api.ElasticQuota{}
-	q.Labels, q.Annotations = map[string]string{}, map[string]string{}
-	q.Name, q.Namespace, _ = strings.Cut(words[0], "@")
-	if q.Namespace == "" {
-		q.Namespace = "quotas"
-	}
-	q.UID = types.UID(q.Namespace + "/" + q.Name)
-	for _, word := range words[1:] {
-		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "parent", "is-parent", "tree-id", "is-root", "allow-force-update":
-			q.Labels["quota.scheduling.koordinator.sh/"+key] = value
-		case "min":
-			q.Spec.Min = short2list(value)
-		case "max":
-			q.Spec.Max = short2list(value)
-		case "used":
-			q.Status.Used = short2list(value)
-		case "shared-weight", "admission", "guaranteed":
-			q.Annotations["quota.scheduling.koordinator.sh/"+key] = jsonText(value, short2list(value))
-		case "namespaces", "max-strict-check-resource-keys":
-			q.Annotations["quota.scheduling.koordinator.sh/"+key] = jsonText(value, strings.Split(value, ","))
-		case "age": // in hours
-			hours, _ := time.ParseDuration(value + "h")
-			q.CreationTimestamp = metav1.NewTime(noon.Add(-hours))
-		case "deleting":
-			q.DeletionTimestamp = &metav1.Time{Time: noon}
-		case "uid":
-			q.UID = types.UID(value)
-		default:
-			t.Fatalf("what is %s?", word)
-		}
-	}
-	return Of(&q)
+	return nil
 }
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-func short2list(text string) api.ResourceList {
-	if strings.HasPrefix(text, "!") {
-		return nil
-	}
-	return api.ResourceList(amounts(strings.NewReplacer(":", "=", ",", " ").Replace(text)))
-}
-
-func jsonText(short string, value any) string {
-	if raw, ok := strings.CutPrefix(short, "!"); ok {
-		return raw
-	}
-	text, _ := json.Marshal(value)
-	return string(text)
-}
-
-// treeOf grows a tree of quotas in short, one a line.
-func treeOf(t testing.TB, lines ...string) *Tree {
+func treeOf(t testing.TB, lines ...string) *quota.Tree {
 	t.Helper()
-	var quotas []*Quota
-	for _, line := range lines {
-		for short := range strings.SplitSeq(line, "\n") {
-			if q := quotaOf(t, strings.TrimSpace(short)); q != nil {
-				quotas = append(quotas, q)
-			}
-		}
+	var quotas []*quota.Quota
+	for _, object := range quotatest.Objects(t, lines...) {
+		quotas = append(quotas, quota.Of(object))
 	}
-	return Grow(quotas)
+	return quota.NewTree(quotas)
 }
 
 // calm are rules in a cluster without pods, where no namespace goes.
@@ -112,22 +52,6 @@ func told(v Verdict) []string {
 	return all
 }
 
-func wantTold(t *testing.T, about string, got []string, wants ...string) {
-	t.Helper()
-	if len(got) != len(wants) {
-		t.Errorf("%s: %s\nwant %q", about, strings.Join(got, "\n\t"), wants)
-		return
-	}
-	for i, want := range wants {
-		parts := strings.Split(want, " ... ")
-		for _, part := range parts {
-			if !strings.Contains(got[i], part) {
-				t.Errorf("%s: %s\nwant %q", about, got[i], want)
-			}
-		}
-	}
-}
-
 // ruleCase is a change of a tree and what the rules say.
 type ruleCase struct {
 	about, tree, old, new string
@@ -140,7 +64,7 @@ func (c ruleCase) run(t *testing.T, rules Rules) {
 	if err != nil {
 		t.Errorf("%s: %v", c.about, err)
 	}
-	wantTold(t, c.about, told(verdict), c.wants...)
+	quotatest.WantTexts(t, c.about, told(verdict), c.wants...)
 }
 
 const (
@@ -392,6 +316,20 @@ func TestVerdictIsBounded(t *testing.T) {
 		append(slices.Repeat([]string{"warning: spec.max[r"}, 10), "warning: and 990 more warnings about this quota")}.run(t, calm())
 }
 
+// A chain or a cycle of ten thousand, as a tree may have that nobody judged, ends.
+func TestLongChain(t *testing.T) {
+	const n = 10_000
+	for _, last := range []string{"", "q0", "q5000"} {
+		quotas := []*quota.Quota{{Name: fmt.Sprint("q", n-1), Parent: last, IsParent: true}}
+		for i := range n - 1 {
+			quotas = append(quotas, &quota.Quota{Name: fmt.Sprint("q", i), Parent: fmt.Sprint("q", i+1), IsParent: true})
+		}
+		if _, err := calm().Judge(quota.NewTree(quotas), Change{Old: quotas[0], New: &quota.Quota{Name: quotas[0].Name, Parent: "q0"}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What a quota names very many of is looked at once each.
 func TestManyNames(t *testing.T) {
 	growth.WantLinear(t, 6_000, func(n int) func() {
@@ -402,7 +340,7 @@ func TestManyNames(t *testing.T) {
 		}
 		now.Namespaces, before.Namespaces, before.StrictKeys = holds.Namespaces, slices.Clone(holds.Namespaces), now.StrictKeys
 		slices.Reverse(before.Namespaces)
-		tree := Grow([]*Quota{holds, before})
+		tree := quota.NewTree([]*quota.Quota{holds, before})
 		return func() {
 			j := &judge{Rules: calm(), tree: tree, old: before, new: now}
 			j.checkSelf()
@@ -548,7 +486,7 @@ func TestDelete(t *testing.T) {
 		if err != nil || asked > len(c.wants) {
 			t.Errorf("%s: %v, asked %d", c.about, err, asked)
 		}
-		wantTold(t, c.about, told(verdict), c.wants...)
+		quotatest.WantTexts(t, c.about, told(verdict), c.wants...)
 		if c.wants == nil {
 			continue
 		}
@@ -557,7 +495,7 @@ func TestDelete(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		wantTold(t, c.about+", the namespace goes", told(verdict), fmt.Sprintf("warning: namespace %s is being deleted", change.Old.Namespace))
+		quotatest.WantTexts(t, c.about+", the namespace goes", told(verdict), fmt.Sprintf("warning: namespace %s is being deleted", change.Old.Namespace))
 		unknown := errors.New("unknown")
 		rules.NamespaceDeleting = func(string) (bool, error) { return false, unknown }
 		if _, err := rules.Judge(treeOf(t, tree), change); !errors.Is(err, unknown) {

@@ -1,10 +1,12 @@
-package quota
+package rules
 
 import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/quantity"
 )
 
 // checkSelf checks what a quota says by itself.
@@ -19,8 +21,8 @@ func (j *judge) checkSelf() {
 
 // checkSign refuses negative amounts (S1, S2, S4).
 func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
-	for _, name := range resources(new) {
-		if amount := new[name]; amount.Sign() < 0 && !sameAmount(old, new, name) {
+	for _, name := range quantity.Names(new) {
+		if amount := new[name]; amount.Sign() < 0 && !quantity.SameAmount(old, new, name) {
 			j.refuse(at.Key(string(name)), amount.String(), "must not be negative")
 		}
 	}
@@ -28,15 +30,15 @@ func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
 
 // checkRange asks that each resource of min is in max (S5), and not above it (S6).
 func (j *judge) checkRange() {
-	for _, name := range resources(j.new.Min) {
-		if sameAmount(j.old.Min, j.new.Min, name) && sameAmount(j.old.Max, j.new.Max, name) {
+	for _, name := range quantity.Names(j.new.Min) {
+		if quantity.SameAmount(j.old.Min, j.new.Min, name) && quantity.SameAmount(j.old.Max, j.new.Max, name) {
 			continue
 		}
-		at, amount := minPath.Key(string(name)), amountOf(j.new.Min, name)
+		at, amount := minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name)
 		if _, ok := j.new.Max[name]; !ok {
 			j.refuse(at, amount, "spec.max does not name %s: what is guaranteed needs a limit; add it there", name)
-		} else if over(j.new.Min, j.new.Max, name) {
-			j.refuse(at, amount, "is more than spec.max, which is %s", amountOf(j.new.Max, name))
+		} else if quantity.Exceeds(j.new.Min, j.new.Max, name) {
+			j.refuse(at, amount, "is more than spec.max, which is %s", quantity.AmountOf(j.new.Max, name))
 		}
 	}
 }

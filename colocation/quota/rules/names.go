@@ -1,4 +1,4 @@
-package quota
+package rules
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ func (j *judge) checkNames() {
 	}
 	known := set(j.old.Namespaces)
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(j.new.Namespaces))) {
-		holds := j.tree.byBinding[namespace]
-		if holds == nil || holds.identity() == j.new.identity() || known[namespace] {
+		holds := j.tree.HolderOf(namespace)
+		if holds == nil || holds.Identity() == j.new.Identity() || known[namespace] {
 			continue
 		}
 		j.refuse(namespacesPath, namespace, "pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)

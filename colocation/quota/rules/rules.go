@@ -1,4 +1,4 @@
-package quota
+package rules
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/quantity"
 )
 
 // Rules are the rules that a change of an elastic quota must keep: what Koordinator's webhook asks of one, with all problems told at
@@ -29,18 +31,14 @@ type Rules struct {
 }
 
 // Change is what a request does to a quota. Old is nil on CREATE, New on DELETE.
-type Change struct{ Old, New *Quota }
+type Change struct{ Old, New *quota.Quota }
 
 // Identity is that of the quota. A name says which quota is meant, but an object has a namespace too.
 func (c Change) Identity() types.NamespacedName {
 	if c.New != nil {
-		return c.New.identity()
+		return c.New.Identity()
 	}
-	return c.Old.identity()
-}
-
-func (q *Quota) identity() types.NamespacedName {
-	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
+	return c.Old.Identity()
 }
 
 // Verdict is what the rules say of a change. Without problems it is allowed.
@@ -54,13 +52,13 @@ type Verdict struct {
 const maxProblems, maxWarnings = 20, 10
 
 // Judge applies the rules to a change of a tree, which may or may not show the change already. An error is that of a question.
-func (r Rules) Judge(t *Tree, c Change) (Verdict, error) {
+func (r Rules) Judge(t *quota.Tree, c Change) (Verdict, error) {
 	if c.New == nil {
 		return r.judgeDeletion(t, c.Old)
 	}
 	j := &judge{Rules: r, tree: t, old: c.Old, new: c.New, create: c.Old == nil}
 	if j.create {
-		j.old = &Quota{}
+		j.old = &quota.Quota{}
 	}
 	if !j.create && fixed(j.new.Name) {
 		j.checkFixed()
@@ -103,8 +101,8 @@ func firstWarnings(warnings []string) []string {
 type judge struct {
 	Rules
 	Verdict
-	tree     *Tree
-	old, new *Quota // old is empty on CREATE
+	tree     *quota.Tree
+	old, new *quota.Quota // old is empty on CREATE
 	create   bool
 }
 
@@ -121,12 +119,10 @@ func (j *judge) moved() bool { return j.create || j.old.Parent != j.new.Parent }
 
 // exempt reports whether sums and guarantees are not checked. A label that comes with the request counts only on CREATE: else
 // whoever may change a quota could exempt the very change.
-func (j *judge) exempt() bool { return j.new.exempt() && (j.create || j.old.exempt()) }
+func (j *judge) exempt() bool { return j.new.Exempt() && (j.create || j.old.Exempt()) }
 
 // unexempted reports whether an exemption ends, so that all must be checked that was not.
-func (j *judge) unexempted() bool { return j.old.exempt() && !j.new.exempt() }
-
-func (q *Quota) exempt() bool { return q.Force || q.IsRoot }
+func (j *judge) unexempted() bool { return j.old.Exempt() && !j.new.Exempt() }
 
 // The field paths of what the rules look at.
 var (
@@ -146,39 +142,29 @@ var (
 // part is a part of a quota that rules depend on.
 type part struct {
 	path *field.Path
-	same func(a, b *Quota) bool
+	same func(a, b *quota.Quota) bool
 }
 
 // parts are what users write; what the scheduler writes, guaranteed and used, is not of them.
 var parts = []part{
-	{parentPath, func(a, b *Quota) bool {
+	{parentPath, func(a, b *quota.Quota) bool {
 		return a.Parent == b.Parent && (a.ParentLabel == b.ParentLabel || !fixed(a.Name)) // the root quota has no parent, but a label
 	}},
-	{treePath, func(a, b *Quota) bool { return a.TreeID == b.TreeID }},
-	{isParentPath, func(a, b *Quota) bool { return a.IsParent == b.IsParent }},
-	{isRootPath, func(a, b *Quota) bool { return a.IsRoot == b.IsRoot }},
-	{forcePath, func(a, b *Quota) bool { return a.Force == b.Force }},
-	{namespacesPath, func(a, b *Quota) bool { return slices.Equal(a.Namespaces, b.Namespaces) }},
-	{weightPath, func(a, b *Quota) bool { return sameList(a.SharedWeight, b.SharedWeight) }},
-	{admissionPath, func(a, b *Quota) bool { return sameList(a.Admission, b.Admission) }},
-	{strictPath, func(a, b *Quota) bool { return slices.Equal(a.StrictKeys, b.StrictKeys) }},
-	{minPath, func(a, b *Quota) bool { return sameList(a.Min, b.Min) }},
-	{maxPath, func(a, b *Quota) bool { return sameList(a.Max, b.Max) }},
+	{treePath, func(a, b *quota.Quota) bool { return a.TreeID == b.TreeID }},
+	{isParentPath, func(a, b *quota.Quota) bool { return a.IsParent == b.IsParent }},
+	{isRootPath, func(a, b *quota.Quota) bool { return a.IsRoot == b.IsRoot }},
+	{forcePath, func(a, b *quota.Quota) bool { return a.Force == b.Force }},
+	{namespacesPath, func(a, b *quota.Quota) bool { return slices.Equal(a.Namespaces, b.Namespaces) }},
+	{weightPath, func(a, b *quota.Quota) bool { return quantity.SameList(a.SharedWeight, b.SharedWeight) }},
+	{admissionPath, func(a, b *quota.Quota) bool { return quantity.SameList(a.Admission, b.Admission) }},
+	{strictPath, func(a, b *quota.Quota) bool { return slices.Equal(a.StrictKeys, b.StrictKeys) }},
+	{minPath, func(a, b *quota.Quota) bool { return quantity.SameList(a.Min, b.Min) }},
+	{maxPath, func(a, b *quota.Quota) bool { return quantity.SameList(a.Max, b.Max) }},
 }
 
 // same reports whether two quotas are the same to the rules, but for what the scheduler writes.
-func same(a, b *Quota) bool {
+func same(a, b *quota.Quota) bool {
 	return !slices.ContainsFunc(parts, func(p part) bool { return !p.same(a, b) })
-}
-
-// problemAt is what is wrong with the text of an annotation; empty if nothing is.
-func (q *Quota) problemAt(at *field.Path) string {
-	for _, problem := range q.Problems {
-		if problem.Field == at.String() {
-			return problem.Error()
-		}
-	}
-	return ""
 }
 
 // fixed reports whether a quota is one of those that nobody may change: the scheduler computes them.
@@ -187,7 +173,7 @@ func fixed(name string) bool { return name == api.RootQuota || name == api.Syste
 // checkFixed refuses changes of the root and the system quota (U2), but for labels and annotations that the rules do not know.
 func (j *judge) checkFixed() {
 	for _, p := range parts {
-		if !p.same(j.old, j.new) || j.old.problemAt(p.path) != j.new.problemAt(p.path) {
+		if !p.same(j.old, j.new) || j.old.ProblemAt(p.path) != j.new.ProblemAt(p.path) {
 			j.Problems = append(j.Problems, field.Forbidden(p.path, j.new.Name+" is the scheduler's own quota: its labels, annotations and spec may not be modified"))
 		}
 	}
@@ -207,10 +193,28 @@ func (j *judge) warnOfFlaws(c Change) {
 	if j.create || len(j.Problems) > 0 || len(j.tree.FlawsOf(j.new.Name)) == 0 {
 		return
 	}
-	for _, flaw := range j.tree.with(map[types.NamespacedName]*Quota{c.Identity(): j.new}).FlawsOf(j.new.Name) {
+	for _, flaw := range j.tree.With(map[types.NamespacedName]*quota.Quota{c.Identity(): j.new}).FlawsOf(j.new.Name) {
 		j.Warnings = append(j.Warnings, flaw.Error())
 	}
 }
 
 // names is a plain list of resources, for a message.
-func names(list corev1.ResourceList) string { return orNothing(resources(list)) }
+func names(list corev1.ResourceList) string { return admit.SomeOrNothing(quantity.Names(list)) }
+
+// firstResources are the names in a list as the value of a problem: no more than anybody reads.
+func firstResources(list corev1.ResourceList) []corev1.ResourceName {
+	names := quantity.Names(list)
+	if len(names) > maxProblems {
+		names = append(names[:maxProblems], "...")
+	}
+	return names
+}
+
+// set is a list to look things up in, which may be long.
+func set[T comparable](list []T) map[T]bool {
+	all := make(map[T]bool, len(list))
+	for _, one := range list {
+		all[one] = true
+	}
+	return all
+}

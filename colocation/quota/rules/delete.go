@@ -1,4 +1,4 @@
-package quota
+package rules
 
 import (
 	"fmt"
@@ -8,11 +8,12 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
 )
 
 // judgeDeletion keeps quotas that are needed (D1, D4, D5), unless their namespace goes: then all that is in it must go, or it would
 // hang.
-func (r Rules) judgeDeletion(t *Tree, q *Quota) (Verdict, error) {
+func (r Rules) judgeDeletion(t *quota.Tree, q *quota.Quota) (Verdict, error) {
 	problems := r.needs(t, q)
 	if len(problems) == 0 {
 		return Verdict{}, nil
@@ -28,11 +29,11 @@ func (r Rules) judgeDeletion(t *Tree, q *Quota) (Verdict, error) {
 }
 
 // needs says what needs a quota. Children and pods belong to the one that counts, if two have the same name.
-func (r Rules) needs(t *Tree, q *Quota) (problems field.ErrorList) {
+func (r Rules) needs(t *quota.Tree, q *quota.Quota) (problems field.ErrorList) {
 	keep := func(format string, args ...any) {
 		problems = append(problems, field.Forbidden(admit.NamePath, fmt.Sprintf(format, args...)))
 	}
-	if counts, ok := t.Get(q.Name); ok && counts.identity() != q.identity() {
+	if counts, ok := t.Get(q.Name); ok && counts.Identity() != q.Identity() {
 		return nil
 	}
 	if api.ReservedQuota(q.Name) {
@@ -40,7 +41,7 @@ func (r Rules) needs(t *Tree, q *Quota) (problems field.ErrorList) {
 		return problems
 	}
 	if children := t.Children(q.Name); len(children) > 0 {
-		keep("%s has children (%s); move them to another parent or delete them first", q.Name, some(children))
+		keep("%s has children (%s); move them to another parent or delete them first", q.Name, admit.SomeNames(children))
 	}
 	if pods, total := r.HasPods(q.Name); total > 0 {
 		keep("%s has %s; let them end, or move them to another quota first", q.Name, somePods(pods, total))
@@ -50,13 +51,13 @@ func (r Rules) needs(t *Tree, q *Quota) (problems field.ErrorList) {
 
 // somePods lists pods for people, of which there may be more than there are names.
 func somePods(names []string, total int) string {
-	listed := strings.Join(names[:min(shown, len(names))], ", ")
+	listed := strings.Join(names[:min(admit.MaxNames, len(names))], ", ")
 	switch {
 	case total == 1 && listed != "":
 		return "1 pod (" + listed + ")"
 	case listed == "":
 		return fmt.Sprintf("%d pods", total)
-	case total > shown:
+	case total > admit.MaxNames:
 		return fmt.Sprintf("%d pods (%s, ...)", total, listed)
 	}
 	return fmt.Sprintf("%d pods (%s)", total, listed)

@@ -1,10 +1,12 @@
-package quota
+package rules
 
 import (
 	"slices"
 	"strings"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
 )
 
 // checkTopology checks the place of a quota in the tree. The root quota has none.
@@ -42,7 +44,7 @@ func (j *judge) checkChildren() {
 }
 
 // checkBelow checks a quota against its parent, which is not the root quota.
-func (j *judge) checkBelow(parent *Quota) {
+func (j *judge) checkBelow(parent *quota.Quota) {
 	j.checkKeys(parent)
 	j.checkSum(parent)
 	j.warnOfMax(parent)
@@ -53,7 +55,7 @@ func (j *judge) checkBelow(parent *Quota) {
 }
 
 // children are the quotas that name a quota as their parent, but for the one that changes.
-func (j *judge) children(name string) (list []*Quota) {
+func (j *judge) children(name string) (list []*quota.Quota) {
 	for _, child := range j.tree.Children(name) {
 		if q, ok := j.tree.Get(child); ok && child != j.new.Name {
 			list = append(list, q)
@@ -62,12 +64,12 @@ func (j *judge) children(name string) (list []*Quota) {
 	return list
 }
 
-func namesOf(quotas []*Quota) string {
+func namesOf(quotas []*quota.Quota) string {
 	list := make([]string, len(quotas))
 	for i, q := range quotas {
 		list[i] = q.Name
 	}
-	return some(list)
+	return admit.SomeNames(list)
 }
 
 // checkIsParent keeps parents from having pods, and others from having children (T1, T1b).
@@ -96,15 +98,15 @@ func (j *judge) checkTreeID() {
 }
 
 // checkChildrenTreeID keeps children in the tree of their parent (T2c).
-func (j *judge) checkChildrenTreeID(children []*Quota) {
-	others := slices.DeleteFunc(slices.Clone(children), func(child *Quota) bool { return child.TreeID == j.new.TreeID })
+func (j *judge) checkChildrenTreeID(children []*quota.Quota) {
+	others := slices.DeleteFunc(slices.Clone(children), func(child *quota.Quota) bool { return child.TreeID == j.new.TreeID })
 	if len(others) > 0 && (j.create || j.old.TreeID != j.new.TreeID) {
 		j.refuse(treePath, j.new.TreeID, "is not that of its child %s, which is %q; both must be the same", others[0].Name, others[0].TreeID)
 	}
 }
 
 // checkParent asks for a parent that exists and may have children (T3). A quota that stands below it already may stay.
-func (j *judge) checkParent(parent *Quota) {
+func (j *judge) checkParent(parent *quota.Quota) {
 	switch {
 	case !j.moved():
 	case parent == nil:
@@ -127,7 +129,7 @@ func (j *judge) cycle() bool {
 		way = append(way, name)
 		if name == j.new.Name {
 			if len(way) > maxLevels {
-				way = append(way[:shown], "...", name)
+				way = append(way[:admit.MaxNames], "...", name)
 			}
 			j.refuse(parentPath, j.new.Parent, "would put the quota below itself: %s; choose a parent that is not below it", strings.Join(way, " -> "))
 			return true
@@ -167,7 +169,7 @@ func (j *judge) checkLevels() {
 // one has no parent outside of it, and the quota itself is nobody's child here.
 func (j *judge) levelsBelow() (levels int) {
 	for level := j.children(j.new.Name); len(level) > 0; levels++ {
-		var next []*Quota
+		var next []*quota.Quota
 		for _, q := range level {
 			next = append(next, j.children(q.Name)...)
 		}

@@ -1,4 +1,4 @@
-package quota
+package rules
 
 import (
 	"cmp"
@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/quotatest"
 )
 
 // replica is one usher: what it sees stored, and what it remembers.
@@ -21,12 +24,12 @@ type replica struct {
 	pending *Pending
 	rules   Rules
 	now     time.Time
-	stored  []string // quotas in short, as they are stored
-	tree    *Tree    // what the replica sees of them
+	stored  []string    // quotas in short, as they are stored
+	tree    *quota.Tree // what the replica sees of them
 }
 
 func newReplica(t *testing.T, stored ...string) *replica {
-	r := &replica{T: t, rules: calm(), now: noon, stored: stored}
+	r := &replica{T: t, rules: calm(), now: quotatest.Noon, stored: stored}
 	r.pending = NewPending(func() time.Time { return r.now })
 	r.sync()
 	return r
@@ -35,7 +38,7 @@ func newReplica(t *testing.T, stored ...string) *replica {
 // sync brings the watch up to date.
 func (r *replica) sync() { r.tree = treeOf(r.T, r.stored...) }
 
-func (r *replica) asked() (*Tree, error) { return r.tree, nil }
+func (r *replica) asked() (*quota.Tree, error) { return r.tree, nil }
 
 // admit sends a change, old and new in short, and compares what is told.
 func (r *replica) admit(about, old, new string, wants ...string) {
@@ -46,13 +49,13 @@ func (r *replica) admit(about, old, new string, wants ...string) {
 		if err != nil {
 			r.Errorf("%s: %v", about, err)
 		}
-		wantTold(r.T, about+", rehearsed", told(rehearsed), wants...)
+		quotatest.WantTexts(r.T, about+", rehearsed", told(rehearsed), wants...)
 	}
 	verdict, err := r.pending.Admit(r.rules, r.asked, change)
 	if err != nil {
 		r.Errorf("%s: %v", about, err)
 	}
-	wantTold(r.T, about, told(verdict), wants...)
+	quotatest.WantTexts(r.T, about, told(verdict), wants...)
 }
 
 // sees tells which of the quotas q, r, s, t the overlaid tree has, with their min.
@@ -65,7 +68,7 @@ func (r *replica) sees() string {
 	var seen []string
 	for _, name := range tree.Names() {
 		q, _ := tree.Get(name)
-		seen = append(seen, strings.TrimSpace(fmt.Sprint(name, " ", inShort(q.Min))))
+		seen = append(seen, strings.TrimSpace(fmt.Sprint(name, " ", quotatest.InShort(q.Min))))
 	}
 	return strings.Join(seen, ", ")
 }
@@ -313,7 +316,7 @@ func (r *replica) stuck(old, new string) (release func(), done <-chan []string) 
 	}
 	stored, change := r.tree, Change{quotaOf(r, old), quotaOf(r, new)}
 	go func() {
-		verdict, err := r.pending.Admit(rules, func() (*Tree, error) { return stored, nil }, change)
+		verdict, err := r.pending.Admit(rules, func() (*quota.Tree, error) { return stored, nil }, change)
 		if err != nil {
 			r.Error(err)
 		}
@@ -361,8 +364,8 @@ func TestPendingReadersDoNotWait(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
-	wantTold(t, "first", <-first)
-	wantTold(t, "second", <-second, "makes 11 with the min of its siblings", "<nil>")
+	quotatest.WantTexts(t, "first", <-first)
+	quotatest.WantTexts(t, "second", <-second, "makes 11 with the min of its siblings", "<nil>")
 	r.wantSeen("after both", "p cpu=10, q cpu=6, r cpu=1")
 }
 
@@ -378,7 +381,7 @@ func TestPendingForgottenMeanwhile(t *testing.T) {
 	r.sync()
 	r.soon("Over", func() { r.wantSeen("two is seen", "q cpu=2, r") })
 	release()
-	wantTold(t, "two to three", <-done)
+	quotatest.WantTexts(t, "two to three", <-done)
 	r.wantSeen("three is pending", "q cpu=3, r")
 	r.stored = []string{two}
 	r.sync()
@@ -396,10 +399,10 @@ func TestPendingOlderTree(t *testing.T) {
 	r := newReplica(t)
 	r.admit("created", "", "q max=cpu:1")
 	older, newer, done := r.tree, treeOf(t, "q max=cpu:1"), make(chan bool)
-	tree, err := r.pending.Over(func() (*Tree, error) {
+	tree, err := r.pending.Over(func() (*quota.Tree, error) {
 		go func() {
 			defer close(done)
-			if _, err := r.pending.Over(func() (*Tree, error) { return newer, nil }); err != nil {
+			if _, err := r.pending.Over(func() (*quota.Tree, error) { return newer, nil }); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -422,8 +425,8 @@ func TestPendingOlderTree(t *testing.T) {
 func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 	r := newReplica(t)
 	var mu sync.Mutex
-	quotas, tree := []*Quota{quotaOf(t, parentOfTen)}, treeOf(t, parentOfTen)
-	stored := func() (*Tree, error) {
+	quotas, tree := []*quota.Quota{quotaOf(t, parentOfTen)}, treeOf(t, parentOfTen)
+	stored := func() (*quota.Tree, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return tree, nil
@@ -445,13 +448,13 @@ func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 			sees(q.Name)
 			mu.Lock()
 			quotas = append(quotas, q)
-			tree = Grow(quotas)
+			tree = quota.NewTree(quotas)
 			mu.Unlock()
 			sees(q.Name)
 		})
 	}
 	all.Wait()
-	if over, err := r.pending.Over(stored); err != nil || over != tree {
+	if Exceeds, err := r.pending.Over(stored); err != nil || Exceeds != tree {
 		t.Errorf("all is stored, and %d are pending: %v", len(r.pending.entries), err)
 	}
 }
@@ -459,12 +462,12 @@ func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 // TestAdmittedChangesKeepTheTreeInOrder: whatever is asked for, and however late the watch is, what one replica admits leaves nothing wrong
 // in what is stored.
 func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
-	random := seeded(t)
+	random := quotatest.Random(t)
 	admitted := 0
 	for range 100 {
 		r := newReplica(t)
-		stored := map[types.NamespacedName]*Quota{}
-		seen := []*Tree{Grow(nil)} // the tree after each change; the watch is at one of the last
+		stored := map[types.NamespacedName]*quota.Quota{}
+		seen := []*quota.Tree{quota.NewTree(nil)} // the tree after each change; the watch is at one of the last
 		at := 0
 		for range 80 {
 			change := randomChange(t, random, stored)
@@ -482,9 +485,9 @@ func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
 			if stored[id] = change.New; change.New == nil {
 				delete(stored, id)
 			}
-			now := Grow(slices.Collect(maps.Values(stored)))
+			now := quota.NewTree(slices.Collect(maps.Values(stored)))
 			if problems := now.Problems(); len(problems) > 0 {
-				t.Fatalf("%v\nafter %s\nin\n%s", problems[0], tellTree(Grow(slices.Collect(maps.Values(map[string]*Quota{"": cmp.Or(change.New, change.Old)})))), tellTree(now))
+				t.Fatalf("%v\nafter %s\nin\n%s", problems[0], cmp.Or(change.New, change.Old).Name, describe(now))
 			}
 			seen = append(seen, now)
 		}
@@ -495,7 +498,7 @@ func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
 }
 
 // randomChange creates, changes or deletes a quota. None is exempt from anything.
-func randomChange(t *testing.T, random *rand.Rand, stored map[types.NamespacedName]*Quota) Change {
+func randomChange(t *testing.T, random *rand.Rand, stored map[types.NamespacedName]*quota.Quota) Change {
 	pick := func(choices ...string) string { return choices[random.IntN(len(choices))] }
 	short := fmt.Sprintf("q%d@ns%d", random.IntN(7), random.IntN(10)/9)
 	short += pick("", fmt.Sprint(" parent=q", random.IntN(7)), fmt.Sprint(" parent=q", random.IntN(7))) + pick("", " is-parent=true", " is-parent=true")
@@ -517,7 +520,7 @@ func randomChange(t *testing.T, random *rand.Rand, stored map[types.NamespacedNa
 func TestPendingFailures(t *testing.T) {
 	r := newReplica(t, parentOfTen, "q parent=p max=cpu:10")
 	broken := errors.New("not synced")
-	notYet := func() (*Tree, error) { return nil, broken }
+	notYet := func() (*quota.Tree, error) { return nil, broken }
 	change := Change{New: quotaOf(t, "x")}
 	if _, err := r.pending.Judge(r.rules, notYet, change); !errors.Is(err, broken) {
 		t.Error(err)
@@ -536,8 +539,8 @@ func TestPendingFailures(t *testing.T) {
 }
 
 // manyQuotas are a hundred parents with as many children.
-func manyQuotas(t testing.TB) []*Quota {
-	var list []*Quota
+func manyQuotas(t testing.TB) []*quota.Quota {
+	var list []*quota.Quota
 	for i := range 100 {
 		parent := fmt.Sprint("p", i)
 		list = append(list, quotaOf(t, parent+" is-parent=true min=cpu:1000 max=cpu:1000"))
@@ -550,10 +553,10 @@ func manyQuotas(t testing.TB) []*Quota {
 
 // BenchmarkJudge is a change in a tree of ten thousand quotas, without and with others pending.
 func BenchmarkJudge(b *testing.B) {
-	tree := Grow(manyQuotas(b))
+	tree := quota.NewTree(manyQuotas(b))
 	tree.Problems()
 	change := Change{quotaOf(b, "q5-5 parent=p5 min=cpu:1 max=cpu:10"), quotaOf(b, "q5-5 parent=p5 min=cpu:2 max=cpu:10")}
-	asked := func() (*Tree, error) { return tree, nil }
+	asked := func() (*quota.Tree, error) { return tree, nil }
 	for _, c := range []struct {
 		name string
 		run  func(*Pending) error
@@ -582,6 +585,16 @@ func BenchmarkJudge(b *testing.B) {
 func BenchmarkGrow(b *testing.B) {
 	list := manyQuotas(b)
 	for b.Loop() {
-		Grow(list)
+		quota.NewTree(list)
 	}
+}
+
+// describe lists the quotas of a tree with their parents.
+func describe(t *quota.Tree) string {
+	var b strings.Builder
+	for _, name := range t.Names() {
+		q, _ := t.Get(name)
+		fmt.Fprintf(&b, "%s/%s below %s\n", q.Namespace, q.Name, q.Parent)
+	}
+	return b.String()
 }
