@@ -13,7 +13,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
 
@@ -72,7 +71,7 @@ func TestGoldenShelf(t *testing.T) {
 func routeOrder(t *testing.T, sample string) int {
 	t.Helper()
 	for _, r := range defaultWorld(t).Routes() {
-		if r.Path == "/"+harness.Route(sample) && r.Suite == handlers.Core {
+		if r.Path == "/"+harness.Route(sample) && r.Suite == coreName {
 			return 0
 		}
 	}
@@ -106,7 +105,7 @@ func answerInShort(golden string) string {
 func TestGoldenReadme(t *testing.T) {
 	const file = "README.md"
 	lines := strings.Split(harness.ReadFile(t, file), "\n")
-	last := map[handlers.Suite]int{}
+	last := map[string]int{}
 	for _, r := range defaultWorld(t).Routes() {
 		for _, s := range r.Chain.Steps() {
 			row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)

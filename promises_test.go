@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/command"
 	"usher.dev/usher/config"
@@ -46,7 +47,7 @@ func TestStepPromises(t *testing.T) {
 	seen := map[string]string{}
 	for _, r := range defaultWorld(t).Routes() {
 		room, wing := "validators", ""
-		if r.Suite == handlers.Colocation {
+		if r.Suite == colocation.Name {
 			wing = "colocation"
 		}
 		if r.Chain.Mutates() {

@@ -22,7 +22,7 @@ func suites() suite.List { return suite.List{core(), colocation.New()} }
 // core is the suite that one learns with, and keeps.
 func core() suite.Suite {
 	return suite.Suite{
-		Name: string(handlers.Core), Doc: "what is labelled admission-webhook: enabled", Routes: coreRoutes,
+		Name: coreName, Doc: "what is labelled admission-webhook: enabled", Routes: coreRoutes,
 		Kinds: map[metav1.GroupVersionKind]func() any{
 			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):  func() any { return &corev1.Pod{} },
 			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node")): func() any { return &corev1.Node{} },
@@ -32,12 +32,16 @@ func core() suite.Suite {
 
 // coreRoutes is the table of contents: every path, the requests it is for, and its steps.
 func coreRoutes(policy *config.Policy, _ gate.Set) []handlers.Route {
-	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy}
-	return handlers.OfSuite(handlers.Core, usual, []handlers.Route{
+	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
+		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
+	return handlers.OfSuite(coreName, usual, []handlers.Route{
 		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: admit.Mutate(admit.AsPod, mutators.Pods(policy))},
 		{Path: "/validate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: admit.Validate(admit.AsPod, validators.Pods(policy))},
 		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
 	})
 }
 
-const create = admissionv1.Create
+const (
+	coreName = "core"
+	create   = admissionv1.Create
+)

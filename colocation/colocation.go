@@ -45,13 +45,16 @@ type options struct {
 	childRequest          bool
 }
 
+// Name is the suite's, as in `usher webhooks --suite`.
+const Name = "colocation"
+
 // New returns the colocation suite.
 func New() suite.Suite { return (&Suite{}).Value() }
 
 // Value returns the suite as a value.
 func (w *Suite) Value() suite.Suite {
 	return suite.Suite{
-		Name: string(handlers.Colocation), Doc: "all namespaces but kube-system and usher's own",
+		Name: Name, Doc: "all namespaces but kube-system and usher's own",
 		Gates: api.Gates(), Sections: sections.All(), DefaultPolicy: sections.Default, Kinds: w.Kinds(),
 		Flags: w.Flags, ServeFlags: w.ServeFlags, Check: w.Check,
 		Catalogue: w.Catalogue, Rights: w.Rights, Routes: w.Routes, Open: w.Open, Use: w.Use, Start: w.Start,
@@ -158,7 +161,7 @@ func (w *Suite) Start(ctx context.Context, log logrus.FieldLogger) error {
 func (w *Suite) checkRivals(ctx context.Context, log logrus.FieldLogger) error {
 	var resources []string
 	for _, r := range w.routes {
-		if r.Suite == handlers.Colocation {
+		if r.Suite == Name {
 			resources = append(resources, r.For.Resources...)
 		}
 	}

@@ -33,7 +33,7 @@ func colocation(w deps) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.IfNeededReinvocationPolicy}
 	failOpen := handlers.Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}
 	meta, specAndMeta := []string{"metadata.labels", "metadata.annotations"}, []string{"spec", "metadata.labels", "metadata.annotations"}
-	return handlers.OfSuite(handlers.Colocation, usual, []handlers.Route{
+	return handlers.OfSuite(Name, usual, []handlers.Route{
 		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: handlers.NodeStatus(), Chain: w.chain(w.mutateNodeStatuses)},
 		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, update), Call: failOpen,
 			Reads: meta, Chain: w.chain(w.validateNodes)},

@@ -77,7 +77,7 @@ func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
 	for _, r := range p.Suites.Table(policy, gates) {
 		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
-			rows = append(rows, stepRow{r.Path, string(r.Suite), string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
+			rows = append(rows, stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
 		}
 	}
 	return rows

@@ -240,13 +240,10 @@ func conditions(r handlers.Route, at address) []registration.MatchCondition {
 	return all
 }
 
-// optIn is the label by which namespaces and nodes opt in to the core suite.
-var optIn = map[string]string{"admission-webhook": "enabled"}
-
-// objects lets nodes opt in to the core suite.
+// objects lets cluster-scoped objects opt in, where the route asks for it.
 func objects(r handlers.Route) *metav1.LabelSelector {
-	if r.Suite == handlers.Core && r.For.Scope == registration.ClusterScope {
-		return &metav1.LabelSelector{MatchLabels: optIn}
+	if labels := r.OptIn.AsMap(); labels != nil && r.For.Scope == registration.ClusterScope {
+		return &metav1.LabelSelector{MatchLabels: labels}
 	}
 	return nil
 }

@@ -30,9 +30,7 @@ func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
 	}
 	slices.Sort(left)
 	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn("kubernetes.io/metadata.name", slices.Compact(left)...))
-	if r.Suite == handlers.Core {
-		selector.MatchLabels = optIn
-	}
+	selector.MatchLabels = r.OptIn.AsMap()
 	return selector
 }
 

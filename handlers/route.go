@@ -20,7 +20,7 @@ import (
 // rest, and what follows from other fields is a method.
 type Route struct {
 	Path  string
-	Suite Suite     // set by OfSuite
+	Suite string    // the name of its suite, set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
 	// For is the requests that the chain is for. Other requests about these resources pass untouched; those about another kind of
@@ -45,16 +45,29 @@ type Call struct {
 	FailurePolicy  registration.FailurePolicyType
 	TimeoutSeconds int32
 	Reinvocation   registration.ReinvocationPolicyType // of mutating routes
+	// OptIn is the label that a namespace, or a cluster-scoped object, must carry. Empty: all do but kube-system and usher's own.
+	OptIn Label
+}
+
+// Label is a key and its value. The zero value is no label.
+type Label struct{ Key, Value string }
+
+// AsMap returns the label as selectors write it, or nil.
+func (l Label) AsMap() map[string]string {
+	if l == (Label{}) {
+		return nil
+	}
+	return map[string]string{l.Key: l.Value}
 }
 
 // OfSuite completes the rows of a suite's table: each is of the suite, and called as is usual there where the row states no exception. For
 // heartbeats there is none: they pass while usher is away, wait for it 2 s at most, and are not amplified twice.
-func OfSuite(suite Suite, usual Call, rows []Route) []Route {
+func OfSuite(suite string, usual Call, rows []Route) []Route {
 	for i := range rows {
 		r := &rows[i]
 		r.Suite, r.Call = suite, r.Call.or(usual)
 		if r.Heartbeat() {
-			r.Call = Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}
+			r.Call = Call{registration.Ignore, 2, registration.NeverReinvocationPolicy, r.OptIn}
 		}
 	}
 	return rows
@@ -64,6 +77,7 @@ func OfSuite(suite Suite, usual Call, rows []Route) []Route {
 func (c Call) or(usual Call) Call {
 	return Call{
 		cmp.Or(c.FailurePolicy, usual.FailurePolicy), cmp.Or(c.TimeoutSeconds, usual.TimeoutSeconds), cmp.Or(c.Reinvocation, usual.Reinvocation),
+		cmp.Or(c.OptIn, usual.OptIn),
 	}
 }
 
@@ -81,16 +95,6 @@ func (r Route) SideEffects() registration.SideEffectClass {
 // Heartbeat reports whether kubelets write their nodes' status through the route. It never refuses and never fails then: whatever goes wrong,
 // the write passes as it is, with a warning.
 func (r Route) Heartbeat() bool { return slices.Contains(r.For.Resources, nodeStatus) }
-
-// Suite is a group of routes with a scope of their own in the shipped configurations.
-type Suite string
-
-const (
-	// Core is for namespaces and nodes that carry the label admission-webhook: enabled.
-	Core Suite = "core"
-	// Colocation is for all namespaces but kube-system and usher's own.
-	Colocation Suite = "colocation"
-)
 
 // Changes reports whether a request changes what the steps look at, see Reads. What is no update does.
 func (r Route) Changes(req *admit.Request) bool {

@@ -20,7 +20,7 @@ func TestRowsDerive(t *testing.T) {
 	closed := commits.Gated(func(name gate.Name) bool { return name == "" })
 	pods := Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods", "pods/resize")
 	status := ClusterScoped(podKind.GroupVersion().WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, "nodes/status")
-	usual := Call{registration.Fail, 5, registration.IfNeededReinvocationPolicy}
+	usual := Call{registration.Fail, 5, registration.IfNeededReinvocationPolicy, Label{}}
 	type derived struct {
 		webhook     string
 		heartbeat   bool
@@ -35,21 +35,21 @@ func TestRowsDerive(t *testing.T) {
 		{"as is usual", Route{Path: "/validate-pods", For: pods, Chain: reads},
 			derived{"validate-pods.usher.dev", false, "None", usual}},
 		{"exceptions", Route{Path: "/validate-pods", For: pods, Call: Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}, Chain: reads},
-			derived{"validate-pods.usher.dev", false, "None", Call{registration.Ignore, 2, registration.IfNeededReinvocationPolicy}}},
+			derived{"validate-pods.usher.dev", false, "None", Call{registration.Ignore, 2, registration.IfNeededReinvocationPolicy, Label{}}}},
 		{"another exception", Route{Path: "/mutate-pods", For: pods, Call: Call{Reinvocation: registration.NeverReinvocationPolicy}},
-			derived{"mutate-pods.usher.dev", false, "None", Call{registration.Fail, 5, registration.NeverReinvocationPolicy}}},
+			derived{"mutate-pods.usher.dev", false, "None", Call{registration.Fail, 5, registration.NeverReinvocationPolicy, Label{}}}},
 		{"commits", Route{Path: "/validate-pod", For: pods, Chain: commits},
 			derived{"validate-pod.usher.dev", false, "NoneOnDryRun", usual}},
 		{"commits behind a closed gate", Route{Path: "/validate-pod", For: pods, Chain: closed},
 			derived{"validate-pod.usher.dev", false, "NoneOnDryRun", usual}},
 		{"heartbeats", Route{Path: "/mutate-nodes", For: status, Chain: reads},
-			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}}},
+			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy, Label{}}}},
 		{"no exception for heartbeats", Route{Path: "/mutate-nodes", For: status, Call: usual, Chain: reads},
-			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy}}},
+			derived{"mutate-nodes.usher.dev", true, "None", Call{registration.Ignore, 2, registration.NeverReinvocationPolicy, Label{}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := OfSuite(Colocation, usual, []Route{c.row})[0]
-			if got := (derived{r.Webhook(), r.Heartbeat(), r.SideEffects(), r.Call}); got != c.want || r.Suite != Colocation {
+			r := OfSuite("wing", usual, []Route{c.row})[0]
+			if got := (derived{r.Webhook(), r.Heartbeat(), r.SideEffects(), r.Call}); got != c.want || r.Suite != "wing" {
 				t.Errorf("got %+v of suite %s, want %+v", got, r.Suite, c.want)
 			}
 		})

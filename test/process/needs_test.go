@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/colocation"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
@@ -82,7 +83,7 @@ func answersAll(t *testing.T, w harness.World) {
 	}
 	mux := edge.Serve(served)
 	for _, r := range served {
-		if r.Suite != handlers.Colocation {
+		if r.Suite != colocation.Name {
 			continue
 		}
 		for _, file := range harness.SampleFiles(t, r.Path) {

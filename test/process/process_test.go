@@ -68,15 +68,16 @@ func TestMain(m *testing.M) {
 
 // program are the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
 func program() suite.List {
-	core := suite.Suite{Name: string(handlers.Core), Doc: "what is labelled admission-webhook: enabled"}
+	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
 		handlers.Pods().Kind:       func() any { return &corev1.Pod{} },
 		handlers.NodeStatus().Kind: func() any { return &corev1.Node{} },
 	}
 	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
-		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy}
+		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
+			OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 		pods := handlers.Pods(admissionv1.Create)
-		return handlers.OfSuite(handlers.Core, usual, []handlers.Route{
+		return handlers.OfSuite(core.Name, usual, []handlers.Route{
 			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Mutate(admit.AsPod, mutators.Pods(policy))},
 			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Validate(admit.AsPod, validators.Pods(policy))},
 			{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
