@@ -242,6 +242,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	may := map[string][]string{ // a room of the core, and the rooms that it may import
 		"quantity":            {},
 		"gate":                {},
+		"nearest":             {},
 		"poll":                {},
 		"connections":         {},
 		"manifest":            {"document"},
@@ -258,7 +259,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster":             {"admit", "document", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"cluster", "config", "gate", "handlers"},
-		"command/review":      {"admit", "document", "handlers", "manifest", "suite"},
+		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
 			"poll", "suite"},
 		".": {"admit", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,21 +23,25 @@ import (
 
 // reviewOptions are the flags of usher review.
 type reviewOptions struct {
-	path, operation, output, config, old string
 	review.Options
-	files         []string
-	explain       bool
-	gates         gate.Set
-	clusterSource clusterFlags
+	files, suites, templates          []string
+	path, operation, output, config   string
+	old                               string
+	recursive, noTemplates, allRoutes bool
+	quiet, strict, explain            bool
+	gates                             gate.Set
+	clusterSource                     clusterFlags
 }
 
 // reviewCommand is `usher review`.
 func (p Program) reviewCommand() *cobra.Command {
 	o := reviewOptions{clusterSource: clusterFlags{source: "files"}}
-	c := &cobra.Command{Use: "review [flags] FILE...", Short: "send manifests or AdmissionReviews through the chains, without a server"}
-	o.addTo(c.Flags())
+	c := &cobra.Command{Use: "review [flags] FILE...", Short: "send manifests or AdmissionReviews through the chains, without a server",
+		Long: reviewHelp}
+	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
 	_ = c.RegisterFlagCompletionFunc("path", p.completePaths)
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
 	c.RunE = func(c *cobra.Command, files []string) (err error) {
 		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
 			return err
@@ -43,10 +49,11 @@ func (p Program) reviewCommand() *cobra.Command {
 		if !c.Flags().Changed("as-group") {
 			o.Groups = groupsOf(o.User)
 		}
-		if o.Operation, o.files = admissionv1.Operation(strings.ToUpper(o.operation)), files; len(files) == 0 {
-			if isTerminal(p.In) {
-				return errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
-			}
+		o.Operation, o.files = admissionv1.Operation(strings.ToUpper(o.operation)), append(o.files, files...)
+		if len(o.files) == 0 && isTerminal(p.In) {
+			return errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
+		}
+		if len(o.files) == 0 {
 			o.files = []string{"-"}
 		}
 		if err := o.check(); err != nil {
@@ -57,9 +64,27 @@ func (p Program) reviewCommand() *cobra.Command {
 	return c
 }
 
-func (o *reviewOptions) addTo(set *pflag.FlagSet) {
+const reviewHelp = `Send manifests or AdmissionReviews through the chains, without a server, and show what each step makes of them.
+
+FILE is YAML or JSON, a directory of such files, or - for standard input. Of a Deployment, or another kind that carries a pod template, the
+pod is reviewed that its controller would create.
+
+The exit code is 0 if everything is allowed, 1 if something is denied (with --strict also if something is skipped), and 2 if something could
+not be reviewed.`
+
+func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
+	set.StringArrayVarP(&o.files, "filename", "f", nil, "a file or directory, as an argument is; may be repeated")
+	set.BoolVarP(&o.recursive, "recursive", "R", false, "read directories with all below them")
+	set.StringVarP(&o.output, "output", "o", "text", "text, patch: with the operations of the patches, json, or review: print the AdmissionReview for curl and call nothing")
+	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only what is denied or could not be reviewed, and the summary")
+	set.BoolVar(&o.strict, "strict", false, "exit with 1 also if an object is skipped, because no route is for it")
+	set.BoolVar(&o.explain, "explain", false, "say for each step, and each colocation profile, why it did what it did, or nothing")
+	set.StringSliceVar(&o.suites, "suite", suites.Names(), "the suites whose routes are called")
 	set.StringVar(&o.path, "path", "", "the route to call (default: every route that an API server would call, mutating ones first)")
+	set.BoolVar(&o.allRoutes, "all-routes", false, "call also the routes that the shipped webhook configurations keep away, such as those of kube-system")
+	set.BoolVar(&o.noTemplates, "no-templates", false, "review objects with a pod template as they are, and not the pods that controllers make of them")
+	set.StringArrayVar(&o.templates, "template-path", nil, "where kinds of CRDs have a pod template, such as spec.template; may be repeated")
 	set.StringVar(&o.operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT; like all flags about the request it is for manifests, an AdmissionReview says it itself")
 	set.StringVar(&o.old, "old", "", "file with the stored object of an UPDATE (default: the same object)")
 	set.StringVar(&o.SubResource, "subresource", "", "such as status")
@@ -68,8 +93,6 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet) {
 	set.StringVarP(&o.Namespace, "namespace", "n", "default", "for objects that name no namespace")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
-	set.StringVarP(&o.output, "output", "o", "text", "text, json, or review: print the AdmissionReview for curl and call nothing")
-	set.BoolVar(&o.explain, "explain", false, "say for each colocation profile why it matches, or not")
 	o.clusterSource.addDirTo(set)
 }
 
@@ -86,8 +109,8 @@ func (o *reviewOptions) check() error {
 	switch {
 	case !slices.Contains(operations, o.Operation):
 		return fmt.Errorf("--operation %s: must be one of %v", o.Operation, operations)
-	case !slices.Contains([]string{"text", "json", "review"}, o.output):
-		return fmt.Errorf("-o %s: must be text, json or review", o.output)
+	case !slices.Contains([]string{"text", "patch", "json", "review"}, o.output):
+		return fmt.Errorf("-o %s: must be text, patch, json or review", o.output)
 	case o.old != "" && o.Operation != admissionv1.Update:
 		return errors.New("--old goes with --operation UPDATE")
 	}
@@ -100,33 +123,35 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Old, err = p.readOld(o.old); err != nil {
-		return err
-	}
-	documents, err := p.readDocuments(o.files)
+	chosen, err := p.Suites.Named(o.suites)
 	if err != nil {
 		return err
 	}
-	if o.output == "review" {
-		return p.printReviews(documents, o)
+	if o.Old, err = p.readOld(o.old); err != nil {
+		return err
 	}
 	if _, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open); err != nil {
 		return err
 	}
-	reports, err := p.reportAll(ctx, documents, o, policy)
+	run := reviewing{Program: p, o: o, routes: chosen.Routes(policy, o.gates), kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	documents := run.withPods(p.readDocuments(o))
+	if o.output == "review" {
+		return run.printReviews(documents)
+	}
+	reports, err := run.reportAll(ctx, documents)
 	if err != nil {
 		return err
 	}
-	return p.printReports(reports, o.output)
+	return run.print(reports)
 }
 
 func (p Program) readOld(file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	documents, err := p.readDocuments([]string{file})
-	if err != nil {
-		return nil, err
+	documents := p.readDocuments(reviewOptions{files: []string{file}})
+	if documents[0].Err != nil {
+		return nil, fmt.Errorf("--old %w", documents[0].Err)
 	}
 	if len(documents) != 1 {
 		return nil, fmt.Errorf("--old %s: holds %d objects, not one", file, len(documents))
@@ -134,102 +159,52 @@ func (p Program) readOld(file string) (json.RawMessage, error) {
 	return documents[0].JSON, nil
 }
 
-func (p Program) readDocuments(files []string) (all []review.Document, err error) {
-	for _, name := range files {
-		in := p.In
-		if name != "-" {
-			file, err := os.Open(name)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = file.Close() }()
-			in = file
-		}
-		documents, err := review.Read(name, in)
+// readDocuments reads the files. What cannot be read is a document with an error.
+func (p Program) readDocuments(o reviewOptions) (all []review.Document) {
+	for _, name := range o.files {
+		files, err := manifestFiles(name, o.recursive)
 		if err != nil {
-			return nil, err
+			all = append(all, review.Document{Source: name, Err: err})
 		}
-		all = append(all, documents...)
+		for _, file := range files {
+			all = append(all, p.readFile(file)...)
+		}
 	}
-	return all, nil
+	return all
 }
 
-func (p Program) printReviews(documents []review.Document, o reviewOptions) error {
-	for _, d := range documents {
-		body, err := review.AsReview(d, o.Options)
-		if err != nil {
-			return fmt.Errorf("%s: %w", d.Source, err)
-		}
-		if _, err := fmt.Fprintf(p.Out, "%s\n", body); err != nil {
-			return err
-		}
+func (p Program) readFile(name string) []review.Document {
+	if name == "-" {
+		return review.Read(name, p.In)
 	}
-	return nil
+	file, err := os.Open(name)
+	if err != nil {
+		return []review.Document{{Source: name, Err: err}}
+	}
+	defer func() { _ = file.Close() }()
+	return review.Read(name, file)
 }
 
-func (p Program) reportAll(ctx context.Context, documents []review.Document, o reviewOptions, policy *config.Policy) ([]review.Report, error) {
-	reports, routes, kinds := []review.Report{}, p.Suites.Routes(policy, o.gates), p.Suites.Kinds()
-	for _, d := range documents {
-		body, err := review.AsReview(d, o.Options)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.Source, err)
-		}
-		chosen, err := review.Choose(body, o.path, routes)
-		if err != nil {
-			return nil, err
-		}
-		remarks, err := p.explain(body, o.explain) // before the review counts
-		if err != nil {
-			return nil, err
-		}
-		report := review.Run(ctx, d.Source, body, chosen, kinds)
-		report.Remarks = remarks
-		if len(chosen) == 0 && report.Verdict != "error" {
-			report.Hint = review.Hint(body, routes)
-		}
-		reports = append(reports, report)
+// manifestFiles returns a file, or the manifests of a directory in the order of their names, as kubectl reads them.
+func manifestFiles(name string, recursive bool) (files []string, err error) {
+	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+		return []string{name}, nil // reading it reports what is wrong
 	}
-	return reports, nil
-}
-
-// explain returns what the suites say about a review.
-func (p Program) explain(body []byte, why bool) (all []suite.Remark, err error) {
-	for _, suite := range p.Suites {
-		if suite.Explain == nil {
-			continue
-		}
-		remarks, err := suite.Explain(body, why)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, remarks...)
-	}
-	return all, nil
-}
-
-func (p Program) printReports(reports []review.Report, output string) error {
-	style := p.style()
-	if output == "json" {
-		if err := printJSON(p.Out, reports); err != nil {
-			return err
-		}
-	}
-	var verdict error
-	for i, r := range reports {
-		if output == "text" {
-			if i > 0 {
-				_, _ = fmt.Fprintln(p.Out)
-			}
-			review.Text(p.Out, r, style)
-		}
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case r.Verdict == "error":
-			verdict = errors.New("some objects could not be reviewed")
-		case r.Verdict == "denied" && verdict == nil:
-			verdict = errDenied
+		case err != nil:
+			return err
+		case entry.IsDir() && path != name && !recursive:
+			return filepath.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
 		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: the directory holds no .yaml, .yml or .json file; -R reads those below it, too", name)
 	}
-	return verdict
+	return files, err
 }
 
 // showCommand is `usher show`: what curl brought back, readable.

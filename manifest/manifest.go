@@ -3,6 +3,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -32,9 +33,6 @@ type Place struct {
 	Items    []int // from 1: the item of a list, and of the list within it
 }
 
-// Brief is the place without the line: "pods.yaml, document 2, item 1".
-func (p Place) Brief() string { return fmt.Sprintf("%s, document %d%s", p.File, p.Document, p.items()) }
-
 // String is the whole place: "pods.yaml, document 2 (line 14), item 1".
 func (p Place) String() string {
 	return fmt.Sprintf("%s, document %d (line %d)%s", p.File, p.Document, p.Line, p.items())
@@ -54,14 +52,23 @@ func (p Place) item(n int) Place {
 	return p
 }
 
-// Read splits the content of a file into its objects. It goes on after a problem, to find them all; each error begins with its place.
+// Problem is what is wrong at a place.
+type Problem struct {
+	Place
+	Err error
+}
+
+func (p *Problem) Error() string { return p.Place.String() + ": " + p.Err.Error() }
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Read splits the content of a file into its objects. It goes on after a problem, to find them all; each error is a *Problem.
 // A file whose name ends in .json holds JSON; any other holds YAML, or JSON values that follow one another.
 func Read(file string, content []byte) (found []Object, problems []error) {
 	for n, text := range split(file, content) {
 		at := Place{File: file, Document: n + 1, Line: text.line}
 		raw, err := text.toJSON()
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", at, err))
+			problems = append(problems, &Problem{at, err})
 		} else if string(raw) != "null" {
 			objects, wrong := expand(at, raw, metav1.TypeMeta{})
 			found, problems = append(found, objects...), append(problems, wrong...)
@@ -77,20 +84,20 @@ func expand(at Place, raw []byte, itemOf metav1.TypeMeta) (found []Object, probl
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, []error{fmt.Errorf("%s: not a Kubernetes object: not a mapping with apiVersion and kind", at)}
+		return nil, []error{&Problem{at, errors.New("not a Kubernetes object: not a mapping with apiVersion and kind")}}
 	}
 	if head.Kind == "" && head.APIVersion == "" && itemOf.Kind != "" {
 		head.TypeMeta, raw = itemOf, withType(raw, itemOf)
 	}
 	if head.Kind == "" || head.APIVersion == "" {
-		return nil, []error{fmt.Errorf("%s: not a Kubernetes object: apiVersion or kind is missing", at)}
+		return nil, []error{&Problem{at, errors.New("not a Kubernetes object: apiVersion or kind is missing")}}
 	}
 	element, isList := strings.CutSuffix(head.Kind, "List")
 	if !isList || head.Items == nil {
 		return []Object{{head.TypeMeta, at, raw}}, nil
 	}
 	if len(at.Items) >= maxNesting {
-		return nil, []error{fmt.Errorf("%s: more than %d lists within each other", at, maxNesting)}
+		return nil, []error{&Problem{at, fmt.Errorf("more than %d lists within each other", maxNesting)}}
 	}
 	itemOf = metav1.TypeMeta{}
 	if element != "" {

@@ -68,7 +68,7 @@ func TestPlace(t *testing.T) {
 	first, second := p.item(1), p.item(2)
 	inner, other := first.item(3), first.item(4)
 	for _, c := range []struct{ got, want string }{
-		{p.Brief(), "f, document 2"}, {second.Brief(), "f, document 2, item 2"},
+		{p.String(), "f, document 2 (line 9)"}, {second.String(), "f, document 2 (line 9), item 2"},
 		{inner.String(), "f, document 2 (line 9), item 1, item 3"}, {other.String(), "f, document 2 (line 9), item 1, item 4"},
 	} {
 		if c.got != c.want {

@@ -135,6 +135,9 @@ func inFile(message string, line int) string {
 		if err != nil {
 			return found
 		}
+		if strings.Contains(message, "did not find expected") {
+			n++ // errors of the YAML parser, unlike those of its scanner, count lines from 0
+		}
 		return fmt.Sprintf("line %d", n+line-1)
 	})
 }

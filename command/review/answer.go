@@ -14,6 +14,7 @@ import (
 // Answer prints the AdmissionReview that a server answered: verdict, message, warnings, decoded patch. Text that is no such
 // answer is printed as it is, and an error.
 func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
+	style.Patch = true
 	raw, err := io.ReadAll(in)
 	if err != nil {
 		return false, err

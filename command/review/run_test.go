@@ -31,15 +31,15 @@ func writing(path string, operations ...admissionv1.Operation) handlers.Route {
 
 func runOn(t *testing.T, manifest string, o Options, routes ...handlers.Route) Report {
 	t.Helper()
-	documents, err := Read("test", strings.NewReader(manifest))
-	if err != nil || len(documents) != 1 {
-		t.Fatalf("%d documents: %v", len(documents), err)
+	documents := Read("test", strings.NewReader(manifest))
+	if len(documents) != 1 {
+		t.Fatalf("%d documents", len(documents))
 	}
-	body, err := AsReview(documents[0], o)
+	body, err := AsReview(documents[0], o, NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run(t.Context(), "test", body, routes, kinds)
+	return Run(t.Context(), documents[0], body, Choice{Routes: routes}, kinds)
 }
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {mine: 1}\n"
@@ -108,24 +108,21 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 		{"by its path", admissionv1.Update, "", "/mutate-test", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents, err := Read("test", strings.NewReader(pod))
-			if err != nil {
-				t.Fatal(err)
-			}
+			documents := Read("test", strings.NewReader(pod))
 			o := Options{Operation: c.operation}
 			if c.old != "" {
 				o.Old = []byte(c.old)
 			}
-			body, err := AsReview(documents[0], o)
+			body, err := AsReview(documents[0], o, NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen, err := Choose(body, c.path, []handlers.Route{route})
-			if err != nil || len(chosen) != c.want {
-				t.Errorf("%d routes, want %d; %v", len(chosen), c.want, err)
+			choice, err := Chooser{Routes: []handlers.Route{route}, Path: c.path}.Choose(body)
+			if err != nil || len(choice.Routes) != c.want {
+				t.Errorf("%d routes, want %d; %v", len(choice.Routes), c.want, err)
 			}
-			if hint := Hint(body, []handlers.Route{route}); c.want == 0 && !strings.Contains(hint, "changes nothing in spec, metadata.labels; --old") {
-				t.Errorf("the hint is %q", hint)
+			if c.want == 0 && !strings.Contains(choice.Hint, "changes nothing in spec, metadata.labels; --old") {
+				t.Errorf("the hint is %q", choice.Hint)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,6 +15,7 @@ import (
 // Style is how text is shown.
 type Style struct {
 	Color bool
+	Patch bool // show the operations of the patch, in place of the difference
 }
 
 const red, green, yellow, bold, cyan = "31", "32", "33", "1", "36"
@@ -26,29 +28,61 @@ func (s Style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-var verdictColors = map[string]string{"allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red}
+var verdictColors = map[string]string{"allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow}
 
-// Text prints a report: the verdict, each route and step with what it changed, messages, warnings, the patch and the diff.
+// Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
-	name := r.Name
-	if r.Namespace != "" {
-		name = r.Namespace + "/" + name
-	}
-	fmt.Fprintf(&b, "%s  %s %s %s  (%s)\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), r.Operation, r.Kind, harmless(name), r.Source)
+	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), harmless(r.title()))
 	for _, call := range r.Calls {
 		callText(&b, call, style)
+	}
+	notCalledText(&b, r.NotCalled, style)
+	for _, field := range r.Unknown {
+		lines(&b, style.paint(yellow, "warning: "), field+": kubectl refuses it, and the API server drops it")
 	}
 	for _, remark := range r.Remarks {
 		for _, line := range remark.Lines {
 			fmt.Fprintf(&b, "  %s\n", harmless(line))
 		}
 	}
-	if r.Hint != "" {
-		fmt.Fprintf(&b, "  %s\n", r.Hint)
+	lines(&b, "", r.Hint)
+	if !style.Patch && r.Verdict == "allowed" {
+		b.WriteString(Diff(r.Before, r.After, style))
 	}
-	b.WriteString(Diff(r.Before, r.After, style))
 	_, _ = io.WriteString(to, b.String())
+}
+
+// notCalledText names the routes that were not called, with each reason once.
+func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
+	for i, route := range routes {
+		if slices.ContainsFunc(routes[:i], func(before NotCalled) bool { return before.Why == route.Why }) {
+			continue
+		}
+		var paths []string
+		for _, same := range routes[i:] {
+			if same.Why == route.Why {
+				paths = append(paths, same.Path)
+			}
+		}
+		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+harmless(route.Why))
+	}
+}
+
+// title says what was reviewed, after the workload that it is a pod of: "CREATE Pod apps/web  (web.yaml)".
+func (r Report) title() string {
+	var words []string
+	if r.Of != "" {
+		words = append(words, r.Of)
+	}
+	if r.Operation != "" {
+		name := r.Name
+		if r.Namespace != "" {
+			name = r.Namespace + "/" + name
+		}
+		words = append(words, strings.Join([]string{r.Operation, r.Kind, name}, " "))
+	}
+	return strings.TrimSpace(strings.Join(words, ": ") + "  (" + r.Source + ")")
 }
 
 func callText(b *strings.Builder, c Call, style Style) {
@@ -56,14 +90,45 @@ func callText(b *strings.Builder, c Call, style Style) {
 	if c.Outcome == "denied" {
 		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
 	}
-	fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
+	if c.Path != "" {
+		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
+	}
 	for _, s := range c.Steps {
 		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, strings.HasPrefix(c.Path, "/validate-")))
-		for _, o := range s.Patch {
-			fmt.Fprintf(b, "      %.100s\n", o) // whole in the patch below
+		for _, why := range s.Why {
+			fmt.Fprintf(b, "      %s\n", harmless(why))
 		}
 	}
 	callDetails(b, c, style)
+}
+
+// Summary is the last line of a review, such as "5 objects: 3 allowed (2 changed), 1 denied, 1 skipped".
+func Summary(reports []Report) string {
+	count, changed := map[string]int{}, 0
+	for _, r := range reports {
+		count[r.Verdict]++
+		if r.Verdict == "allowed" && r.Changed() {
+			changed++
+		}
+	}
+	var parts []string
+	for _, verdict := range []string{"allowed", "denied", "error", "skipped"} {
+		if n := count[verdict]; n > 0 {
+			text := fmt.Sprintf("%d %s", n, verdict)
+			if verdict == "error" && n > 1 {
+				text += "s"
+			}
+			if verdict == "allowed" && changed > 0 {
+				text += fmt.Sprintf(" (%d changed)", changed)
+			}
+			parts = append(parts, text)
+		}
+	}
+	objects := "objects"
+	if len(reports) == 1 {
+		objects = "object"
+	}
+	return fmt.Sprintf("%d %s: %s", len(reports), objects, strings.Join(parts, ", "))
 }
 
 func callDetails(b *strings.Builder, c Call, style Style) {
@@ -71,6 +136,9 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 	lines(b, "message: ", c.Message)
 	for _, w := range c.Warnings {
 		lines(b, style.paint(yellow, "warning: "), w)
+	}
+	if !style.Patch {
+		return
 	}
 	if len(c.Patch) > 0 {
 		b.WriteString("    patch:\n")

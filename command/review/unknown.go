@@ -12,7 +12,8 @@ func (r *Report) warnUnknown(make func() any) {
 	if make == nil || len(r.Calls) == 0 {
 		return
 	}
-	had := strings.Join(unknown(r.Before, make()), "\n")
+	r.Unknown = unknown(r.Before, make())
+	had := strings.Join(r.Unknown, "\n")
 	last := &r.Calls[len(r.Calls)-1]
 	for _, field := range unknown(r.After, make()) {
 		if !strings.Contains(had, field) {

@@ -1,13 +1,9 @@
-// Package review sends manifests and AdmissionReviews through the routes without a server, as an API server would, and
-// shows what becomes of them.
 package review
 
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/document"
-	"usher.dev/usher/manifest"
 )
 
 // Options say how a manifest is sent: what an AdmissionReview knows and a manifest does not.
@@ -32,42 +27,21 @@ type Options struct {
 	Old         json.RawMessage // the stored object of an UPDATE; empty: the same object
 }
 
-// Document is one object of a file, as JSON.
-type Document struct {
-	Source string // file, and which document of it
-	JSON   []byte
+// asController returns the options of a request by which a controller creates a pod.
+func (o Options) asController(account string) Options {
+	o.Operation, o.SubResource, o.Old = admissionv1.Create, "", nil
+	if account != "" {
+		o.User = "system:serviceaccount:kube-system:" + account
+		o.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}
+	}
+	return o
 }
 
-// Read reads the objects of a file: see manifest.Read. The source "-" is standard input.
-func Read(source string, in io.Reader) ([]Document, error) {
-	if source == "-" {
-		source = "standard input"
+// AsReview returns the AdmissionReview that an API server would send for a document; a document that is one stays as it is.
+func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
+	if d.Err != nil {
+		return nil, d.Err
 	}
-	content, err := io.ReadAll(io.LimitReader(in, manifest.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	if len(content) > manifest.MaxBytes {
-		return nil, fmt.Errorf("%s: larger than %d MiB", source, manifest.MaxBytes>>20)
-	}
-	objects, problems := manifest.Read(source, content)
-	switch {
-	case len(problems) > 0:
-		return nil, errors.Join(problems...)
-	case len(objects) == 0:
-		return nil, fmt.Errorf("%s: holds no object", source)
-	case len(objects) == 1:
-		return []Document{{source, objects[0].JSON}}, nil
-	}
-	documents := make([]Document, len(objects))
-	for i, o := range objects {
-		documents[i] = Document{o.Place.Brief(), o.JSON}
-	}
-	return documents, nil
-}
-
-// AsReview gives the AdmissionReview that an API server would send for a document; a document that is one stays as it is.
-func AsReview(d Document, o Options) ([]byte, error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(d.JSON, &object.Object); err != nil {
 		return nil, err
@@ -75,20 +49,34 @@ func AsReview(d Document, o Options) ([]byte, error) {
 	if object.GetKind() == "AdmissionReview" {
 		return d.JSON, nil
 	}
-	raw := d.JSON
-	if namespaced(object) && object.GetNamespace() == "" && o.Namespace != "" {
-		object.SetNamespace(o.Namespace) // the API server fills it in before admission
-		filled, err := document.Parse(raw)
-		if err != nil {
-			return nil, err
-		}
-		filled.Root().At("metadata", "namespace").Set(o.Namespace)
-		raw = filled.Bytes()
+	if err := kinds.Check(object.GroupVersionKind()); err != nil {
+		return nil, err
+	}
+	if d.Of != "" {
+		o = o.asController(d.Controller)
+	}
+	raw, err := inNamespace(d, object, o.Namespace, kinds)
+	if err != nil {
+		return nil, err
 	}
 	return json.MarshalIndent(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request:  request(object, raw, o),
 	}, "", "  ")
+}
+
+// inNamespace returns the object with the namespace that the API server fills in before admission. object gets it, too.
+func inNamespace(d Document, object *unstructured.Unstructured, namespace string, kinds Catalogue) ([]byte, error) {
+	if object.GetNamespace() != "" || namespace == "" || !kinds.Namespaced(object.GroupVersionKind().GroupKind()) {
+		return d.JSON, nil
+	}
+	object.SetNamespace(namespace)
+	filled, err := document.Parse(d.JSON)
+	if err != nil {
+		return nil, err
+	}
+	filled.Root().At("metadata", "namespace").Set(namespace)
+	return filled.Bytes(), nil
 }
 
 func request(object *unstructured.Unstructured, raw []byte, o Options) *admissionv1.AdmissionRequest {
@@ -118,13 +106,4 @@ func request(object *unstructured.Unstructured, raw []byte, o Options) *admissio
 func uid(raw []byte, o Options) types.UID {
 	sum := sha256.Sum256(append(raw, string(o.Operation)...))
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
-}
-
-// namespaced reports whether objects of a kind live in namespaces, for the kinds that usher knows of.
-func namespaced(object *unstructured.Unstructured) bool {
-	switch object.GetKind() {
-	case "Node", "Namespace", "Reservation", "ClusterColocationProfile":
-		return false
-	}
-	return true
 }

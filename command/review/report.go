@@ -1,0 +1,119 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
+type Report struct {
+	// Source is the file, and which document of it.
+	Source string `json:"source"`
+	// Kind, Namespace, Name and Operation say what was reviewed.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Operation string `json:"operation"`
+	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
+	Of string `json:"of,omitempty"`
+	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object.
+	Verdict string `json:"verdict"`
+	// Calls are the routes that were called, in order. A denial or an error ends them.
+	Calls []Call `json:"calls"`
+	// Unknown are the fields that the kind does not know. kubectl refuses them, and the API server drops them.
+	Unknown []string `json:"unknown,omitempty"`
+	// NotCalled are the routes for such a request that the shipped configurations keep away from it.
+	NotCalled []NotCalled `json:"notCalled,omitempty"`
+	// Before is the object as it came, After as it would be stored.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	// Remarks are what suites say beside the calls. In JSON each is a member of its own.
+	Remarks []suite.Remark `json:"-"`
+	// Hint says what to try when no route was called.
+	Hint string `json:"hint,omitempty"`
+}
+
+// MarshalJSON writes the remarks as members before the hint.
+func (r Report) MarshalJSON() ([]byte, error) {
+	type plain Report // without this method
+	hint := r.Hint
+	r.Hint = ""
+	text, err := json.Marshal(plain(r))
+	if err != nil {
+		return nil, err
+	}
+	members := r.Remarks
+	if hint != "" {
+		members = append(slices.Clip(members), suite.Remark{Name: "hint", Value: hint})
+	}
+	text = text[:len(text)-1]
+	for _, m := range members {
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		text = fmt.Appendf(text, ",%q:%s", m.Name, value)
+	}
+	return append(text, '}'), nil
+}
+
+// Changed reports whether the object would be stored in another form than it was sent.
+func (r Report) Changed() bool {
+	return slices.ContainsFunc(r.Calls, func(c Call) bool { return c.Outcome == string(handlers.Mutated) })
+}
+
+// NotCalled is a route that the API server would not call, and why.
+type NotCalled struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Call is what one route did.
+type Call struct {
+	Path    string `json:"path"`
+	Outcome string `json:"outcome"` // allowed, mutated, denied, invalid or error
+	Code    int    `json:"code"`
+	Reason  string `json:"reason,omitempty"`
+	// Message says why not, Untouched why the steps were not run.
+	Message   string               `json:"message,omitempty"`
+	Untouched string               `json:"untouched,omitempty"`
+	Causes    []metav1.StatusCause `json:"causes,omitempty"`
+	Warnings  []string             `json:"warnings,omitempty"`
+	Audit     map[string]string    `json:"audit,omitempty"`
+	Steps     []Step               `json:"steps,omitempty"`
+	Patch     []Operation          `json:"patch,omitempty"`
+}
+
+// Step is what one step did.
+type Step struct {
+	Name    string   `json:"name"`
+	Mode    string   `json:"mode"`
+	Refused []string `json:"refused,omitempty"`
+	// Why says why the step did what it did, or nothing; asked for with --explain.
+	Why []string `json:"why,omitempty"`
+	// Patch is the operations of the patch that the step added or made larger.
+	Patch []Operation `json:"patch,omitempty"`
+}
+
+// Operation is one operation of a JSON patch.
+type Operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Failed returns the report of a document that could not be sent.
+func Failed(d Document, err error) Report {
+	return Report{Source: d.Source, Of: d.Of}.fail(Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+}
+
+func (r Report) fail(call Call) Report {
+	r.Calls, r.Verdict = append(r.Calls, call), "error"
+	return r
+}

@@ -1,0 +1,134 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// reviewing is one run of `usher review`.
+type reviewing struct {
+	Program
+	o      reviewOptions
+	routes []handlers.Route
+	kinds  review.Catalogue
+}
+
+// withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
+func (r reviewing) withPods(documents []review.Document) []review.Document {
+	if r.o.noTemplates || r.o.SubResource != "" {
+		return documents
+	}
+	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {
+		for _, route := range r.routes {
+			if kind := object.GroupVersionKind(); route.For.Kind.Kind == kind.Kind && route.For.Kind.Group == kind.Group {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (r reviewing) printReviews(documents []review.Document) error {
+	for _, d := range documents {
+		body, err := review.AsReview(d, r.o.Options, r.kinds)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(r.Out, "%s\n", body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r reviewing) reportAll(ctx context.Context, documents []review.Document) ([]review.Report, error) {
+	reports, kinds := []review.Report{}, r.Suites.Kinds()
+	chooser, err := r.chooser(documents)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
+		body, err := review.AsReview(d, r.o.Options, r.kinds)
+		if err != nil {
+			reports = append(reports, review.Failed(d, err))
+			continue
+		}
+		choice, err := chooser.Choose(body)
+		if err != nil {
+			return nil, err
+		}
+		remarks, err := r.explain(body) // before the review counts
+		if err != nil {
+			return nil, err
+		}
+		report := review.Run(ctx, d, body, choice, kinds)
+		report.Remarks = remarks
+		reports = append(reports, report)
+	}
+	return reports, nil
+}
+
+func (r reviewing) chooser(documents []review.Document) (review.Chooser, error) {
+	c := review.Chooser{Routes: r.routes, Path: r.o.path}
+	if r.o.allRoutes {
+		return c, nil
+	}
+	labels, err := namespaceLabels(r.o.clusterSource.dir, documents)
+	c.NotCalled = unregistered{oneAmplifier(r.routes), labels}.why
+	return c, err
+}
+
+// explain returns what the suites say about a review.
+func (r reviewing) explain(body []byte) (all []suite.Remark, err error) {
+	for _, suite := range r.Suites {
+		if suite.Explain == nil {
+			continue
+		}
+		remarks, err := suite.Explain(body, r.o.explain)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, remarks...)
+	}
+	return all, nil
+}
+
+// print prints the reports. The error, if any, ends the command with the exit code of the worst verdict.
+func (r reviewing) print(reports []review.Report) error {
+	if r.o.output == "json" {
+		if err := printJSON(r.Out, reports); err != nil {
+			return err
+		}
+		return r.verdict(reports)
+	}
+	style := r.style()
+	style.Patch = r.o.output == "patch"
+	for _, report := range reports {
+		if r.o.quiet && report.Verdict != "denied" && report.Verdict != "error" {
+			continue
+		}
+		review.Text(r.Out, report, style)
+		_, _ = fmt.Fprintln(r.Out)
+	}
+	_, _ = fmt.Fprintln(r.Out, review.Summary(reports))
+	return r.verdict(reports)
+}
+
+func (r reviewing) verdict(reports []review.Report) (verdict error) {
+	for _, report := range reports {
+		switch {
+		case report.Verdict == "error":
+			return errors.New("some objects could not be reviewed")
+		case report.Verdict == "denied" || report.Verdict == "skipped" && r.o.strict:
+			verdict = errDenied
+		}
+	}
+	return verdict
+}
