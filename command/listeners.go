@@ -3,8 +3,11 @@ package command
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +23,9 @@ const defaultMaxConnections, maxOperationsConnections = 1000, 100
 // open opens a listener with a bound and the metrics of its connections.
 func (s *service) open(name, address string, most int) (*connections.Listener, error) {
 	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, portInUse(name, address)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +37,15 @@ func (s *service) open(name, address string, most int) (*connections.Listener, e
 			Help: "Idle connections that were closed to make room for new ones.", ConstLabels: label},
 			func() float64 { return float64(bounded.Evicted()) }))
 	return bounded, nil
+}
+
+// portInUse says how to choose another port.
+func portInUse(name, address string) error {
+	flag, variable := "--listen", "LISTEN"
+	if name == "operations" {
+		flag, variable = "--ops-listen", "OPS"
+	}
+	return fmt.Errorf("%s %s: another process listens there; choose another port, such as `make run %s=127.0.0.1:PORT`", flag, address, variable)
 }
 
 // secured is a listener with TLS, unless there is none. http.Server.ServeTLS would offer HTTP/2 again.

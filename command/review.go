@@ -209,9 +209,19 @@ func manifestFiles(name string, recursive bool) (files []string, err error) {
 
 // showCommand is `usher show`: what curl brought back, readable.
 func (p Program) showCommand() *cobra.Command {
-	return &cobra.Command{Use: "show < ANSWER", Short: "print an AdmissionReview that a server answered, readable", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			allowed, err := review.Answer(p.In, p.Out, p.style())
+	return &cobra.Command{Use: "show [FILE]", Short: "print an AdmissionReview that a server answered, from a file or standard input, readable",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			in := p.In
+			if len(files) > 0 && files[0] != "-" {
+				file, err := os.Open(files[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = file.Close() }()
+				in = file
+			}
+			allowed, err := review.Answer(in, p.Out, p.style())
 			if err == nil && !allowed {
 				return errDenied
 			}

@@ -196,7 +196,7 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
 	go func() { failed <- operations.Serve(ops) }()
 	address := reviews.Addr().String()
-	s.greet(address)
+	s.greet(address, ops.Addr().String())
 	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": s.version}).Info("serving")
 	select {
 	case err := <-failed:

@@ -1,11 +1,11 @@
 package command
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -88,18 +88,36 @@ func printStepsText(to io.Writer, rows []stepRow) {
 	for _, s := range rows {
 		if s.Path != path {
 			path, n = s.Path, 0
-			_, _ = fmt.Fprintf(to, "%s  %s, gate: %s\n", s.Path, s.Suite, cmp.Or(s.RouteGate, "none, always on"))
+			_, _ = fmt.Fprintf(to, "%s  %s%s\n", s.Path, s.Suite, gateText(s.RouteGate))
 		}
 		n++
-		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n     mode: %s, gate: %s%s\n", n, s.Step, s.Doc, s.Mode, cmp.Or(s.Gate, "none"), offText(s.On))
+		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, s.Step, s.Doc)
+		if details := s.details(); details != "" {
+			_, _ = fmt.Fprintf(to, "     %s\n", details)
+		}
 	}
 }
 
-func offText(on bool) string {
-	if on {
+func gateText(name string) string {
+	if name == "" {
 		return ""
 	}
-	return ", off"
+	return ", gate: " + name
+}
+
+// details says what is not as usual with a step: enforced, and always on.
+func (r stepRow) details() string {
+	var parts []string
+	if r.Mode != string(admit.Enforce) {
+		parts = append(parts, "mode: "+r.Mode)
+	}
+	if r.Gate != "" {
+		parts = append(parts, "gate: "+r.Gate)
+	}
+	if !r.On {
+		parts = append(parts, "off")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // printGates lists the feature gates and how they are set.

@@ -20,7 +20,17 @@ for namespace in ${EXCLUDE-calico-system koordinator-system kube-flannel local-p
 	webhooks="$webhooks --exclude-namespace=$namespace"
 done
 
-echo "installing $image into $(kubectl config current-context)"
+context=$(kubectl config current-context 2>/dev/null) || {
+	echo "kubectl has no current context: choose a cluster with \`kubectl config use-context NAME\`; \`kubectl config get-contexts\` lists them" >&2
+	exit 2
+}
+echo "This installs $image, suite ${SUITE:-core}, into the cluster of the context $context."
+if [ "${YES:-}" != 1 ]; then
+	[ -t 0 ] || { echo "nobody can be asked here: YES=1 goes on without a question" >&2; exit 2; }
+	printf 'Go on? [y/N] '
+	read -r answer
+	case $answer in [yY]*) ;; *) echo "nothing was done"; exit 1 ;; esac
+fi
 kubectl apply -f deploy/base/namespace.yaml
 
 # A certificate only if there is none. The key goes from here to the cluster and is kept nowhere else; the key of its CA is

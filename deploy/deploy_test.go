@@ -2,6 +2,7 @@
 package deploy
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -310,9 +311,9 @@ func TestRescueIsAtTheTop(t *testing.T) {
 // deploy.sh, with a kubectl and an usher that only tell how they were called.
 func TestDeployScript(t *testing.T) {
 	for _, c := range []struct {
-		name, secret, image, fails string
-		want                       []string
-		exclude, flags             string // EXCLUDE, if it is set, and the flags that `usher webhooks` gets for it
+		name, secret, image, fails, yes string
+		want                            []string
+		exclude, flags                  string // EXCLUDE, if it is set, and the flags that `usher webhooks` gets for it
 	}{
 		{name: "new cluster", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl create -f -: a secret", "kubectl apply -f -: image: usher:dev",
@@ -326,6 +327,8 @@ func TestDeployScript(t *testing.T) {
 		{name: "no replica answers", secret: "secret/usher-tls", fails: "rollout", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
 			"kubectl -n usher rollout status deployment/usher --timeout=3m"}},
+		{name: "no context", fails: "context"},
+		{name: "nobody to ask", fails: "question", yes: "0"},
 		{name: "the Secret cannot be looked up", fails: "--ignore-not-found", want: []string{"kubectl apply -f deploy/base/namespace.yaml"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -340,7 +343,7 @@ func TestDeployScript(t *testing.T) {
 			`)
 			write(t, filepath.Join(root, "path", "kubectl"), `#!/bin/sh
 				case " $* " in
-				*" current-context "*) echo test; exit ;;
+				*" current-context "*) [ "$FAILS" = context ] && exit 1; echo test; exit ;;
 				*" kustomize "*) echo "        image: usher:dev"; exit ;;
 				*" go-template"*) printf "a CA"; exit ;;
 				*" -f - "*) echo "kubectl $*: $(sed 's/^ *//')" >>"$CALLS" ;;
@@ -351,7 +354,7 @@ func TestDeployScript(t *testing.T) {
 			`)
 			run := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "deploy.sh"))
 			run.Env = append(os.Environ(), "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"),
-				"CALLS="+calls, "SECRET="+c.secret, "FAILS="+c.fails, "IMAGE="+c.image, "USHER=", c.exclude)
+				"CALLS="+calls, "SECRET="+c.secret, "FAILS="+c.fails, "IMAGE="+c.image, "USHER=", "YES="+cmp.Or(c.yes, "1"), c.exclude)
 			output, err := run.CombinedOutput()
 			if (err != nil) != (c.fails != "") {
 				t.Errorf("deploy.sh: %v\n%s", err, output)
@@ -362,11 +365,17 @@ func TestDeployScript(t *testing.T) {
 			if c.fails == "" && !strings.HasPrefix(text(t, calls+".flags"), c.flags) {
 				t.Errorf("deploy.sh gave usher webhooks %s, want %s", text(t, calls+".flags"), c.flags)
 			}
-			if got := strings.Split(strings.TrimSpace(text(t, calls)), "\n"); !slices.Equal(got, c.want) {
+			if got := callsIn(calls); !slices.Equal(got, c.want) {
 				t.Errorf("deploy.sh called\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
 	}
+}
+
+// callsIn returns the lines of a file, or none if there is no file.
+func callsIn(file string) []string {
+	content, _ := os.ReadFile(file)
+	return strings.FieldsFunc(string(content), func(r rune) bool { return r == '\n' })
 }
 
 // write makes an executable file.

@@ -5,8 +5,13 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 listen=${LISTEN:-127.0.0.1:9443}
 ca=${STATE:-.state}/ca.crt
-if ! curl -sS --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz"; then
-	echo "no usher answers on https://$listen with the CA $ca: start it with \`make run\` in another terminal" >&2
+if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz"; then
+	if curl -sSk --max-time 5 -o /dev/null "https://$listen/healthz" 2>/dev/null; then
+		echo "a server answers on https://$listen, but not with a certificate of $ca: it was started from another checkout, or with another STATE." >&2
+		echo "Stop it, or start one here on another port: make run LISTEN=127.0.0.1:9543 OPS=127.0.0.1:8181; then make try LISTEN=127.0.0.1:9543" >&2
+	else
+		echo "no usher answers on https://$listen with the CA $ca: start it with \`make run\` in another terminal" >&2
+	fi
 	exit 2
 fi
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -188,7 +189,11 @@ func TestGreetingIsTrue(t *testing.T) {
 				continue
 			}
 			lines++
-			out, err := exec.Command("sh", "-c", strings.TrimSpace(line)).CombinedOutput()
+			request, shown := strings.CutSuffix(strings.TrimSpace(line), " | bin/usher show")
+			if !shown {
+				t.Errorf("the answer is not made readable: %s", line)
+			}
+			out, err := exec.Command("sh", "-c", request).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), `"uid"`) {
 				t.Errorf("%s: %v %s", line, err, out)
 			}
@@ -262,5 +267,26 @@ func TestSecondSignal(t *testing.T) {
 	_ = c.Process.Signal(syscall.SIGTERM)
 	if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestPortInUse: the error names the flag, and the variable of `make run`, that choose another port.
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	at := taken.Addr().String()
+	for _, c := range []struct{ name, listen, operations, want string }{
+		{"reviews", at, "127.0.0.1:0", "--listen " + at + ": another process listens there; choose another port, such as `make run LISTEN=127.0.0.1:PORT`"},
+		{"operations", "127.0.0.1:0", at, "--ops-listen " + at + ": another process listens there; choose another port, such as `make run OPS=127.0.0.1:PORT`"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, _, complaints := run(t, "", "serve", "--plain", "--listen", c.listen, "--ops-listen", c.operations)
+			if code != 2 || !strings.Contains(complaints, c.want) {
+				t.Errorf("exit code %d: %s", code, complaints)
+			}
+		})
 	}
 }
