@@ -19,8 +19,8 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// Request is one admission request, and the voice of a step: what a step has to say beside its edits and its verdict goes
-// through Warnf and Audit.
+// Request is one admission request. A step reports what is neither an edit nor a verdict through Warnf, Audit and
+// Trouble.
 type Request struct {
 	UID         types.UID
 	Kind        metav1.GroupVersionKind
@@ -34,25 +34,26 @@ type Request struct {
 
 	// Object is the object under review, nil on DELETE. OldObject is the stored one, nil on CREATE; steps only read it.
 	Object, OldObject *document.Document
-	// Review is what the objects are part of; nil in tests of a step.
+	// Review is the document that the objects are part of; nil in tests of a step.
 	Review *document.Document
 
-	voice
+	notes
 }
 
-// voice is what was said so far beside edits and verdict.
-type voice struct {
+// notes are the warnings, audit annotations and troubles recorded so far.
+type notes struct {
 	warnings []string
 	audit    map[string]string
 	troubles []string
 }
 
-// copy keeps what was said up to now.
-func (v voice) copy() voice {
-	return voice{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.troubles)}
+// copy returns a copy that later notes do not change.
+func (v notes) copy() notes {
+	return notes{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.troubles)}
 }
 
-// Subject is what the request is about: the object, or on DELETE the stored one. Nil if a review holds neither.
+// Subject returns the object that the request is about: the new one, or on DELETE the stored one. It is nil if the
+// review has neither.
 func (r *Request) Subject() *document.Document {
 	if r.Object == nil {
 		return r.OldObject
@@ -60,7 +61,7 @@ func (r *Request) Subject() *document.Document {
 	return r.Object
 }
 
-// ObjectName is the object's name, or its generateName followed by a star while it has no name.
+// ObjectName returns the object's name, or its generateName followed by a star while it has no name.
 func (r *Request) ObjectName() string {
 	if r.Name != "" || r.Object == nil {
 		return r.Name
@@ -72,38 +73,39 @@ func (r *Request) ObjectName() string {
 	return meta.Name()
 }
 
-// Mutator is a step that may change objects seen through the view T.
+// Mutator is a step that may change objects, seen through the view T.
 type Mutator[T any] struct {
-	// Name is the step's one word in kebab-case: the name of its file, sample, log, metric and mode.
+	// Name is one kebab-case word. It also names the step's file, sample, log entries, metrics and mode.
 	Name string
-	// Doc is one line: what the step does, and what wins.
+	// Doc is one line: what the step does, and which value wins.
 	Doc string
-	// Gate is the feature gate that switches the step; empty: always on.
+	// Gate is the feature gate of the step; if it is empty, the step is always on.
 	Gate gate.Name
-	// Needs names the collections of the cluster that the step asks about. They are what is watched and what usher may read; about another
-	// one the step gets no answer.
+	// Needs names the cluster collections that the step reads. Only these are watched and covered by usher's RBAC
+	// rules; the step gets no answer about any other collection.
 	Needs []string
-	// Run records its edits on the object. A *field.Error refuses the request (the user's fault); any other error is ours
-	// and becomes an HTTP 500. What a failing step recorded is dropped.
+	// Run records its edits on the object. A *field.Error refuses the request (the user's fault); any other error is
+	// ours and becomes an HTTP 500. The edits of a failing step are dropped.
 	Run func(ctx context.Context, req *Request, object *T) error
 }
 
-// Validator is a check of objects seen through the view T. All checks run, and all problems are reported together.
+// Validator is a check of objects, seen through the view T. All checks run, and all problems are reported together.
 type Validator[T any] struct {
 	Name, Doc string    // as in Mutator
 	Gate      gate.Name // as in Mutator
 	Needs     []string  // as in Mutator
-	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits, and leaves nothing
-	// behind.
+	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits
+	// and has no side effects.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
-	// Commit, if it is set, runs in place of Run when the verdict counts: not on a dry run, and only in mode enforce. It returns what Run
-	// would return, and remembers outside of the object that the request is allowed, so that the next one counts with it. It must keep the
-	// deadline of ctx, remember nothing for a caller that has gone, and count once however often one request arrives. A check with a Commit
-	// is the last of its list, and the only one; where a check before it refuses, it does not run at all.
+	// Commit, if set, runs instead of Run when the verdict counts: not on a dry run, and only in mode enforce. It
+	// returns what Run would return, and records outside the object that the request is allowed, so that later requests
+	// take it into account. It must respect the deadline of ctx, record nothing for a caller that has gone, and count a
+	// request once even if it arrives several times. A validator with a Commit must be the last of its list, and the
+	// only one with a Commit; it does not run if a check before it refuses.
 	Commit func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)
 }
 
-// Release gives back what the request holds, its objects included. Nothing of them may be used afterwards.
+// Release releases the memory of the request and its objects. They must not be used afterwards.
 func (r *Request) Release() {
 	for _, d := range []*document.Document{r.Object, r.OldObject, r.Review} {
 		if d != nil {
@@ -117,24 +119,24 @@ func (r *Request) Release() {
 // all of them once they have more than 4096 together.
 const warningLength, warningsLength = 256, 4096
 
-// Warnf tells the user something about a request that is allowed all the same. Text above 256 characters is cut; repetitions, and what
-// does not fit into 4096 characters together, are dropped.
+// Warnf adds a warning for the user; the request may still be allowed. A text longer than 256 characters is shortened.
+// Repetitions, and warnings that exceed 4096 characters in total, are dropped.
 func (r *Request) Warnf(format string, args ...any) {
 	text := Shorten(fmt.Sprintf(format, args...), warningLength)
-	room := warningsLength - utf8.RuneCountInString(text)
+	left := warningsLength - utf8.RuneCountInString(text)
 	for _, w := range r.warnings {
-		room -= utf8.RuneCountInString(w)
+		left -= utf8.RuneCountInString(w)
 	}
-	if room >= 0 && !slices.Contains(r.warnings, text) {
+	if left >= 0 && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
 }
 
-// Warnings are the warnings so far.
+// Warnings returns the warnings recorded so far.
 func (r *Request) Warnings() []string { return r.warnings }
 
-// Audit writes a line into the cluster's audit log. key is a name of at most 63 letters, digits, '-', '_' and '.'; the API
-// server puts the webhook's name before it.
+// Audit adds an annotation to the audit event of the request. key is a name of at most 63 letters, digits, '-', '_' and
+// '.'; the API server prefixes it with the webhook's name.
 func (r *Request) Audit(key, value string) {
 	if r.audit == nil {
 		r.audit = map[string]string{}
@@ -142,14 +144,14 @@ func (r *Request) Audit(key, value string) {
 	r.audit[key] = value
 }
 
-// ForgetAudit drops the audit annotations so far: what they say did not come about.
+// ForgetAudit drops the audit annotations recorded so far: what they report did not happen.
 func (r *Request) ForgetAudit() { r.audit = nil }
 
-// AuditAnnotations are the audit annotations so far.
+// AuditAnnotations returns the audit annotations recorded so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }
 
-// Trouble tells of bad input that must not stop the request, a node's heartbeat above all: the user by a warning, the audit
-// log by an annotation, the operator by a counter. reason is one of a small closed set, in kebab-case.
+// Trouble reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
+// the audit log by an annotation, and to the operator by a counter. reason is one of a small closed set, in kebab-case.
 func (r *Request) Trouble(reason, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.Warnf("%s", text)
@@ -157,15 +159,15 @@ func (r *Request) Trouble(reason, format string, args ...any) {
 	r.troubles = append(r.troubles, reason)
 }
 
-// Troubles are the reasons of the troubles so far.
+// Troubles returns the reasons passed to Trouble so far.
 func (r *Request) Troubles() []string { return r.troubles }
 
-// Shorten cuts text to at most n characters, the last of which is then an ellipsis.
+// Shorten cuts text to at most n characters; the last one is then an ellipsis.
 func Shorten(text string, n int) string {
 	count, last := 0, 0
-	for at := range text {
+	for i := range text {
 		if count++; count == n {
-			last = at
+			last = i
 		} else if count > n {
 			return text[:last] + "…"
 		}

@@ -8,20 +8,22 @@ import (
 	"usher.dev/usher/document"
 )
 
-// MaxContainers is how many containers a pod may have, init containers and ephemeral containers among them. Kubernetes itself has no
-// limit but that of etcd: a container takes 2 to 3 KB there with its status and its managed fields, so that some 500 fill the 1.5 MiB
-// of one object. Real pods have a few dozen at most; steps look at each container and may change ten fields of it.
+// MaxContainers is the number of containers that a pod may have, including init and ephemeral containers. Kubernetes
+// itself has no limit but the object size in etcd: with its status and managed fields a container takes 2 to 3 KB
+// there, so some 500 fill the 1.5 MiB of one object. Real pods have a few dozen at most. Steps look at each container
+// and may change ten of its fields.
 const MaxContainers = 500
 
-// containerLists is where the kinds that hold a pod have its containers, first those that an error is about.
+// containerLists maps each kind that holds a pod to the paths of its container lists. Errors are reported at the first
+// path.
 var containerLists = map[string][][]string{
 	"Pod": {{"spec", "containers"}, {"spec", "initContainers"}, {"spec", "ephemeralContainers"}},
 	"Reservation": {{"spec", "template", "spec", "containers"}, {"spec", "template", "spec", "initContainers"},
 		{"spec", "template", "spec", "ephemeralContainers"}},
 }
 
-// CheckBounds refuses a request whose object is larger than a chain should look at; nil if it is not. A stored object stays what it is:
-// an update is refused only if it adds to what was above the bound already.
+// CheckBounds returns an error if the object is larger than a chain should process, else nil. Stored objects are
+// accepted: an update is refused only if it adds to an object that is already above the bound.
 func CheckBounds(req *Request) *field.Error {
 	lists := containerLists[req.Kind.Kind]
 	if lists == nil || req.Object == nil {

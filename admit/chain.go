@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// Step is what is known about a step without running it.
+// Step describes a step.
 type Step struct {
 	Name, Doc string
 	Gate      gate.Name
@@ -35,35 +35,36 @@ type step struct {
 	commit func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
 }
 
-// Mutate makes a chain of mutators. They run in order, each seeing the edits of those before; the first that refuses or
-// fails ends the chain. as makes the view that the steps work on. All steps are enforced, see WithModes.
-func Mutate[T any](as func(*document.Document) *T, mutators []Mutator[T]) Chain {
+// Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
+// refuses or fails ends the chain. view makes the view that the steps work on. All steps are in mode enforce; see
+// WithModes.
+func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
 		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs},
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
-				return blame(m.Run(ctx, req, as(req.Object)))
+				return classify(m.Run(ctx, req, view(req.Object)))
 			}, nil})
 	}
 	return c
 }
 
-// Validate makes a chain of validators. All of them run, and are enforced, see WithModes. It panics if a validator with a Commit is not the
-// last: that is a mistake in the program, and chains are made when it starts.
-func Validate[T any](as func(*document.Document) *T, validators []Validator[T]) Chain {
+// Validate makes a chain of validators. All of them run, in mode enforce; see WithModes. It panics if a validator with
+// a Commit is not the last one: this is a programming error, and chains are made at startup.
+func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, on(as, v.Run), nil}
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, onSubject(view, v.Run), nil}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
-			s.commit, c.commits = on(as, v.Commit), true
+			s.commit, c.commits = onSubject(view, v.Commit), true
 		}
 		c.steps = append(c.steps, s)
 	}
 	return c
 }
 
-// mustCommitLast panics unless a validator with a Commit stands where it may, and can run on dry runs, too.
+// mustCommitLast panics unless a validator with a Commit is the last one and also has a Run, for dry runs.
 func mustCommitLast[T any](v Validator[T], after int) {
 	switch {
 	case after > 0:
@@ -75,20 +76,22 @@ func mustCommitLast[T any](v Validator[T], after int) {
 	}
 }
 
-// on runs a check on the view of what a request is about.
-func on[T any](as func(*document.Document) *T, check func(context.Context, *Request, *T) (field.ErrorList, error)) func(context.Context, *Request) (field.ErrorList, error) {
+// onSubject returns a function that runs a check on the view of the request's subject.
+func onSubject[T any](
+	view func(*document.Document) *T, check func(context.Context, *Request, *T) (field.ErrorList, error),
+) func(context.Context, *Request) (field.ErrorList, error) {
 	return func(ctx context.Context, req *Request) (field.ErrorList, error) {
-		return check(ctx, req, as(req.Subject()))
+		return check(ctx, req, view(req.Subject()))
 	}
 }
 
-// Gated is the chain without the steps whose gate is not open.
-func (c Chain) Gated(open func(gate.Name) bool) Chain {
-	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !open(s.Gate) })
+// Gated returns the chain without the steps whose gates are off.
+func (c Chain) Gated(enabled func(gate.Name) bool) Chain {
+	c.steps = slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !enabled(s.Gate) })
 	return c
 }
 
-// WithModes is the chain with its steps in the modes that a policy sets.
+// WithModes returns the chain with its steps in the modes that a policy sets.
 func (c Chain) WithModes(modes Modes) Chain {
 	c.steps = slices.Clone(c.steps)
 	for i := range c.steps {
@@ -97,14 +100,14 @@ func (c Chain) WithModes(modes Modes) Chain {
 	return c
 }
 
-// Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. One that Gated left out
-// counts, too: opening its gate takes no other registration.
+// Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. Checks
+// left out by Gated count, too, so that the registration does not depend on the gates.
 func (c Chain) Commits() bool { return c.commits }
 
-// Mutates reports whether the chain may give a patch.
+// Mutates reports whether the chain may return a patch.
 func (c Chain) Mutates() bool { return c.mutates }
 
-// Steps are the steps in order.
+// Steps returns the steps in order.
 func (c Chain) Steps() []Step {
 	steps := make([]Step, len(c.steps))
 	for i, s := range c.steps {
@@ -113,7 +116,7 @@ func (c Chain) Steps() []Step {
 	return steps
 }
 
-// Result is what a chain came to. No problems: the request is allowed.
+// Result is the result of running a chain. The request is allowed if there are no problems.
 type Result struct {
 	Problems []Problem
 	Steps    []StepResult
@@ -125,19 +128,19 @@ type Problem struct {
 	*field.Error
 }
 
-// StepResult is what one step did.
+// StepResult is the result of one step.
 type StepResult struct {
 	Name    string
 	Mode    Mode
 	Changed bool
-	// WouldChange tells that the step would change the object if its mode let it.
+	// WouldChange is set if the step would have changed the object in another mode.
 	WouldChange bool
-	// Refused is why the step refuses, or would refuse if its mode let it.
+	// Refused holds the step's reasons to refuse the request, whatever its mode.
 	Refused  field.ErrorList
 	Duration time.Duration
 }
 
-// Changed names the steps that changed the object, in order.
+// Changed returns the names of the steps that changed the object, in order.
 func (r Result) Changed() []string {
 	var names []string
 	for _, s := range r.Steps {
@@ -148,7 +151,7 @@ func (r Result) Changed() []string {
 	return names
 }
 
-// After is called when a step is done; it may read the request's object as it is then.
+// After is called when a step has ended; it may read the request's object in its current state.
 type After func(*Request, StepResult)
 
 // Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after may be nil.
@@ -156,7 +159,7 @@ func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, erro
 	var result Result
 	for _, s := range c.steps {
 		if s.Mode == Off || s.commit != nil && len(result.Problems) > 0 {
-			continue // what is refused anyway is not committed
+			continue // a request that is refused anyway is not committed
 		}
 		if err := ctx.Err(); err != nil {
 			return result, fmt.Errorf("%s: not begun: %w", s.Name, err)
@@ -190,44 +193,45 @@ func problems(s StepResult) []Problem {
 	return list
 }
 
-// errDropped makes Try drop the edits of a step that refused or only rehearses.
+// errDropped makes Try drop the edits of a step that refused the request or is in mode dryrun.
 var errDropped = errors.New("dropped")
 
-// attempt runs one step, keeps its edits if it succeeds, and says aloud what its mode keeps it from doing.
+// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented.
 func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	start := time.Now()
 	done := StepResult{Name: s.Name, Mode: s.Mode}
 	var failure error
 	subject := req.Subject()
-	before, said := subject.Edits(), req.voice.copy()
+	before, saved := subject.Edits(), req.notes.copy()
 	_ = subject.Try(func() error {
-		done.Refused, failure = s.how(req)(ctx, req)
+		done.Refused, failure = s.runFunc(req)(ctx, req)
+		// An object that cannot be decoded is the user's fault, even if the step has failed because of it.
 		if err := unreadable(req); err != nil {
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
 		done.Changed = subject.Edits() != before
 		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
 			done.WouldChange = done.Changed && failure == nil && len(done.Refused) == 0
-			done.Changed, req.voice = false, said
+			done.Changed, req.notes = false, saved
 			return errDropped
 		}
 		return nil
 	})
-	s.rehearse(req, done)
+	s.reportUnenforced(req, done)
 	done.Duration = time.Since(start)
 	return done, failure
 }
 
-// how returns the function that a step runs: it commits only what will happen, and only where its verdict counts.
-func (s step) how(req *Request) func(context.Context, *Request) (field.ErrorList, error) {
+// runFunc returns the function to run: Commit only if the request is no dry run and the step is in mode enforce.
+func (s step) runFunc(req *Request) func(context.Context, *Request) (field.ErrorList, error) {
 	if s.commit != nil && !req.DryRun && s.Mode == Enforce {
 		return s.commit
 	}
 	return s.run
 }
 
-// rehearse reports what a step would have done in mode enforce.
-func (s step) rehearse(req *Request, done StepResult) {
+// reportUnenforced reports what the step would have done in mode enforce.
+func (s step) reportUnenforced(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
 		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
@@ -239,7 +243,7 @@ func (s step) rehearse(req *Request, done StepResult) {
 	}
 }
 
-// inShort is what the audit log is told of problems.
+// inShort returns the text about problems for the audit log.
 func inShort(problems field.ErrorList) string {
 	more := len(problems) - maxProblems
 	text := problems[:min(len(problems), maxProblems)].ToAggregate().Error()
@@ -249,15 +253,15 @@ func inShort(problems field.ErrorList) string {
 	return Shorten(text, maxProblem*maxProblems)
 }
 
-// blame sorts a mutator's error: a *field.Error is the user's, anything else ours.
-func blame(err error) (field.ErrorList, error) {
+// classify splits a mutator's error: a *field.Error is the user's fault, any other error is ours.
+func classify(err error) (field.ErrorList, error) {
 	if user, ok := errors.AsType[*field.Error](err); ok {
 		return field.ErrorList{user}, nil
 	}
 	return nil, err
 }
 
-// unreadable is the first part of the request's objects that has the wrong JSON type.
+// unreadable returns the error of the first part of the request's objects that has the wrong JSON type, or nil.
 func unreadable(req *Request) *field.Error {
 	for _, d := range []*document.Document{req.Object, req.OldObject} {
 		if d == nil {

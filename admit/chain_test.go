@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// labeller sets a label, then ends as told.
+// labeller sets a label, then returns err.
 func labeller(name string, err error) Mutator[Pod] {
 	return Mutator[Pod]{Name: name, Doc: "sets a label", Run: func(_ context.Context, _ *Request, p *Pod) error {
 		p.SetLabel(name, "set")

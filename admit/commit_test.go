@@ -71,7 +71,7 @@ func TestCommitComesLast(t *testing.T) {
 	}
 }
 
-// TestCommits: a chain tells what it must be registered as, whatever the gates leave of it.
+// TestCommits: Commits does not depend on the gates.
 func TestCommits(t *testing.T) {
 	run := func(context.Context, *Request, *Pod) (field.ErrorList, error) { return nil, nil }
 	check, commits := Validator[Pod]{Name: "check", Run: run}, Validator[Pod]{Name: "commits", Gate: "A", Run: run, Commit: run}

@@ -15,19 +15,20 @@ import (
 //	the user's    *field.Error, from a step or a read       200, allowed: false    Result.Problems, Denial
 //	ours          any other error, and panics               HTTP 500, or 503 when a retry helps (ErrNotReady)
 
-// ErrNotReady is the cause of a step's error when what it needs has not arrived yet, so that the same request may succeed a
-// second later: wrap it.
+// ErrNotReady is wrapped by the error of a step whose data has not arrived yet: the same request may succeed a second
+// later.
 var ErrNotReady = errors.New("not ready yet")
 
-// maxProblem is how many characters of a problem are told: it may quote a value as long as an object.
+// maxProblem is the maximum length of a reported problem in characters: it may quote a value as long as an object.
 const maxProblem = 1000
 
-// maxProblems is how many problems are told: who has more mends these first.
+// maxProblems is the maximum number of problems that are reported.
 const maxProblems = 50
 
-// Denial is the status that refuses a request for the given problems: at least one. The code and the reason follow from
-// them: what cannot be read is 400 BadRequest, what only a policy forbids 403 Forbidden, all else 422 Invalid. Every
-// problem is a cause, and named in the message together with its step; of more than 50 the rest are only counted.
+// Denial returns the status that refuses a request for the given problems, of which there must be at least one. The
+// code and the reason depend on the problems: 400 BadRequest if an object cannot be read, 403 Forbidden if all of them
+// are of type Forbidden, else 422 Invalid. Each problem is a cause, and is named in the message together with its step;
+// beyond 50, problems are only counted.
 func Denial(req *Request, problems []Problem) *metav1.Status {
 	status := &metav1.Status{
 		Status: metav1.StatusFailure,
@@ -40,7 +41,7 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 		texts = append(texts, Shorten(fmt.Sprintf("%s: %s", p.Step, p.Error), maxProblem))
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
 			Type: metav1.CauseType(p.Type), Field: Shorten(p.Field, maxProblem),
-			// kubectl shows the causes of an Invalid instead of the message, so each says who says so.
+			// kubectl shows the causes of an Invalid instead of the message, so each names its source.
 			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ")",
 		})
 	}

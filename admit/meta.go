@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// Meta is the view of an object's metadata; every other view has it inside.
+// Meta is the view of an object's metadata. The other views embed it.
 type Meta struct {
 	root *document.Value
 }
@@ -17,25 +17,26 @@ type Meta struct {
 // MetaOf returns the view of an object's metadata, given the object.
 func MetaOf(object *document.Value) Meta { return Meta{object} }
 
-// Root returns the object itself: for views, which keep paths out of the steps.
+// Root returns the object itself. It is for views only: steps do not deal with paths.
 func (m Meta) Root() *document.Value { return m.root }
 
-// Name is metadata.name; empty on CREATE with generateName.
+// Name returns metadata.name; empty on CREATE with generateName.
 func (m Meta) Name() string { return m.root.At("metadata", "name").Text() }
 
-// GenerateName is metadata.generateName.
+// GenerateName returns metadata.generateName.
 func (m Meta) GenerateName() string { return m.root.At("metadata", "generateName").Text() }
 
-// Namespace is metadata.namespace. It may be empty on CREATE: the request's is what counts.
+// Namespace returns metadata.namespace. It may be empty on CREATE; use the namespace of the request.
 func (m Meta) Namespace() string { return m.root.At("metadata", "namespace").Text() }
 
-// UID is metadata.uid. The API server gives one before it asks validating webhooks; a hand-written review may lack it.
+// UID returns metadata.uid. The API server sets it before it calls validating webhooks; a hand-written review may lack
+// it.
 func (m Meta) UID() types.UID { return types.UID(m.root.At("metadata", "uid").Text()) }
 
-// Deleting reports whether the object is on its way out: it has a deletionTimestamp.
+// Deleting reports whether the object is being deleted, which is whether it has a deletionTimestamp.
 func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
 
-// Controller is the ownerReference of what manages the object; false if nothing does.
+// Controller returns the owner reference of the managing controller, and whether there is one.
 func (m Meta) Controller() (metav1.OwnerReference, bool) {
 	for _, owner := range document.As[[]metav1.OwnerReference](m.root.At("metadata", "ownerReferences")) {
 		if owner.Controller != nil && *owner.Controller {
@@ -45,10 +46,10 @@ func (m Meta) Controller() (metav1.OwnerReference, bool) {
 	return metav1.OwnerReference{}, false
 }
 
-// Labels are all labels.
+// Labels returns all labels.
 func (m Meta) Labels() map[string]string { return Texts(m.root.At("metadata", "labels")) }
 
-// Annotations are all annotations.
+// Annotations returns all annotations.
 func (m Meta) Annotations() map[string]string { return Texts(m.root.At("metadata", "annotations")) }
 
 // Texts returns the members of an object whose values are strings, such as labels.
@@ -60,30 +61,30 @@ func Texts(object *document.Value) map[string]string {
 	return all
 }
 
-// HasLabel reports whether a label is there, empty or not.
+// HasLabel reports whether a label is present, empty or not.
 func (m Meta) HasLabel(key string) bool { return m.label(key).Exists() }
 
-// Label is the value of one label; empty if it is missing.
+// Label returns the value of a label; "" if it is missing.
 func (m Meta) Label(key string) string { return m.label(key).Text() }
 
-// Selectable returns the labels as selectors want to see them, without making a map of them. It follows later edits.
+// Selectable returns the labels in the form that selectors take, without making a map of them. It reflects later edits.
 func (m Meta) Selectable() labels.Labels { return selectable{m} }
 
 type selectable struct{ Meta }
 
-// Has reports whether a label is there.
+// Has reports whether a label is present.
 func (s selectable) Has(key string) bool { return s.HasLabel(key) }
 
-// Get returns the value of a label; empty if it is missing.
+// Get returns the value of a label; "" if it is missing.
 func (s selectable) Get(key string) string { return s.Label(key) }
 
-// Lookup returns the value of a label, and whether it is there.
+// Lookup returns the value of a label, and whether it is present.
 func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.HasLabel(key) }
 
 // SetLabel sets one label.
 func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }
 
-// Annotation is the value of one annotation, and whether it is there.
+// Annotation returns the value of an annotation, and whether it is present.
 func (m Meta) Annotation(key string) (string, bool) {
 	v := m.annotation(key)
 	return v.Text(), v.Exists()
@@ -109,8 +110,8 @@ var (
 	LabelsPath       = metadataPath.Child("labels")
 )
 
-// LabelPath is the field path of one label.
+// LabelPath returns the field path of one label.
 func LabelPath(key string) *field.Path { return LabelsPath.Key(key) }
 
-// AnnotationPath is the field path of one annotation.
+// AnnotationPath returns the field path of one annotation.
 func AnnotationPath(key string) *field.Path { return metadataPath.Child("annotations").Key(key) }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// MaxNames is how many names a message lists.
+// MaxNames is the number of names that a message lists.
 const MaxNames = 3
 
-// SomeNames lists names for people: all, or the first and how many more there are.
+// SomeNames lists up to MaxNames names in a message, and how many more there are.
 func SomeNames[T ~string](names []T) string {
 	texts := make([]string, 0, MaxNames+1)
 	for _, name := range names[:min(MaxNames, len(names))] {
@@ -20,7 +20,7 @@ func SomeNames[T ~string](names []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// SomeOrNothing says "nothing" for an empty list of names.
+// SomeOrNothing is like SomeNames, but returns "nothing" for an empty list.
 func SomeOrNothing[T ~string](names []T) string {
 	if len(names) == 0 {
 		return "nothing"

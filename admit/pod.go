@@ -17,19 +17,19 @@ type Pod struct{ Meta }
 // AsPod views a document as a Pod.
 func AsPod(d *document.Document) *Pod { return &Pod{Meta{d.Root()}} }
 
-// Phase is status.phase.
+// Phase returns status.phase.
 func (p *Pod) Phase() corev1.PodPhase { return corev1.PodPhase(p.root.At("status", "phase").Text()) }
 
-// Object is the whole typed pod with all edits so far. It costs a full decoding: for the rare step that wants it.
+// Object returns the whole typed pod with all edits so far. It costs a full decoding; most steps need only parts.
 func (p *Pod) Object() corev1.Pod { return document.As[corev1.Pod](p.root) }
 
 // NodeNamePath is the field path of spec.nodeName.
 var NodeNamePath = field.NewPath("spec", "nodeName")
 
-// NodeName is spec.nodeName; empty while the pod is not bound.
+// NodeName returns spec.nodeName; empty while the pod is not bound.
 func (p *Pod) NodeName() string { return p.root.At("spec", "nodeName").Text() }
 
-// Tolerations is spec.tolerations.
+// Tolerations returns spec.tolerations.
 func (p *Pod) Tolerations() []corev1.Toleration {
 	return document.As[[]corev1.Toleration](p.tolerations())
 }
@@ -39,7 +39,7 @@ func (p *Pod) AppendToleration(t corev1.Toleration) { p.tolerations().Append(t) 
 
 func (p *Pod) tolerations() *document.Value { return p.root.At("spec", "tolerations") }
 
-// NodeTerms are the terms of the required node affinity: a node must match one of them.
+// NodeTerms returns the terms of the required node affinity, of which a node must match at least one.
 func (p *Pod) NodeTerms() iter.Seq[*NodeTerm] {
 	return func(yield func(*NodeTerm) bool) {
 		for v := range p.nodeTerms().Elements() {
@@ -50,17 +50,17 @@ func (p *Pod) NodeTerms() iter.Seq[*NodeTerm] {
 	}
 }
 
-// AppendNodeTerm adds a term at the end: a node may match it instead of the others.
+// AppendNodeTerm adds a term at the end, as an alternative to the others.
 func (p *Pod) AppendNodeTerm(t corev1.NodeSelectorTerm) { p.nodeTerms().Append(t) }
 
 func (p *Pod) nodeTerms() *document.Value {
 	return p.root.At("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 }
 
-// NodeTerm is the view of one term: a node must match all of it. An empty one matches no node.
+// NodeTerm is the view of one term. A node must match all of its requirements; an empty term matches no node.
 type NodeTerm struct{ root *document.Value }
 
-// Term is the whole typed term.
+// Term returns the whole typed term.
 func (t *NodeTerm) Term() corev1.NodeSelectorTerm {
 	return document.As[corev1.NodeSelectorTerm](t.root)
 }
@@ -70,7 +70,7 @@ func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
 	t.root.Get("matchExpressions").Append(r)
 }
 
-// SchedulerName is spec.schedulerName.
+// SchedulerName returns spec.schedulerName.
 func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
 
 // SetSchedulerName sets spec.schedulerName.
@@ -79,14 +79,14 @@ func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName")
 // PriorityPath is the field path of spec.priority.
 var PriorityPath = field.NewPath("spec", "priority")
 
-// Priority is spec.priority; nil if it is not set.
+// Priority returns spec.priority; nil if it is not set.
 func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
 
-// PriorityClassName is spec.priorityClassName.
+// PriorityClassName returns spec.priorityClassName.
 func (p *Pod) PriorityClassName() string { return p.root.At("spec", "priorityClassName").Text() }
 
-// SetPriority sets the name of a PriorityClass together with what the API server's Priority plugin wants to see beside it: the
-// class's value and its preemption policy; nil clears that.
+// SetPriority sets the name of a PriorityClass together with what the API server's Priority plugin expects with it: the
+// class's value and its preemption policy. A nil policy removes the field.
 func (p *Pod) SetPriority(class string, value int32, preemption *corev1.PreemptionPolicy) {
 	p.root.At("spec", "priorityClassName").Set(class)
 	p.root.At("spec", "priority").Set(value)
@@ -100,21 +100,23 @@ func (p *Pod) SetPriority(class string, value int32, preemption *corev1.Preempti
 // ContainersPath is the field path of spec.containers.
 var ContainersPath = field.NewPath("spec", "containers")
 
-// PriorityClassNamePath is the field path of spec.priorityClassName; that of a template's pod begins with the template's.
+// PriorityClassNamePath returns the field path of spec.priorityClassName; in a pod template it begins with the
+// template's path.
 func (p *Pod) PriorityClassNamePath() *field.Path {
 	return p.root.At("spec", "priorityClassName").Path()
 }
 
-// SpecPath is the field path of the spec; that of a template's pod begins with the template's.
+// SpecPath returns the field path of the spec; in a pod template it begins with the template's path.
 func (p *Pod) SpecPath() *field.Path { return p.root.Get("spec").Path() }
 
-// Merge applies a strategic merge patch to the pod. An error means that the pod does not fit together with it.
+// Merge applies a strategic merge patch to the pod. It returns an error if the patch does not apply to the pod.
 func (p *Pod) Merge(patch *strategic.Patch) error { return strategic.Merge(p.root, patch) }
 
-// Spec is the whole typed spec with all edits so far. It costs a full decoding: for the rare step that wants it.
+// Spec returns the whole typed spec with all edits so far. It costs a full decoding; most steps need only parts.
 func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.Get("spec")) }
 
-// Asking is the part of the typed spec that says what the pod asks for, and of which node. It costs a fraction of Spec.
+// Asking returns the part of the typed spec that says which resources the pod requests, and which node. It costs a
+// fraction of Spec.
 func (p *Pod) Asking() corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeName:       p.NodeName(),
@@ -135,16 +137,16 @@ func asking(containers iter.Seq[*Container]) (all []corev1.Container) {
 	return all
 }
 
-// Overhead is spec.overhead: what the runtime itself needs (RuntimeClass).
+// Overhead returns spec.overhead: what the container runtime itself needs (RuntimeClass).
 func (p *Pod) Overhead() Resources { return Resources{p.root.At("spec", "overhead")} }
 
-// Resources is spec.resources: requirements of the pod as a whole (KEP-2837).
+// Resources returns spec.resources: requirements of the pod as a whole (KEP-2837).
 func (p *Pod) Resources() Requirements { return Requirements{p.root.At("spec", "resources")} }
 
-// InitContainers are the init containers, sidecars among them.
+// InitContainers returns the init containers, including sidecars.
 func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers("initContainers") }
 
-// RegularContainers are the containers without the init containers.
+// RegularContainers returns the containers that are not init containers.
 func (p *Pod) RegularContainers() iter.Seq[*Container] { return p.containers("containers") }
 
 func (p *Pod) containers(lists ...string) iter.Seq[*Container] {
@@ -159,24 +161,24 @@ func (p *Pod) containers(lists ...string) iter.Seq[*Container] {
 	}
 }
 
-// Containers are the init containers (sidecars are among them), then the containers. Ephemeral containers never stand in a
-// pod that is created.
+// Containers returns the init containers (including sidecars), then the containers. A pod cannot be created with
+// ephemeral containers.
 func (p *Pod) Containers() iter.Seq[*Container] { return p.containers("initContainers", "containers") }
 
 // Container is the view of a container in a pod.
 type Container struct{ root *document.Value }
 
-// Name is the container's name.
+// Name returns the container's name.
 func (c *Container) Name() string { return c.root.Get("name").Text() }
 
-// Path is the container's field path.
+// Path returns the container's field path.
 func (c *Container) Path() *field.Path { return c.root.Path() }
 
-// Resources is what the container asks for.
+// Resources returns the resource requirements of the container.
 func (c *Container) Resources() Requirements { return Requirements{c.root.Get("resources")} }
 
-// Request is what the container asks for of a resource; false if it does not. Where there is only a limit, that is the request: the
-// API server fills it in so before admission, a hand-written review may lack it.
+// Request returns the container's request of a resource; false if it has none. A limit without a request counts as the
+// request: the API server sets this default before admission, but a hand-written review may lack it.
 func (c *Container) Request(name corev1.ResourceName) (resource.Quantity, bool) {
 	if requests := c.Resources().Requests(); requests.Exists() && requests.Has(name) {
 		return requests.Get(name)
@@ -187,23 +189,24 @@ func (c *Container) Request(name corev1.ResourceName) (resource.Quantity, bool) 
 	return resource.Quantity{}, false
 }
 
-// Sidecar reports whether an init container goes on running beside the containers.
+// Sidecar reports whether an init container keeps running alongside the containers.
 func (c *Container) Sidecar() bool {
 	return c.root.Get("restartPolicy").Text() == string(corev1.ContainerRestartPolicyAlways)
 }
 
-// Path is the field path of a resource in the list.
+// Path returns the field path of a resource in the list.
 func (r Resources) Path(name corev1.ResourceName) *field.Path { return r.at(name).Path() }
 
-// HasEnv reports whether the container's env sets a variable, by a value or from elsewhere. What envFrom brings is not seen.
+// HasEnv reports whether the container's env sets a variable, by a value or by a reference. Variables from envFrom are
+// not considered.
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }
 
 // AppendEnv adds a variable at the end.
 func (c *Container) AppendEnv(v corev1.EnvVar) { c.root.Get("env").Append(v) }
 
-// MirrorPod reports whether the request is a kubelet's about a mirror pod of its own node: the API server's picture of a static pod, which
-// the kubelet runs whatever admission says, so that changing or refusing it only hides it. The annotation alone proves nothing: the API
-// server takes it from any user who sets spec.nodeName.
+// MirrorPod reports whether the request comes from a kubelet and is about a mirror pod of its own node. A mirror pod is
+// the API server's image of a static pod, which the kubelet runs whatever admission decides, so changing or refusing it
+// would only hide it. The annotation alone is no proof: the API server accepts it from any user who sets spec.nodeName.
 func (r *Request) MirrorPod() bool {
 	if !r.ByKubelet() {
 		return false

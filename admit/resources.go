@@ -13,16 +13,16 @@ import (
 // Resources is the view of a resource list: requests, limits, overhead, allocatable or capacity.
 type Resources struct{ root *document.Value }
 
-// Has reports whether the list names a resource, by a quantity or not.
+// Has reports whether the list has an entry for a resource, valid or not.
 func (r Resources) Has(name corev1.ResourceName) bool { return r.at(name).Exists() }
 
-// Get is the quantity of a resource; false if it is missing or no quantity.
+// Get returns the quantity of a resource; false if it is missing or not a quantity.
 func (r Resources) Get(name corev1.ResourceName) (resource.Quantity, bool) {
 	v := r.at(name)
 	if !v.Exists() {
 		return resource.Quantity{}, false
 	}
-	// A string, or a bare number as hand-written samples and patches have it.
+	// A string, or a bare number, as in hand-written samples and patches.
 	text := string(v.Bytes())
 	if text[0] == '"' {
 		text = v.Text()
@@ -31,7 +31,7 @@ func (r Resources) Get(name corev1.ResourceName) (resource.Quantity, bool) {
 	return q, err == nil
 }
 
-// All are the names and quantities in order, without what is no quantity.
+// All returns the names and quantities in order. Values that are not quantities are skipped.
 func (r Resources) All() iter.Seq2[corev1.ResourceName, resource.Quantity] {
 	return func(yield func(corev1.ResourceName, resource.Quantity) bool) {
 		for name := range r.root.Members() {
@@ -43,26 +43,26 @@ func (r Resources) All() iter.Seq2[corev1.ResourceName, resource.Quantity] {
 	}
 }
 
-// Exists reports whether the list is there, empty or not.
+// Exists reports whether the list is present, empty or not.
 func (r Resources) Exists() bool { return r.root.Exists() }
 
-// Set sets the quantity of a resource. The same amount, however it is written, is no edit.
+// Set sets the quantity of a resource. Setting an equal amount is no edit, however it is written.
 func (r Resources) Set(name corev1.ResourceName, q resource.Quantity) {
 	if now, ok := r.Get(name); !ok || now.Cmp(q) != 0 {
 		r.at(name).Set(q.String())
 	}
 }
 
-// Remove takes a resource out of the list.
+// Remove removes a resource from the list.
 func (r Resources) Remove(name corev1.ResourceName) { r.at(name).Remove() }
 
 func (r Resources) at(name corev1.ResourceName) *document.Value { return r.root.Get(string(name)) }
 
-// Requirements is the view of what a container, or a pod as a whole, asks for.
+// Requirements is the view of the resource requirements of a container, or of a pod as a whole.
 type Requirements struct{ root *document.Value }
 
-// Requests is what is reserved.
+// Requests returns the requests: what is reserved.
 func (r Requirements) Requests() Resources { return Resources{r.root.Get("requests")} }
 
-// Limits is what may be used.
+// Limits returns the limits: what may be used.
 func (r Requirements) Limits() Resources { return Resources{r.root.Get("limits")} }

@@ -30,7 +30,7 @@ var shapes = []string{
 
 var toleration = corev1.Toleration{Key: "key/~", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 
-// podVerbs are the write verbs of a pod, each beside the same edit on the typed object.
+// podVerbs are the write verbs of a pod, each with the same edit on the typed object.
 var podVerbs = map[string]struct {
 	view  func(*Pod)
 	typed func(*corev1.Pod)
@@ -152,7 +152,7 @@ func setResource(l *corev1.ResourceList, name corev1.ResourceName, q string) {
 	(*l)[name] = resource.MustParse(q)
 }
 
-// TestVerbsDoWhatTheTypedEditDoes: after the patch the document decodes to what the typed change gives.
+// TestVerbsDoWhatTheTypedEditDoes: after the patch the document decodes to the result of the typed change.
 func TestVerbsDoWhatTheTypedEditDoes(t *testing.T) {
 	for _, shape := range shapes {
 		for name, verb := range podVerbs {
@@ -211,7 +211,7 @@ func patched(t *testing.T, d *document.Document, raw string) []byte {
 	return after
 }
 
-// TestAsking: what a pod asks for is the same, read in part or as a whole.
+// TestAsking: Asking agrees with the whole typed spec.
 func TestAsking(t *testing.T) {
 	full := `{"spec":{"nodeName":"n","overhead":{"cpu":"1"},"resources":{"requests":{"memory":"1Gi"}},"volumes":[{"name":"v"}],
 	  "initContainers":[{"name":"i","restartPolicy":"Always","resources":{"requests":{"cpu":1}}},{"name":"j","image":"x"}],
