@@ -139,5 +139,5 @@ func defaultWorld(t testing.TB) harness.World {
 // defaultMux serves the routes of the embedded policy.
 func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
-	return harness.DefaultEdge().Serve(defaultWorld(t).Routes())
+	return harness.DefaultServer().Serve(defaultWorld(t).Routes())
 }

@@ -19,7 +19,7 @@ func askQuotas(t *testing.T) func(target, from, accept string) *httptest.Respons
 	t.Helper()
 	wing := &Suite{}
 	w := harness.OpenWorld(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
-	harness.Post(harness.DefaultEdge().Serve(w.Routes()), "validate-pod/evaluate-quota-room", harness.ReadSample(t, "validate-pod/evaluate-quota-room"))
+	harness.Post(harness.DefaultServer().Serve(w.Routes()), "validate-pod/evaluate-quota-room", harness.ReadSample(t, "validate-pod/evaluate-quota-room"))
 	return func(target, from, accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", target, nil)
 		r.RemoteAddr = from

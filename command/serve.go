@@ -34,7 +34,7 @@ type service struct {
 	log     *logrus.Logger
 	out     io.Writer
 	metrics *prometheus.Registry
-	edge    handlers.Edge
+	edge    handlers.Server
 	suites  suite.List
 	version string
 	cluster *cluster.Cluster
@@ -120,7 +120,7 @@ func (s *service) makeMetrics() {
 	s.metrics = prometheus.NewRegistry()
 	limits := handlers.NewLimits(s.maxInFlight)
 	reviews, log := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log)
-	s.edge = handlers.Edge{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
 		reviews.Observe(r, d, took)
 		log(r, d, took)
 	}}

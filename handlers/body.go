@@ -10,51 +10,53 @@ import (
 	"time"
 )
 
-// maxBody is the largest review in bytes: object and oldObject of at most 3 MiB each, which is the API server's own limit for
-// what a client sends, and 1 MiB for the rest.
+// maxBody is the maximum size of a review in bytes: object and oldObject of at most 3 MiB each, which is the API
+// server's own limit for requests of clients, and 1 MiB for the rest.
 const maxBody = 7 << 20
 
-// firstRoom is the room made for a body that has not sent anything yet, in bytes.
-const firstRoom = 64 << 10
+// firstBuffer is the size in bytes of the buffer for a body of which nothing has been read yet.
+const firstBuffer = 64 << 10
 
-// roomSizes are the sizes of the room that a body is in, one after the other as it arrives. The last has a little more than the
-// largest body, for the read that finds its end.
-var roomSizes = [...]int{firstRoom, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, maxBody + 512}
+// bufferSizes are the sizes of the buffers that a body moves through as it arrives. The last one is slightly larger
+// than the largest body, for the read that finds its end.
+var bufferSizes = [...]int{firstBuffer, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, maxBody + 512}
 
-// kept are the rooms of the first sizes whose reviews were answered. A step must not keep parts of an object beyond its run.
+// kept pools the buffers of the first sizes after their reviews have been answered. A step must not keep parts of an
+// object after it has returned.
 var kept [2]sync.Pool
 
-// room is a buffer of one of the sizes.
-type room struct {
+// buffer is a buffer of one of the sizes.
+type buffer struct {
 	size  int // its index
 	bytes []byte
 }
 
-func newRoom(size int) *room {
+func newBuffer(size int) *buffer {
 	if size < len(kept) {
-		if r, ok := kept[size].Get().(*room); ok {
+		if r, ok := kept[size].Get().(*buffer); ok {
 			return r
 		}
 	}
-	return &room{size, make([]byte, 0, roomSizes[size])}
+	return &buffer{size, make([]byte, 0, bufferSizes[size])}
 }
 
-func (r *room) recycle() {
+func (r *buffer) recycle() {
 	if r.size < len(kept) {
 		r.bytes = r.bytes[:0]
 		kept[r.size].Put(r)
 	}
 }
 
-// body is a request's body. It holds room as it arrives, so that who sends little holds little, whatever he announced.
+// body is a request's body. Its buffer grows as it arrives, so a client that sends little occupies little memory,
+// whatever Content-Length it has announced.
 type body struct {
 	limits *Limits
-	room   *room // nil: it holds nothing
+	buffer *buffer // nil if it holds nothing
 }
 
-// receive reads all of a body before ctx's deadline, as one that comes slower than its sender waits is of no use. Then reading
-// has no deadline any more: later it would pass for a caller who went away. It has when the body was not read to its end, for
-// net/http goes on reading it before it answers.
+// receive reads the whole body before ctx's deadline; a later body is of no use, because its sender has stopped
+// waiting. Afterwards it removes the read deadline, which would later look like a client that went away. It leaves the
+// deadline in place if the body was not read to its end, because net/http continues reading it before it answers.
 func (b *body) receive(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	deadline, _ := ctx.Deadline()
@@ -72,14 +74,14 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) error {
 	}
 	from := http.MaxBytesReader(w, r.Body, maxBody)
 	for {
-		if err := b.makeRoom(); err != nil {
+		if err := b.grow(); err != nil {
 			b.release()
-			_, _ = io.Copy(io.Discard, from) // who is still writing would not read that he should try again
+			_, _ = io.Copy(io.Discard, from) // a client that is still writing would not read the answer
 			return err
 		}
-		text := b.room.bytes
+		text := b.buffer.bytes
 		n, err := from.Read(text[len(text):cap(text)])
-		b.room.bytes = text[:len(text)+n]
+		b.buffer.bytes = text[:len(text)+n]
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -89,37 +91,37 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// makeRoom makes the first room, and moves the body into the next larger one when its own is full.
-func (b *body) makeRoom() error {
+// grow makes the first buffer, or moves the body to the next larger one when its buffer is full.
+func (b *body) grow() error {
 	size, held := 0, 0
-	if b.room != nil {
-		if len(b.room.bytes) < cap(b.room.bytes) {
+	if b.buffer != nil {
+		if len(b.buffer.bytes) < cap(b.buffer.bytes) {
 			return nil
 		}
-		size, held = b.room.size+1, cap(b.room.bytes)
+		size, held = b.buffer.size+1, cap(b.buffer.bytes)
 	}
-	if err := b.limits.hold(roomSizes[size]-held, size == 0); err != nil {
+	if err := b.limits.hold(bufferSizes[size]-held, size == 0); err != nil {
 		return err
 	}
-	larger := newRoom(size)
-	if b.room != nil {
-		larger.bytes = append(larger.bytes, b.room.bytes...)
-		b.room.recycle()
+	larger := newBuffer(size)
+	if b.buffer != nil {
+		larger.bytes = append(larger.bytes, b.buffer.bytes...)
+		b.buffer.recycle()
 	}
-	b.room = larger
+	b.buffer = larger
 	return nil
 }
 
-// release gives back what the body holds.
+// release releases the memory that the body occupies.
 func (b *body) release() {
-	if b.room != nil {
-		b.limits.drop(roomSizes[b.room.size])
-		b.room.recycle()
-		b.room = nil
+	if b.buffer != nil {
+		b.limits.drop(bufferSizes[b.buffer.size])
+		b.buffer.recycle()
+		b.buffer = nil
 	}
 }
 
-// checkHead refuses what is not a JSON body sent by POST, before a byte of it is read.
+// checkHead refuses a request that is not a POST with a JSON body, before reading any of the body.
 func checkHead(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -132,7 +134,7 @@ func checkHead(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bodyFault sorts what went wrong while a body was read. Half a review never counts.
+// bodyFault returns the fault for an error from reading a body. An incomplete review is never used.
 func bodyFault(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}

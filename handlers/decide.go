@@ -18,7 +18,7 @@ import (
 // Outcome is how a review ended.
 type Outcome string
 
-// The outcomes, and what the caller gets:
+// The outcomes, and what the caller receives:
 //
 //	allowed   nothing to change, or not for us   200, allowed: true
 //	mutated   allowed with a patch               200, allowed: true, patch
@@ -26,7 +26,7 @@ type Outcome string
 //	invalid   the caller's fault                 400, 413, 415 and a text
 //	error     our fault                          500, or 503 with Retry-After
 //	shed      too much to do at once             503 with Retry-After
-//	canceled  the caller went away               499, if he still reads
+//	canceled  the caller went away               499, if it still reads
 const (
 	Allowed  Outcome = "allowed"
 	Mutated  Outcome = "mutated"
@@ -40,8 +40,9 @@ const (
 // Decision is the answer to one review and how it came about.
 type Decision struct {
 	Outcome Outcome
-	Code    int // the HTTP status; of a denial its status code
-	// Type and Response are the answer, unless the outcome is invalid, error, shed or canceled: then Err says why.
+	Code    int // the HTTP status; of a denial, the code of its status
+	// Type and Response are the answer. If the outcome is invalid, error, shed or canceled, they are unset and Err says
+	// why.
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
 	Err      error
@@ -49,11 +50,11 @@ type Decision struct {
 
 	Request *admit.Request // nil if it could not be read
 	Result  admit.Result
-	// Untouched says why the chain was not run, if it was not.
+	// Untouched says why the chain was not run; "" if it was.
 	Untouched string
 }
 
-// Decide answers a review. after is called after each step, if it is not nil. A panic is our failure, wherever it happens.
+// Decide answers a review. If after is not nil, it is called after each step. A panic is handled as our own failure.
 func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -80,10 +81,10 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	return d
 }
 
-// limitsStep is what refuses in the place of a step, and so in audit and messages, before any step has run.
+// limitsStep is the step name in messages and audit annotations for requests that are refused before any step has run.
 const limitsStep = "limits"
 
-// run runs the chain, unless the object is larger than a chain should look at.
+// run runs the chain, unless the object is larger than a chain should process.
 func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (admit.Result, error) {
 	if err := admit.CheckBounds(req); err != nil {
 		return admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: err}}}, nil
@@ -91,12 +92,12 @@ func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (
 	return r.Chain.Run(ctx, req, after)
 }
 
-// conclude makes the answer of what the chain came to; err is our own failure.
+// conclude sets the outcome and the answer from the result of the chain; err is our own failure.
 func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 	switch {
 	case r.Heartbeat() && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
 		d.letPass(err)
-	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil: // the caller is still waiting, so this is our failure
 		d.fail(fmt.Errorf("a step gave up although its caller waits: %v", err))
 	case err != nil:
 		d.fail(err)
@@ -107,7 +108,7 @@ func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 	}
 }
 
-// untouched says why a request passes without a look, or "".
+// untouched returns why a request passes without running the chain, or "".
 func (r Route) untouched(req *admit.Request) string {
 	switch {
 	case !r.Covers(req):
@@ -138,7 +139,7 @@ func (d *Decision) deny() {
 	d.Response.Result = status
 }
 
-// letPass answers a heartbeat that went wrong: allowed as it is, with a warning.
+// letPass answers a heartbeat that failed or was refused: it is allowed unchanged, with a warning.
 func (d *Decision) letPass(err error) {
 	d.Request.ForgetAudit()
 	if err != nil {
@@ -155,7 +156,7 @@ func (d *Decision) letPass(err error) {
 	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)
 }
 
-// respond is the only place that makes a response. A patch is added by allow, a status by deny.
+// respond makes a response; no other function does. The patch is added by allow, the status by deny.
 func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{
 		UID:              d.Request.UID,
@@ -165,7 +166,7 @@ func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 	}
 }
 
-// fail sorts a fault that is not the user's.
+// fail sets the outcome for an error that is not the user's fault.
 func (d *Decision) fail(err error) {
 	d.Err, d.Response = err, nil
 	caller, ok := errors.AsType[*callerFault](err)
@@ -183,5 +184,5 @@ func (d *Decision) fail(err error) {
 	}
 }
 
-// statusClientClosedRequest is what proxies log for a caller that went away; hardly anybody receives it.
+// statusClientClosedRequest is the status that proxies log when a client went away. Clients rarely see it.
 const statusClientClosedRequest = 499

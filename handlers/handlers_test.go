@@ -40,15 +40,15 @@ func succeed(_ context.Context, _ *admit.Request, p *admit.Pod) error {
 	return nil
 }
 
-func edge(observe Observe) Edge {
-	return Edge{Observe: observe, Limits: NewLimits(4), Draining: func() bool { return false }}
+func testServer(observe Observe) Server {
+	return Server{Observe: observe, Limits: NewLimits(4), Draining: func() bool { return false }}
 }
 
 // serveOne sends one request and gives the answer and what was observed.
 func serveOne(r Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
 	var seen Decision
 	w := httptest.NewRecorder()
-	edge(func(_ Route, d Decision, _ time.Duration) {
+	testServer(func(_ Route, d Decision, _ time.Duration) {
 		seen = d
 		if d.Request != nil { // it is released when this returns
 			d.Request.Review = nil
@@ -298,9 +298,9 @@ func TestLogAndMetrics(t *testing.T) {
 	}
 	panics := route(func(context.Context, *admit.Request, *admit.Pod) error { panic("at the disco") })
 	for _, r := range []Route{route(succeed), panics} {
-		edge(observe).Serve([]Route{r}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
+		testServer(observe).Serve([]Route{r}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
 	}
-	edge(observe).Serve([]Route{panics}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
+	testServer(observe).Serve([]Route{panics}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
 	text := lines.String()
 	for _, want := range []string{`"uid":"u"`, `"route":"/mutate-test"`, `"operation":"CREATE"`, `"kind":"Pod"`, `"namespace":"n"`, `"name":"p"`, `"user":"me"`,
 		`"verdict":"mutated"`, `"code":200`, `"changed":"step"`, `"duration":`, `"dryRun":false`, `"stack":`, `"verdict":"invalid"`} {

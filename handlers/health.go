@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// Health is what the probes ask: /healthz tells that the process answers, /readyz that it may be sent reviews.
+// Health serves the probes: /healthz says that the process is alive, /readyz that it accepts reviews.
 type Health struct {
-	// Checks name what must hold to be ready, besides not draining.
+	// Checks are the conditions of readiness by name. A draining process is not ready either.
 	Checks   map[string]func() error
 	draining atomic.Bool
 }
 
-// Drain makes /readyz answer 503, so that clients go elsewhere.
+// Drain makes /readyz answer 503, so that clients use other replicas.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Draining reports whether Drain was called.
+// Draining reports whether Drain has been called.
 func (h *Health) Draining() bool { return h.draining.Load() }
 
 // Register adds the probes to the operations mux.

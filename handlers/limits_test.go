@@ -25,7 +25,7 @@ func TestCeiling(t *testing.T) {
 	})
 	var mu sync.Mutex
 	outcomes := map[Outcome]int{}
-	e := Edge{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ Route, d Decision, _ time.Duration) {
+	e := Server{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ Route, d Decision, _ time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		outcomes[d.Outcome]++
@@ -70,7 +70,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// endlessly is a request with a body of n bytes.
+// endlessly returns a request with a body of n bytes.
 func endlessly(n int) *http.Request { return postTo(io.LimitReader(endless{}, int64(n))) }
 
 type endless struct{}
@@ -83,12 +83,12 @@ func TestHeldBytes(t *testing.T) {
 	read := func(n int) (*body, error) {
 		b := &body{limits: l}
 		err := b.read(httptest.NewRecorder(), endlessly(n))
-		if err == nil && len(b.room.bytes) != n {
-			t.Errorf("read %d of %d bytes", len(b.room.bytes), n)
+		if err == nil && len(b.buffer.bytes) != n {
+			t.Errorf("read %d of %d bytes", len(b.buffer.bytes), n)
 		}
 		return b, err
 	}
-	for _, n := range []int{0, 1, firstRoom - 1, firstRoom, firstRoom + 1, 1 << 20, maxBody - 1, maxBody} {
+	for _, n := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 1 << 20, maxBody - 1, maxBody} {
 		b, err := read(n)
 		if err != nil {
 			t.Errorf("%d bytes: %v", n, err)
@@ -124,14 +124,14 @@ func TestHeldBytes(t *testing.T) {
 // TestRoomIsCounted: whatever rooms were left by others, a body holds the smallest that it fits in, and all of it is counted.
 func TestRoomIsCounted(t *testing.T) {
 	l := NewLimits(1)
-	for _, n := range []int{firstRoom + 1, 200 << 10, 1 << 20, maxBody} {
+	for _, n := range []int{firstBuffer + 1, 200 << 10, 1 << 20, maxBody} {
 		for _, n := range []int{n, 0, 1, 50 << 10, n} {
 			b := &body{limits: l}
 			if err := b.read(httptest.NewRecorder(), endlessly(n)); err != nil {
 				t.Fatal(err)
 			}
-			room := cap(b.room.bytes)
-			if int64(room) != l.held.Load() || n < firstRoom && room != firstRoom || room > max(firstRoom, 4*n) {
+			room := cap(b.buffer.bytes)
+			if int64(room) != l.held.Load() || n < firstBuffer && room != firstBuffer || room > max(firstBuffer, 4*n) {
 				t.Errorf("%d bytes are in a room of %d, and %d are counted", n, room, l.held.Load())
 			}
 			b.release()
@@ -262,7 +262,7 @@ func TestLargeAnswers(t *testing.T) {
 		p.SetLabel("a", label)
 		return nil
 	})
-	e := edge(func(Route, Decision, time.Duration) {})
+	e := testServer(func(Route, Decision, time.Duration) {})
 	e.Limits.held.Store(e.Limits.maxHeld - 8<<20) // by others
 	answers := 0
 	for ; answers < 100; answers++ {

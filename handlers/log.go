@@ -12,14 +12,16 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// maxField is how many characters of a text go into the log: a caller may send a name of megabytes.
+// maxField is the maximum length in characters of a text in the log: a caller may send a name of megabytes.
 const maxField = 500
 
-// maxPath is how many characters of a field path go into the log: as many as a name has at most. maxProblems is how many problems.
+// maxPath is the maximum length in characters of a field path in the log, that of a name; maxProblems is the maximum
+// number of problems.
 const maxPath, maxProblems = 253, 10
 
-// Log writes one line for each review: what it was about and how it ended, never what the object says. Of a denial it has the
-// step, the field and the rule, as type of error: the words are for the user, and may quote an annotation.
+// Log writes one line for each review: what it was about and how it ended, but nothing of the object's content. For a
+// denial it logs the step, the field and the type of each error; the message itself is for the user, and may quote an
+// annotation.
 func Log(log *logrus.Logger) Observe {
 	return func(route Route, d Decision, took time.Duration) {
 		fields := logrus.Fields{"route": route.Path, "verdict": string(d.Outcome), "code": d.Code, "duration": took.String()}
@@ -72,7 +74,7 @@ func describe(fields logrus.Fields, req *admit.Request) {
 	}
 }
 
-// cause is the text of our own fault; nil of none.
+// cause returns the text of our own fault, or nil if there is none.
 func cause(err error) any {
 	if err == nil {
 		return nil
@@ -80,7 +82,7 @@ func cause(err error) any {
 	return admit.Shorten(err.Error(), maxField)
 }
 
-// problems are the step, the field and the rule of each problem: denied-names: metadata.name: FieldValueForbidden.
+// problems returns the step, the field and the type of each problem: denied-names: metadata.name: FieldValueForbidden.
 func problems(all []admit.Problem) string {
 	var texts []string
 	for _, p := range all[:min(len(all), maxProblems)] {
@@ -92,11 +94,11 @@ func problems(all []admit.Problem) string {
 	return strings.Join(texts, "; ")
 }
 
-// opaque is the part of a path that leads to an annotation, or to an entry of a ConfigMap or Secret. What comes after it is in
-// their text.
+// opaque matches a path up to an annotation, or to an entry of a ConfigMap or Secret. The rest of such a path is part
+// of the content.
 var opaque = regexp.MustCompile(`^(.*?\bannotations|data|stringData)\[[^\]]*\]`)
 
-// rule is where a problem is and what kind it is, without values.
+// rule returns the path and the type of a problem, without values.
 func rule(p *field.Error) string {
 	path := p.Field
 	if found := opaque.FindString(path); found != "" {
@@ -105,7 +107,7 @@ func rule(p *field.Error) string {
 	return admit.Shorten(path, maxPath) + ": " + string(p.Type)
 }
 
-// wouldDo says what a step's mode kept it from doing.
+// wouldDo returns what a step's mode prevented, or "".
 func wouldDo(s admit.StepResult) string {
 	switch {
 	case len(s.Refused) > 0 && s.Mode != admit.Enforce:

@@ -14,7 +14,8 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Match says which requests a route is for, as the rule of a webhook does: Resources, such as pods or pods/resize, whose objects are of Kind.
+// Match says which requests a route is for, like the rule of a webhook: Resources, such as pods or pods/resize, whose
+// objects are of Kind.
 type Match struct {
 	Kind       metav1.GroupVersionKind
 	Resources  []string
@@ -22,15 +23,15 @@ type Match struct {
 	Scope      registration.ScopeType
 }
 
-// nodeStatus is the resource of heartbeats.
+// nodeStatus is the resource that kubelets write as heartbeats.
 const nodeStatus = "nodes/status"
 
-// Namespaced matches operations on resources of namespaces, whose objects are of a kind.
+// Namespaced matches operations on namespaced resources whose objects are of the given kind.
 func Namespaced(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) Match {
 	return Match{metav1.GroupVersionKind(kind), resources, operations, registration.NamespacedScope}
 }
 
-// ClusterScoped matches operations on resources of the cluster, whose objects are of a kind.
+// ClusterScoped matches operations on cluster-scoped resources whose objects are of the given kind.
 func ClusterScoped(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) Match {
 	return Match{metav1.GroupVersionKind(kind), resources, operations, registration.ClusterScope}
 }
@@ -40,12 +41,13 @@ func Pods(operations ...admissionv1.Operation) Match {
 	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods")
 }
 
-// NodeStatus matches what kubelets write of their nodes: heartbeats.
+// NodeStatus matches the updates of node status by which kubelets report: heartbeats.
 func NodeStatus() Match {
 	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, nodeStatus)
 }
 
-// MirrorPods exempts what a kubelet stores of its static pods: it runs those whatever admission says. It returns why, or "".
+// MirrorPods exempts the mirror pods of a kubelet, which runs its static pods whatever admission decides. It returns
+// why, or "".
 func MirrorPods(req *admit.Request) string {
 	if req.MirrorPod() {
 		return "mirror pod of the kubelet that asks"
@@ -58,7 +60,8 @@ func (r Route) Covers(req *admit.Request) bool {
 	return req.Kind == r.For.Kind && slices.Contains(r.For.Resources, resourceOf(req)) && slices.Contains(r.For.Operations, req.Operation)
 }
 
-// resourceOf is how a rule names what a request is about. A hand-written review may leave the resource out.
+// resourceOf returns the resource of a request as rules write it. If a hand-written review leaves it out, it is guessed
+// from the kind.
 func resourceOf(req *admit.Request) string {
 	name := req.Resource.Resource
 	if name == "" {
@@ -71,8 +74,8 @@ func resourceOf(req *admit.Request) string {
 	return name + "/" + req.SubResource
 }
 
-// misrouted tells that a request is about another kind of object. A sub-resource of the same resource (pods/binding has kind
-// Binding) is not: a wide rule may bring it here.
+// misrouted returns an error if the request is about another kind of object. A subresource of the same resource is
+// accepted although its kind may differ (pods/binding has kind Binding): a broad rule may send it here.
 func (r Route) misrouted(req *admit.Request) error {
 	if req.Kind == r.For.Kind || req.SubResource != "" && slices.ContainsFunc(r.For.Resources, func(name string) bool {
 		base, _, _ := strings.Cut(name, "/")

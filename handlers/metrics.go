@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Metrics counts reviews. Every label has a closed set of values: no namespace, no name.
+// Metrics counts reviews. Every label has a bounded set of values: no namespaces, no names.
 type Metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -20,7 +20,7 @@ type Metrics struct {
 	panics   *prometheus.CounterVec
 }
 
-// buckets are seconds, up to the API server's default timeout.
+// buckets are upper bounds in seconds, up to the API server's default timeout.
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // NewMetrics makes the metrics and registers them.
@@ -74,7 +74,8 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 	}
 }
 
-// operation is the label of a request's operation; whatever is none of the four, or unread, is "unknown".
+// operation returns the label value for a request's operation: "unknown" if it is invalid, or if the request could not
+// be read.
 func operation(req *admit.Request) string {
 	if req != nil {
 		switch req.Operation {

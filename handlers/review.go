@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// callerFault is a request that is no review we can answer: the HTTP status, and a text for whoever posted it.
+// callerFault is the answer to a request that is not a valid review: the HTTP status, and a text for the caller.
 type callerFault struct {
 	code int
 	text string
@@ -27,8 +27,8 @@ func badReview(format string, args ...any) error {
 	return &callerFault{http.StatusBadRequest, admit.Shorten(fmt.Sprintf(format, args...), 500)}
 }
 
-// ReadReview reads an AdmissionReview of v1 or v1beta1: its type, for the answer, and its request. The error is the
-// caller's fault. The request keeps body, which must not change while the request is in use.
+// ReadReview reads an AdmissionReview of v1 or v1beta1, and returns its type, for the answer, and its request. An error
+// is the caller's fault. The request refers to body, which must not change while the request is in use.
 func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
 	review, err := document.Parse(body)
 	if err != nil {
@@ -56,13 +56,15 @@ func readType(root *document.Value) (metav1.TypeMeta, error) {
 	return kind, nil
 }
 
-// readRequest reads what is small and leaves the objects as they are.
+// readRequest decodes the small fields and leaves the objects as they are.
 func readRequest(v *document.Value) *admit.Request {
 	kind, resource := v.Get("kind"), v.Get("resource")
 	return &admit.Request{
-		UID:         types.UID(v.Get("uid").Text()),
-		Kind:        metav1.GroupVersionKind{Group: kind.Get("group").Text(), Version: kind.Get("version").Text(), Kind: kind.Get("kind").Text()},
-		Resource:    metav1.GroupVersionResource{Group: resource.Get("group").Text(), Version: resource.Get("version").Text(), Resource: resource.Get("resource").Text()},
+		UID:  types.UID(v.Get("uid").Text()),
+		Kind: metav1.GroupVersionKind{Group: kind.Get("group").Text(), Version: kind.Get("version").Text(), Kind: kind.Get("kind").Text()},
+		Resource: metav1.GroupVersionResource{
+			Group: resource.Get("group").Text(), Version: resource.Get("version").Text(), Resource: resource.Get("resource").Text(),
+		},
 		SubResource: v.Get("subResource").Text(),
 		Operation:   admissionv1.Operation(v.Get("operation").Text()),
 		Name:        v.Get("name").Text(),
@@ -85,12 +87,12 @@ func readUser(v *document.Value) authenticationv1.UserInfo {
 	return user
 }
 
-// maxUID is far above a UID's 36 characters.
+// maxUID is well above the 36 characters of a UID.
 const maxUID = 256
 
 var operations = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
 
-// check refuses requests that lack what an answer needs.
+// check returns an error if a request lacks what an answer needs.
 func check(req *admit.Request) error {
 	switch {
 	case req.UID == "":
@@ -111,7 +113,7 @@ func check(req *admit.Request) error {
 	return checkKind(req, metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()})
 }
 
-// checkKind compares request.kind with what the object says of itself. Either may be missing in hand-written reviews.
+// checkKind compares request.kind with the type in the object. Either may be missing in hand-written reviews.
 func checkKind(req *admit.Request, object metav1.TypeMeta) error {
 	if err := req.Object.Err(); err != nil {
 		return badReview("request.object: %v", err)

@@ -1,5 +1,5 @@
-// Package handlers is the only room that knows HTTP and AdmissionReview: it reads a review, lets a chain decide, and writes
-// the answer.
+// Package handlers serves AdmissionReviews over HTTP: it reads a review, lets a chain decide, and writes the answer. No
+// other package knows HTTP or AdmissionReview.
 package handlers
 
 import (
@@ -15,26 +15,27 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the shipped
-// webhook configurations, `usher review` and the docs are made from it. A row of a suite's table states what is its own; OfSuite fills in the
-// rest, and what follows from other fields is a method.
+// Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the
+// shipped webhook configurations, `usher review` and the docs are derived from it. A row of a suite's table sets only
+// what is particular to it; OfSuite fills in the rest, and methods return what follows from other fields.
 type Route struct {
 	Path  string
 	Suite string    // the name of its suite, set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
-	// For is the requests that the chain is for. Other requests about these resources pass untouched; those about another kind of
-	// object are a mistake of the caller.
+	// For matches the requests that the chain is for. Other requests for these resources pass untouched; a request
+	// about another kind of object is an error of the caller.
 	For Match
 
-	Call                                      // in a row: the exceptions from what is usual in the suite
-	Conditions  []registration.MatchCondition // which of these requests it wants, in CEL; none: all
-	NotForUsher bool                          // usher's own requests are not wanted
-	// Reads are the fields whose change the steps look at, such as metadata.labels: an update that leaves them as they are is not
-	// called for, so that it passes while usher is away. None: every update is called for.
+	Call                                      // in a row: where it differs from the suite's usual Call
+	Conditions  []registration.MatchCondition // CEL conditions on the requests; none: all requests
+	NotForUsher bool                          // requests by usher itself are excluded
+	// Reads are the fields that the steps depend on, such as metadata.labels. Updates that leave them unchanged are not
+	// sent to the route, and so succeed even while usher is unavailable. If it is empty, all updates are sent.
 	Reads []string
 
-	// Exempt returns why a request passes untouched, or "". Nil: none does. The request has an object.
+	// Exempt returns why a request passes untouched, or "". It may be nil. It is only called for requests with an
+	// object.
 	Exempt func(*admit.Request) string
 
 	Chain admit.Chain
@@ -44,15 +45,16 @@ type Route struct {
 type Call struct {
 	FailurePolicy  registration.FailurePolicyType
 	TimeoutSeconds int32
-	Reinvocation   registration.ReinvocationPolicyType // of mutating routes
-	// OptIn is the label that a namespace, or a cluster-scoped object, must carry. Empty: all do but kube-system and usher's own.
+	Reinvocation   registration.ReinvocationPolicyType // for mutating routes
+	// OptIn is the label that a namespace, or a cluster-scoped object, must have. If it is zero, all match except
+	// kube-system and usher's own namespace.
 	OptIn Label
 }
 
-// Label is a key and its value. The zero value is no label.
+// Label is a label's key and value. The zero value is no label.
 type Label struct{ Key, Value string }
 
-// AsMap returns the label as selectors write it, or nil.
+// AsMap returns the label as a map for selectors, or nil.
 func (l Label) AsMap() map[string]string {
 	if l == (Label{}) {
 		return nil
@@ -60,8 +62,9 @@ func (l Label) AsMap() map[string]string {
 	return map[string]string{l.Key: l.Value}
 }
 
-// OfSuite completes the rows of a suite's table: each is of the suite, and called as is usual there where the row states no exception. For
-// heartbeats there is none: they pass while usher is away, wait for it 2 s at most, and are not amplified twice.
+// OfSuite completes the rows of a suite's table: it sets their suite, and fills in the fields of Call that a row leaves
+// empty from usual. For heartbeats Call is fixed: they pass while usher is unavailable, wait for it at most 2 s, and
+// are not reinvoked.
 func OfSuite(suite string, usual Call, rows []Route) []Route {
 	for i := range rows {
 		r := &rows[i]
@@ -73,7 +76,7 @@ func OfSuite(suite string, usual Call, rows []Route) []Route {
 	return rows
 }
 
-// or is the call with what it leaves out as usual.
+// or returns c with its empty fields taken from usual.
 func (c Call) or(usual Call) Call {
 	return Call{
 		cmp.Or(c.FailurePolicy, usual.FailurePolicy), cmp.Or(c.TimeoutSeconds, usual.TimeoutSeconds), cmp.Or(c.Reinvocation, usual.Reinvocation),
@@ -81,10 +84,10 @@ func (c Call) or(usual Call) Call {
 	}
 }
 
-// Webhook is the route's name in a webhook configuration, which must have three segments.
+// Webhook returns the route's name in a webhook configuration, which must have three segments.
 func (r Route) Webhook() string { return strings.TrimPrefix(r.Path, "/") + ".usher.dev" }
 
-// SideEffects says whether the route leaves anything behind outside of the object: where a check commits, see admit.Validator.
+// SideEffects returns the route's side effect class: a validator with a Commit has side effects, see admit.Validator.
 func (r Route) SideEffects() registration.SideEffectClass {
 	if r.Chain.Commits() {
 		return registration.SideEffectClassNoneOnDryRun
@@ -92,11 +95,11 @@ func (r Route) SideEffects() registration.SideEffectClass {
 	return registration.SideEffectClassNone
 }
 
-// Heartbeat reports whether kubelets write their nodes' status through the route. It never refuses and never fails then: whatever goes wrong,
-// the write passes as it is, with a warning.
+// Heartbeat reports whether kubelets write their nodes' status through the route. Such a route never refuses and never
+// fails: on any error the write passes unchanged, with a warning.
 func (r Route) Heartbeat() bool { return slices.Contains(r.For.Resources, nodeStatus) }
 
-// Changes reports whether a request changes what the steps look at, see Reads. What is no update does.
+// Changes reports whether a request changes any of the fields in Reads. Requests other than updates always do.
 func (r Route) Changes(req *admit.Request) bool {
 	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
 		return true

@@ -12,26 +12,26 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// The API server says in ?timeout= how long it waits: 1 to 30 s, 10 s by default.
+// The API server sends its timeout as ?timeout=: 1 to 30 s, by default 10 s.
 const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
 
-// Observe is called once for each review, when it is decided and about to be answered.
+// Observe is called once for each review, after the decision and before the answer is written.
 type Observe func(Route, Decision, time.Duration)
 
-// Edge is what all routes share where they meet the network.
-type Edge struct {
+// Server answers reviews over HTTP. Its fields are shared by all routes.
+type Server struct {
 	Observe Observe
 	Limits  *Limits
-	// Draining tells that the service is about to end: then every answer closes its connection, so that a client that keeps
-	// one alive comes back to another replica.
+	// Draining reports whether the service is shutting down. Answers then close their connections, so that clients with
+	// keep-alive connections reconnect to another replica.
 	Draining func() bool
 }
 
-// Serve serves the routes, and answers anything else with a hint.
-func (e Edge) Serve(routes []Route) http.Handler {
+// Serve returns a handler that serves the routes, and answers other paths with a hint.
+func (s Server) Serve(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
-		mux.Handle(route.Path, e.admission(route))
+		mux.Handle(route.Path, s.admission(route))
 	}
 	for _, path := range []string{"/health", "/healthz"} {
 		mux.HandleFunc(path, alive)
@@ -50,50 +50,51 @@ func paths(routes []Route) []string {
 	return list
 }
 
-// admission answers one route.
-func (e Edge) admission(route Route) http.Handler {
+// admission returns the handler of one route.
+func (s Server) admission(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := e.review(route, w, r)
-		defer e.Limits.drop(answer.held)
-		if e.Draining() {
+		answer := s.review(route, w, r)
+		defer s.Limits.drop(answer.held)
+		if s.Draining() {
 			w.Header().Set("Connection", "close")
 		}
 		answer.write(w)
 	})
 }
 
-// review gives the answer to one review: read, decide, observe. It leaves nothing else behind: the caller may be slow to read.
-func (e Edge) review(route Route, w http.ResponseWriter, r *http.Request) reply {
+// review reads, decides and observes one review, and returns the answer. Everything else is released when it returns,
+// because the client may be slow to read the answer.
+func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) reply {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
 	defer cancel()
-	sent := body{limits: e.Limits}
+	sent := body{limits: s.Limits}
 	defer sent.release()
-	place, err := e.arrive(ctx, &sent, route.Heartbeat(), w, r)
+	place, err := s.arrive(ctx, &sent, route.Heartbeat(), w, r)
 	defer place.leave()
 	var decision Decision
 	if err != nil {
 		decision.fail(err)
 	} else {
-		decision = route.Decide(ctx, sent.room.bytes, nil)
+		decision = route.Decide(ctx, sent.buffer.bytes, nil)
 	}
-	answer := e.encode(&decision)
-	e.Observe(route, decision, time.Since(start))
+	answer := s.encode(&decision)
+	s.Observe(route, decision, time.Since(start))
 	if decision.Request != nil {
 		decision.Request.Release()
 	}
 	return answer
 }
 
-// arrive reads a review and waits until it may be decided.
-func (e Edge) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (place, error) {
+// arrive reads the body of a review and waits until it may be decided.
+func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (place, error) {
 	if err := sent.receive(ctx, w, r); err != nil {
 		return place{}, err
 	}
-	return e.Limits.enter(ctx, sent.room.bytes, heartbeat)
+	return s.Limits.enter(ctx, sent.buffer.bytes, heartbeat)
 }
 
-// budget is the time to decide in: what the API server waits, less a tenth and at least 100 ms for the way back.
+// budget returns the time to decide in: the API server's timeout less a tenth, and at least 100 ms, for the way back.
 func budget(timeout string) time.Duration {
 	wait, err := time.ParseDuration(timeout)
 	if err != nil || wait <= 0 {
@@ -103,17 +104,17 @@ func budget(timeout string) time.Duration {
 	return max(wait-max(wait/10, 100*time.Millisecond), wait/2)
 }
 
-// reply is an answer as it goes out.
+// reply is an answer to be written.
 type reply struct {
 	code  int
 	text  []byte
-	json  bool // an AdmissionReview; else a text
+	json  bool // text is an AdmissionReview, not plain text
 	retry bool
 	held  int // bytes counted in the limits
 }
 
-// encode makes the reply. It counts like a body until its caller has read it.
-func (e Edge) encode(d *Decision) reply {
+// encode makes the reply. Its bytes count in the limits until it has been written.
+func (s Server) encode(d *Decision) reply {
 	if d.Response == nil {
 		return fault(d)
 	}
@@ -122,7 +123,7 @@ func (e Edge) encode(d *Decision) reply {
 		d.fail(err)
 		return fault(d)
 	}
-	if err := e.Limits.hold(len(text), len(text) <= firstRoom); err != nil {
+	if err := s.Limits.hold(len(text), len(text) <= firstBuffer); err != nil {
 		d.fail(err)
 		return fault(d)
 	}
@@ -134,7 +135,7 @@ func fault(d *Decision) reply {
 	text := "internal error; usher's log says more"
 	switch {
 	case d.Outcome == Canceled:
-		text = "the caller went away" // or closed his side of the connection, and still reads
+		text = "the caller went away" // or closed its side of the connection, and still reads
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
 	case d.Code == http.StatusServiceUnavailable:
@@ -148,7 +149,7 @@ func fault(d *Decision) reply {
 	return answer
 }
 
-// write sends the answer. It is the only place that does.
+// write writes the answer. No other function does.
 func (a reply) write(w http.ResponseWriter) {
 	if a.retry {
 		w.Header().Set("Retry-After", "1")

@@ -33,8 +33,8 @@ var update = flag.Bool("update", false, "rewrite the goldens from what the code 
 // SampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
 var SampleDirs = []string{"samples/reviews", "testdata/reviews"}
 
-func DefaultEdge() handlers.Edge {
-	return handlers.Edge{
+func DefaultServer() handlers.Server {
+	return handlers.Server{
 		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
 		Limits:   handlers.NewLimits(8),
 		Draining: func() bool { return false },
@@ -66,7 +66,7 @@ func OpenWorld(t testing.TB, suites suite.List, gates gate.Set, policy *config.P
 	return w
 }
 
-// DemoGates are the gates that `make run` opens.
+// DemoGates returns the gates that `make run` opens.
 func DemoGates(t testing.TB, suites suite.List) gate.Set {
 	t.Helper()
 	gates, err := suites.ParseGates(strings.TrimSpace(ReadFile(t, "samples/feature-gates")))
@@ -76,7 +76,7 @@ func DemoGates(t testing.TB, suites suite.List) gate.Set {
 	return gates
 }
 
-// DefaultPolicy is the policy that is used without a file.
+// DefaultPolicy returns the policy that is used without a file.
 func DefaultPolicy(t testing.TB, suites suite.List) *config.Policy {
 	t.Helper()
 	return ParsePolicy(t, suites, suites.Schema().DefaultYAML())
@@ -92,7 +92,7 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 	return policy
 }
 
-// Routes are the routes that the gates leave, table all of them.
+// Routes returns the routes that the gates leave, table all of them.
 func (w World) Routes() []handlers.Route { return w.suites.Routes(w.Policy, w.Gates) }
 func (w World) Table() []handlers.Route  { return w.suites.Table(w.Policy, w.Gates) }
 
@@ -105,7 +105,7 @@ func ReadFile(t testing.TB, name string) string {
 	return string(text)
 }
 
-// Samples are the sample reviews, as route/case.
+// Samples returns the sample reviews, as route/case.
 func Samples(t testing.TB) []string {
 	t.Helper()
 	var names []string
@@ -116,7 +116,7 @@ func Samples(t testing.TB) []string {
 	return names
 }
 
-// SampleFiles are the paths of the sample reviews of a route, or of all with "*".
+// SampleFiles returns the paths of the sample reviews of a route, or of all with "*".
 func SampleFiles(t testing.TB, route string) (all []string) {
 	t.Helper()
 	for _, dir := range SampleDirs {
@@ -162,7 +162,7 @@ func Post(mux http.Handler, name string, body []byte) *httptest.ResponseRecorder
 	return w
 }
 
-// Route is the route that a sample's folder names.
+// Route returns the route that a sample's folder names.
 func Route(sample string) string {
 	folder, _, _ := strings.Cut(sample, "/")
 	return folder
@@ -290,7 +290,7 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// WithObject is the same review about another object.
+// WithObject returns the same review about another object.
 func WithObject(t testing.TB, body, object []byte) []byte {
 	t.Helper()
 	var review map[string]any

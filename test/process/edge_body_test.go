@@ -36,7 +36,7 @@ type badBody struct {
 	says string // part of the answer
 }
 
-// edited is the pod sample with one text replaced.
+// edited returns the pod sample with one text replaced.
 func edited(t *testing.T, old, now string) []byte {
 	t.Helper()
 	body := harness.ReadSample(t, podSample)
@@ -46,7 +46,7 @@ func edited(t *testing.T, old, now string) []byte {
 	return bytes.Replace(body, []byte(old), []byte(now), 1)
 }
 
-// inObject is the pod sample with an unknown field of some value at the top of the pod.
+// inObject returns the pod sample with an unknown field of some value at the top of the pod.
 func inObject(t *testing.T, value string) []byte {
 	t.Helper()
 	return edited(t, `"spec": {`, `"unknown": `+value+`, "spec": {`)
@@ -60,7 +60,7 @@ func zipped(body []byte) []byte {
 	return b.Bytes()
 }
 
-// wide is text in two bytes a character, as some editors save it.
+// wide returns text in two bytes a character, as some editors save it.
 func wide(text []byte) []byte {
 	b := []byte{0xff, 0xfe}
 	for _, unit := range utf16.Encode([]rune(string(text))) {

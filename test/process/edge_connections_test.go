@@ -202,7 +202,7 @@ func TestProcessIdleConnections(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// openFiles is how many files, and so connections, this process and those it starts may have open.
+// openFiles returns how many files, and so connections, this process and those it starts may have open.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	var limit syscall.Rlimit

@@ -33,7 +33,7 @@ type part struct {
 	n                     int
 }
 
-// text is the part in at most so many bytes.
+// text returns the part in at most so many bytes.
 func (p part) text(size int) string {
 	var b strings.Builder
 	if size < maxReview*2/3 { // there is a stored object too
@@ -131,7 +131,7 @@ var texts = []part{
 	{"amounts", `{\"cpu\":{\"raw\":{\"allocatable\":\"1\",\"capacity\":\"1\"}}`, `,\"r%d\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}`, `}`, valueful},
 }
 
-// costlyReviews are the reviews of a route.
+// costlyReviews returns the reviews of a route.
 func costlyReviews(r handlers.Route) (reviews []costly) {
 	op := r.For.Operations[len(r.For.Operations)-1]
 	if slices.Contains(r.For.Operations, admissionv1.Update) {
@@ -179,7 +179,7 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 	return reviews
 }
 
-// costlyReview is a review with an object that fills it: half of it on UPDATE, where the stored object comes too.
+// costlyReview returns a review with an object that fills it: half of it on UPDATE, where the stored object comes too.
 func costlyReview(r handlers.Route, op admissionv1.Operation, object func(size int) string) []byte {
 	resource, sub, _ := strings.Cut(r.For.Resources[0], "/")
 	size, old := maxReview-2000, ""
@@ -197,7 +197,7 @@ const costlyEnvelope = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionRev
 	`"resource":{"group":%q,"version":%q,"resource":%q},"subResource":%q,"operation":%q,"name":"a","namespace":"colocation",` +
 	`"userInfo":{"username":"system:node:a","groups":["system:nodes"]},"object":%s}}`
 
-// everything is a service with all gates open and the cluster of the samples.
+// everything returns a service with all gates open and the cluster of the samples.
 func everything(t *testing.T, env ...string) launch {
 	t.Helper()
 	gates, err := os.ReadFile("samples/feature-gates")
@@ -326,7 +326,7 @@ func (p *process) wantOrdinary(t *testing.T, over chan struct{}) {
 	}
 }
 
-// attackTime is how long `make attack` attacks each route; 0 without it.
+// attackTime returns how long `make attack` attacks each route; 0 without it.
 func attackTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("USHER_ATTACK")

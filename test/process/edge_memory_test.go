@@ -139,7 +139,7 @@ func TestProcessMemoryOfKeptBuffers(t *testing.T) {
 	p.wantMemory(t, deployedMemory)
 }
 
-// crowded are reviews of many small values, so many that a value has no more than a few bytes.
+// crowded returns reviews of many small values, so many that a value has no more than a few bytes.
 func crowded(t *testing.T, values int) map[string][]byte {
 	t.Helper()
 	fill := func(text string, values int) string {

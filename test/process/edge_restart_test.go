@@ -14,7 +14,7 @@ import (
 
 // Replicas that are told to stop, or killed, under load.
 
-// fixed are clients who want the same answers all the time.
+// fixed returns clients who want the same answers all the time.
 func fixed(t *testing.T) func() func(string, reply) bool {
 	t.Helper()
 	return oneOf(rightAnswers(t, harness.DefaultPolicy(t, program())))

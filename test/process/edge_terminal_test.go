@@ -46,7 +46,7 @@ func TestProcessTerminalCloses(t *testing.T) {
 	}
 }
 
-// openTerminal gives a terminal, and the side of it that a program has.
+// openTerminal returns a terminal, and the side of it that a program has.
 func openTerminal(t *testing.T) (terminal, side *os.File) {
 	t.Helper()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

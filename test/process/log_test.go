@@ -19,7 +19,7 @@ func TestLogHoldsNoValues(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(&out)
 	log.SetFormatter(&logrus.JSONFormatter{})
-	edge := harness.DefaultEdge()
+	edge := harness.DefaultServer()
 	edge.Observe = handlers.Log(log)
 	mux := edge.Serve(sampleWorld(t).Routes())
 	denied := 0
@@ -57,7 +57,7 @@ func TestLogHoldsNoValues(t *testing.T) {
 	}
 }
 
-// private gives the texts of a review that a log must not hold, and those in the JSON that some of them are.
+// private returns the texts of a review that a log must not hold, and those in the JSON that some of them are.
 func private(of any, inside bool) (values []string) {
 	switch of := of.(type) {
 	case map[string]any:

@@ -75,7 +75,7 @@ func answersWith(t *testing.T, on []gate.Name) {
 // answersAll posts all samples of the colocation suite's routes that are served.
 func answersAll(t *testing.T, w harness.World) {
 	served := w.Routes()
-	edge, name := harness.DefaultEdge(), ""
+	edge, name := harness.DefaultServer(), ""
 	edge.Observe = func(_ handlers.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
 		if d.Stack != nil || d.Err != nil && strings.Contains(d.Err.Error(), "cluster state") {
 			t.Errorf("%s: %v", name, d.Err)
@@ -95,7 +95,7 @@ func answersAll(t *testing.T, w harness.World) {
 	}
 }
 
-// onlyGates are the gates with some on and all others off; a gate that is inverted, as a step's may be, stays off.
+// onlyGates returns the gates with some on and all others off; a gate that is inverted, as a step's may be, stays off.
 func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 	t.Helper()
 	var items []string

@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program are the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
+// program returns the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
 func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
@@ -86,7 +86,7 @@ func program() suite.List {
 	return suite.List{core, colocation.New()}
 }
 
-// sampleWorld is what `make run` serves.
+// sampleWorld returns what `make run` serves.
 func sampleWorld(t testing.TB) harness.World {
 	return harness.OpenWorld(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
 }
@@ -94,10 +94,10 @@ func sampleWorld(t testing.TB) harness.World {
 // sampleMux serves the routes of the embedded policy.
 func sampleMux(t testing.TB) http.Handler {
 	t.Helper()
-	return harness.DefaultEdge().Serve(sampleWorld(t).Routes())
+	return harness.DefaultServer().Serve(sampleWorld(t).Routes())
 }
 
-// serveTroubled is what main does, with another chain in /mutate-pods.
+// serveTroubled returns what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
 	program := command.Program{Suites: withTroubles(program()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	return program.Run(context.Background(), os.Args[1:])
@@ -253,7 +253,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatal("never came true: " + what)
 }
 
-// metric is the sum of the samples whose line begins with prefix and contains all of the labels.
+// metric returns the sum of the samples whose line begins with prefix and contains all of the labels.
 func (p *process) metric(t *testing.T, prefix string, labels ...string) (sum float64) {
 	t.Helper()
 	_, text := p.get(t, "http://"+p.operations+"/metrics")
@@ -270,7 +270,7 @@ func (p *process) metric(t *testing.T, prefix string, labels ...string) (sum flo
 	return sum
 }
 
-// outcomes is how many reviews ended so.
+// outcomes returns how many reviews ended so.
 func (p *process) outcomes(t *testing.T, outcome handlers.Outcome) int {
 	t.Helper()
 	return int(p.metric(t, "usher_reviews_total{", fmt.Sprintf("outcome=%q", outcome)))
@@ -292,7 +292,7 @@ func (p *process) wantNoLeak(t *testing.T, before int) {
 	t.Logf("goroutines: %d before, %d after", before, now)
 }
 
-// memory is a line of /proc/PID/status in MiB: VmHWM is the most that ever was resident.
+// memory returns a line of /proc/PID/status in MiB: VmHWM is the most that ever was resident.
 func (p *process) memory(t *testing.T, line string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -348,10 +348,10 @@ func scaled(short, normal, long int) int {
 // goodSamples are reviews of every route, changed, denied and amplified.
 var goodSamples = []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"}
 
-// rightAnswers are the answers to goodSamples under a policy, byte for byte, from routes that have seen nothing evil.
+// rightAnswers returns the answers to goodSamples under a policy, byte for byte, from routes that have seen nothing evil.
 func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
-	edge := handlers.Edge{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
+	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
 	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()))), map[string]string{}
 	for _, name := range goodSamples {
@@ -460,12 +460,12 @@ func (w *wire) abort() {
 	_ = tcp.Close()
 }
 
-// head is a request's head for a body of so many bytes.
+// head returns a request's head for a body of so many bytes.
 func head(path string, length int) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: usher\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, length)
 }
 
-// whole is a request with its body.
+// whole returns a request with its body.
 func whole(path string, body []byte) string { return head(path, len(body)) + string(body) }
 
 // padded makes a review larger with white space, which changes nothing.
@@ -473,7 +473,7 @@ func padded(review []byte, size int) []byte {
 	return append(slices.Clip(review), bytes.Repeat([]byte(" "), size-len(review))...)
 }
 
-// annotated is a review of a pod with one annotation more.
+// annotated returns a review of a pod with one annotation more.
 func annotated(t *testing.T, sample, key, value string) []byte {
 	t.Helper()
 	old := []byte(`"metadata": {`)

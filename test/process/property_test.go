@@ -82,7 +82,7 @@ func checkUnknownFieldsSurvive(t *testing.T, mux http.Handler, name string, body
 // identities are the fields that no step changes, and by which an object is told from others like it.
 var identities = []string{"name", "image", "key", "operator", "effect", "mountPath", "containerPort", "devicePath", "topologyKey", "ip", "uid", "kind", "type"}
 
-// storedAfter is what the API server would store; an object that is not patched stays as it is.
+// storedAfter returns what the API server would store; an object that is not patched stays as it is.
 func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byte) []byte {
 	t.Helper()
 	w := harness.Post(mux, name, body)

@@ -55,7 +55,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	}
 }
 
-// printedSelectors are the namespaceSelectors of the configurations that `usher webhooks` prints for all suites, by path.
+// printedSelectors returns the namespaceSelectors of the configurations that `usher webhooks` prints for all suites, by path.
 func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSelector {
 	t.Helper()
 	gates := "--feature-gates=" + strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
@@ -130,7 +130,7 @@ func checkUpdate(t *testing.T, r handlers.Route, file string) (decided int) {
 	return decided
 }
 
-// onlyBookkeeping is a review whose object is the stored one, but for what no step reads.
+// onlyBookkeeping returns a review whose object is the stored one, but for what no step reads.
 func onlyBookkeeping(t *testing.T, body string) []byte {
 	t.Helper()
 	var review map[string]any

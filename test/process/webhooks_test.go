@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// validating is the second of the configurations that `usher webhooks` prints, its webhooks by path.
+// validating returns the second of the configurations that `usher webhooks` prints, its webhooks by path.
 func validating(t *testing.T, flags ...string) map[string]registration.ValidatingWebhook {
 	t.Helper()
 	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=colocation"}, flags...)...)
