@@ -14,9 +14,10 @@ import (
 	"usher.dev/usher/config"
 )
 
-// lifespan lets a pod ask by a label for nodes that still live some days. Nodes carry a taint with the days they have left;
-// a pod that asks for N days tolerates every value from the policy's max down to N. A pod that asks for nothing, or with an
-// empty label, tolerates the taint whatever its value. Tolerations that the pod has already are not repeated.
+// lifespan lets a pod request, by a label, nodes with a minimum remaining lifetime. Nodes have a taint with the number
+// of days they have left; a pod that requests N days tolerates every value from the policy's max down to N. Without the
+// label, or with an empty one, a pod tolerates the taint with any value. Tolerations that the pod already has are not
+// repeated.
 func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "lifespan",
@@ -40,13 +41,13 @@ func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
 	}
 }
 
-// sameToleration compares all but the seconds; no operator means Equal (core/v1 Toleration).
+// sameToleration compares tolerations without their seconds. No operator means Equal (core/v1 Toleration).
 func sameToleration(a, b corev1.Toleration) bool {
 	a.Operator, b.Operator = cmp.Or(a.Operator, corev1.TolerationOpEqual), cmp.Or(b.Operator, corev1.TolerationOpEqual)
 	return a.MatchToleration(&b)
 }
 
-// lifespanTolerations gives the tolerations for a label's value.
+// lifespanTolerations returns the tolerations for a label's value.
 func lifespanTolerations(policy *config.Lifespan, label string) ([]corev1.Toleration, error) {
 	if label == "" {
 		return []corev1.Toleration{{Key: policy.Taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, nil

@@ -1,4 +1,4 @@
-// Package mutators holds the steps that change objects, one step a file, and the ordered lists of them.
+// Package mutators holds the core suite's steps that change objects, one step per file, and the ordered lists of them.
 package mutators
 
 import (
@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods are the core suite's steps on pods that are created. The two touch different fields: the order is that of the
+// Pods returns the core suite's mutators of pods on CREATE. The two change different fields; their order is that of the
 // walk-through.
 func Pods(policy *config.Policy) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
@@ -15,7 +15,8 @@ func Pods(policy *config.Policy) []admit.Mutator[admit.Pod] {
 	}
 }
 
-// Nodes are the core suite's steps on node status updates. There is one: two amplifiers on one node would compound.
+// Nodes returns the core suite's mutators of node status updates. There must be only one: two amplifiers on one node
+// would compound.
 func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
 		overcommit(policy.Overcommit),

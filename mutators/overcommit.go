@@ -13,8 +13,9 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// overcommit makes a node look larger to the scheduler by the ratios of its pool. The amounts that the kubelet reported are
-// remembered on the node, so that no sequence of writers makes them compound, and come back when the policy ends.
+// overcommit makes a node look larger to the scheduler, by the ratios of its pool. It stores the amounts that the
+// kubelet reported on the node, so that the ratios never compound, whoever writes the node, and restores them when the
+// policy is removed.
 func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 	pools := compilePools(policy)
 	return admit.Mutator[admit.Node]{
@@ -36,7 +37,7 @@ type compiledPool struct {
 
 type rates map[corev1.ResourceName]amplify.Rate
 
-// compilePools prepares the pools of a policy that was checked when it was loaded.
+// compilePools prepares the pools of a policy, which was checked when it was loaded.
 func compilePools(policy *config.Overcommit) []compiledPool {
 	if policy == nil {
 		return nil
@@ -45,11 +46,11 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 	for _, pool := range policy.Pools {
 		selector, err := metav1.LabelSelectorAsSelector(&pool.Selector)
 		if err != nil {
-			selector = labels.Nothing() // the policy's check refuses such a selector
+			selector = labels.Nothing() // cannot happen: the policy's check refuses such a selector
 		}
 		compiled := compiledPool{selector, rates{}}
 		for name, text := range pool.Ratios {
-			ratio, _ := quantity.ParseRatio(text) // so it was checked
+			ratio, _ := quantity.ParseRatio(text) // cannot fail: it has been checked
 			compiled.rates[name] = amplify.Rate{Ratio: ratio, By: "pool " + pool.Name, Raise: pool.Capacity == config.Raise}
 		}
 		pools = append(pools, compiled)
@@ -57,7 +58,7 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 	return pools
 }
 
-// ratesFor gives the rates of the first pool that matches; none if no pool does.
+// ratesFor returns the rates of the first pool that matches; none if no pool does.
 func ratesFor(pools []compiledPool, node *admit.Node) rates {
 	for _, pool := range pools {
 		if pool.selector.Empty() || pool.selector.Matches(node.Selectable()) {

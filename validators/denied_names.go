@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/config"
 )
 
-// deniedNames refuses pods whose name contains one of the policy's words. The field is metadata.name; while that is still
-// empty it is metadata.generateName, to which the API server adds five characters before validation.
+// deniedNames refuses pods whose name contains one of the policy's words. It checks metadata.name or, while that is
+// empty, metadata.generateName, to which the API server appends five characters before validation.
 func deniedNames(policy *config.Names) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "denied-names",

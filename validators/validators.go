@@ -1,4 +1,4 @@
-// Package validators holds the checks of objects, one check a file, and the lists of them.
+// Package validators holds the core suite's checks, one check per file, and the lists of them.
 package validators
 
 import (
@@ -6,7 +6,8 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods are the core suite's checks of pods that are created. All run; their order is that of the messages.
+// Pods returns the core suite's validators of pods on CREATE. All of them run; their order is the order of the
+// messages.
 func Pods(policy *config.Policy) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		deniedNames(policy.Names),
