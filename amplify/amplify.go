@@ -1,4 +1,5 @@
-// Package amplify multiplies the numbers of a node without ever compounding them: what arrives, what it is taken for, what is remembered.
+// Package amplify multiplies the allocatable resources of a node without compounding, and remembers the original
+// amounts in an annotation.
 package amplify
 
 import (
@@ -9,13 +10,14 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// Amplifying a node without ever compounding: what the steps overcommit and node-amplification share.
+// The steps overcommit and node-amplification share this algorithm.
 //
-// A nodes/status write carries either numbers that the kubelet measured or an echo of numbers that we wrote, and nothing in
-// the request says which: most writers are not the kubelet, and the kubelet leaves out what it believes unchanged. So the
-// original, our result and the ratio of each resource stand in an annotation on the node, and a number is judged by them:
+// A nodes/status write carries either numbers that the kubelet measured or an echo of numbers that we wrote, and
+// nothing in the request says which: most writers are not the kubelet, and the kubelet omits what it believes
+// unchanged. So the original, our result and the ratio of each resource are stored in an annotation on the node, and a
+// number is judged by comparing it with them:
 //
-//	what arrives                                              is taken for
+//	what arrives                                              is treated as
 //	the result we remember, or the stored one unchanged       an echo: the original stays; but see the next two
 //	the same, and the kubelet brings a new original of        a new original, if it fits into capacity: the kubelet measures all
 //	another amplified resource                                and leaves out what it finds stored
@@ -25,54 +27,56 @@ import (
 //	anything else that this write leaves as stored            fits into capacity: the kubelet's is a new original, another's passes
 //	                                                          as it is, for it may be the true size; does not fit: our result is
 //	                                                          written if the node becomes no larger than it shows itself, else it passes
-//	no memory, from the kubelet                               the original, if it fits into capacity
-//	no memory, from others, unchanged                         the original, if it fits into a capacity that is kept, and no annotation
-//	                                                          of an amplifier tells otherwise
-//	no memory, anything else                                  passes, with a warning
+//	nothing remembered, from the kubelet                      the original, if it fits into capacity
+//	nothing remembered, from others, unchanged                the original, if it fits into a capacity that is kept, and no annotation
+//	                                                          of another amplifier indicates otherwise
+//	nothing remembered, anything else                         passes, with a warning
 //
-// Resource by resource. What passes keeps its memory. A ratio is that of the moment: a new one takes effect with anybody's write. What
-// no rule can know is written down in docs/overcommit.md.
+// Each resource is judged separately. For a number that passes, the remembered entry is kept. The ratio is always the
+// current one: a new ratio takes effect with the next write of any writer. The limits of this method are described in
+// docs/overcommit.md.
 
-// Rate is how one resource of one node is amplified.
+// Rate says how one resource of one node is amplified.
 type Rate struct {
 	Ratio quantity.Ratio
 	By    string // where the ratio comes from
 	Raise bool   // raise capacity with allocatable
-	// Wanted is the ratio that the source asks for, where Ratio may be lower because of what the node uses; else the zero Ratio.
+	// Wanted is the ratio that the source sets, where Ratio may be lower because of the node's usage; else the zero Ratio.
 	Wanted quantity.Ratio
-	Note   string // why ratio is what it is, for the audit log
+	Note   string // for the audit log: why Ratio has its value
 }
 
-// amplifies reports whether there is anything to do, and so to remember.
+// amplifies reports whether there is anything to amplify, and so to remember.
 func (r Rate) amplifies() bool { return r.Ratio.Amplifies() || r.Wanted.Amplifies() }
 
 // Amplifier is a step that amplifies nodes.
 type Amplifier struct {
 	Step string // its name
-	// Rate returns the rate of a resource; last is what was remembered of it before this write, or nil.
+	// Rate returns the rate of a resource. last is what was remembered of it before this write, or nil.
 	Rate func(name corev1.ResourceName, last *Entry) Rate
-	// Witness returns an entry of a resource of which we remember nothing, from elsewhere, or nil; noted as in Observation. The field itself
-	// may be nil.
+	// Witness returns an entry from another source for a resource of which we remember nothing, or nil; noted is as in
+	// Observation. Witness may be nil.
 	Witness func(seen Observation) (found *Entry, noted bool)
 }
 
-// Amounts are allocatable and capacity of one resource; nil: not known.
+// Amounts are the allocatable and the capacity of one resource; nil if unknown.
 type Amounts struct {
 	Allocatable, Capacity *resource.Quantity
 }
 
-// Amplify brings every amplifiable resource of a node to original × rate; without a rate, back to its original. lost are the
-// resources whose original nobody knows for now: they pass as they are, and what is remembered of them stays.
+// Amplify sets every amplifiable resource of a node to original × rate or, without a rate, back to its original. It
+// returns the new annotation, and in lost the resources whose original is unknown: these are left unchanged, and so are
+// their entries.
 func (a Amplifier) Amplify(req *admit.Request, node *admit.Node) (next Annotation, lost []corev1.ResourceName) {
 	next = Annotation{}
-	for _, seen := range a.look(req, node) {
-		remember, known := a.amplifyOne(req, node, seen)
+	for _, seen := range a.observe(req, node) {
+		entry, known := a.amplifyOne(req, node, seen)
 		if !known {
 			lost = append(lost, seen.Name)
-			remember = seen.entry()
+			entry = seen.entry()
 		}
-		if remember != nil || !known && seen.Damaged {
-			next[seen.Name] = remember
+		if entry != nil || !known && seen.Damaged {
+			next[seen.Name] = entry
 		}
 	}
 	if len(lost) == 0 || next.explains() {
@@ -81,32 +85,33 @@ func (a Amplifier) Amplify(req *admit.Request, node *admit.Node) (next Annotatio
 	return next, lost
 }
 
-// look sees the amplifiable resources of a node, each for itself and then by what the kubelet says of the others.
-func (a Amplifier) look(req *admit.Request, node *admit.Node) []Observation {
+// observe returns the observations of a node's amplifiable resources, each with what the kubelet's write implies about
+// all of them.
+func (a Amplifier) observe(req *admit.Request, node *admit.Node) []Observation {
 	old := admit.StoredNode(req)
 	mine, stored, damaged := readAnnotations(node, old)
 	all := make([]Observation, 0, len(Amplifiable()))
-	said := silent
+	sync := silent
 	for _, name := range Amplifiable() {
 		seen := Observation{
 			Name: name, Now: amountsOf(node, name), old: amountsOf(old, name),
 			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), Damaged: damaged,
 		}
 		seen.Rate = a.Rate(name, seen.last(old != nil))
-		said = max(said, seen.says())
+		sync = max(sync, seen.implies())
 		if !seen.remembered() && a.Witness != nil {
 			seen.stored, seen.noted = a.Witness(seen)
 		}
 		all = append(all, seen)
 	}
 	for i := range all {
-		all[i].sync = said
+		all[i].sync = sync
 	}
 	return all
 }
 
-// amplifyOne does it for one resource. It gives what to remember, and whether the original is known.
-func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observation) (remember *Entry, known bool) {
+// amplifyOne amplifies one resource. It returns the entry to remember, and whether the original is known.
+func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observation) (entry *Entry, known bool) {
 	amplified := seen.Rate.amplifies()
 	switch {
 	case seen.Now.Allocatable == nil:
@@ -118,26 +123,26 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 		}
 		return nil, true
 	case !amplified && !seen.remembered() && seen.Damaged && seen.noted && !Plausible(seen.Now):
-		tellUnknown(req, seen) // there is something to restore, and what explains it cannot be read
+		reportUnknown(req, seen) // there is something to restore, but its entry cannot be read
 		return nil, false
 	case !amplified && !seen.remembered():
 		return nil, true // nothing to amplify or to restore
 	}
 	original, known := seen.original()
 	if !known || original.guessed && !seen.mayGuess(original) {
-		tellUnknown(req, seen)
+		reportUnknown(req, seen)
 		return nil, false
 	}
 	result := Amounts{Allocatable: original.Allocatable}
 	if amplified && original.Allocatable.Sign() > 0 {
 		result = a.apply(req, seen.Name, original.Amounts, seen.Rate)
-		remember = &Entry{Raw: original.Amounts, Result: result, Ratio: seen.Rate.Ratio, Wanted: seen.Rate.Wanted, by: seen.Rate.By}
+		entry = &Entry{Raw: original.Amounts, Result: result, Ratio: seen.Rate.Ratio, Wanted: seen.Rate.Wanted, by: seen.Rate.By}
 	}
 	original.write(node, seen.Name, result)
-	return remember, true
+	return entry, true
 }
 
-// amountsOf reads one resource of a node; a nil node has none.
+// amountsOf returns the amounts of one resource of a node; a nil node has none.
 func amountsOf(node *admit.Node, name corev1.ResourceName) (a Amounts) {
 	if node == nil {
 		return a
@@ -151,14 +156,15 @@ func amountsOf(node *admit.Node, name corev1.ResourceName) (a Amounts) {
 	return a
 }
 
-// byKubelet reports whether the node's own kubelet sends the request. The name is all that is asked for: the API server gives
-// it to nobody but that kubelet (Kubernetes documentation, "Using Node Authorization").
+// byKubelet reports whether the request comes from the node's own kubelet. Only the user name is checked: the API
+// server authenticates nothing else by that name (Kubernetes documentation, "Using Node Authorization").
 func byKubelet(req *admit.Request, node *admit.Node) bool {
 	name := node.Name()
 	return name != "" && req.UserInfo.Username == "system:node:"+name
 }
 
-// apply multiplies an original. What the system reserves, capacity - allocatable, stays the same when capacity is raised.
+// apply multiplies an original. If capacity is raised, the part reserved for the system, capacity - allocatable, stays
+// the same.
 func (a Amplifier) apply(req *admit.Request, name corev1.ResourceName, raw Amounts, r Rate) Amounts {
 	allocatable, saturated := r.Ratio.Amplify(*raw.Allocatable, name)
 	if saturated {
@@ -181,13 +187,13 @@ func raisedCapacity(name corev1.ResourceName, raw Amounts, allocatable resource.
 	}
 	capacity, _ := quantity.Floor(sum, name)
 	if capacity.Cmp(*raw.Capacity) < 0 {
-		return raw.Capacity // it is more than usher counts to
+		return raw.Capacity // the sum exceeds what a quantity can hold here
 	}
 	return &capacity
 }
 
-// tellUnknown says that a node is left as it is because nobody knows its original.
-func tellUnknown(req *admit.Request, seen Observation) {
+// reportUnknown reports that a node is left unchanged because its original is unknown.
+func reportUnknown(req *admit.Request, seen Observation) {
 	why := "no " + AnnotationKey + " annotation"
 	switch {
 	case seen.remembered():
@@ -202,7 +208,8 @@ func tellUnknown(req *admit.Request, seen Observation) {
 	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", seen.Name, why)
 }
 
-// Amplifiable are the resources of a node that may be amplified: those that its pods share by time or by reclaim.
+// Amplifiable returns the resources of a node that may be amplified: those that its pods share over time or that can be
+// reclaimed.
 func Amplifiable() []corev1.ResourceName { return amplifiable }
 
 var amplifiable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}

@@ -10,28 +10,28 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// AnnotationKey is the amplifier's memory on a node, as JSON:
+// AnnotationKey is the key of the annotation on a node in which the amplifier remembers the originals, as JSON:
 //
 //	{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m","capacity":"31900m"},"ratio":"2","by":"pool default"}}
 //
-// result has no capacity when capacity is kept. "wanted" stands there where what the node uses may lower the ratio: it is the ratio
-// without that.
+// result has no capacity if capacity is kept. "wanted" is present if the node's usage may lower the ratio; it is the
+// ratio without that.
 const AnnotationKey = "usher.dev/amplified"
 
-// Annotation holds a record for each amplified resource; a nil one, null in the annotation, where there was one that cannot be read: it
-// says that the number may be amplified.
+// Annotation holds an entry for each amplified resource. A nil entry, null in the annotation, stands for one that could
+// not be read: it marks the number as possibly amplified.
 type Annotation map[corev1.ResourceName]*Entry
 
-// Entry is what we remember of one resource.
+// Entry is what is remembered of one resource.
 type Entry struct {
 	Raw, Result Amounts
 	Ratio       quantity.Ratio
-	Wanted      quantity.Ratio // as in rate
+	Wanted      quantity.Ratio // as in Rate
 	by          string
 }
 
-// recordJSON is a record as it stands in the annotation.
-type recordJSON struct {
+// entryJSON is the JSON form of an Entry.
+type entryJSON struct {
 	Raw    amountsJSON    `json:"raw"`
 	Result amountsJSON    `json:"result"`
 	Ratio  quantity.Ratio `json:"ratio"`
@@ -44,8 +44,8 @@ type amountsJSON struct {
 	Capacity    string `json:"capacity,omitempty"`
 }
 
-// ReadAnnotation reads the annotation. Records that do not read, or whose result is not original × ratio, are left out:
-// whoever forged or damaged them, they explain nothing. damaged tells that there was something of the kind.
+// ReadAnnotation parses the annotation. Entries that do not parse, or whose result is not original × ratio, are left
+// out, because they explain nothing; damaged reports whether there were any.
 func ReadAnnotation(text string, present bool) (m Annotation, damaged bool) {
 	m = Annotation{}
 	if !present {
@@ -57,7 +57,7 @@ func ReadAnnotation(text string, present bool) (m Annotation, damaged bool) {
 	}
 	defer parsed.Release()
 	for name, member := range parsed.Root().Members() {
-		if r := readRecord(member); r.consistent(corev1.ResourceName(name)) {
+		if r := readEntry(member); r.consistent(corev1.ResourceName(name)) {
 			m[corev1.ResourceName(name)] = r
 		} else {
 			damaged = true
@@ -66,9 +66,9 @@ func ReadAnnotation(text string, present bool) (m Annotation, damaged bool) {
 	return m, damaged || parsed.Err() != nil
 }
 
-func readRecord(v *document.Value) *Entry {
+func readEntry(v *document.Value) *Entry {
 	r := &Entry{Raw: readAmounts(v.Get("raw")), Result: readAmounts(v.Get("result")), by: v.Get("by").Text()}
-	r.Ratio, _ = quantity.ParseRatio(v.Get("ratio").Text()) // one that does not read is 1, and then nothing is consistent but raw itself
+	r.Ratio, _ = quantity.ParseRatio(v.Get("ratio").Text()) // 1 if it does not parse; then only a result equal to raw is consistent
 	r.Wanted, _ = quantity.ParseRatio(v.Get("wanted").Text())
 	return r
 }
@@ -83,7 +83,8 @@ func readAmounts(v *document.Value) (a Amounts) {
 	return a
 }
 
-// of is the record of one resource; nil if there is none, or if it lacks the capacity that the node shows: not one of ours.
+// of returns the entry of one resource. It returns nil if there is none, or if it lacks the capacity that the node
+// shows, because usher writes no such entry.
 func (m Annotation) of(name corev1.ResourceName, node *admit.Node) *Entry {
 	r := m[name]
 	if _, shown := node.Capacity().Get(name); r != nil && r.Raw.Capacity == nil && shown {
@@ -92,7 +93,7 @@ func (m Annotation) of(name corev1.ResourceName, node *admit.Node) *Entry {
 	return r
 }
 
-// consistent reports whether a record is one that we could have written.
+// consistent reports whether usher could have written the entry.
 func (r *Entry) consistent(name corev1.ResourceName) bool {
 	if r.Raw.Allocatable == nil || r.Raw.Allocatable.Sign() <= 0 {
 		return false
@@ -102,8 +103,8 @@ func (r *Entry) consistent(name corev1.ResourceName) bool {
 		(r.Result.Capacity == nil || r.Raw.Capacity != nil && Same(raisedCapacity(name, r.Raw, result), r.Result.Capacity))
 }
 
-// readAnnotations reads the memory in a node and in the stored one, which is nil if there is none. They are the same text in most
-// requests. damaged is of either.
+// readAnnotations reads the annotations of a node and of the stored one, which may be nil. They are identical in most
+// requests. damaged applies to either.
 func readAnnotations(node, old *admit.Node) (mine, stored Annotation, damaged bool) {
 	text, present := node.Annotation(AnnotationKey)
 	mine, damaged = ReadAnnotation(text, present)
@@ -118,7 +119,7 @@ func readAnnotations(node, old *admit.Node) (mine, stored Annotation, damaged bo
 	return mine, stored, damaged || alsoDamaged
 }
 
-// explains reports whether anything is remembered.
+// explains reports whether any entry can be read.
 func (m Annotation) explains() bool {
 	for _, r := range m {
 		if r != nil {
@@ -128,19 +129,19 @@ func (m Annotation) explains() bool {
 	return false
 }
 
-// write puts the memory into the annotation; an empty memory removes it.
+// write sets the annotation on the node; an empty one is removed.
 func (m Annotation) write(node *admit.Node) {
 	if len(m) == 0 {
 		node.RemoveAnnotation(AnnotationKey)
 		return
 	}
-	records := map[corev1.ResourceName]*recordJSON{}
+	records := map[corev1.ResourceName]*entryJSON{}
 	for name, r := range m {
 		if r == nil {
 			records[name] = nil
 			continue
 		}
-		records[name] = &recordJSON{Raw: r.Raw.json(), Result: r.Result.json(), Ratio: r.Ratio, Wanted: r.Wanted, By: r.by}
+		records[name] = &entryJSON{Raw: r.Raw.json(), Result: r.Result.json(), Ratio: r.Ratio, Wanted: r.Wanted, By: r.by}
 	}
 	text, err := json.Marshal(records)
 	if err != nil {

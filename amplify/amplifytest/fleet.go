@@ -1,4 +1,4 @@
-// Package amplifytest plays the API server and the writers of a node, for tests of steps that amplify.
+// Package amplifytest simulates the API server and the writers of a node, for tests of steps that amplify.
 package amplifytest
 
 import (
@@ -17,23 +17,24 @@ import (
 	"usher.dev/usher/document"
 )
 
+// Kubelet and Controller are the users of the kubelet of the node n1 and of another writer.
 const Kubelet, Controller = "system:node:n1", "system:serviceaccount:kube-system:attachdetach-controller"
 
-// Node plays the API server and its writers: it keeps the stored node and sends every write through the step, as the API
-// server would.
+// Node simulates the API server and its clients: it keeps the stored node and sends every write through the steps.
 type Node struct {
 	T        *testing.T
 	Stored   map[string]any
 	Policy   *config.Overcommit
 	Steps    func() []admit.Mutator[admit.Node]
-	Away     bool // usher is down and failurePolicy Ignore lets writes pass
+	Away     bool // usher is down, and failurePolicy Ignore lets writes pass
 	Warnings []string
 	Troubles []string
 }
 
+// Object is a decoded JSON object.
 type Object = map[string]any
 
-// NewNode is a node under the steps that a policy makes, with one pool.
+// NewNode returns a node that is admitted by the given steps, under a policy with one pool.
 func NewNode(t *testing.T, capacity config.Capacity, cpuRatio string, steps func(*config.Policy) []admit.Mutator[admit.Node]) *Node {
 	f := &Node{T: t, Stored: Object{
 		"metadata": Object{"name": "n1"},
@@ -44,6 +45,7 @@ func NewNode(t *testing.T, capacity config.Capacity, cpuRatio string, steps func
 	return f
 }
 
+// Ratios replaces the policy.
 func (f *Node) Ratios(capacity config.Capacity, ratios map[string]string) {
 	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
 	for name, text := range ratios {
@@ -63,7 +65,7 @@ func (f *Node) Write(user string, change func(node Object)) {
 	if !f.Away {
 		after, _ := f.admit(user, sent, old)
 		warnings, troubles := f.Warnings, f.Troubles
-		again, edits := f.admit(user, after, old) // reinvocation: the same request once more, on our own result
+		again, edits := f.admit(user, after, old) // reinvocation: the same request again, with our own result
 		f.Warnings, f.Troubles = warnings, troubles
 		if edits > 0 {
 			f.T.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
@@ -96,6 +98,7 @@ func (f *Node) admit(user string, sent, old []byte) (after []byte, operations in
 	return after, len(ops)
 }
 
+// Parse parses a document.
 func (f *Node) Parse(raw []byte) *document.Document {
 	f.T.Helper()
 	d, err := document.Parse(raw)
@@ -105,7 +108,7 @@ func (f *Node) Parse(raw []byte) *document.Document {
 	return d
 }
 
-// Post writes numbers, "cpu:allocatable/capacity" each; a side left empty is left as stored.
+// Post writes numbers, each as "cpu:allocatable/capacity"; an empty side is left as stored.
 func (f *Node) Post(user string, numbers ...string) {
 	f.T.Helper()
 	f.Write(user, func(node Object) {
@@ -118,18 +121,20 @@ func (f *Node) Post(user string, numbers ...string) {
 	})
 }
 
+// Put sets a quantity in a list of the node's status, unless value is empty.
 func Put(node Object, list, name, value string) {
 	if value != "" {
 		node["status"].(Object)[list].(Object)[name] = value
 	}
 }
 
-// Echo is a write that touches something else.
+// Echo writes the node with a change of another field.
 func (f *Node) Echo(user string) {
 	f.T.Helper()
 	f.Write(user, func(node Object) { node["status"].(Object)["volumesAttached"] = []any{} })
 }
 
+// Annotate sets the stored annotation; an empty text removes all annotations.
 func (f *Node) Annotate(text string) {
 	meta := f.Stored["metadata"].(Object)
 	if text == "" {
@@ -139,17 +144,20 @@ func (f *Node) Annotate(text string) {
 	meta["annotations"] = Object{amplify.AnnotationKey: text}
 }
 
+// Annotation returns the stored annotation.
 func (f *Node) Annotation() string {
 	annotations, _ := f.Stored["metadata"].(Object)["annotations"].(Object)
 	text, _ := annotations[amplify.AnnotationKey].(string)
 	return text
 }
 
+// Show returns allocatable/capacity of a resource as stored.
 func (f *Node) Show(name string) string {
 	status := f.Stored["status"].(Object)
 	return fmt.Sprintf("%v/%v", status["allocatable"].(Object)[name], status["capacity"].(Object)[name])
 }
 
+// Want fails the test unless the resource is stored with the given numbers.
 func (f *Node) Want(when, name, numbers string) {
 	f.T.Helper()
 	if got := f.Show(name); got != numbers {
@@ -157,4 +165,5 @@ func (f *Node) Want(when, name, numbers string) {
 	}
 }
 
+// Milli returns n milli-units as a quantity.
 func Milli(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
