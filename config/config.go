@@ -1,4 +1,5 @@
-// Package config is the policy file: what usher enforces and adds, as plain values. Each section is a file: its type and its check.
+// Package config defines the policy file: what usher enforces and changes, as plain values. Each section is a file of
+// this package, with its type and its check.
 package config
 
 import (
@@ -12,7 +13,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Policy is the whole policy file. What the file does not say, usher does not do: a section that is left out does nothing.
+// Policy is the whole policy file. A section that is left out does nothing.
 type Policy struct {
 	// Names refuses pods by their name.
 	Names *Names `json:"names,omitempty"`
@@ -22,30 +23,31 @@ type Policy struct {
 	Env Env `json:"env,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
-	// Modes says how seriously a step is taken, by its name. Default: enforce.
+	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
 
-	// others are the sections that a suite brings, by their names in the file.
+	// others are the sections of suites, by their names in the file.
 	others map[string]Section
 }
 
 // Section is a part of the policy file. Its fields are checked when the file is read.
 type Section interface {
-	// Check returns every problem of a section, given its path in the file.
+	// Check returns all problems of the section. at is its path in the file.
 	Check(at *field.Path) field.ErrorList
 }
 
-// Schema says what a policy file may hold beside the sections of Policy.
+// Schema describes what a policy file may contain in addition to the sections of Policy.
 type Schema struct {
-	// Steps are the names that modes may use.
+	// Steps are the step names that modes may use.
 	Steps []string
-	// Sections are those of suites, by their names in the file; each function returns an empty one, a pointer to decode into.
+	// Sections are the sections of suites, by their names in the file. Each function returns a pointer to an empty
+	// section to decode into.
 	Sections map[string]func() Section
-	// Default is what suites add to the policy that is used without a file, in YAML.
+	// Default is what suites add, in YAML, to the policy that is used without a file.
 	Default string
 }
 
-// SectionOf returns the section of a type that a suite brought; nil if the file leaves it out.
+// SectionOf returns the section of the given type, which a suite has defined, or nil if the file leaves it out.
 func SectionOf[T any](p *Policy) *T {
 	for _, s := range p.others {
 		if section, ok := any(s).(*T); ok {
@@ -77,5 +79,5 @@ func (p *Policy) sections() map[string]Section {
 //go:embed default.yaml
 var defaultYAML []byte
 
-// DefaultYAML returns the policy that is used without --config, as a file.
+// DefaultYAML returns the policy that is used without --config, in YAML.
 func (s Schema) DefaultYAML() []byte { return append(slices.Clip(defaultYAML), s.Default...) }

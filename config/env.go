@@ -14,7 +14,7 @@ type Variable struct {
 	Value string `json:"value"`
 }
 
-// Check is Section's.
+// Check implements Section.
 func (env Env) Check(at *field.Path) (problems field.ErrorList) {
 	seen := map[string]bool{}
 	for i, v := range env {

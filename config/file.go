@@ -10,10 +10,11 @@ import (
 	"usher.dev/usher/poll"
 )
 
-// maxFile bounds a policy file in bytes: a ConfigMap holds no more.
+// maxFile is the maximum size of a policy file in bytes, that of a ConfigMap.
 const maxFile = 1 << 20
 
-// Load reads a policy once, from a file or a pipe; an empty name gives the embedded default. The error lists every problem, a line each.
+// Load reads a policy once, from a file or a pipe; an empty name stands for the embedded default. The error lists all
+// problems, one per line.
 func Load(file string, schema Schema) (*Policy, error) {
 	if file == "" {
 		return parsed("embedded default", schema.DefaultYAML(), schema)
@@ -33,7 +34,7 @@ func Load(file string, schema Schema) (*Policy, error) {
 	return parsed(file, raw, schema)
 }
 
-// Open is Load for Watch, which goes on from the sum: a regular file, that can be read again.
+// Open is Load for a caller of Watch, which needs the returned sum. The file must be regular, because it is read again.
 func Open(file string, schema Schema) (*Policy, poll.Sum, error) {
 	if file == "" {
 		policy, err := Load(file, schema)
@@ -47,9 +48,9 @@ func Open(file string, schema Schema) (*Policy, poll.Sum, error) {
 	return policy, sum, err
 }
 
-// Watch reads the file again and again until ctx ends and calls changed with what a new content gives: a policy, or an error with a
-// nil policy. inForce is what Open gave. See poll.Changes for when a content is new; a file that cannot be read is reported once
-// for each new error, and then the policy in force once more when it is back.
+// Watch reads the file repeatedly until ctx ends, and calls changed for each new content: with a policy, or with a nil
+// policy and an error. inForce is the sum that Open returned. See poll.Changes for when a content is new. If the file
+// cannot be read, each new error is reported once; when it can be read again, the current policy is reported once more.
 func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum, schema Schema, changed func(*Policy, error)) {
 	poll.Changes(ctx, times, inForce, func() ([]byte, poll.Sum, error) { return read(file) }, func(raw []byte, err error) {
 		var policy *Policy
@@ -76,7 +77,7 @@ func parsed(name string, raw []byte, schema Schema) (*Policy, error) {
 	return policy, nil
 }
 
-// indent puts each problem but the first on an indented line of its own.
+// indent indents each problem but the first.
 func indent(problems []error) []error {
 	for i := 1; i < len(problems); i++ {
 		problems[i] = fmt.Errorf("  %w", problems[i])

@@ -8,17 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Lifespan is the policy on how long a node must still live for a pod to run there.
+// Lifespan is the policy on the remaining lifetime of the nodes that a pod may run on.
 type Lifespan struct {
-	// Label is the pod label that asks for a number of days.
+	// Label is the key of the pod label with the requested number of days.
 	Label string `json:"label"`
-	// Taint is the key of the node taint that says how many days are left.
+	// Taint is the key of the node taint with the number of days left.
 	Taint string `json:"taint"`
 	// Max is the largest number of days, 1 to 100.
 	Max int `json:"max"`
 }
 
-// Check is Section's.
+// Check implements Section.
 func (l *Lifespan) Check(at *field.Path) (problems field.ErrorList) {
 	for name, key := range map[string]string{"label": l.Label, "taint": l.Taint} {
 		for _, problem := range validation.IsQualifiedName(key) {

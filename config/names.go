@@ -9,11 +9,11 @@ import (
 
 // Names is the policy on names.
 type Names struct {
-	// Denied are words that no pod's name may contain.
+	// Denied are words that the name of a pod must not contain.
 	Denied []string `json:"denied"`
 }
 
-// Check is Section's.
+// Check implements Section.
 func (n *Names) Check(at *field.Path) (problems field.ErrorList) {
 	for i, word := range n.Denied {
 		if word == "" || strings.ToLower(word) != word || len(validation.IsDNS1123Subdomain("a"+word+"a")) > 0 {

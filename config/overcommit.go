@@ -14,20 +14,20 @@ import (
 
 // Overcommit is the policy on amplifying nodes.
 type Overcommit struct {
-	// Pools are tried in order; the first whose selector matches a node's labels decides.
+	// Pools are tried in order; the first whose selector matches a node's labels applies.
 	Pools []Pool `json:"pools"`
 }
 
 // Pool is a set of nodes and how they are amplified.
 type Pool struct {
 	Name string `json:"name"`
-	// Selector picks nodes by their labels; empty: all nodes.
+	// Selector selects nodes by their labels; an empty one selects all nodes.
 	Selector metav1.LabelSelector `json:"selector"`
 	// Ratios are decimal strings of at least 1, for cpu and memory.
 	Ratios map[corev1.ResourceName]string `json:"ratios"`
-	// MaxRatio bounds every ratio of the pool; left out: no bound.
+	// MaxRatio is an upper bound of all ratios of the pool; empty: no bound.
 	MaxRatio string `json:"maxRatio,omitempty"`
-	// Capacity says what becomes of status.capacity. Default: keep.
+	// Capacity says how status.capacity changes. Default: keep.
 	Capacity Capacity `json:"capacity,omitempty"`
 }
 
@@ -35,13 +35,13 @@ type Pool struct {
 type Capacity string
 
 const (
-	// Keep leaves capacity alone: it stays the witness of the hardware.
+	// Keep leaves capacity unchanged, as the size of the hardware.
 	Keep Capacity = "keep"
-	// Raise raises capacity with allocatable, so that what the system reserves stays the same number.
+	// Raise raises capacity together with allocatable, so that the amount reserved for the system stays the same.
 	Raise Capacity = "raise"
 )
 
-// Check is Section's.
+// Check implements Section.
 func (o *Overcommit) Check(at *field.Path) (problems field.ErrorList) {
 	at = at.Child("pools")
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func (p *Pool) checkRatios(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
-// CheckSelector returns what is wrong with a label selector of the policy.
+// CheckSelector returns the problems of a label selector of the policy.
 func CheckSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, at)
 }

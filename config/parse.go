@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Parse reads a policy file, YAML or JSON. All problems are reported at once, each with its path; then the policy is nil.
+// Parse reads a policy file, YAML or JSON. All problems are returned at once, each with its path; then the policy is
+// nil.
 func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	text, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
@@ -36,10 +37,10 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	return policy, nil
 }
 
-// secondDocument matches what ends a YAML document before the end of the file.
+// secondDocument matches a file in which a YAML document ends before the end of the file.
 var secondDocument = regexp.MustCompile(`(?m)^[^#\n].*\n(.*\n)*(---|\.\.\.)(\s|$)`)
 
-// decode reads the core's sections, and those that suites bring.
+// decode reads the core's sections and those of suites.
 func decode(text []byte, sections map[string]func() Section) (policy *Policy, problems []error) {
 	policy = &Policy{others: map[string]Section{}}
 	var parts map[string]json.RawMessage
@@ -58,11 +59,11 @@ func decode(text []byte, sections map[string]func() Section) (policy *Policy, pr
 	return policy, append(decodeStrict(text, policy, ""), problems...)
 }
 
-// decodeStrict decodes JSON, and returns fields that are unknown or stand twice as problems. before is the path of what is decoded.
-func decodeStrict(text []byte, into any, before string) []error {
+// decodeStrict decodes JSON. Unknown and duplicate fields are problems, too. prefix is the path of the decoded part.
+func decodeStrict(text []byte, into any, prefix string) []error {
 	problems, err := kjson.UnmarshalStrict(text, into)
 	for i, problem := range problems {
-		problems[i] = errors.New(strings.Replace(problem.Error(), `field "`, `field "`+before, 1))
+		problems[i] = errors.New(strings.Replace(problem.Error(), `field "`, `field "`+prefix, 1))
 	}
 	if err != nil {
 		problems = append(problems, err)
@@ -70,7 +71,7 @@ func decodeStrict(text []byte, into any, before string) []error {
 	return problems
 }
 
-// check returns everything that is wrong with a decoded policy.
+// check returns all problems of a decoded policy.
 func (p *Policy) check(steps []string) (problems field.ErrorList) {
 	all := p.sections()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

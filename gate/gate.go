@@ -1,4 +1,4 @@
-// Package gate has feature gates: named switches of steps, routes, and what steps do.
+// Package gate implements feature gates: named switches for steps, routes and features.
 package gate
 
 import (
@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Name is the name of a gate. Every gate is declared as a constant, so that a name with a typo does not compile. As the gate of a step or a
-// route, "" is always on, and Not of a name is on when the gate is off.
+// Name is the name of a gate. Gates are declared as constants, so that a misspelt name does not compile. As the gate of
+// a step or a route, "" means always on, and Not(name) means on if the gate is off.
 type Name string
 
-// Not is on when the gate is off.
+// Not returns a name that is on if the gate is off.
 func Not(name Name) Name { return "!" + name }
 
 // Gate is a feature gate.
 type Gate struct {
 	Name    Name
 	Default bool
-	Doc     string // what it does when it is on, in one line
+	Doc     string // one line on what it does when it is on
 }
 
-// Set says which gates are on.
+// Set holds the states of the gates.
 type Set struct{ on map[Name]bool }
 
-// Defaults are the gates as they are if nobody switches them.
+// Defaults returns the gates in their default states.
 func Defaults(known []Gate) Set {
 	s := Set{make(map[Name]bool, len(known))}
 	for _, g := range known {
@@ -33,8 +33,8 @@ func Defaults(known []Gate) Set {
 	return s
 }
 
-// Parse reads a list such as A=true,B=false, as Kubernetes' --feature-gates; all other gates are as by default. The error names what is
-// wrong, and the gates there are.
+// Parse reads a list such as A=true,B=false, in the format of Kubernetes' --feature-gates; gates that are not listed
+// keep their defaults. The error also lists the known gates.
 func Parse(text string, known []Gate) (Set, error) {
 	s := Defaults(known)
 	for _, item := range strings.Split(text, ",") {
