@@ -16,10 +16,10 @@ import (
 	"usher.dev/usher/validators"
 )
 
-// suites are those of the program, in the order in which the API server should call them.
+// suites returns the suites of the program, in the order in which the API server should call them.
 func suites() suite.List { return suite.List{core(), colocation.New()} }
 
-// core is the suite that one learns with, and keeps.
+// core returns the core suite, which is also the example to learn from.
 func core() suite.Suite {
 	return suite.Suite{
 		Name: coreName, Doc: "what is labelled admission-webhook: enabled", Routes: coreRoutes,
@@ -30,7 +30,7 @@ func core() suite.Suite {
 	}
 }
 
-// coreRoutes is the table of contents: every path, the requests it is for, and its steps.
+// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
 func coreRoutes(policy *config.Policy, _ gate.Set) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
