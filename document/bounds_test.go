@@ -61,8 +61,8 @@ func TestPatchIsBounded(t *testing.T) {
 func TestDecodingIsBounded(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	for _, c := range []struct{ name, json, want string }{
-		{"a list", `{"a":` + list(maxKids) + `}`, ""},
-		{"a longer list", `{"a":` + list(maxKids+1) + `}`, "more than 10000 parts in one list or object"},
+		{"a list", `{"a":` + list(maxChildren) + `}`, ""},
+		{"a longer list", `{"a":` + list(maxChildren+1) + `}`, "more than 10000 parts in one list or object"},
 		{"many lists", `{"a":[` + list(9_000) + "," + list(9_000) + "," + list(9_000) + "," + list(9_000) + "," + list(9_000) + `]}`, ""},
 		{"too many lists", `[` + strings.Repeat(list(9_000)+",", 5) + list(9_000) + `]`, "more than 50000 values"},
 	} {

@@ -1,8 +1,8 @@
 // Package document holds the object under review as the bytes that were sent.
 //
-// A step reads parts of the object through handles (Value) and records edits on the same handles. The patch is the list
-// of those edits, never a diff of two encodings: it touches only what a step changed, applies to the document that was
-// sent, and cannot move or remove a field that our Go types do not know.
+// A step reads parts of the object through handles (Value) and records edits on them. The patch is the list of these
+// edits, not a diff of two encodings: it changes only what a step changed, applies to the document that was sent, and
+// cannot move or remove a field that our Go types do not know.
 package document
 
 import (
@@ -15,19 +15,19 @@ import (
 // Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
 type Document struct {
 	root   *Value
-	tape   *tape   // given back by Release; nil in a Sub, which looks at another's
-	slabs  []*slab // of the handles, which are handed out by newValue
-	used   int     // handles of the last slab that were handed out
+	tape   *tape   // returned to the pool by Release; nil in a Sub, which uses another document's
+	slabs  []*slab // the handles, allocated by newValue
+	used   int     // allocated handles of the last slab
 	err    error
 	edits  int
-	grown  int // what the edits may take in the patch, in bytes: see grow
+	grown  int // an upper bound of the patch size in bytes: see grow
 	trying bool
 	undo   []func()
 }
 
-// Parse checks raw to be one valid JSON value and wraps it. It refuses what a reader and the API server could
-// understand differently: duplicate keys, invalid UTF-8, anything after the value. The document keeps raw: the caller
-// must not change it while the document is in use.
+// Parse checks that raw is one valid JSON value and wraps it. It refuses anything that a reader and the API server
+// could understand differently: duplicate keys, invalid UTF-8, data after the value. The document refers to raw, which
+// must not change while the document is in use.
 func Parse(raw []byte) (*Document, error) { return parseUpTo(maxValues, raw) }
 
 func parseUpTo(limit int, raw []byte) (*Document, error) {
@@ -42,7 +42,7 @@ func parseUpTo(limit int, raw []byte) (*Document, error) {
 	return d, nil
 }
 
-// wrap makes a document of one value of a tape.
+// wrap makes a document of one value on a tape.
 func wrap(t *tape, at uint32) *Document {
 	d := &Document{}
 	d.root = d.newValue(nil, "")
@@ -50,8 +50,8 @@ func wrap(t *tape, at uint32) *Document {
 	return d
 }
 
-// Release gives back what the document holds. No handle on it may be used afterwards, and no Sub of it; a Sub is released
-// before. A document that is not released is left to the garbage collector.
+// Release releases the memory of the document. Its handles and Subs must not be used afterwards; Subs must be released
+// before it. A document that is not released is left to the garbage collector.
 func (d *Document) Release() {
 	if d.tape != nil && cap(d.tape.entries) <= maxKept {
 		entries := d.tape.entries
@@ -64,10 +64,10 @@ func (d *Document) Release() {
 	*d = Document{}
 }
 
-// slab holds handles, so that many come from one allocation.
+// slab holds several handles in one allocation.
 type slab [32]Value
 
-// slabs keeps those of documents that were released, all zero.
+// slabs pools the slabs of released documents, zeroed.
 var slabs = sync.Pool{New: func() any { return new(slab) }}
 
 func (d *Document) newValue(parent *Value, name string) *Value {
@@ -80,27 +80,26 @@ func (d *Document) newValue(parent *Value, name string) *Value {
 	return v
 }
 
-// Root is the handle on the whole document.
+// Root returns the handle of the whole document.
 func (d *Document) Root() *Value { return d.root }
 
-// Err is the first read or write that met a value of the wrong JSON type, as a *field.Error of type
-// ErrorTypeTypeInvalid, or the first write that brought the edits above maxPatch, of type ErrorTypeTooLong; nil if there was
-// none. After it reads give zero values and writes do nothing, so that a step
-// need not check every read: whoever runs the step asks once.
+// Err returns the first error: a *field.Error of type ErrorTypeTypeInvalid for a read or write that met a value of the
+// wrong JSON type, or of type ErrorTypeTooLong for the write that exceeded maxPatch. After an error, reads return zero
+// values and writes do nothing, so a step need not check every read: the caller of the step checks Err once.
 func (d *Document) Err() error { return d.err }
 
-// Edits counts the edits recorded so far, without those that changed nothing: compare before and after a step to know
-// whether the step changed the document.
+// Edits returns the number of edits recorded so far, not counting those that changed nothing. A difference before and
+// after a step shows that the step changed the document.
 func (d *Document) Edits() int { return d.edits }
 
-// Sent is the document as it was sent.
+// Sent returns the document as it was sent.
 func (d *Document) Sent() []byte { return d.root.sent }
 
-// Bytes is the document as it now reads, with all edits.
+// Bytes returns the current document, with all edits.
 func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
 
-// Try runs f and keeps all edits it records or, when it returns an error, none of them, and not the document's error either. A Try inside a Try belongs to
-// the outer one.
+// Try runs f and keeps the edits it records. If f returns an error, Try undoes them, restores the document's error, and
+// returns the error. In a nested Try, only the outer one undoes.
 func (d *Document) Try(f func() error) error {
 	if d.trying {
 		return f()
@@ -118,14 +117,14 @@ func (d *Document) Try(f func() error) error {
 	return err
 }
 
-// fail remembers the first value of the wrong type.
+// fail records an error, if it is the first.
 func (d *Document) fail(v *Value, detail string, args ...any) {
 	if d.err == nil {
 		d.err = field.TypeInvalid(v.shownPath(), field.OmitValueType{}, fmt.Sprintf(detail, args...))
 	}
 }
 
-// shownPath is the path for the user, who calls the root as reviews and CEL do.
+// shownPath returns the path for messages. The root is named as in reviews and CEL.
 func (v *Value) shownPath() *field.Path {
 	if v.parent == nil {
 		return field.NewPath("object")

@@ -268,7 +268,7 @@ func TestBounds(t *testing.T) {
 		"decoding": func(v *Value) { As[[]struct{}](v) },
 		"append":   func(v *Value) { v.Append(1) },
 	} {
-		d := parse(t, `{"l":[`+strings.Repeat("{},", maxKids)+`{}]}`)
+		d := parse(t, `{"l":[`+strings.Repeat("{},", maxChildren)+`{}]}`)
 		read(d.Root().Get("l"))
 		if d.Err() == nil || !strings.Contains(d.Err().Error(), "l: Invalid value: has more than 10000 parts") || d.Patch() != nil {
 			t.Errorf("%s: %v", name, d.Err())

@@ -8,58 +8,60 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Set puts a Go value here, as JSON, in place of whatever stands here. Missing or null parents are made. Setting what is
-// there already is no edit.
+// Set sets the place to a Go value, encoded as JSON. Missing or null parents are created. Setting an equal value is no
+// edit.
 func (v *Value) Set(value any) {
 	raw := encode(value)
-	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.grow(len(raw)) || !v.ready() {
+	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.grow(len(raw)) || !v.prepareParent() {
 		return
 	}
-	v.remember()
-	v.base, v.tape, v.set, v.made, v.open, v.kids = raw, nil, true, 0, false, nil
-	v.touch()
+	v.saveUndo()
+	v.base, v.tape, v.set, v.made, v.open, v.children = raw, nil, true, 0, false, nil
+	v.markDirty()
 }
 
-// Remove takes away what stands here; nothing there is no edit.
+// Remove removes the value; removing an absent one is no edit.
 func (v *Value) Remove() {
 	if v.doc.err != nil || !v.exists() || !v.grow(0) {
 		return
 	}
-	v.remember()
-	v.base, v.tape, v.set, v.made, v.open, v.kids = nil, nil, false, 0, false, nil
-	v.touch()
+	v.saveUndo()
+	v.base, v.tape, v.set, v.made, v.open, v.children = nil, nil, false, 0, false, nil
+	v.markDirty()
 }
 
-// Append puts a Go value at the end of the array here, which is made if it is absent or null.
-func (v *Value) Append(value any) *Value { return v.insert(func() int { return len(v.kids) }, value) }
+// Append appends a Go value to the array here, which is created if it is absent or null.
+func (v *Value) Append(value any) *Value {
+	return v.insert(func() int { return len(v.children) }, value)
+}
 
-// InsertBefore puts a Go value into the array here before one of its elements.
+// InsertBefore inserts a Go value into the array here before one of its elements.
 func (v *Value) InsertBefore(element *Value, value any) *Value {
-	return v.insert(func() int { return max(0, slices.Index(v.kids, element)) }, value)
+	return v.insert(func() int { return max(0, slices.Index(v.children, element)) }, value)
 }
 
-func (v *Value) insert(at func() int, value any) *Value {
-	kid := v.newKid("")
+func (v *Value) insert(index func() int, value any) *Value {
+	child := v.newChild("")
 	raw := encode(value)
-	if v.doc.err != nil || !v.become('[') {
-		return kid
+	if v.doc.err != nil || !v.makeContainer('[') {
+		return child
 	}
 	if v.opened('['); v.doc.err != nil || !v.grow(len(raw)) {
-		return kid
+		return child
 	}
-	v.remember()
-	v.kids = slices.Insert(slices.Clone(v.kids), at(), kid) // a clone: undo restores the old slice
-	kid.base, kid.set = raw, true
-	kid.touch()
-	return kid
+	v.saveUndo()
+	v.children = slices.Insert(slices.Clone(v.children), index(), child) // a clone, because undo restores the old slice
+	child.base, child.set = raw, true
+	child.markDirty()
+	return child
 }
 
-// maxPatch is how many bytes of a patch the edits of one document may come to. What a patch brings is stored, and etcd takes no
-// more than this in one request, unless it is told to (--max-request-bytes). So nothing is lost that could have been stored.
+// maxPatch is the maximum size in bytes of the patch of one document. What a patch adds is stored, and etcd accepts no
+// larger request by default (--max-request-bytes), so the limit refuses nothing that could have been stored.
 const maxPatch = 3 << 19
 
-// grow counts an edit at v that brings so many bytes, and reports whether there is room for it in the patch; if not, that is the
-// document's error.
+// grow accounts for an edit at v that adds the given number of bytes, and reports whether the patch stays within
+// maxPatch; if not, it sets the document's error.
 func (v *Value) grow(bytes int) bool {
 	const operation = len(`{"op":"replace","path":"","value":},`)
 	bytes += operation
@@ -74,36 +76,36 @@ func (v *Value) grow(bytes int) bool {
 	return false
 }
 
-// ready makes v's parent able to hold it.
-func (v *Value) ready() bool {
+// prepareParent makes v's parent a container that can hold v, and reports whether it succeeded.
+func (v *Value) prepareParent() bool {
 	switch p := v.parent; {
 	case p == nil:
 		return true
 	case p.kind() == '[':
 		return true
 	default:
-		return p.become('{')
+		return p.makeContainer('{')
 	}
 }
 
-// become makes v the container that the write beneath it needs.
-func (v *Value) become(kind byte) bool {
+// makeContainer makes v a container of the given kind if it is absent or null, and reports whether it is one now.
+func (v *Value) makeContainer(kind byte) bool {
 	if !v.is(kind) || v.doc.err != nil {
 		return false
 	}
 	if is := v.kind(); is == kind {
 		return true
 	}
-	if !v.ready() {
+	if !v.prepareParent() {
 		return false
 	}
-	v.remember()
+	v.saveUndo()
 	v.made = kind
 	return true
 }
 
-// remember notes how v was, for Try.
-func (v *Value) remember() {
+// saveUndo saves the state of v for Try.
+func (v *Value) saveUndo() {
 	if v.doc.trying {
 		old := *v
 		v.doc.undo = append(v.doc.undo, func() {
@@ -113,16 +115,16 @@ func (v *Value) remember() {
 	}
 }
 
-// touch marks v and its parents as edited and counts the edit.
-func (v *Value) touch() {
+// markDirty marks v and its parents as edited, and counts the edit.
+func (v *Value) markDirty() {
 	v.doc.edits++
 	for at := v; at != nil; at = at.parent {
 		at.dirty = true
 	}
 }
 
-// encode gives the JSON of a Go value that a step sets. Such values are Kubernetes types and plain data: one that does
-// not encode is a mistake in the step.
+// encode returns a Go value that a step sets as JSON. Such values are Kubernetes types and plain data; it panics if one
+// cannot be encoded, which is a programming error in the step.
 func encode(value any) []byte {
 	raw, err := json.Marshal(value)
 	if err != nil {

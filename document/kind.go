@@ -2,26 +2,26 @@ package document
 
 import "encoding/json"
 
-// Kind is what a JSON value is.
+// Kind is the type of a JSON value: its first byte, or '0' for a number.
 type Kind byte
 
-// The kinds that hold others.
+// The kinds of containers.
 const (
 	Object Kind = '{'
 	Array  Kind = '['
 )
 
-// Kind is what stands here; zero if nothing does.
+// Kind returns the kind of the value here; zero if there is none.
 func (v *Value) Kind() Kind { return Kind(v.kind()) }
 
-// String is "an object", "null" and so on.
+// String returns the kind with its article, such as "an object".
 func (k Kind) String() string { return kindNames[byte(k)] }
 
-// CanBe reports whether v is of the kind, Object or Array, or may become so, as it is absent or null. Anything else is the document's
-// error.
+// CanBe reports whether v is of the given kind, Object or Array, or may become so because it is absent or null. If not,
+// it sets the document's error.
 func (v *Value) CanBe(kind Kind) bool { return v.is(byte(kind)) }
 
-// Tree is what stands here as encoding/json decodes it, but with numbers as they are written.
+// Tree returns the value here as encoding/json decodes it, but with numbers as json.Number.
 func (v *Value) Tree() any {
 	switch v.kind() {
 	case 0, 'n':

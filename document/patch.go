@@ -8,12 +8,12 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// emit takes one operation of a patch. path is a JSON pointer, good until emit returns; value is what stands there afterwards, nil
-// for a removal.
+// emit receives one operation of a patch. path is a JSON pointer, only valid until emit returns; value is the resulting
+// value, nil for a removal.
 type emit func(op string, path []byte, value *Value)
 
-// Patch is the list of edits as RFC 6902 operations, in an order in which they apply one after the other to the
-// document that was sent. No edits, or only edits that cancel out: nil.
+// Patch returns the edits as RFC 6902 operations, in an order in which they can be applied one after the other to the
+// document that was sent. It returns nil if there are no edits, or if they cancel out.
 func (d *Document) Patch() (ops []jsonpatch.Operation) {
 	d.root.patch(func(op string, path []byte, value *Value) {
 		if value == nil {
@@ -25,12 +25,12 @@ func (d *Document) Patch() (ops []jsonpatch.Operation) {
 	return ops
 }
 
-// PatchJSON is Patch as JSON: the operations' values stand there as they were recorded. No operations: nil.
+// PatchJSON returns Patch encoded as JSON, with values as they were recorded; nil if there are no operations.
 func (d *Document) PatchJSON() []byte {
 	if d.edits == 0 {
 		return nil
 	}
-	b := make([]byte, 0, d.grown) // more than is needed
+	b := make([]byte, 0, d.grown) // an upper bound
 	d.root.patch(func(op string, path []byte, value *Value) {
 		b = append(b, ",{\"op\":\""...)
 		b = append(append(b, op...), "\",\"path\":"...)
@@ -47,8 +47,8 @@ func (d *Document) PatchJSON() []byte {
 	return append(b, ']')
 }
 
-// patch emits the operations that lead from what was sent at v to what stands there now. path is where v is at that moment of
-// the patch.
+// patch emits the operations that turn what was sent at v into its current value. path is the path of v at that point
+// of the patch.
 func (v *Value) patch(to emit, path []byte) {
 	was, is := v.sent != nil, v.exists()
 	switch {
@@ -64,30 +64,31 @@ func (v *Value) patch(to emit, path []byte) {
 	case v.kind() == '[':
 		v.patchElements(to, path)
 	default:
-		for _, kid := range v.kids {
-			if kid.dirty {
-				kid.patch(to, append(append(path, '/'), pointerEscape.Replace(kid.name)...))
+		for _, child := range v.children {
+			if child.dirty {
+				child.patch(to, append(append(path, '/'), pointerEscape.Replace(child.name)...))
 			}
 		}
 	}
 }
 
-// patchElements goes through an array from the left, so that everything before index i is already as it will be.
+// patchElements handles the elements of an array from left to right, so that everything before index i is already
+// final.
 func (v *Value) patchElements(to emit, path []byte) {
-	i, lastSent := 0, len(v.kids)-1
-	for lastSent >= 0 && v.kids[lastSent].sent == nil {
+	i, lastSent := 0, len(v.children)-1
+	for lastSent >= 0 && v.children[lastSent].sent == nil {
 		lastSent--
 	}
 	path = append(path, '/')
-	for n, kid := range v.kids {
+	for n, child := range v.children {
 		switch {
-		case !kid.dirty:
+		case !child.dirty:
 		case n > lastSent:
-			kid.patch(to, append(path, '-'))
+			child.patch(to, append(path, '-'))
 		default:
-			kid.patch(to, strconv.AppendInt(path, int64(i), 10))
+			child.patch(to, strconv.AppendInt(path, int64(i), 10))
 		}
-		if kid.exists() {
+		if child.exists() {
 			i++
 		}
 	}
@@ -96,7 +97,7 @@ func (v *Value) patchElements(to emit, path []byte) {
 // pointerEscape escapes a key for a JSON pointer (RFC 6901, section 3).
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// appendTo appends what stands at v now.
+// appendTo appends the current JSON of v.
 func (v *Value) appendTo(b []byte) []byte {
 	kind := v.kind()
 	if !v.dirty || kind != '{' && kind != '[' {
@@ -104,15 +105,15 @@ func (v *Value) appendTo(b []byte) []byte {
 	}
 	b = append(b, kind)
 	first := true
-	for kid := range existing(v.opened(kind)) {
+	for child := range existing(v.opened(kind)) {
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
 		if kind == '{' {
-			b = append(append(b, encode(kid.name)...), ':')
+			b = append(append(b, encode(child.name)...), ':')
 		}
-		b = kid.appendTo(b)
+		b = child.appendTo(b)
 	}
 	return append(b, kind+2) // '{'+2 is '}', '['+2 is ']'
 }

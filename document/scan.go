@@ -7,34 +7,35 @@ import (
 	"unicode/utf8"
 )
 
-// The JSON scanner. It is our own because the best library that refuses the same, jsontext, costs 2.2 to 2.7 times as much
-// once it has to say where each value is (docs/performance.md), and every byte of every review goes through it. It goes over
-// the bytes once, checks all of RFC 8259, and notes where each value is, so that no part is looked at twice.
+// The JSON scanner. It is our own, because jsontext, the best library that is equally strict, takes 2.2 to 2.7 times as
+// long when it also reports the position of each value (docs/performance.md), and every byte of every review is
+// scanned. It reads the bytes once, checks all of RFC 8259, and records the position of each value, so that nothing is
+// read twice.
 //
-// Its functions take a position and give the position after what they read, or bad.
+// Its functions take a position and return the position after what they have read, or bad.
 
-// maxDepth is how deep values may nest: the limit of encoding/json, and so of the API server.
+// maxDepth is the maximum nesting of values: the limit of encoding/json, and so of the API server.
 const maxDepth = 10_000
 
-// maxValues is how many values a document may have. Each takes 24 bytes here, and more once a step looks at it; no object that
-// the API server takes (3 MiB) comes near it but by intent.
+// maxValues is the maximum number of values of a document. Each takes 24 bytes here, and more once a step reads it. No
+// object that the API server accepts (3 MiB) comes near it unless it was built to.
 const maxValues = 500_000
 
-// bad is the position after what could not be read; scanner.err says why.
+// bad is returned in place of a position on an error, which is in scanner.err.
 const bad = -1
 
-// scanner goes over tape.raw and fills tape.entries.
+// scanner reads tape.raw and fills tape.entries.
 type scanner struct {
 	tape
-	max   int // values
+	max   int // the maximum number of values
 	depth int
 	err   error
 }
 
-// scan checks raw to be one JSON value, with white space around it at most, into entries that it may reuse.
+// scan checks that raw is one JSON value, surrounded at most by white space. It may reuse entries.
 func scan(raw []byte, entries []entry) (*tape, error) { return scanUpTo(maxValues, raw, entries) }
 
-// scanUpTo is scan of at most so many values.
+// scanUpTo is scan with a maximum number of values.
 func scanUpTo(limit int, raw []byte, entries []entry) (*tape, error) {
 	s := scanner{tape: tape{raw, entries[:0]}, max: limit}
 	s.entries = append(s.entries, entry{})
@@ -50,7 +51,7 @@ func scanUpTo(limit int, raw []byte, entries []entry) (*tape, error) {
 	return &s.tape, nil
 }
 
-// fail notes what is wrong at a position, without quoting the document.
+// fail records an error at a position, without quoting the document.
 func (s *scanner) fail(at int, what string) int {
 	if at >= len(s.raw) {
 		what = "not JSON: it ends too early"
@@ -59,7 +60,7 @@ func (s *scanner) fail(at int, what string) int {
 	return bad
 }
 
-// peek is the byte at i; 0, which stands nowhere outside of JSON strings, beyond the end.
+// peek returns the byte at i, or 0 beyond the end. A zero byte is not valid JSON anywhere.
 func (s *scanner) peek(i int) byte {
 	if uint(i) < uint(len(s.raw)) {
 		return s.raw[i]
@@ -67,7 +68,7 @@ func (s *scanner) peek(i int) byte {
 	return 0
 }
 
-// space moves past white space, of which a canonical document has none.
+// space skips white space, of which a canonical document has none.
 func (s *scanner) space(i int) int {
 	if s.peek(i) > ' ' {
 		return i
@@ -78,7 +79,7 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-// value reads the value at i into the last entry, which has its key.
+// value reads the value at i into the last entry, whose key has already been set.
 func (s *scanner) value(i int) int {
 	at := len(s.entries) - 1
 	if at >= s.max {
@@ -87,15 +88,15 @@ func (s *scanner) value(i int) int {
 	s.entries[at].start = uint32(i)
 	switch c := s.peek(i); c {
 	case '"':
-		i, _ = s.text(i)
+		i, _ = s.str(i)
 	case '{', '[':
 		i = s.container(i, at, c)
 	case 't':
-		i = s.word(i, "true")
+		i = s.literal(i, "true")
 	case 'f':
-		i = s.word(i, "false")
+		i = s.literal(i, "false")
 	case 'n':
-		i = s.word(i, "null")
+		i = s.literal(i, "null")
 	default:
 		i = s.number(i)
 	}
@@ -104,10 +105,10 @@ func (s *scanner) value(i int) int {
 	return i
 }
 
-// container reads the object or array at i, which begins with first.
+// container reads the object or array at i. first is its first byte.
 func (s *scanner) container(i, at int, first byte) int {
 	if s.depth++; s.depth > maxDepth {
-		return s.fail(i, "nested deeper than 10000 levels")
+		return s.fail(i, fmt.Sprintf("nested deeper than %d levels", maxDepth))
 	}
 	switch i = s.space(i + 1); {
 	case s.peek(i) == first+2: // } or ]
@@ -158,19 +159,19 @@ func (s *scanner) object(i, at int) int {
 	}
 }
 
-// key reads a key, which must be new in its object, into a new entry, and the colon.
+// key reads a key and the colon after it into a new entry. The key must not occur twice in its object.
 func (s *scanner) key(i int, keys *keySet) int {
 	if s.peek(i) != '"' {
 		return s.fail(i, "not JSON: a key is missing")
 	}
-	end, how := s.text(i)
+	end, esc := s.str(i)
 	if end == bad {
 		return bad
 	}
 	at := len(s.entries)
 	s.entries = append(s.entries, entry{})
 	e := &s.entries[at]
-	e.keyStart, e.keyEnd, e.escapes = uint32(i+1), uint32(end-1), how
+	e.keyStart, e.keyEnd, e.escapes = uint32(i+1), uint32(end-1), esc
 	if !keys.add(&s.tape, at) {
 		return s.fail(i, fmt.Sprintf("duplicate key %.60q", s.keyOf(e)))
 	}
@@ -185,9 +186,10 @@ const (
 	highs = 0x8080808080808080
 )
 
-// text moves past the string whose first quote is at i. It takes eight bytes at a time until one of them needs a look: the
-// lowest marked byte is the first quote, backslash, control character or byte beyond ASCII.
-func (s *scanner) text(i int) (end int, how escapes) {
+// str reads the string whose opening quote is at i. It handles eight bytes at a time until one of them is special: the
+// lowest marked byte is the first quote, backslash, control character or non-ASCII byte. A borrow of the subtractions
+// can only mark bytes above such a byte, so the lowest mark is always correct.
+func (s *scanner) str(i int) (end int, esc escapes) {
 	raw := s.raw
 	for i++; ; {
 		if i+8 <= len(raw) {
@@ -200,25 +202,25 @@ func (s *scanner) text(i int) (end int, how escapes) {
 			}
 			i += bits.TrailingZeros64(marked) / 8
 			if raw[i] == '"' {
-				return i + 1, how
+				return i + 1, esc
 			}
 		}
 		switch c := s.peek(i); {
 		case c == '"':
-			return i + 1, how
+			return i + 1, esc
 		case c >= ' ' && c < utf8.RuneSelf && c != '\\':
 			i++ // one of the last eight bytes
 		default:
 			var kind escapes
 			if i, kind = s.special(i); i == bad {
-				return bad, how
+				return bad, esc
 			}
-			how = max(how, kind)
+			esc = max(esc, kind)
 		}
 	}
 }
 
-// special moves past what a string holds beside ASCII: an escape, or a character of several bytes.
+// special reads what a string may contain besides plain ASCII: an escape, or a multi-byte character.
 func (s *scanner) special(i int) (int, escapes) {
 	switch c := s.peek(i); {
 	case c == '\\':
@@ -233,7 +235,7 @@ func (s *scanner) special(i int) (int, escapes) {
 	return bad, plain
 }
 
-// escape moves past the escape whose backslash is before i.
+// escape reads the rest of an escape, after its backslash.
 func (s *scanner) escape(i int) (int, escapes) {
 	switch s.peek(i) {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
@@ -246,8 +248,8 @@ func (s *scanner) escape(i int) (int, escapes) {
 	return s.fail(i, "not JSON: an unknown escape in a string"), plain
 }
 
-// codeUnits moves past the digits of a \u escape, and past the second escape of a surrogate pair. Half a pair is refused:
-// readers replace it, and two different keys become the same.
+// codeUnits reads the digits of a \u escape, and the second escape of a surrogate pair. Half a pair is refused: readers
+// replace it, so that two different keys could become equal.
 func (s *scanner) codeUnits(i int) int {
 	unit := s.hex(i)
 	if unit == bad {
@@ -264,7 +266,7 @@ func (s *scanner) codeUnits(i int) int {
 	return s.fail(i, "not JSON: half a surrogate pair in a string")
 }
 
-// hex is the number of four hexadecimal digits.
+// hex returns the value of four hexadecimal digits.
 func (s *scanner) hex(i int) (unit int) {
 	for end := i + 4; i < end; i++ {
 		switch c := s.peek(i); {
@@ -279,7 +281,8 @@ func (s *scanner) hex(i int) (unit int) {
 	return unit
 }
 
-func (s *scanner) word(i int, word string) int {
+// literal reads true, false or null.
+func (s *scanner) literal(i int, word string) int {
 	end := i + len(word)
 	if end > len(s.raw) {
 		return s.fail(len(s.raw), "")
@@ -314,7 +317,7 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
-// digits moves past one digit or more.
+// digits reads one or more digits.
 func (s *scanner) digits(i int) int {
 	if !isDigit(s.peek(i)) {
 		return s.fail(i, "not JSON: a value or a digit is missing")

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tape is a checked JSON text and where its values are, in the order in which they begin.
+// tape is a checked JSON text and the positions of its values, in the order in which they begin.
 type tape struct {
 	raw     []byte
 	entries []entry
@@ -15,23 +15,23 @@ type tape struct {
 // entry is one value. Offsets are into raw.
 type entry struct {
 	start, end       uint32
-	keyStart, keyEnd uint32 // between the quotes of its key, if it is a member
-	next             uint32 // the entry after this value and all beneath it
+	keyStart, keyEnd uint32 // of its key, without the quotes, if it is a member
+	next             uint32 // the entry after this value and its descendants
 	escapes          escapes
 }
 
-// escapes says how a string is written.
+// escapes says which escapes a string contains.
 type escapes uint8
 
 const (
-	plain   escapes = iota // as it reads
-	usual                  // with the one short escape of each character that has one: equal texts are still equal bytes
-	unusual                // with \u or \/: equal texts may differ in bytes
+	plain   escapes = iota // none
+	usual                  // only the short escapes of characters that have one: equal strings still have equal bytes
+	unusual                // also \u or \/: equal strings may have different bytes
 )
 
-// keySet finds duplicate keys of one object while it is scanned. One bit of each key's hash tells most of the new ones; what
-// it does not tell is compared with the keys before. Beyond manyKeys, and once a key is written unusually, keys are looked up
-// in a map, so that no object costs more than its length.
+// keySet finds duplicate keys of one object while it is scanned. One bit of each key's hash is enough to recognize most
+// new keys; the others are compared with the keys before them. Beyond manyKeys keys, and as soon as a key has unusual
+// escapes, keys are looked up in a map instead, so that the cost is always linear in the length of the object.
 type keySet struct {
 	first int    // the entry of the first member
 	bits  uint64 // a bit for each key
@@ -41,12 +41,12 @@ type keySet struct {
 
 const manyKeys = 64
 
-// add reports whether the key of t's last entry is new among the members before.
+// add adds the key of t's entry at, and reports whether it is new.
 func (k *keySet) add(t *tape, at int) bool {
 	e := &t.entries[at]
 	k.count++
 	if k.count == 1 && e.escapes == unusual {
-		k.count = manyKeys // the next key is compared by what it reads as
+		k.count = manyKeys // the next key is compared in its unescaped form
 		return true
 	}
 	if k.count > manyKeys || e.escapes == unusual {
@@ -59,7 +59,7 @@ func (k *keySet) add(t *tape, at int) bool {
 	return !known
 }
 
-// hash mixes a key's length and three of its bytes: enough to tell most keys of one object apart.
+// hash hashes a key's length and three of its bytes, which distinguishes most keys of one object.
 func hash(key []byte) uint32 {
 	n := len(key)
 	if n == 0 {
@@ -68,7 +68,7 @@ func hash(key []byte) uint32 {
 	return uint32(n)*7 ^ uint32(key[0])*31 ^ uint32(key[n/2])*131 ^ uint32(key[n-1])*17
 }
 
-// find looks for a key among the members scanned so far. None is written unusually.
+// find reports whether a key is among the members scanned so far, none of which has unusual escapes.
 func (k *keySet) find(t *tape, end int, key []byte) bool {
 	for i := k.first; i < end; i = int(t.entries[i].next) {
 		if e := &t.entries[i]; bytes.Equal(t.raw[e.keyStart:e.keyEnd], key) {
@@ -79,7 +79,7 @@ func (k *keySet) find(t *tape, end int, key []byte) bool {
 }
 
 func (k *keySet) addToMany(t *tape, at int) bool {
-	k.count = manyKeys // from here on all keys go this way
+	k.count = manyKeys // all further keys use the map
 	if k.many == nil {
 		k.many = map[string]bool{}
 		for i := k.first; i < at; i = int(t.entries[i].next) {
@@ -92,7 +92,7 @@ func (k *keySet) addToMany(t *tape, at int) bool {
 	return !known
 }
 
-// bytes is a value's JSON. Its capacity ends with it, so that nobody appends into the document.
+// bytes returns a value's JSON. Its capacity is limited, so that appending to it does not overwrite the document.
 func (t *tape) bytes(at uint32) []byte {
 	e := &t.entries[at]
 	return t.raw[e.start:e.end:e.end]
@@ -106,7 +106,7 @@ func (t *tape) isKey(e *entry, key string) bool {
 	return string(t.raw[e.keyStart:e.keyEnd]) == key
 }
 
-// keyOf is a member's key.
+// keyOf returns a member's key.
 func (t *tape) keyOf(e *entry) string {
 	if e.escapes != plain {
 		return unquote(t.raw[e.keyStart-1 : e.keyEnd+1])
@@ -114,7 +114,7 @@ func (t *tape) keyOf(e *entry) string {
 	return string(t.raw[e.keyStart:e.keyEnd])
 }
 
-// member finds a member of an object; false if it has none of that key.
+// member returns the entry of an object's member; false if there is none with that key.
 func (t *tape) member(object uint32, key string) (uint32, bool) {
 	for i := object + 1; i < t.entries[object].next; i = t.entries[i].next {
 		if t.isKey(&t.entries[i], key) {
@@ -148,7 +148,7 @@ func isText(raw []byte, text string) bool {
 	return string(raw[1:len(raw)-1]) == text
 }
 
-// size is the number of members or elements of a container.
+// size returns the number of members or elements of a container.
 func (t *tape) size(container uint32) (n int) {
 	for i := container + 1; i < t.entries[container].next; i = t.entries[i].next {
 		n++
@@ -156,17 +156,17 @@ func (t *tape) size(container uint32) (n int) {
 	return n
 }
 
-// unquote gives the text of a valid JSON string.
+// unquote returns the value of a valid JSON string.
 func unquote(raw []byte) (text string) {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		_ = json.Unmarshal(raw, &text) // valid, as it was scanned
+		_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
 		return text
 	}
 	return string(raw[1 : len(raw)-1])
 }
 
-// tapes keeps the entries of documents that were released.
+// tapes pools the entries of released documents.
 var tapes = sync.Pool{New: func() any { return new([]entry) }}
 
-// maxKept is the number of entries above which a tape is left to the garbage collector.
+// maxKept is the number of entries above which a tape is not pooled.
 const maxKept = 1 << 16

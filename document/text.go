@@ -8,10 +8,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ParseText is Parse for the JSON text in a string of an object, which is parsed beside it: of at most 50,000 values.
+// ParseText is Parse for JSON text in a string of an object. It accepts at most 50,000 values, because it is held in
+// addition to the object.
 func ParseText(text string) (*Document, error) { return parseUpTo(maxDecoded, []byte(text)) }
 
-// CheckText reports why a text cannot be decoded as a whole: ParseText refuses it, or it is too large for Value.Decodable.
+// CheckText returns why a text cannot be decoded as a whole: ParseText refuses it, or it is too large for
+// Value.Decodable.
 func CheckText(text string) error {
 	d, err := ParseText(text)
 	if err != nil {
@@ -24,13 +26,13 @@ func CheckText(text string) error {
 	return nil
 }
 
-// SameText reports whether two texts are JSON that means the same, whatever its white space, escapes and order of keys. A text that
-// CheckText refuses means the same as no other.
+// SameText reports whether two texts are equivalent JSON, ignoring white space, escapes and the order of keys. A text
+// that CheckText refuses is equal only to itself.
 func SameText(a, b string) bool {
 	return a == b || CheckText(a) == nil && CheckText(b) == nil && sameJSON([]byte(a), []byte(b))
 }
 
-// sameJSON is SameText for JSON that was checked before.
+// sameJSON is SameText for JSON that has been checked.
 func sameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

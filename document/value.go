@@ -13,68 +13,68 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// Value is a handle on one place of a document: on what stands there, or on what could stand there. It stays good while
-// other places change; it is dead once the place or one of its parents was removed or set as a whole.
+// Value is a handle on one place of a document, whether there is a value or not. It remains valid while other places
+// change, and becomes invalid when the place or one of its parents is removed or set as a whole.
 type Value struct {
 	doc    *Document
 	parent *Value
-	name   string // its key, when the parent is an object
+	name   string // its key, if the parent is an object
 
-	sent []byte // its JSON in the document that was sent; nil: it was not there
-	base []byte // its JSON now, without the edits beneath it; nil: nothing, or only what was put beneath it
-	tape *tape  // where base was scanned; nil if it was not, as it was set by a step
-	at   uint32 // base's entry there
+	sent []byte // its JSON in the document that was sent; nil if it was absent
+	base []byte // its current JSON without the edits of its descendants; nil if absent, or if it only has descendants
+	tape *tape  // the tape of base; nil if base was set by a step and not yet scanned
+	at   uint32 // the entry of base on tape
 	set  bool   // base was set by a step
-	made byte   // '{' or '[': an absent or null place that became a container because something was put beneath it
+	made byte   // '{' or '[' if it was absent or null, and became a container for a descendant
 
-	kids  []*Value // the members or elements with a handle, in no order for an object that is not open
-	open  bool     // kids are all there, in order
-	dirty bool     // something here or beneath was edited, perhaps undone since
+	children []*Value // the children with a handle; in no particular order if an object is not open
+	open     bool     // children is complete and in order
+	dirty    bool     // v or a descendant was edited, perhaps undone since
 }
 
-// sentAt makes v the handle on a value of the document that was sent.
+// sentAt makes v the handle of a value of the document that was sent.
 func (v *Value) sentAt(t *tape, at uint32) {
 	v.tape, v.at = t, at
 	v.base = t.bytes(at)
 	v.sent = v.base
 }
 
-// Get is the handle on an object's member, whether it is there or not. A null or absent object has no members; asking
-// a member of anything else is the document's error.
+// Get returns the handle of an object's member, whether it exists or not. A null or absent object has no members; for
+// any other type, Get sets the document's error.
 func (v *Value) Get(name string) *Value {
 	if !v.is('{') {
-		return v.newKid(name)
+		return v.newChild(name)
 	}
-	for _, kid := range v.kids {
-		if kid.name == name {
-			return kid
+	for _, child := range v.children {
+		if child.name == name {
+			return child
 		}
 	}
-	kid := v.newKid(name)
+	child := v.newChild(name)
 	if !v.open && v.scanned() {
 		if at, ok := v.tape.member(v.at, name); ok {
-			kid.found(at)
+			child.setEntry(at)
 		}
 	}
-	if v.kids == nil {
-		v.kids = make([]*Value, 0, 8)
+	if v.children == nil {
+		v.children = make([]*Value, 0, 8)
 	}
-	v.kids = append(v.kids, kid)
-	return kid
+	v.children = append(v.children, child)
+	return child
 }
 
-func (v *Value) newKid(name string) *Value { return v.doc.newValue(v, name) }
+func (v *Value) newChild(name string) *Value { return v.doc.newValue(v, name) }
 
-// found makes v the handle on a value of its parent's tape.
-func (v *Value) found(at uint32) {
+// setEntry makes v the handle of an entry of its parent's tape.
+func (v *Value) setEntry(at uint32) {
 	v.sentAt(v.parent.tape, at)
 	if v.parent.set {
 		v.sent = nil
 	}
 }
 
-// HasElement reports whether an array has an object whose member key is the string text. Kubernetes lists have such keys: a
-// container, a variable or a volume is known by its name.
+// HasElement reports whether an array has an object whose member key is the string text. Elements of Kubernetes lists
+// are identified by such keys: containers, variables and volumes by their name.
 func (v *Value) HasElement(key, text string) bool {
 	if !v.is('[') {
 		return false
@@ -90,7 +90,7 @@ func (v *Value) HasElement(key, text string) bool {
 	return false
 }
 
-// At is Get for each name in turn.
+// At calls Get for each name in turn.
 func (v *Value) At(names ...string) *Value {
 	for _, name := range names {
 		v = v.Get(name)
@@ -98,42 +98,42 @@ func (v *Value) At(names ...string) *Value {
 	return v
 }
 
-// Elements are the elements of an array in order; none if it is absent or null. Elements may be edited, added and removed
-// meanwhile: the iteration goes over those that were there at its start.
+// Elements returns the elements of an array in order; none if it is absent or null. Elements may be edited, added and
+// removed during the iteration, which covers those that existed at its start.
 func (v *Value) Elements() iter.Seq[*Value] { return existing(v.opened('[')) }
 
-// Members are the members of an object in order, by name; none if it is absent or null.
+// Members returns the names and values of an object's members in order; none if it is absent or null.
 func (v *Value) Members() iter.Seq2[string, *Value] {
-	kids := existing(v.opened('{'))
+	children := existing(v.opened('{'))
 	return func(yield func(string, *Value) bool) {
-		for kid := range kids {
-			if !yield(kid.name, kid) {
+		for child := range children {
+			if !yield(child.name, child) {
 				return
 			}
 		}
 	}
 }
 
-func existing(kids []*Value) iter.Seq[*Value] {
+func existing(children []*Value) iter.Seq[*Value] {
 	return func(yield func(*Value) bool) {
-		for _, kid := range kids {
-			if kid.exists() && !yield(kid) {
+		for _, child := range children {
+			if child.exists() && !yield(child) {
 				return
 			}
 		}
 	}
 }
 
-// Err is the error of the document: see Document.Err.
+// Err returns the document's error; see Document.Err.
 func (v *Value) Err() error { return v.doc.err }
 
-// Exists reports whether something other than null stands here.
+// Exists reports whether there is a value other than null here.
 func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 
-// Bytes is what stands here now as JSON; nil if nothing does.
+// Bytes returns the current value as JSON; nil if there is none.
 func (v *Value) Bytes() []byte { return v.appendTo(nil) }
 
-// Text is the string that stands here, "" if nothing does. Any other type is the document's error.
+// Text returns the string here, or "" if it is absent or null. For any other type it sets the document's error.
 func (v *Value) Text() string {
 	switch v.kind() {
 	case 0, 'n':
@@ -145,8 +145,8 @@ func (v *Value) Text() string {
 	return ""
 }
 
-// As decodes what stands at v by the rules of the API server (case-sensitive names, unknown fields ignored); the zero
-// value if nothing does. What does not fit into T is the document's error.
+// As decodes the value at v by the rules of the API server (case-sensitive names, unknown fields ignored). It returns
+// the zero value if v is absent. If the value does not decode into T, As sets the document's error.
 func As[T any](v *Value) T {
 	var into T
 	if !v.Decodable() {
@@ -170,7 +170,7 @@ func As[T any](v *Value) T {
 	return into
 }
 
-// place is where v stands, for the names that Kubernetes gives to quantities.
+// place returns the names under which v is found, for the rules on which values are quantities.
 func (v *Value) place() quantity.Place {
 	at := v.member()
 	if at.parent == nil {
@@ -179,7 +179,7 @@ func (v *Value) place() quantity.Place {
 	return quantity.Place{Parent: at.parent.member().name, Name: at.name}
 }
 
-// member is v, or the list of lists that it is an element of.
+// member returns v or, if v is an element of a list, the list (the outermost one for nested lists).
 func (v *Value) member() *Value {
 	for v.parent != nil && v.parent.kind() == '[' {
 		v = v.parent
@@ -187,7 +187,7 @@ func (v *Value) member() *Value {
 	return v
 }
 
-// DecodeProblem words a decoder's error without the names of Go types.
+// DecodeProblem returns a decoder's error in words that do not mention Go types.
 func DecodeProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
@@ -200,8 +200,8 @@ func DecodeProblem(err error) string {
 	return "has a " + wrong.Value + at + " where the type has something else"
 }
 
-// Sub is a document of its own over what stands here as it was sent; nil if nothing does. Edits on the one are not seen
-// in the other.
+// Sub returns a separate document for the value here as it was sent, or nil if there is none. The two documents do not
+// see each other's edits.
 func (v *Value) Sub() *Document {
 	if v.sent == nil || v.kind() == 'n' {
 		return nil
@@ -213,10 +213,10 @@ func (v *Value) Sub() *Document {
 	return wrap(v.tape, v.at)
 }
 
-// identifier tells a field's name from a map's key, which a path shows in brackets.
+// identifier matches the names of fields; paths show any other key in brackets, as the key of a map.
 var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 
-// Path is where v is, as Kubernetes writes field paths, with indices as they are now.
+// Path returns the field path of v, with current indices.
 func (v *Value) Path() *field.Path {
 	switch p := v.parent; {
 	case p == nil:
@@ -232,11 +232,11 @@ func (v *Value) Path() *field.Path {
 
 func (v *Value) indexOf(element *Value) int {
 	i := 0
-	for _, kid := range v.opened('[') {
-		if kid == element {
+	for _, child := range v.opened('[') {
+		if child == element {
 			break
 		}
-		if kid.exists() {
+		if child.exists() {
 			i++
 		}
 	}
@@ -245,10 +245,10 @@ func (v *Value) indexOf(element *Value) int {
 
 var kindNames = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean", '0': "a number"}
 
-// kind is the first byte of what stands here: one of { [ " n t f, or '0' for any number; the zero byte if nothing does.
+// kind returns the first byte of the current value: one of { [ " n t f, or '0' for any number; zero if there is none.
 func (v *Value) kind() byte {
 	switch {
-	case v.made != 0 && v.hasKids():
+	case v.made != 0 && v.hasChildren():
 		return v.made
 	case v.base == nil:
 		return 0
@@ -258,6 +258,6 @@ func (v *Value) kind() byte {
 	return v.base[0]
 }
 
-func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasKids() }
+func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasChildren() }
 
-func (v *Value) hasKids() bool { return slices.ContainsFunc(v.kids, (*Value).exists) }
+func (v *Value) hasChildren() bool { return slices.ContainsFunc(v.children, (*Value).exists) }
