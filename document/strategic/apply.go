@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// applyObject makes the object at v what was merged.
+// applyObject turns the object at v into the merged object want.
 func (k mergeKeys) applyObject(v *document.Value, want, patch object) {
 	for _, name := range concerned(v, patch) {
 		kid := v.Get(name)
@@ -25,22 +25,22 @@ func (k mergeKeys) applyObject(v *document.Value, want, patch object) {
 	if patch != nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(want)) { // those that several patches of one element add
+	for _, name := range slices.Sorted(maps.Keys(want)) { // members added by several patches of one element
 		if kid := v.Get(name); !present(kid) {
 			kid.Set(clean(want[name]))
 		}
 	}
 }
 
-// applyNew puts there what a patch has for an absent member. The merge of Kubernetes drops a part with $patch: replace where there is
-// nothing to replace; here its content counts.
+// applyNew sets an absent member to its part of the patch. The merge of Kubernetes drops a part with $patch: replace if
+// there is nothing to replace; here its content is used.
 func applyNew(v *document.Value, patch any) {
 	if !isDeleted(patch) {
 		v.Set(clean(patch))
 	}
 }
 
-// apply makes the value of a member what was merged.
+// apply turns the value of a member into the merged value want.
 func (k mergeKeys) apply(v *document.Value, name string, want, patch any) {
 	switch want := want.(type) {
 	case object:
@@ -65,13 +65,13 @@ func isMarked(element any) bool {
 	return ok
 }
 
-// applyList makes the list at v what was merged. Elements that were there stay the elements that they are, with all that
-// nobody named.
+// applyList turns the list at v into the merged list want. Existing elements keep all members that the patch does not
+// name.
 func (k mergeKeys) applyList(v *document.Value, key string, want, patch []any) {
 	elements := slices.Collect(v.Elements())
-	now := make([]*document.Value, len(want)) // the element of each that was there
+	now := make([]*document.Value, len(want)) // for each element of want, the existing element, or nil
 	var order []int
-	merged := map[any]bool{} // by merge key: of several with one key the first is merged, and the others stay as they are
+	merged := map[any]bool{} // by merge key; of several elements with one key only the first is merged
 	for i, element := range want {
 		if !isMarked(element) {
 			continue
@@ -97,7 +97,8 @@ func (k mergeKeys) applyList(v *document.Value, key string, want, patch []any) {
 	insertNew(v, now, want)
 }
 
-// inOrder is the list for elements that change places: there is no edit that moves.
+// inOrder returns the whole list in its new order. It is used if elements change places, because no edit moves
+// elements.
 func inOrder(now []*document.Value, want []any) []any {
 	list := make([]any, len(want))
 	for i := range want {
@@ -110,7 +111,7 @@ func inOrder(now []*document.Value, want []any) []any {
 	return list
 }
 
-// insertNew puts the elements that were not there between those that were.
+// insertNew inserts the new elements between the existing ones.
 func insertNew(v *document.Value, now []*document.Value, want []any) {
 	var next *document.Value
 	for i := len(want) - 1; i >= 0; i-- {

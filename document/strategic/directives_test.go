@@ -56,7 +56,7 @@ var podShape = shape{members: map[string]shape{
 	}},
 }}
 
-// random is a value of a shape; with directives, a part of a patch.
+// random returns a value of a shape; with directives, a part of a patch.
 func (s shape) random(r *rand.Rand, directives bool) any {
 	switch {
 	case s.texts:
@@ -146,7 +146,7 @@ func (s shape) direct(r *rand.Rand, o object, name string, list []any) {
 	}
 }
 
-// asDocumented is the patch that the merge of Kubernetes is asked to apply to have: with what usher does otherwise written out.
+// asDocumented returns the patch that the merge of Kubernetes is asked to apply to have: with what usher does otherwise written out.
 // What is added and deleted is not added; and what is new is first merged, by Kubernetes too, into an empty one.
 func (s shape) asDocumented(t *testing.T, patch, have object) object {
 	p := maps.Clone(patch)

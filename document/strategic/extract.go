@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// extractObject gives of the object at v what the patch is about.
+// extractObject returns the part of the object at v that the patch concerns.
 func (k mergeKeys) extractObject(v *document.Value, patch object) object {
 	have := object{}
 	if !v.CanBe(document.Object) {
@@ -23,16 +23,16 @@ func (k mergeKeys) extractObject(v *document.Value, patch object) object {
 	return have
 }
 
-// present reports whether something stands at v, be it null.
+// present reports whether there is a value at v, possibly null.
 func present(v *document.Value) bool { return v.Kind() != 0 }
 
-// isEmptyList tells of what counts as absent: the merge of Kubernetes fails on a list without elements that is only to
-// be ordered.
+// isEmptyList reports whether v is an empty list, which is treated as absent: the merge of Kubernetes fails on an empty
+// list for which the patch only sets the order.
 func isEmptyList(v *document.Value) bool {
 	return v.Kind() == document.Array && len(slices.Collect(v.Elements())) == 0
 }
 
-// extract gives of the value of a member what the patch for it is about.
+// extract returns the part of a member's value that its part of the patch concerns.
 func (k mergeKeys) extract(v *document.Value, name string, patch any) any {
 	switch patch := patch.(type) {
 	case object:
@@ -48,7 +48,7 @@ func (k mergeKeys) extract(v *document.Value, name string, patch any) any {
 	return v.Tree()
 }
 
-// extractList gives the elements with what the patch is about: of most only the merge key.
+// extractList returns the elements with the parts that the patch concerns; for most of them this is only the merge key.
 func (k mergeKeys) extractList(v *document.Value, key string, patch []any) any {
 	if !v.CanBe(document.Array) || v.Kind() != document.Array {
 		return nil
@@ -56,7 +56,7 @@ func (k mergeKeys) extractList(v *document.Value, key string, patch []any) any {
 	have := []any{}
 	for element := range v.Elements() {
 		if element.Kind() != document.Object || !element.Get(key).Exists() {
-			*k.trouble = fmt.Errorf("%s has no %s, by which the patch would know it", element.Path(), key)
+			*k.err = fmt.Errorf("%s has no %s, by which the patch would know it", element.Path(), key)
 			return nil
 		}
 		part := object{key: element.Get(key).Tree()}
@@ -69,8 +69,8 @@ func (k mergeKeys) extractList(v *document.Value, key string, patch []any) any {
 	return have
 }
 
-// matchOf finds the element of a patch for the element with the given merge key. Several of them count as no patch at
-// all: they concern every member.
+// matchOf returns the patch's element for the element with the given merge key. If there are several, match is nil,
+// which is treated as a patch that concerns every member.
 func matchOf(id any, key string, patch []any) (match object, found bool) {
 	for _, element := range patch {
 		candidate, ok := element.(object)
@@ -85,7 +85,7 @@ func matchOf(id any, key string, patch []any) (match object, found bool) {
 	return match, found
 }
 
-// sameKey compares merge keys, which are strings or numbers.
+// sameKey reports whether two merge keys, which are strings or numbers, are equal.
 func sameKey(a, b any) bool {
 	return isPlain(a) && a == b
 }

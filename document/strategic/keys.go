@@ -18,44 +18,44 @@ const (
 	deleteDirective = "$deleteFromPrimitiveList/"
 )
 
-// What $patch asks for. It may also be merge, by Kubernetes' documents, but its merge refuses that.
+// The values of $patch. The documentation of Kubernetes also names merge, but its implementation refuses it.
 const (
 	replaceWhole = "replace"
 	deleteWhole  = "delete"
 )
 
-// markKey holds the index of a list element while it is merged, so that we know it again. No JSON has such a key: it is
-// not UTF-8.
+// markKey holds the index of a list element during the merge, so that the element can be identified afterwards. It is
+// not valid UTF-8, so it cannot occur in JSON.
 const markKey = "\xff"
 
-// mergeKeys says how lists of a Go type are merged. Where the type does not know a field, objects are merged and lists
-// replaced: the merge of Kubernetes would stop there.
+// mergeKeys says how lists of a Go type are merged. For fields that the type does not have, where the merge of
+// Kubernetes would fail, objects are merged and lists replaced.
 type mergeKeys struct {
-	known   strategicpatch.LookupPatchMeta
-	trouble *error // where to say which element of a document cannot be merged
+	known strategicpatch.LookupPatchMeta
+	err   *error // set for an element of a document that cannot be merged; a pointer, because the library copies the receiver
 }
 
-// LookupPatchMetadataForStruct is asked for a member that is an object.
+// LookupPatchMetadataForStruct implements strategicpatch.LookupPatchMeta for a member that is an object.
 func (k mergeKeys) LookupPatchMetadataForStruct(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
 	if k.known != nil {
 		if sub, meta, err := k.known.LookupPatchMetadataForStruct(name); err == nil {
-			return mergeKeys{sub, k.trouble}, meta, nil
+			return mergeKeys{sub, k.err}, meta, nil
 		}
 	}
-	return mergeKeys{nil, k.trouble}, strategicpatch.PatchMeta{}, nil
+	return mergeKeys{nil, k.err}, strategicpatch.PatchMeta{}, nil
 }
 
-// LookupPatchMetadataForSlice is asked for a member that is a list.
+// LookupPatchMetadataForSlice implements strategicpatch.LookupPatchMeta for a member that is a list.
 func (k mergeKeys) LookupPatchMetadataForSlice(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
 	if k.known != nil {
 		if sub, meta, err := k.known.LookupPatchMetadataForSlice(name); err == nil {
-			return mergeKeys{sub, k.trouble}, meta, nil
+			return mergeKeys{sub, k.err}, meta, nil
 		}
 	}
-	return mergeKeys{nil, k.trouble}, strategicpatch.PatchMeta{}, nil
+	return mergeKeys{nil, k.err}, strategicpatch.PatchMeta{}, nil
 }
 
-// Name is for messages.
+// Name returns the type's name, for messages.
 func (k mergeKeys) Name() string {
 	if k.known == nil {
 		return "unknown"
@@ -63,13 +63,14 @@ func (k mergeKeys) Name() string {
 	return k.known.Name()
 }
 
-// member gives the keys of what a member holds.
+// member returns the merge keys of a member's value.
 func (k mergeKeys) member(name string) mergeKeys {
 	sub, _, _ := k.LookupPatchMetadataForStruct(name)
 	return sub.(mergeKeys)
 }
 
-// list gives the merge key of a list and the keys of its elements; "" if the list is replaced, or merged as plain values.
+// list returns the merge key of a list and the merge keys of its elements; "" if the list is replaced, or merged as
+// plain values.
 func (k mergeKeys) list(name string) (mergeKeys, string) {
 	sub, meta, _ := k.LookupPatchMetadataForSlice(name)
 	if !k.merges(name) {
@@ -84,8 +85,8 @@ func (k mergeKeys) merges(name string) bool {
 	return slices.Contains(meta.GetPatchStrategies(), "merge")
 }
 
-// concerned are the members that a patch has something to say about, in order: so edits have the same order each time. A
-// patch that lists what to retain, and no patch at all, concern every member.
+// concerned returns the members that a patch concerns, sorted, so that edits have a fixed order. A nil patch, and a
+// patch that lists what to retain, concern every member.
 func concerned(v *document.Value, patch object) []string {
 	names := map[string]bool{}
 	for name := range patch {
@@ -104,7 +105,7 @@ func concerned(v *document.Value, patch object) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// directiveFor gives the list that a directive beside it is about.
+// directiveFor returns the list that a directive next to it applies to.
 func directiveFor(name string) (list string, ok bool) {
 	if list, ok = strings.CutPrefix(name, orderDirective); ok {
 		return list, true
@@ -112,7 +113,7 @@ func directiveFor(name string) (list string, ok bool) {
 	return strings.CutPrefix(name, deleteDirective)
 }
 
-// patchOf is a patch's part for a member; an order alone is a part without elements.
+// patchOf returns a patch's part for a member. A part that only sets the order is an empty list.
 func patchOf(patch object, name string) any {
 	part, ok := patch[name]
 	if _, ordered := patch[orderDirective+name]; !ok && ordered {

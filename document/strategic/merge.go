@@ -1,17 +1,19 @@
 // Package strategic applies strategic merge patches to documents.
 //
-// The merge itself is that of Kubernetes, which wants whole decoded objects and gives back another one. So that an object stays the
+// The merge itself is that of Kubernetes, which takes and returns whole decoded objects. To keep the object as the
 // bytes that were sent, Merge
 //
-//  1. cuts out of the object what the patch names (extract.go): of most list elements that is only the merge key, and a mark,
-//  2. lets Kubernetes merge the patch into that part (merge.go),
-//  3. writes the result back as edits (apply.go); by their marks the elements of lists are known again.
+// 1. extracts from the object what the patch names (extract.go); for most list elements that is only the merge key, and
+// a mark,
+// 2. lets Kubernetes merge the patch into that part (merge.go),
+// 3. writes the result back as edits (apply.go), identifying list elements by their marks.
 //
-// A patch is parsed and settled once (patch.go, settle.go): what Kubernetes does by chance, or differently from its documents, is
-// made definite then. keys.go knows the directives, and by which key a list is merged; tree.go works on decoded JSON.
+// A patch is parsed and normalized once (patch.go, settle.go): where Kubernetes has no defined result, or does not do
+// what its documentation says, normalizing makes the result definite. keys.go defines the directives and the merge keys
+// of lists; tree.go works on decoded JSON.
 //
-// Where a list has several patches for one element, none of them alone says what the element becomes: they go through the code as a
-// nil patch, which concerns every member.
+// If a list of a patch has several parts for one element, no single part says what the element becomes: they are
+// represented by a nil patch, which concerns every member.
 package strategic
 
 import (
@@ -22,15 +24,14 @@ import (
 	"usher.dev/usher/document"
 )
 
-// Merge applies a strategic merge patch to the object at v. What it comes to is recorded as edits, part by part: only
-// what the patch names is looked at, list elements are known by their merge key, and a new one is inserted where the
-// patch wants it. An error means that what stands there does not fit together with the patch, for example an element
-// without its merge key.
+// Merge applies a strategic merge patch to the object at v and records the result as edits. It only reads what the
+// patch names. List elements are identified by their merge keys, and new ones are inserted where the patch wants them.
+// It returns an error if the object does not fit the patch, for example because an element has no merge key.
 func Merge(v *document.Value, p *Patch) error {
-	var trouble error
-	have := mergeKeys{p.keys.known, &trouble}.extractObject(v, p.tree)
-	if v.Err() != nil || trouble != nil {
-		return trouble // the document's own error is found by whoever asks it
+	var notMergeable error
+	have := mergeKeys{p.keys.known, &notMergeable}.extractObject(v, p.tree)
+	if v.Err() != nil || notMergeable != nil {
+		return notMergeable // the document's own error is reported by Document.Err
 	}
 	want, err := p.mergeInto(have)
 	if err != nil {
@@ -40,7 +41,8 @@ func Merge(v *document.Value, p *Patch) error {
 	return nil
 }
 
-// mergeInto is the merge of Kubernetes. It changes base. Values that no list may have for a key make it panic, here an error.
+// mergeInto returns the result of the merge of Kubernetes, which modifies base. That merge panics on values that cannot
+// be list keys; mergeInto returns an error instead.
 func (p *Patch) mergeInto(base object) (merged object, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

@@ -274,7 +274,7 @@ func removedUnknown(raw, after string) (gone int) {
 	return gone
 }
 
-// randomTree is a pod, or a patch for one.
+// randomTree returns a pod, or a patch for one.
 func randomTree(r *rand.Rand, pod bool) object {
 	meta, spec := object{}, object{}
 	if r.IntN(2) == 0 {

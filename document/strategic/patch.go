@@ -14,17 +14,16 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// Patch is a strategic merge patch, checked and parsed once. It is never changed, so that many requests can use
-// it at the same time.
+// Patch is a strategic merge patch, checked and parsed once. It is immutable and may be used concurrently.
 type Patch struct {
 	tree           object
 	keys           mergeKeys
 	contradictions []Contradiction
 }
 
-// Parse reads a patch for objects of a Go type, of which like is any value. The type's tags say by which
-// key a list is merged. A patch that never applies is an error: one that is no object, that contradicts itself, or whose
-// parts have other types than the object's.
+// Parse parses a patch for objects of the type of like, whose tags determine the merge keys of lists. It returns an
+// error for a patch that can never be applied: one that is not an object, has invalid directives, or has parts of other
+// types than the object.
 func Parse(raw []byte, like any) (*Patch, error) {
 	d, err := document.Parse(raw) // refuses duplicate keys, which encoding/json does not
 	if err != nil {
@@ -46,18 +45,19 @@ func Parse(raw []byte, like any) (*Patch, error) {
 		return nil, err
 	}
 	p := &Patch{tree: tree, keys: mergeKeys{known: known}}
-	var settled settling
-	if settled.object(tree, p.keys, nil); settled.err != nil {
-		return nil, settled.err
+	var n normalizer
+	if n.object(tree, p.keys, nil); n.err != nil {
+		return nil, n.err
 	}
-	p.contradictions = settled.contradictions
+	p.contradictions = n.contradictions
 	return p, p.check(reflect.TypeOf(like))
 }
 
-// Contradictions are the lists to which the patch adds what it also deletes. It can be applied all the same: the deletion wins.
+// Contradictions returns the lists to which the patch adds values that it also deletes. Such a patch can be applied:
+// the deletion wins.
 func (p *Patch) Contradictions() []Contradiction { return p.contradictions }
 
-// check applies the patch to an empty object and to one that has all that the patch names.
+// check applies the patch to an empty object and to one that has everything that the patch names.
 func (p *Patch) check(like reflect.Type) error {
 	for _, base := range []object{{}, skeleton(p.tree).(object)} {
 		merged, err := p.mergeInto(base)
@@ -71,7 +71,8 @@ func (p *Patch) check(like reflect.Type) error {
 	return nil
 }
 
-// UnknownFields names what the patch has and the Go type does not know, which may be a mistake in writing.
+// UnknownFields returns an error text for each field of the patch that the Go type does not have, which may be a typing
+// mistake.
 func (p *Patch) UnknownFields(like any) (unknown []string) {
 	into := reflect.New(reflect.TypeOf(like)).Interface()
 	problems, _ := kjson.UnmarshalStrict(encode(skeleton(p.tree)), into, kjson.DisallowUnknownFields)
@@ -81,7 +82,7 @@ func (p *Patch) UnknownFields(like any) (unknown []string) {
 	return unknown
 }
 
-// Sets reports whether the patch puts something other than null at a place.
+// Sets reports whether the patch sets a place to something other than null.
 func (p *Patch) Sets(names ...string) bool {
 	var at any = p.tree
 	for _, name := range names {
@@ -94,7 +95,7 @@ func (p *Patch) Sets(names ...string) bool {
 	return at != nil
 }
 
-// Members are the names that the patch has at a place, in order.
+// Members returns the names of the patch's members at a place, sorted.
 func (p *Patch) Members(names ...string) []string {
 	at := p.tree
 	for _, name := range names {

@@ -10,7 +10,7 @@ import (
 // object is a decoded JSON object.
 type object = map[string]any
 
-// encode returns the JSON of a tree, which always has one.
+// encode returns a tree as JSON. It panics if that fails, which cannot happen for decoded JSON.
 func encode(tree any) []byte {
 	raw, err := json.Marshal(tree)
 	if err != nil {
@@ -19,7 +19,7 @@ func encode(tree any) []byte {
 	return raw
 }
 
-// copyOf copies a patch for the merge of Kubernetes, which changes it. A list of keys to retain retains our mark too.
+// copyOf copies a patch for the merge of Kubernetes, which modifies it. Lists of keys to retain also retain markKey.
 func copyOf(tree any) any {
 	switch tree := tree.(type) {
 	case object:
@@ -41,7 +41,7 @@ func copyOf(tree any) any {
 	return tree
 }
 
-// clean gives a part that is new as if it had been merged into an empty one: without directives, what is to be deleted, and nulls.
+// clean returns a new part as if it had been merged into an empty object: without directives, deletions and nulls.
 func clean(tree any) any {
 	switch tree := tree.(type) {
 	case object:
@@ -74,13 +74,14 @@ func isDeleted(value any) bool {
 	return part[wholeDirective] == deleteWhole
 }
 
-// isReplaceMark reports whether a list element only says that the list is to be replaced.
+// isReplaceMark reports whether a list element consists only of the directive to replace the list.
 func isReplaceMark(element any) bool {
 	part, _ := element.(object)
 	return len(part) == 1 && part[wholeDirective] == replaceWhole
 }
 
-// skeleton is what an object has at least for the patch to have something to work on.
+// skeleton returns a minimal object that has everything the patch names, so that every directive has something to work
+// on.
 func skeleton(tree any) any {
 	switch tree := tree.(type) {
 	case object:
