@@ -105,10 +105,10 @@ func (s Snapshot) NodeLabels(name string) (map[string]string, bool) {
 	return labels, known && err == nil
 }
 
-// keeping are options for a cluster that keeps the collections.
+// keeping returns options for a cluster that keeps the collections.
 func keeping(names ...string) Options { return Options{Catalogue: catalogueOfTests, Needs: names} }
 
-// made is newCluster where it must not fail.
+// made returns newCluster where it must not fail.
 func made(o Options, from source) *Cluster {
 	c, err := newCluster(o, from)
 	if err != nil {
@@ -117,7 +117,7 @@ func made(o Options, from source) *Cluster {
 	return c
 }
 
-// to gives where a reflector puts the objects of a collection.
+// to returns where a reflector puts the objects of a collection.
 func (c *Cluster) to(name string) *store {
 	k, known := c.index[name]
 	if !known {
@@ -126,7 +126,7 @@ func (c *Cluster) to(name string) *store {
 	return &store{c, k}
 }
 
-// kind gives a collection of the tests for a test server.
+// kind returns a collection of the tests for a test server.
 func kind(name string) clustertest.Kind {
 	for _, d := range catalogueOfTests {
 		if r := d.row(); r.name == name {
@@ -136,7 +136,7 @@ func kind(name string) clustertest.Kind {
 	panic(name)
 }
 
-// watching gives a cluster that watches a server until the test ends.
+// watching returns a cluster that watches a server until the test ends.
 func watching(t *testing.T, f *clustertest.Server, o Options) *Cluster {
 	t.Helper()
 	o.Backoff = clustertest.Backoff()

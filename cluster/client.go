@@ -20,8 +20,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// LoadConfig says how to reach the API server: by a kubeconfig file and one of its contexts (empty: its current one), or, if
-// no file is named, as kubectl would, or as a pod of the cluster.
+// LoadConfig returns the configuration to reach the API server with: from a kubeconfig file and one of its contexts (by
+// default its current one) or, if kubeconfig is empty, from where kubectl would take it, or from the pod's service
+// account.
 func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -29,14 +30,14 @@ func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 }
 
-// newClient makes a client that decodes nothing but errors. Objects are decoded by their collections.
+// newClient returns a client that decodes only errors. Objects are decoded by their collections.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.WarningHandler = rest.NoWarnings{}
-	config.QPS = -1 // a handful of watches that back off by themselves
+	config.QPS = -1 // unlimited: a few watches, which back off on their own
 	config.Timeout = 0
 	if config.UserAgent == "" {
 		config.UserAgent = "usher"
@@ -46,7 +47,7 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 
 // listWatch lists and watches a collection for a reflector.
 func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
-	told := func(err error) error {
+	reported := func(err error) error {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			c.failed(k, err)
 		}
@@ -56,20 +57,20 @@ func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			body, err := s.request(&c.rows[k], o, "PartialObjectMetadataList").Stream(ctx)
 			if err != nil {
-				return nil, told(err)
+				return nil, reported(err)
 			}
 			defer func() { _ = body.Close() }()
 			list, err := readList(body, c.rows[k].decode)
-			return list, told(err)
+			return list, reported(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
 			body, err := s.request(&c.rows[k], o, "PartialObjectMetadata").Stream(ctx)
 			if err != nil {
 				if initial := o.SendInitialEvents != nil; initial && !connectionFailed(err) {
-					return nil, err // perhaps no such watch is offered: the list that follows will tell
+					return nil, err // the server may not support this kind of watch; the list that follows reports any other cause
 				}
-				return nil, told(err)
+				return nil, reported(err)
 			}
 			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: c.rows[k].decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
@@ -77,13 +78,13 @@ func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
 	}
 }
 
-// connectionFailed tells an error of the connection from an answer of the API server's.
+// connectionFailed reports whether err is not an answer of the API server.
 func connectionFailed(err error) bool {
 	_, answered := errors.AsType[*apierrors.StatusError](err)
 	return !answered
 }
 
-// path is where the API server has a collection's kind.
+// path returns the URL path of the API group and version of a collection.
 func (r *row) path() []string {
 	if r.kind.Group == "" {
 		return []string{"/api", r.kind.Version}
@@ -91,7 +92,7 @@ func (r *row) path() []string {
 	return []string{"/apis", r.kind.Group, r.kind.Version}
 }
 
-// request is a list or watch of a collection, or of its one object that is wanted.
+// request returns a request to list or watch a collection, or its only object.
 func (s *server) request(r *row, list metav1.ListOptions, metadata string) *rest.Request {
 	path := r.path()
 	if r.only.Name != "" {
@@ -113,10 +114,11 @@ type itemList struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject gives the list itself: nobody changes one.
+// DeepCopyObject returns the list itself, because lists are never modified.
 func (l *itemList) DeepCopyObject() runtime.Object { return l }
 
-// readList reads a list object by object, so that it is never in memory as a whole: all pods of a large cluster are gigabytes.
+// readList decodes a list object by object, so that it is never in memory as a whole: all pods of a large cluster take
+// gigabytes.
 func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, error) {
 	list := &itemList{}
 	in := json.NewDecoder(body)
@@ -143,7 +145,7 @@ func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, er
 	return list, expect(in, '}')
 }
 
-// readItems reads a list's items: null, or an array of objects.
+// readItems decodes a list's items: null, or an array of objects.
 func readItems(in *json.Decoder, decode func([]byte) (*item, error)) (items []runtime.Object, err error) {
 	if first, err := in.Token(); err != nil || first == nil {
 		return nil, err
@@ -173,7 +175,7 @@ func expect(in *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// frames are the events of a watch.
+// frames decodes the events of a watch.
 type frames struct {
 	body    io.ReadCloser
 	decoder *json.Decoder
@@ -193,7 +195,7 @@ func (f *frames) Decode() (watch.EventType, runtime.Object, error) {
 	case watch.Added, watch.Modified, watch.Deleted:
 		i, err := f.decode(event.Object)
 		return event.Type, i, err
-	case watch.Bookmark: // an object of the kind with nothing but this metadata
+	case watch.Bookmark: // an object of the kind with only this metadata
 		var head metav1.PartialObjectMetadata
 		err := kjson.UnmarshalCaseSensitivePreserveInts(event.Object, &head)
 		mark := metav1.ObjectMeta{ResourceVersion: head.ResourceVersion, Annotations: head.Annotations}
@@ -209,10 +211,10 @@ func (f *frames) Decode() (watch.EventType, runtime.Object, error) {
 // Close ends the watch.
 func (f *frames) Close() { _ = f.body.Close() }
 
-// statusOf makes an event of an error of the stream.
+// statusOf converts errors of the stream to statuses.
 type statusOf struct{}
 
-// AsObject gives an error as the API server would.
+// AsObject returns an error in the form in which the API server would report it.
 func (statusOf) AsObject(err error) runtime.Object {
 	return &apierrors.NewInternalError(err).ErrStatus
 }

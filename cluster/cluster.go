@@ -1,8 +1,9 @@
-// Package cluster is what the cluster looks like, as memory that steps ask: read from files, or watched from an API server. It is an engine
-// that knows no kind of object but namespaces: what else is kept, and as what, each suite declares as collections.
+// Package cluster keeps the state of the cluster in memory for steps: read from files, or watched from an API server.
+// It knows no kind of object except namespaces; which others are kept, and in what form, is declared by each suite as
+// collections.
 //
-// Steps never import it. Each declares the question it asks, as a func type, and the collections that it needs, by name; the suite passes
-// the answer in, a method of a Reader that is limited to them.
+// Steps do not import this package. Each step declares a func type for what it reads, and the names of the collections
+// that it needs; the suite passes in a method of a Reader that is limited to these.
 package cluster
 
 import (
@@ -26,21 +27,23 @@ import (
 
 // Options say what is kept of a cluster.
 type Options struct {
-	// Catalogue are all collections that are declared. Manifests may hold the objects of all of them.
+	// Catalogue lists all declared collections. Manifests may contain objects of all of them.
 	Catalogue []Declared
-	// Needs names the collections that are kept: those that steps need. A question about another one is an error.
+	// Needs are the names of the collections that are kept: those that steps need. Reading any other collection is an
+	// error.
 	Needs []string
-	// Follow are told every event of a collection that is kept, by its name. What files hold at first, they are told before Files returns.
+	// Follow maps the names of collections to their followers, which receive every event. The initial content of files
+	// is passed to them before Files returns.
 	Follow map[string]Follower
-	// Log gets what changes and what is wrong; nil for nothing.
+	// Log receives changes and problems; nil for none.
 	Log logrus.FieldLogger
-	// Poll says when the files are compared with what is in force; Every zero means 2 s.
+	// Poll says when to check the files for changes; an Every of zero means 2 s.
 	Poll poll.Times
-	// Backoff is how long a failed list or watch waits for its repetition; zero means 0.8 to 30 s.
+	// Backoff is the delay before a failed list or watch is repeated; zero means 0.8 to 30 s.
 	Backoff wait.Backoff
 }
 
-// Cluster is the cluster as it is known now. It may be asked from many goroutines.
+// Cluster is the current state of a cluster. It is safe for concurrent use.
 type Cluster struct {
 	catalogue
 	options Options
@@ -48,28 +51,28 @@ type Cluster struct {
 	now     atomic.Pointer[state]
 	source  source
 
-	writing sync.Mutex // one change at a time; readers never wait
-	told    string     // the problems that were logged last
+	writing    sync.Mutex // serializes changes; readers never wait
+	lastLogged string     // the problems that were logged last
 
-	watching sync.Mutex // guards pulses and broken
-	pulses   []pulse
-	broken   error // why the newest state of the files is not in force
+	watching sync.Mutex // guards healths and broken
+	healths  []health   // by collection
+	broken   error      // why the newest content of the files is not used
 }
 
-// source brings changes until ctx ends.
+// source delivers changes until ctx ends.
 type source interface {
 	run(ctx context.Context, c *Cluster)
 }
 
-// pulse is what is known about the stream of changes of a collection.
-type pulse struct {
+// health is the state of a collection's stream of changes.
+type health struct {
 	last    time.Time
 	missing bool
 	err     error
 }
 
-// Files reads a cluster from a directory of manifests, *.yaml, *.yml and *.json. An empty name is an empty cluster. The cluster is
-// ready at once; the error lists every problem, a line each.
+// Files returns a cluster that is read from a directory of manifests, *.yaml, *.yml and *.json. An empty name stands
+// for an empty cluster. The cluster is ready immediately; the error lists all problems, one per line.
 func Files(dir string, o Options) (*Cluster, error) {
 	from := &files{dir: dir, times: o.Poll, ignored: map[string]string{}}
 	if from.times.Every == 0 {
@@ -85,7 +88,7 @@ func Files(dir string, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// API keeps a cluster as an API server tells it, once Run is called. LoadConfig gives a config.
+// API returns a cluster that is watched from an API server as soon as Run is called. See LoadConfig for the config.
 func API(config *rest.Config, o Options) (*Cluster, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -110,7 +113,7 @@ func newCluster(o Options, from source) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{catalogue: declared, options: o, log: o.Log, source: from, pulses: make([]pulse, len(declared.rows))}
+	c := &Cluster{catalogue: declared, options: o, log: o.Log, source: from, healths: make([]health, len(declared.rows))}
 	if c.log == nil {
 		quiet := logrus.New()
 		quiet.SetOutput(io.Discard)
@@ -123,13 +126,13 @@ func newCluster(o Options, from source) (*Cluster, error) {
 // Run keeps the cluster current until ctx ends.
 func (c *Cluster) Run(ctx context.Context) { c.source.run(ctx, c) }
 
-// Now returns the state as it is known now, which may be asked about all that is kept. A step has a Reader instead.
+// Now returns the current state, without the limits of a Reader, which steps use.
 func (c *Cluster) Now() Snapshot { return Snapshot{state: c.latest(), all: true} }
 
 func (c *Cluster) latest() *state { return c.now.Load() }
 
-// Ready tells why the cluster cannot be asked yet: every collection that is kept must have been listed once. It stays ready from then on:
-// while the API server is away, the last known state counts. The error wraps admit.ErrNotReady.
+// Ready returns an error that wraps admit.ErrNotReady until every collection that is kept has been listed once. After
+// that the cluster stays ready: while the API server is unavailable, the last known state is used.
 func (c *Cluster) Ready() error {
 	var waiting []string
 	s := c.latest()
@@ -144,21 +147,21 @@ func (c *Cluster) Ready() error {
 	return fmt.Errorf("cluster state: waiting for %s: %w", strings.Join(waiting, ", "), admit.ErrNotReady)
 }
 
-// Status is how a collection that is kept is doing.
+// Status is the state of a collection that is kept.
 type Status struct {
 	Name    string // of the collection
 	Objects int
 	Synced  bool
-	// LastEvent is when an API server last told anything about the collection, be it that nothing happened, or when the files in force
-	// were read. Zero: never.
+	// LastEvent is when the API server last sent anything about the collection, including bookmarks, or when the
+	// current files were read. It is zero before the first event.
 	LastEvent time.Time
-	// Missing tells that the API server does not know the kind: its CRD is not installed.
+	// Missing is set if the API server does not have the kind, because its CRD is not installed.
 	Missing bool
-	// Err is why the last list or watch failed; nil if it did not.
+	// Err is why the last list or watch failed, or nil.
 	Err error
 }
 
-// Status tells how the collections that are kept are doing, in the order of the catalogue.
+// Status returns the states of the collections that are kept, in the order of the catalogue.
 func (c *Cluster) Status() []Status {
 	s := c.latest()
 	c.watching.Lock()
@@ -166,7 +169,7 @@ func (c *Cluster) Status() []Status {
 	var all []Status
 	for k, r := range c.rows {
 		if c.wanted[k] {
-			p := c.pulses[k]
+			p := c.healths[k]
 			all = append(all, Status{Name: r.name, Objects: s.collected[k].objects.size, Synced: s.collected[k].synced,
 				LastEvent: p.last, Missing: p.missing, Err: p.err})
 		}
@@ -174,8 +177,8 @@ func (c *Cluster) Status() []Status {
 	return all
 }
 
-// Problems are what is wrong with the state now, for people to mend: objects that do not decode, rules that do not parse, files
-// that are not in force. Each names its object or file.
+// Problems returns the current problems: objects that do not decode, rules that do not parse, files that are not used.
+// Each error names its object or file.
 func (c *Cluster) Problems() []error {
 	c.watching.Lock()
 	broken := c.broken
@@ -187,8 +190,8 @@ func (c *Cluster) Problems() []error {
 	return problems
 }
 
-// change makes the next state and puts it in force, unless edit tells that it changed nothing. The collections are those that edit may
-// change; only those whose objects did change are compiled.
+// change makes the next state by edit and stores it, unless edit returns false because nothing has changed. collections
+// are those that edit may change; they are compiled again only if their objects have changed.
 func (c *Cluster) change(edit func(*state) (changed bool), collections ...int) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -206,27 +209,27 @@ func (c *Cluster) change(edit func(*state) (changed bool), collections ...int) {
 	}
 	c.now.Store(&next)
 	close(before.changed)
-	c.tell(next.problems())
+	c.logProblems(next.problems())
 }
 
-// tell logs problems that were not logged before. The caller holds writing.
-func (c *Cluster) tell(problems []error) {
+// logProblems logs problems if they differ from those logged last. The caller holds writing.
+func (c *Cluster) logProblems(problems []error) {
 	text := ""
 	if err := errors.Join(problems...); err != nil {
 		text = err.Error()
 	}
-	if text != c.told && text != "" {
+	if text != c.lastLogged && text != "" {
 		c.log.WithField("problems", len(problems)).Error("cluster state: " + text)
 	}
-	c.told = text
+	c.lastLogged = text
 }
 
-// beat notes a sign of life of a collection.
-func (c *Cluster) beat(k int, p pulse) {
+// reportHealth sets the health of a collection. A zero last keeps the time of the last event.
+func (c *Cluster) reportHealth(k int, h health) {
 	c.watching.Lock()
 	defer c.watching.Unlock()
-	if p.last.IsZero() {
-		p.last = c.pulses[k].last
+	if h.last.IsZero() {
+		h.last = c.healths[k].last
 	}
-	c.pulses[k] = p
+	c.healths[k] = h
 }

@@ -12,39 +12,40 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Collection declares objects that are kept of a cluster, each as a T. A new collection is one such declaration, named in a catalogue
-// (Options.Catalogue), and the questions that are asked about it. Two collections may keep different things of the same objects.
+// Collection declares a set of objects that is kept, each as a T. To add a collection, declare it, list it in a
+// catalogue (Options.Catalogue), and write the functions that read it. Two collections may keep different parts of the
+// same objects.
 type Collection[T any] struct {
-	// Name is how steps name the collection in their Needs, and how logs and metrics print it.
+	// Name identifies the collection in the Needs of steps, in logs and in metrics.
 	Name string
-	// Kind is what manifests and the API server say that the objects are, and Resource its plural in a URL, such as "pods".
+	// Kind is the kind of the objects, and Resource its plural as in URLs, such as "pods".
 	Kind       schema.GroupVersionKind
 	Resource   string
 	Namespaced bool
-	// CRD says that the kind is defined by a CRD, which may be missing: then there are no such objects.
+	// CRD is set if the kind is defined by a CRD. If that is not installed, there are no such objects.
 	CRD bool
-	// MetaOnly says that nothing but metadata is read, so that the API server need not send more.
+	// MetaOnly is set if only metadata is read, so that the API server need not send more.
 	MetaOnly bool
-	// Only is the one object that is wanted; empty: all.
+	// Only is the name of the only object that is kept; zero means all objects.
 	Only types.NamespacedName
-	// Tell are annotations that are not kept, because they change all the time, but told to followers. See Object.
+	// Tell lists annotations that are passed to followers but not kept, because they change all the time. See Object.
 	Tell []string
-	// Keep reads an object and keeps a T of it: see Keep.
+	// Keep decodes an object and returns the T to keep; see the function Keep.
 	Keep Decoder[T]
 }
 
-// Compiled is a collection of which something is made after each change, for example an index.
+// Compiled is a collection from which a value is compiled after each change, for example an index.
 type Compiled[T, C any] struct {
 	Collection[T]
-	// Compile makes it. Problems are logged and shown, and what was made counts all the same. After an error, which is shown too, or a
-	// panic, what was compiled before stays.
+	// Compile compiles it. Problems are logged and reported, but the compiled value is used. If Compile returns an
+	// error, which is also reported, or panics, the previously compiled value stays in use.
 	Compile func(Objects[T]) (compiled C, problems []error, err error)
 }
 
-// Declared is a *Collection or a *Compiled, whatever its types.
+// Declared is a *Collection or a *Compiled of any type.
 type Declared interface{ row() row }
 
-// row is what the engine knows of a collection.
+// row is a collection without its type parameters.
 type row struct {
 	name       string
 	kind       schema.GroupVersionKind
@@ -55,11 +56,12 @@ type row struct {
 	only       types.NamespacedName
 	tell       []string
 	keep       func(r *row, raw []byte) (*item, error)
-	// compile gives nil for what was compiled if that before stays; nil for collections of which nothing is made.
+	// compile returns nil if the previously compiled value stays in use. It is nil for collections that are not
+	// compiled.
 	compile func(table) (compiled any, problems []error)
 }
 
-// decode reads an object.
+// decode decodes an object.
 func (r *row) decode(raw []byte) (*item, error) { return r.keep(r, raw) }
 
 func (c *Collection[T]) row() row {
@@ -79,14 +81,14 @@ func (c *Compiled[T, C]) row() row {
 	return r
 }
 
-// Decoder reads an object of a collection and keeps a T of it.
+// Decoder decodes an object of a collection and returns the T to keep.
 type Decoder[T any] struct {
 	decode func(r *row, raw []byte) (*item, error)
 }
 
-// Keep makes a Decoder of a function that takes what is kept out of a decoded O. It is where everything else is left behind: in
-// particular managedFields, which are often larger than all the rest. An object that says no namespace is where kubectl would put it. The
-// names of JSON members are case-sensitive, as they are for the API server.
+// Keep makes a Decoder from a function that returns the T to keep of a decoded O. Everything else is dropped, in
+// particular managedFields, which are often larger than all the rest. An object without a namespace is in the namespace
+// that kubectl would use. The names of JSON members are case-sensitive, as in the API server.
 func Keep[O, T any, P interface {
 	*O
 	metav1.Object
@@ -104,9 +106,10 @@ func Keep[O, T any, P interface {
 	}}
 }
 
-// Find returns the object with a key: its name, after the namespace and a slash if it has one. One that is not there is not known. Like
-// every question about a collection, it has no answer, but an error, before the collection was listed (the error wraps admit.ErrNotReady),
-// if no step needs it, or if the snapshot is limited to others.
+// Find returns the object with the given key: its name, preceded by the namespace and a slash if it has one. If there
+// is none, known is false. Like every function that reads a collection, it returns an error if the collection has not
+// been listed yet (the error wraps admit.ErrNotReady), if no step needs it, or if the snapshot is limited to other
+// collections.
 func (c *Collection[T]) Find(s Snapshot, key string) (object T, known bool, err error) {
 	found, err := s.ask(c.Name)
 	if err != nil {
@@ -116,8 +119,8 @@ func (c *Collection[T]) Find(s Snapshot, key string) (object T, known bool, err 
 	return object, known, nil
 }
 
-// Expect is Find for an object that a review is proof of. In files, one that is not there is not known. A watched one must be there, so
-// that it only is late: the error wraps admit.ErrNotReady.
+// Expect is like Find for an object whose existence a review implies. In files it may be missing. In a watched cluster
+// a missing one has only not arrived yet: the error wraps admit.ErrNotReady.
 func (c *Collection[T]) Expect(s Snapshot, key string) (object T, known bool, err error) {
 	object, known, err = c.Find(s, key)
 	if err == nil && !known && s.api {
@@ -126,7 +129,7 @@ func (c *Collection[T]) Expect(s Snapshot, key string) (object T, known bool, er
 	return object, known, err
 }
 
-// All returns all objects. The error is Find's.
+// All returns all objects. It fails like Find.
 func (c *Collection[T]) All(s Snapshot) (Objects[T], error) {
 	found, err := s.ask(c.Name)
 	if err != nil {
@@ -135,7 +138,7 @@ func (c *Collection[T]) All(s Snapshot) (Objects[T], error) {
 	return Objects[T]{found.objects}, nil
 }
 
-// Get returns what was compiled, or the zero value if nothing was compiled yet. The error is Find's.
+// Get returns the compiled value, or the zero value if nothing has been compiled yet. It fails like Find.
 func (c *Compiled[T, C]) Get(s Snapshot) (compiled C, err error) {
 	found, err := s.ask(c.Name)
 	if err == nil && found.compiled != nil {
@@ -144,13 +147,13 @@ func (c *Compiled[T, C]) Get(s Snapshot) (compiled C, err error) {
 	return compiled, err
 }
 
-// Objects are the objects of a collection at one moment. They never change.
+// Objects are the objects of a collection at one moment. They are immutable.
 type Objects[T any] struct{ table table }
 
-// Len is how many there are.
+// Len returns the number of objects.
 func (o Objects[T]) Len() int { return o.table.size }
 
-// Get returns the object with a key.
+// Get returns the object with the given key.
 func (o Objects[T]) Get(key string) (object T, known bool) {
 	found, known := o.table.get(key)
 	if known {
@@ -159,7 +162,7 @@ func (o Objects[T]) Get(key string) (object T, known bool) {
 	return object, known
 }
 
-// Each yields the objects by key, in no order.
+// Each yields the keys and objects in no particular order.
 func (o Objects[T]) Each() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for key, object := range o.table.all() {
@@ -170,7 +173,7 @@ func (o Objects[T]) Each() iter.Seq2[string, T] {
 	}
 }
 
-// Sorted returns the objects, sorted by key, in a new list.
+// Sorted returns the objects sorted by key, in a new slice.
 func (o Objects[T]) Sorted() []T {
 	objects := maps.Collect(o.table.all())
 	list := make([]T, 0, len(objects))
@@ -180,7 +183,7 @@ func (o Objects[T]) Sorted() []T {
 	return list
 }
 
-// catalogue is what is declared, in its order, and which of it is wanted. It never changes.
+// catalogue holds the declared collections, in order, and which of them are kept. It is immutable.
 type catalogue struct {
 	rows   []row
 	index  map[string]int // by name

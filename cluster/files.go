@@ -23,9 +23,9 @@ import (
 type files struct {
 	dir     string
 	times   poll.Times
-	first   poll.Sum          // of the contents that were put in force at first
-	ignored map[string]string // what was logged of each file: the kinds that usher does not know
-	used    int               // how many readings were put in force
+	first   poll.Sum          // of the initial contents
+	ignored map[string]string // by file: the kinds that usher does not know, as logged last
+	used    int               // the number of contents that have been used
 }
 
 // open reads the directory for the first time.
@@ -38,20 +38,20 @@ func (f *files) open(c *Cluster) error {
 	return f.use(c, contents)
 }
 
-// run reads the directory again and again until ctx ends.
+// run reads the directory repeatedly until ctx ends.
 func (f *files) run(ctx context.Context, c *Cluster) {
-	poll.Changes(ctx, f.times, f.first, f.read, func(contents map[string][]byte, err error) { f.take(c, contents, err) })
+	poll.Changes(ctx, f.times, f.first, f.read, func(contents map[string][]byte, err error) { f.update(c, contents, err) })
 }
 
-// take puts in force what was read, or shows why not.
-func (f *files) take(c *Cluster, contents map[string][]byte, err error) {
+// update uses new contents, and reports why if that is not possible.
+func (f *files) update(c *Cluster, contents map[string][]byte, err error) {
 	if err == nil {
 		err = f.use(c, contents)
 	}
 	f.report(c, err)
 }
 
-// report shows why the new state is not in force, and logs it if that is news.
+// report records whether the newest contents are used, and logs changes of that.
 func (f *files) report(c *Cluster, err error) {
 	c.watching.Lock()
 	before := c.broken
@@ -65,8 +65,8 @@ func (f *files) report(c *Cluster, err error) {
 	}
 }
 
-// read gives the content of each file of the directory: those that end in .yaml, .yml or .json, not of its sub-directories, and
-// no hidden ones. If the directory is a mounted ConfigMap, all are of one version.
+// read returns the contents of the files in the directory whose names end in .yaml, .yml or .json, without
+// subdirectories and hidden files. If the directory is a mounted ConfigMap, all contents are of the same version.
 func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 	if f.dir == "" {
 		return nil, sum, nil
@@ -97,7 +97,7 @@ func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 	return contents, poll.SumOf(texts...), bad(problems)
 }
 
-// bad makes one error of problems, a line each.
+// bad joins problems in one error, one per line.
 func bad(problems []error) error {
 	if len(problems) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func bad(problems []error) error {
 	return fmt.Errorf("cluster files:\n%w", errors.Join(problems...))
 }
 
-// use puts a new state in force, all of it or, if there is any problem, nothing.
+// use makes a new state from contents and stores it. If there is any problem, nothing changes.
 func (f *files) use(c *Cluster, contents map[string][]byte) error {
 	state := newLoaded(&c.catalogue)
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
@@ -117,7 +117,7 @@ func (f *files) use(c *Cluster, contents map[string][]byte) error {
 				unknown = append(unknown, m.Kind)
 			}
 		}
-		f.tellIgnored(c, name, unknown)
+		f.logIgnored(c, name, unknown)
 	}
 	if len(state.problems) > 0 {
 		return bad(state.problems)
@@ -127,13 +127,14 @@ func (f *files) use(c *Cluster, contents map[string][]byte) error {
 	return nil
 }
 
-// useAll makes one snapshot of all that the files hold, and then tells the followers. Files have no versions: the reading stands for one.
+// useAll makes one snapshot of everything that the files contain, and then notifies the followers. Files have no
+// resource versions, so the number of the reading is used.
 func (c *Cluster) useAll(read *loaded, version string) {
 	var wanted []int
 	for k := range c.rows {
 		if c.wanted[k] {
 			wanted = append(wanted, k)
-			c.beat(k, pulse{last: time.Now()})
+			c.reportHealth(k, health{last: time.Now()})
 		}
 	}
 	c.change(func(s *state) bool {
@@ -150,7 +151,7 @@ func (c *Cluster) useAll(read *loaded, version string) {
 	}
 }
 
-func (f *files) tellIgnored(c *Cluster, file string, unknown []string) {
+func (f *files) logIgnored(c *Cluster, file string, unknown []string) {
 	slices.Sort(unknown)
 	text := strings.Join(slices.Compact(unknown), ", ")
 	if text != "" && text != f.ignored[file] {
@@ -159,11 +160,11 @@ func (f *files) tellIgnored(c *Cluster, file string, unknown []string) {
 	f.ignored[file] = text
 }
 
-// loaded is what a reading of the files brought.
+// loaded is the result of reading the files.
 type loaded struct {
 	*catalogue
 	items    [][]*item         // by collection
-	seen     map[string]string // collection and key to where they are
+	seen     map[string]string // the places of objects, by collection and key
 	problems []error
 }
 
@@ -171,7 +172,8 @@ func newLoaded(c *catalogue) *loaded {
 	return &loaded{catalogue: c, items: make([][]*item, len(c.rows)), seen: map[string]string{}}
 }
 
-// add takes up an object; false if no declared collection is of its kind. Several are of ConfigMaps: each wants another one.
+// add adds an object, and reports whether any declared collection is of its kind. Several may be: collections of
+// ConfigMaps each keep a different one.
 func (l *loaded) add(m manifest.Object) (known bool) {
 	group := m.GroupVersionKind().GroupKind()
 	for k, r := range l.rows {
@@ -179,7 +181,7 @@ func (l *loaded) add(m manifest.Object) (known bool) {
 			continue
 		}
 		known = true
-		if problem := l.take(k, m); problem != nil {
+		if problem := l.addTo(k, m); problem != nil {
 			l.problems = append(l.problems, fmt.Errorf("%s: %s: %w", m.Place, m.Kind, problem))
 			break
 		}
@@ -187,7 +189,7 @@ func (l *loaded) add(m manifest.Object) (known bool) {
 	return known
 }
 
-func (l *loaded) take(k int, m manifest.Object) error {
+func (l *loaded) addTo(k int, m manifest.Object) error {
 	r := &l.rows[k]
 	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != r.kind.Version {
 		return fmt.Errorf("apiVersion is %s, but usher reads %s", m.APIVersion, r.kind.GroupVersion())

@@ -154,10 +154,10 @@ func TestPlaces(t *testing.T) {
 // again reads the directory again, and takes what is there.
 func again(f *files, c *Cluster) {
 	contents, _, err := f.read()
-	f.take(c, contents, err)
+	f.update(c, contents, err)
 }
 
-// following gives a cluster that follows a directory.
+// following returns a cluster that follows a directory.
 func following(t *testing.T, dir string, log logrus.FieldLogger) *Cluster {
 	t.Helper()
 	c, err := Files(dir, Options{Catalogue: catalogueOfTests, Needs: allKinds, Poll: poll.Times{Every: time.Millisecond}, Log: log})

@@ -2,40 +2,40 @@ package cluster
 
 import "iter"
 
-// Follower is told everything that happens to the objects of a collection, in order: also what changes nothing that is kept, because the
-// resourceVersion has moved on all the same. It is told by the goroutine that puts the changes of its collection in force, so one thing at
-// a time, and after they are: a follower that looks finds them there. No lock is held: a follower that takes its time holds up its own
-// collection, and nobody who asks.
+// Follower receives every event of a collection, in order, including those that change nothing that is kept, because
+// the resourceVersion has still advanced. Its methods are called one at a time, by the goroutine that stores the
+// collection's changes, and after the change has been stored, so a snapshot taken by a follower includes it. No lock is
+// held: a slow follower delays its own collection, but no readers.
 type Follower interface {
-	// Replace tells all objects there are, as of a version; what is not among them is gone.
+	// Replace passes all existing objects as of a version; any other object is gone.
 	Replace(all iter.Seq[Object], version string)
-	// Put tells an object that came or changed.
+	// Put passes an object that has been added or changed.
 	Put(Object)
-	// Remove tells an object that is gone. Its Version is that of the deletion, as far as known.
+	// Remove passes an object that has been deleted. Its Version is that of the deletion, as far as known.
 	Remove(Object)
-	// Reached tells that nothing older than the version is missing.
+	// Reached says that all events up to the version have been passed.
 	Reached(version string)
 }
 
-// Object is an object as a source brought it.
+// Object is an object as received from its source.
 type Object struct {
-	Key     string // the name, after the namespace and a slash if there is one
-	Version string // resourceVersion; of files, the number of their reading
-	// Kept is what the collection keeps of it, the one that snapshots have, so that it is in memory once. If the newest state does not
-	// decode, it is the last one that did; nil if none ever did.
+	Key     string // the name, preceded by the namespace and a slash if there is one
+	Version string // the resourceVersion; for files, the number of their reading
+	// Kept is the T that the collection keeps; snapshots share it. If the newest state does not decode, it is the last
+	// one that did; nil if none has.
 	Kept any
-	// Told are the annotations of Collection.Tell, always of the newest state; nil without.
+	// Told holds the annotations of Collection.Tell, always of the newest state; nil if there are none.
 	Told map[string]string
 }
 
-// follow tells the follower of a collection, if there is one.
-func (c *Cluster) follow(k int, tell func(Follower)) {
+// follow calls notify with the follower of a collection, if there is one.
+func (c *Cluster) follow(k int, notify func(Follower)) {
 	if follower := c.options.Follow[c.rows[k].name]; follower != nil {
-		tell(follower)
+		notify(follower)
 	}
 }
 
-// seen gives an object as followers are told of it.
+// seen returns an object in the form for followers.
 func (c *Cluster) seen(k int, i *item) Object {
 	kept, _ := c.latest().collected[k].objects.get(i.key())
 	return Object{Key: i.key(), Version: i.ResourceVersion, Kept: kept, Told: i.told}

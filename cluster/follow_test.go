@@ -51,7 +51,7 @@ func (f *follower) Put(s Object) {
 func (f *follower) Remove(s Object)        { f.note("remove %s", textOf(s)) }
 func (f *follower) Reached(version string) { f.note("reached %s", version) }
 
-// textOf is an object as key@version=what, what being a pod's node, and what is told of it.
+// textOf returns an object as key@version=what, what being a pod's node, and what is told of it.
 func textOf(s Object) string {
 	what := "nil"
 	if pod, ok := s.Kept.(*podNode); ok {
@@ -60,14 +60,14 @@ func textOf(s Object) string {
 	return s.Key + "@" + s.Version + "=" + what + s.Told["told"]
 }
 
-// history is what was told until now, without bookmarks unless they are asked for.
+// history returns what was told until now, without bookmarks unless they are asked for.
 func (f *follower) history(bookmarks bool) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.lines), func(line string) bool { return !bookmarks && strings.HasPrefix(line, "reached") })
 }
 
-// followed are options for a cluster that keeps nodes of pods, and tells a follower.
+// followed returns options for a cluster that keeps nodes of pods, and tells a follower.
 func followed(f Follower) Options {
 	o := keeping("podnodes")
 	o.Follow = map[string]Follower{"podnodes": f}

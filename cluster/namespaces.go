@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Namespaces are all namespaces. They are declared here because steps of every suite may ask about them.
+// Namespaces is the collection of all namespaces. It is declared here because steps of every suite may read it.
 var Namespaces = &Collection[*Namespace]{
 	Name: admit.CollectionNamespaces, Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces",
 	MetaOnly: true, Keep: Keep(func(o *metav1.PartialObjectMetadata) *Namespace {
@@ -21,8 +21,9 @@ type Namespace struct {
 	Deleting bool
 }
 
-// Namespace returns a namespace's labels. In files, a namespace that is not there is not known. A watched one must be there, because the
-// API server admits nothing into a namespace it does not have: the error wraps admit.ErrNotReady.
+// Namespace returns a namespace's labels. In files, a namespace may be missing; then known is false. In a watched
+// cluster it must exist, because the API server admits nothing into a missing namespace: if it has not arrived yet, the
+// error wraps admit.ErrNotReady.
 func (r Reader) Namespace(name string) (labels map[string]string, known bool, err error) {
 	found, known, err := Namespaces.Expect(r.Now(), name)
 	if known {
@@ -31,7 +32,8 @@ func (r Reader) Namespace(name string) (labels map[string]string, known bool, er
 	return labels, known, err
 }
 
-// NamedNamespace is Namespace for a name that nobody vouches for: one that is not there is not known, watched or not.
+// NamedNamespace is like Namespace for a name that need not exist: known is false for a missing one, also in a watched
+// cluster.
 func (r Reader) NamedNamespace(name string) (labels map[string]string, known bool, err error) {
 	found, known, err := Namespaces.Find(r.Now(), name)
 	if known {
@@ -40,7 +42,7 @@ func (r Reader) NamedNamespace(name string) (labels map[string]string, known boo
 	return labels, known, err
 }
 
-// NamespaceDeleting reports whether a namespace is being deleted. The error is Namespace's.
+// NamespaceDeleting reports whether a namespace is being deleted. It fails like Namespace.
 func (r Reader) NamespaceDeleting(name string) (bool, error) {
 	found, known, err := Namespaces.Expect(r.Now(), name)
 	return known && found.Deleting, err

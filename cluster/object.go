@@ -8,20 +8,20 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// item is an object as a source brings it: a little metadata, which the reflector wants, and what is kept. It is thrown away when
-// the kept part is in a table.
+// item is an object as received from its source: the metadata that the reflector needs, and what is kept. It is dropped
+// as soon as the kept part is in a table.
 type item struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	kept any
-	err  error             // why there is nothing to keep
+	err  error             // why the object could not be decoded
 	told map[string]string // see Object
 }
 
-// DeepCopyObject gives the item itself: nobody changes one.
+// DeepCopyObject returns the item itself, because items are not modified by their readers.
 func (i *item) DeepCopyObject() runtime.Object { return i }
 
-// key is the name, after the namespace and a slash if there is one.
+// key returns the name, preceded by the namespace and a slash if there is one.
 func (i *item) key() string {
 	if i.Namespace == "" {
 		return i.Name
@@ -29,13 +29,13 @@ func (i *item) key() string {
 	return i.Namespace + "/" + i.Name
 }
 
-// Unread is JSON that nobody looks at: the type of large fields that Keep leaves behind, and that must not fail.
+// Unread is the type of JSON that is skipped, for large fields that Keep drops. Decoding it never fails.
 type Unread struct{}
 
 // UnmarshalJSON does nothing.
 func (*Unread) UnmarshalJSON([]byte) error { return nil }
 
-// unreadable gives the item of an object that does not decode, if its name at least can be read.
+// unreadable returns an item for an object that does not decode, or an error if not even its name can be read.
 func (r *row) unreadable(raw []byte, cause error) (*item, error) {
 	var head metav1.PartialObjectMetadata
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &head); err != nil {
@@ -48,7 +48,7 @@ func (r *row) unreadable(raw []byte, cause error) (*item, error) {
 	return i, err
 }
 
-// itemOf gives an item with nothing in it but the metadata that tables, followers and the reflector use.
+// itemOf returns an item with the metadata that tables, followers and the reflector use, and nothing else.
 func (r *row) itemOf(object metav1.Object) (*item, error) {
 	if object.GetName() == "" {
 		return nil, errors.New("metadata.name is missing")
@@ -58,7 +58,7 @@ func (r *row) itemOf(object metav1.Object) (*item, error) {
 		Name: object.GetName(), Namespace: object.GetNamespace(), ResourceVersion: object.GetResourceVersion(),
 	}}
 	for _, key := range r.tell {
-		if text, there := object.GetAnnotations()[key]; there {
+		if text, found := object.GetAnnotations()[key]; found {
 			if i.told == nil {
 				i.told = make(map[string]string, len(r.tell))
 			}
@@ -68,7 +68,7 @@ func (r *row) itemOf(object metav1.Object) (*item, error) {
 	return i, nil
 }
 
-// place puts an object into the namespace that kubectl would put it into.
+// place sets the namespace of an object as kubectl would.
 func (r *row) place(object metav1.Object) {
 	switch {
 	case !r.namespaced:

@@ -11,13 +11,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fieldManager is who usher is in the managedFields of what it writes.
+// fieldManager identifies usher in the managedFields of what it writes.
 const fieldManager = "usher"
 
-// errFiles is the answer to requests that only an API server can serve.
+// errFiles is the error of requests that need an API server.
 var errFiles = errors.New("cluster: it is read from files, there is no API server")
 
-// Raw returns what the API server answers to a GET of a path, for what is in no collection.
+// Raw returns the API server's answer to a GET of a path. It is for what is in no collection.
 func (c *Cluster) Raw(ctx context.Context, path ...string) ([]byte, error) {
 	client, err := c.client()
 	if err != nil {
@@ -26,9 +26,9 @@ func (c *Cluster) Raw(ctx context.Context, path ...string) ([]byte, error) {
 	return client.Get().AbsPath(path...).DoRaw(ctx)
 }
 
-// Read returns an object of a declared collection as etcd has it: a request without a resourceVersion is not answered from a cache that
-// may be behind. As in a snapshot, an object whose newest state does not decode counts as it last did, if the collection is watched. The
-// error is the API server's, an *apierrors.StatusError, or one of the connection.
+// Read returns the current object of a declared collection: without a resourceVersion, the API server reads from etcd
+// and not from a cache that may be behind. As in a snapshot of a watched collection, if the object does not decode, its
+// last state that did is returned. The error is the API server's, an *apierrors.StatusError, or one of the connection.
 func (c *Cluster) Read(ctx context.Context, collection string, name types.NamespacedName) (Object, error) {
 	client, k, err := c.remote(collection)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) Read(ctx context.Context, collection string, name types.Namesp
 	return c.received(k, raw, err)
 }
 
-// Version returns an object's resourceVersion as etcd has it. The error is Read's.
+// Version returns an object's current resourceVersion, read from etcd. It fails like Read.
 func (c *Cluster) Version(ctx context.Context, collection string, name types.NamespacedName) (string, error) {
 	client, k, err := c.remote(collection)
 	if err != nil {
@@ -52,8 +52,9 @@ func (c *Cluster) Version(ctx context.Context, collection string, name types.Nam
 	return found.ResourceVersion, err
 }
 
-// Annotate sets one annotation of an object, or removes it if the text is empty, and nothing else. With a version, only that version is
-// changed. It returns the object as it is then, and the error of Read. After an error the write may have happened or not.
+// Annotate sets one annotation of an object, or removes it if text is empty. If version is not empty, only that version
+// is changed. It returns the resulting object, and fails like Read. After an error the write may or may not have
+// happened.
 func (c *Cluster) Annotate(ctx context.Context, collection string, name types.NamespacedName, version, annotation, text string) (Object, error) {
 	client, k, err := c.remote(collection)
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *Cluster) remote(collection string) (rest.Interface, int, error) {
 	return client, k, err
 }
 
-// at makes a request one for an object of a collection.
+// at sets the path of a request to an object of a collection.
 func (c *Cluster) at(request *rest.Request, k int, name types.NamespacedName) *rest.Request {
 	path := c.rows[k].path()
 	if c.rows[k].namespaced {
@@ -104,7 +105,7 @@ func (c *Cluster) at(request *rest.Request, k int, name types.NamespacedName) *r
 	return request.AbsPath(append(path, c.rows[k].resource, name.Name)...).SetHeader("Accept", "application/json")
 }
 
-// received reads an answer.
+// received decodes an answer.
 func (c *Cluster) received(k int, raw []byte, err error) (Object, error) {
 	if err != nil {
 		return Object{}, err

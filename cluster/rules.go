@@ -6,8 +6,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Rules are the permissions that watching the needed collections takes, for a ClusterRole: one rule for each API group, and one for each
-// collection of a single object.
+// Rules returns the RBAC rules that watching the needed collections requires, for a ClusterRole: one for each API
+// group, and one for each collection of a single object.
 func (o Options) Rules() []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "watch"}
 	var rules []rbacv1.PolicyRule

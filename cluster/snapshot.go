@@ -9,38 +9,38 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Snapshot is the cluster at one moment. It never changes; what it gives must not be changed either. Ask one snapshot all questions that
-// must agree with each other.
+// Snapshot is the state of the cluster at one moment. It is immutable, and the objects that it returns must not be
+// modified. Read everything that must be consistent from one snapshot.
 type Snapshot struct {
 	*state
-	all   bool     // whatever is kept may be asked about
-	needs []string // otherwise: the collections that may be asked about
+	all   bool     // all collections that are kept may be read
+	needs []string // otherwise: the collections that may be read
 }
 
-// state is all that is known at one moment.
+// state is everything that is known at one moment.
 type state struct {
 	catalogue
-	api       bool // watched: what is not there may only be late
+	api       bool // the cluster is watched: a missing object may just not have arrived yet
 	collected []collected
-	changed   chan struct{} // closed when a newer state is in force
+	changed   chan struct{} // closed when a newer state has been stored
 }
 
-// collected is all about one collection.
+// collected is the state of one collection.
 type collected struct {
 	synced   bool
 	objects  table
-	bad      map[string]error // of objects that do not decode; never changed in place
+	bad      map[string]error // errors of objects that do not decode, by key; never modified in place
 	compiled any
-	problems []error // of compiling
+	problems []error // from compiling
 }
 
-// Changed returns a channel that is closed when a newer snapshot is in force. To wait for something, look for it in a snapshot, wait for that
-// snapshot's channel, and look again in Now: then no change is missed.
+// Changed returns a channel that is closed when a newer snapshot is available. To wait for a condition, check it on a
+// snapshot, wait for that snapshot's channel, and check again on Now: this misses no change.
 func (s Snapshot) Changed() <-chan struct{} { return s.changed }
 
-// ask returns what is known of a collection, or why there is no answer to a question about it: usher never guesses from an empty memory.
-// Before the collection is synced the error wraps admit.ErrNotReady, and so becomes an HTTP 503 that asks to try again. The other errors
-// are mistakes of ours.
+// ask returns the state of a collection, or why it cannot be read: usher never decides on an empty state. Before the
+// collection is synced, the error wraps admit.ErrNotReady, and becomes an HTTP 503 that asks for a retry. The other
+// errors are programming errors.
 func (s Snapshot) ask(name string) (*collected, error) {
 	k, declared := s.index[name]
 	switch {
@@ -56,26 +56,26 @@ func (s Snapshot) ask(name string) (*collected, error) {
 	return &s.collected[k], nil
 }
 
-// late is the answer about an object that a review is proof of, but that the watch has not brought yet.
+// late returns the error about an object whose existence a review implies, but which the watch has not delivered yet.
 func late(name, key string) error {
 	return fmt.Errorf("cluster state: %s %s has not arrived yet: %w", name, key, admit.ErrNotReady)
 }
 
-// Reader answers the questions of a step: about the collections that it needs, and no others. The zero value is for steps that are listed
-// and never run.
+// Reader gives a step access to the collections that it needs, and to no others. The zero value is for steps that are
+// only listed, never run.
 type Reader struct {
 	cluster *Cluster
 	needs   []string
 }
 
-// Reader returns a Reader for a step that needs the collections.
+// Reader returns a Reader for a step that needs the given collections.
 func (c *Cluster) Reader(needs []string) Reader { return Reader{c, needs} }
 
-// Now returns the state as it is known now.
+// Now returns a snapshot of the current state.
 func (r Reader) Now() Snapshot { return Snapshot{state: r.cluster.latest(), needs: r.needs} }
 
-// put takes up an object, and reports whether that changed anything. One that does not decode leaves what was there: a state that was right
-// once is better than none.
+// put stores an object, and reports whether that changed anything. If the object does not decode, its last valid state
+// is kept, which is better than none.
 func (s *state) put(k int, i *item) (changed bool) {
 	state := &s.collected[k]
 	if i.err != nil {
@@ -86,20 +86,21 @@ func (s *state) put(k int, i *item) (changed bool) {
 		state.bad[i.key()] = i.err
 		return true
 	}
-	changed = state.mend(i.key())
-	if before, known := state.objects.get(i.key()); known && same(before, i.kept) {
-		return changed // most changes of a pod are to what is not kept
+	changed = state.clearBad(i.key())
+	if before, known := state.objects.get(i.key()); known && sameKept(before, i.kept) {
+		return changed // most changes of a pod concern parts that are not kept
 	}
 	state.objects = state.objects.with(i.key(), i.kept)
 	return true
 }
 
-// same reports whether two states of an object keep the same. Texts that are equal decode to what is deeply equal, quantities too; those that
-// only mean the same, as 1 and 1000m do, are rare, and to take them for a change costs no more than a change.
-func same(a, b any) bool { return reflect.DeepEqual(a, b) }
+// sameKept reports whether two states of an object are kept as equal values. Equal texts decode to deeply equal values,
+// also for quantities. Equivalent but different texts, such as 1 and 1000m, are rare, and treating them as a change is
+// harmless.
+func sameKept(a, b any) bool { return reflect.DeepEqual(a, b) }
 
-// mend forgets that an object did not decode.
-func (state *collected) mend(key string) (changed bool) {
+// clearBad removes the error of an object that did not decode, and reports whether there was one.
+func (state *collected) clearBad(key string) (changed bool) {
 	if _, changed = state.bad[key]; changed {
 		state.bad = maps.Clone(state.bad)
 		delete(state.bad, key)
@@ -109,14 +110,14 @@ func (state *collected) mend(key string) (changed bool) {
 
 func (s *state) remove(k int, key string) (changed bool) {
 	state := &s.collected[k]
-	changed = state.mend(key)
+	changed = state.clearBad(key)
 	before := state.objects
 	state.objects = before.without(key)
 	return changed || state.objects != before
 }
 
-// replace takes up all objects of a collection, which is synced from then on. If they are what was there, the table stays, so that nothing is
-// compiled anew.
+// replace stores all objects of a collection, which is synced from then on. If the objects are unchanged, the table
+// stays the same, so that nothing is compiled again.
 func (s *state) replace(k int, items []*item) {
 	state := &s.collected[k]
 	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
@@ -126,7 +127,7 @@ func (s *state) replace(k int, items []*item) {
 			bad[i.key()] = i.err
 		}
 		switch {
-		case known && (i.err != nil || same(before, i.kept)):
+		case known && (i.err != nil || sameKept(before, i.kept)):
 			objects[i.key()] = before
 		case i.err == nil:
 			objects[i.key()] = i.kept
@@ -139,7 +140,7 @@ func (s *state) replace(k int, items []*item) {
 	state.bad, state.synced = bad, true
 }
 
-// compile brings up to date what follows from a collection.
+// compile updates what is compiled from a collection.
 func (s *state) compile(k int) {
 	state, compile := &s.collected[k], s.rows[k].compile
 	if compile == nil || !state.synced {
@@ -152,7 +153,7 @@ func (s *state) compile(k int) {
 	state.problems = problems
 }
 
-// guard makes a problem of a panic: one strange object must not end the process again and again.
+// guard returns a panic as a problem: an unusual object must not crash the process repeatedly.
 func guard(compile func(table) (any, []error), objects table) (compiled any, problems []error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -162,7 +163,7 @@ func guard(compile func(table) (any, []error), objects table) (compiled any, pro
 	return compile(objects)
 }
 
-// problems gives what is wrong with objects, in the order of collections and keys.
+// problems returns the problems of all objects, in the order of collections and keys.
 func (s *state) problems() (all []error) {
 	for k, r := range s.rows {
 		state := &s.collected[k]

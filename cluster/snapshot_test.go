@@ -126,7 +126,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// visible is all of a snapshot that does not depend on the tables' insides.
+// visible returns all of a snapshot that does not depend on the tables' insides.
 func visible(s *state) (all []any) {
 	for _, of := range s.collected {
 		all = append(all, maps.Collect(of.objects.all()), of.objects.size, of.compiled, of.synced)

@@ -6,10 +6,10 @@ import (
 	"maps"
 )
 
-// table is an immutable map from keys to objects. A change gives a new table that shares all but one of its parts with the old
-// one, so that a change to one of 100,000 pods copies some 100 entries and 1024 pointers (some 30 µs), and readers need no lock:
-// a snapshot never changes under them. A lock around one large map would be as fast, but then two answers given to one review
-// could belong to two states, and a bad new state of the files could not be left before it is in force.
+// table is an immutable map from keys to objects. A change returns a new table that shares all but one of its parts
+// with the old one: changing one of 100,000 pods copies about 100 entries and 1024 pointers (about 30 µs). Readers need
+// no lock, and a snapshot never changes. A lock around one large map would be as fast, but then two reads for one
+// review could see two states, and a bad new state of the files could not be rejected before it is visible.
 type table struct {
 	parts *[parts]map[string]any
 	size  int
@@ -21,7 +21,7 @@ var seed = maphash.MakeSeed()
 
 func part(key string) int { return int(maphash.String(seed, key) % parts) }
 
-// tableOf makes a table of a map, which it does not keep.
+// tableOf makes a table from a map, which it does not retain.
 func tableOf(objects map[string]any) table {
 	t := table{parts: new([parts]map[string]any), size: len(objects)}
 	for key, object := range objects {
@@ -42,7 +42,7 @@ func (t table) get(key string) (any, bool) {
 	return object, ok
 }
 
-// with gives the table in which key means object.
+// with returns a table that also has an object under key.
 func (t table) with(key string, object any) table {
 	t, changed := t.copyFor(key)
 	if _, known := changed[key]; !known {
@@ -52,7 +52,7 @@ func (t table) with(key string, object any) table {
 	return t
 }
 
-// without gives the table that does not have key.
+// without returns a table without key.
 func (t table) without(key string) table {
 	if _, known := t.get(key); !known {
 		return t
@@ -63,7 +63,7 @@ func (t table) without(key string) table {
 	return t
 }
 
-// copyFor gives a table whose part for key may be changed.
+// copyFor returns a copy of the table, and its part for key, which may be modified.
 func (t table) copyFor(key string) (table, map[string]any) {
 	var copied [parts]map[string]any
 	if t.parts != nil {
@@ -76,7 +76,7 @@ func (t table) copyFor(key string) (table, map[string]any) {
 	return table{parts: &copied, size: t.size}, copied[p]
 }
 
-// all gives every key and object, in no order.
+// all yields all keys and objects in no particular order.
 func (t table) all() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if t.parts == nil {

@@ -12,19 +12,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// server is an API server that tells what changes.
+// server watches an API server.
 type server struct {
 	client  rest.Interface
 	backoff wait.Backoff
 }
 
-// defaultBackoff is how long a failed list or watch waits for its repetition. The jitter doubles it at most: 30 s.
+// defaultBackoff is the delay before a failed list or watch is repeated. With jitter, which at most doubles it, it is
+// at most 30 s.
 var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 15 * time.Second, Steps: 20, Factor: 2, Jitter: 1}
 
-// run reflects each collection that is kept until ctx ends. client-go's Reflector lists (by a watch where that is offered, which spares both
-// sides the whole list in memory), watches, and begins again after a backoff; what it knows stays while it cannot.
+// run watches each collection that is kept until ctx ends. client-go's Reflector lists the objects (by a streaming
+// watch if the server supports it, so that neither side holds the whole list in memory), watches them, and starts again
+// after a backoff. Meanwhile the last known state stays.
 func (s *server) run(ctx context.Context, c *Cluster) {
-	silent := logr.Discard() // listWatch tells more errors than the reflector does, and each of them once
+	silent := logr.Discard() // listWatch reports more errors than the reflector logs, and each only once
 	ctx = klog.NewContext(ctx, silent)
 	for k, r := range c.rows {
 		if !c.wanted[k] {
@@ -38,27 +40,27 @@ func (s *server) run(ctx context.Context, c *Cluster) {
 	<-ctx.Done()
 }
 
-// failed notes that a list or watch did not work. A kind whose CRD is not installed is no failure: there are no such objects.
-// What was known of them stays, since the API server takes the objects away one by one before it takes away their CRD.
+// failed records that a list or watch failed. A kind whose CRD is not installed is not a failure: it has no objects.
+// Objects that were already known stay, because the API server deletes the objects of a CRD one by one before the CRD.
 func (c *Cluster) failed(k int, err error) {
 	missing := c.rows[k].crd && apierrors.IsNotFound(err)
-	before := c.pulse(k)
+	before := c.health(k)
 	if missing {
 		if !before.missing {
 			c.log.WithField("kind", c.rows[k].name).Warn("the CRD is not installed; usher goes on without, and looks for it again")
 		}
-		c.beat(k, pulse{last: time.Now(), missing: true})
-		c.withoutCRD(k)
+		c.reportHealth(k, health{last: time.Now(), missing: true})
+		c.syncWithoutCRD(k)
 		return
 	}
 	if before.err == nil || before.err.Error() != err.Error() {
 		c.log.WithError(err).WithField("kind", c.rows[k].name).Warn("cannot watch the cluster; the last known state counts")
 	}
-	c.beat(k, pulse{missing: before.missing, err: err})
+	c.reportHealth(k, health{missing: before.missing, err: err})
 }
 
-// withoutCRD takes a kind that nobody has defined for one of which there are no objects, if nothing was known of it.
-func (c *Cluster) withoutCRD(k int) {
+// syncWithoutCRD marks a collection whose CRD is not installed as synced and empty, unless it has been synced before.
+func (c *Cluster) syncWithoutCRD(k int) {
 	if c.latest().collected[k].synced {
 		return
 	}
@@ -69,28 +71,28 @@ func (c *Cluster) withoutCRD(k int) {
 	c.follow(k, func(f Follower) { f.Replace(func(func(Object) bool) {}, "") })
 }
 
-func (c *Cluster) pulse(k int) pulse {
+func (c *Cluster) health(k int) health {
 	c.watching.Lock()
 	defer c.watching.Unlock()
-	return c.pulses[k]
+	return c.healths[k]
 }
 
-// store puts what a reflector brings into the cluster's snapshots, and tells the collection's follower. It implements cache.ReflectorStore and
-// ReflectorBookmarkStore. A reflector brings one thing after the other.
+// store stores the objects that a reflector delivers in the cluster's snapshots, and notifies the collection's
+// follower. It implements cache.ReflectorStore and ReflectorBookmarkStore. A reflector calls its methods one at a time.
 type store struct {
 	c *Cluster
 	k int
 }
 
-// alive notes that the API server answers.
+// alive records that the API server answers.
 func (s *store) alive() {
-	if before := s.c.pulse(s.k); before.err != nil || before.missing {
+	if before := s.c.health(s.k); before.err != nil || before.missing {
 		s.c.log.WithField("kind", s.c.rows[s.k].name).Info("watching works now")
 	}
-	s.c.beat(s.k, pulse{last: time.Now()})
+	s.c.reportHealth(s.k, health{last: time.Now()})
 }
 
-// Add takes up an object.
+// Add stores an object.
 func (s *store) Add(object any) error {
 	s.alive()
 	i := object.(*item)
@@ -99,23 +101,23 @@ func (s *store) Add(object any) error {
 	return nil
 }
 
-// Update takes up an object.
+// Update stores an object.
 func (s *store) Update(object any) error { return s.Add(object) }
 
-// Delete drops an object.
+// Delete removes an object.
 func (s *store) Delete(object any) error {
 	s.alive()
 	i := object.(*item)
 	gone := s.c.seen(s.k, i)
 	if i.err == nil {
-		gone.Kept = i.kept // the last state, which may be newer than what was known
+		gone.Kept = i.kept // the last state, which may be newer than the stored one
 	}
 	s.c.change(func(next *state) bool { return next.remove(s.k, i.key()) }, s.k)
 	s.c.follow(s.k, func(f Follower) { f.Remove(gone) })
 	return nil
 }
 
-// Replace takes up all objects of the collection.
+// Replace replaces all objects of the collection.
 func (s *store) Replace(objects []any, version string) error {
 	s.alive()
 	items := make([]*item, len(objects))
@@ -134,10 +136,10 @@ func (s *store) Replace(objects []any, version string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called.
 func (s *store) Resync() error { return nil }
 
-// Bookmark is a sign of life, and says that nothing older is to come.
+// Bookmark records that the API server answers, and that all events up to the version have arrived.
 func (s *store) Bookmark(version string) error {
 	s.alive()
 	s.c.follow(s.k, func(f Follower) { f.Reached(version) })

@@ -219,7 +219,7 @@ func statusText(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
 }
 
-// selected gives the objects that a request asks for, sorted. The caller holds mu.
+// selected returns the objects that a request asks for, sorted. The caller holds mu.
 func (f *Server) selected(r *http.Request, resource string) (objects []json.RawMessage) {
 	for _, key := range slices.Sorted(maps.Keys(f.Stored[resource])) {
 		if matches(r, key) {
