@@ -1,10 +1,10 @@
-// Package certs makes, keeps and serves the certificates of the webhook: a private CA that the API server is told to
-// trust (caBundle), and a serving certificate signed by it for the names of the Service.
+// Package certs makes, stores and serves the certificates of the webhook: a private CA that the API server trusts
+// through caBundle, and a serving certificate signed by it for the names of the Service.
 //
 //	authority.go  make a CA, issue a serving certificate
 //	files.go      write them to a directory; keep a set on a laptop
 //	secret.go     the serving certificate as a Secret manifest
-//	source.go     serve what a directory holds, and take up a renewal without a restart
+//	source.go     serve the certificate in a directory, and reload it when it is renewed
 package certs
 
 import (
@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// skew is how far a certificate is dated back, for clients whose clock is behind.
+	// skew is how far a certificate is backdated, for clients whose clock is slow.
 	skew = 5 * time.Minute
-	// maxCommonName is the longest CN, in characters: ub-common-name of RFC 5280, appendix A.1.
+	// maxCommonName is the maximum length of a CN in characters: ub-common-name of RFC 5280, appendix A.1.
 	maxCommonName = 64
 )
 
@@ -37,8 +37,8 @@ type Pair struct {
 	Cert, Key []byte
 }
 
-// Leaf returns the first certificate of the pair: the one that Key belongs to. It fails if Cert is not PEM or any
-// certificate in it is damaged. It does not look at Key, nor at the dates.
+// Leaf returns the first certificate of the pair, the one that Key belongs to. It fails if Cert is not PEM or contains
+// an invalid certificate. It checks neither Key nor the dates.
 func (p Pair) Leaf() (*x509.Certificate, error) {
 	chain, err := parseChain(p.Cert)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p Pair) Leaf() (*x509.Certificate, error) {
 	return chain[0], nil
 }
 
-// load parses the pair and checks that its halves belong together. The names are what an error calls them.
+// load parses the pair and checks that certificate and key match. The names are used in errors.
 func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 	leaf, err := p.Leaf()
 	if err != nil {
@@ -64,8 +64,8 @@ func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 
 // NewAuthority makes a CA that is valid from now (less a few minutes) for one year: ECDSA P-256, self-signed, for
 // signing serving certificates only, not other CAs. Its subject differs from that of every certificate it issues: with
-// equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifier,
-// so that an old and a new one can stand in one bundle.
+// equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifiers,
+// so an old and a new one can be in one bundle.
 func NewAuthority(now time.Time) (Pair, error) {
 	key, err := newKey()
 	if err != nil {
@@ -79,9 +79,9 @@ func NewAuthority(now time.Time) (Pair, error) {
 }
 
 // Issue signs a serving certificate for names, which are DNS names and IP addresses, with the CA: ECDSA P-256, valid
-// from now (less a few minutes) for one year but never longer than the CA. All names are subject alternative names,
-// the only place where Go and RFC 6125 look; the first is also the common name, for people. It fails if ca is not a
-// CA that is valid now, or if a name is neither a DNS name nor an IP address.
+// from now (less a few minutes) for one year, but not longer than the CA. All names are subject alternative names, the
+// only ones that Go and RFC 6125 check; the first is also the common name, for human readers. It fails if ca is not a
+// currently valid CA, or if a name is neither a DNS name nor an IP address.
 func Issue(ca Pair, names []string, now time.Time) (Pair, error) {
 	signer, err := ca.load("the CA certificate", "the CA key")
 	if err != nil {
@@ -110,9 +110,9 @@ func Issue(ca Pair, names []string, now time.Time) (Pair, error) {
 	return withKey(cert, key)
 }
 
-// ServiceNames lists what a serving certificate has to cover: this machine (localhost, 127.0.0.1, ::1), and, for a
-// service given as "namespace/name", the names it has inside the cluster. The first is then name.namespace.svc, which
-// is the one the API server verifies. An empty service means this machine only.
+// ServiceNames returns the names that a serving certificate has to cover: those of this machine (localhost, 127.0.0.1,
+// ::1) and, for a service given as "namespace/name", its names inside the cluster. The first is then
+// name.namespace.svc, which the API server verifies. If service is empty, only the names of this machine are returned.
 func ServiceNames(service string) ([]string, error) {
 	local := []string{"localhost", "127.0.0.1", "::1"}
 	if service == "" {
@@ -136,8 +136,8 @@ func splitService(service string) (namespace, name string, err error) {
 
 func isLabel(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
-// isDomain reports whether s is labels joined by dots. IsDNS1123Subdomain, which is for names of Kubernetes objects, takes labels of
-// any length.
+// isDomain reports whether s consists of DNS labels joined by dots. IsDNS1123Subdomain, which is for names of
+// Kubernetes objects, accepts labels of any length.
 func isDomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if !isLabel(label) {
@@ -152,7 +152,7 @@ func servingTemplate(names []string) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The organization keeps the subject from being empty when the first name is too long for a common name.
+	// Without an organization, the subject would be empty when the first name is too long for a common name.
 	subject := pkix.Name{Organization: []string{"usher"}}
 	if len(names[0]) <= maxCommonName {
 		subject.CommonName = names[0]
@@ -167,7 +167,7 @@ func servingTemplate(names []string) (*x509.Certificate, error) {
 	}, nil
 }
 
-// splitNames sorts names into the two kinds of subject alternative name.
+// splitNames separates the two kinds of subject alternative names.
 func splitNames(names []string) (dns []string, ips []net.IP, err error) {
 	if len(names) == 0 {
 		return nil, nil, errors.New("a serving certificate needs at least one name")
@@ -193,8 +193,8 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// selfSign makes a CA certificate for key. Certificates for the same key are exchangeable: what was issued under one
-// verifies under the other.
+// selfSign makes a CA certificate for key. Certificates for the same key are interchangeable: a certificate issued
+// under one verifies under the other.
 func selfSign(key *ecdsa.PrivateKey, now time.Time) ([]byte, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "usher CA", Organization: []string{"usher"}},
@@ -225,8 +225,8 @@ func withKey(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
 	return Pair{Cert: cert, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
 }
 
-// parseChain parses every certificate in text. It also refuses a block that was cut off, which the PEM decoder
-// skips in silence: a chain without its intermediate would load, and then verify nowhere.
+// parseChain parses all certificates in text. It also refuses a truncated block, which the PEM decoder silently skips:
+// a chain without its intermediate would load, but no client could verify it.
 func parseChain(text []byte) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	blocks := 0
@@ -250,8 +250,8 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// checkDates tells why cert cannot be used now. The text does not hold the present time, so that it stays the same
-// from poll to poll.
+// checkDates returns an error if cert is not valid at now. The error does not contain the current time, so that it is
+// the same at each poll.
 func checkDates(cert *x509.Certificate, now time.Time) error {
 	if now.After(cert.NotAfter) {
 		return fmt.Errorf("expired on %s: renew it", cert.NotAfter.UTC().Format(time.RFC3339))
@@ -264,7 +264,7 @@ func checkDates(cert *x509.Certificate, now time.Time) error {
 }
 
 func checkAuthority(cert *x509.Certificate, now time.Time) error {
-	maySign := cert.KeyUsage == 0 || cert.KeyUsage&x509.KeyUsageCertSign != 0 // none given means any
+	maySign := cert.KeyUsage == 0 || cert.KeyUsage&x509.KeyUsageCertSign != 0 // zero means any usage
 	if !cert.IsCA || !maySign {
 		return fmt.Errorf("the certificate of %s is not a CA: it may not sign others", cert.Subject)
 	}

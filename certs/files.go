@@ -17,8 +17,8 @@ import (
 	"usher.dev/usher/poll"
 )
 
-// The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so that a mounted
-// Secret, cert-manager's included, is such a directory too.
+// The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so a mounted Secret,
+// including one of cert-manager, is a certificate directory, too.
 const (
 	CACertFile = "ca.crt"
 	CAKeyFile  = "ca.key" // never in a Secret
@@ -27,16 +27,16 @@ const (
 )
 
 const (
-	// authorityReserve and leafReserve are the life that EnsureLocal wants a certificate to have left: a service that
-	// is started now should be able to run for a while.
+	// authorityReserve and leafReserve are the remaining lifetimes that EnsureLocal requires of certificates, so that a
+	// service started now can run for a while.
 	authorityReserve = 30 * 24 * time.Hour
 	leafReserve      = 7 * 24 * time.Hour
 )
 
 // WriteFiles writes a CA and a serving certificate issued by it to dir as ca.crt, ca.key, tls.crt and tls.key, and
-// makes dir (0700) if it is missing. Keys are readable by their owner only. Each file is replaced in one step. If dir
-// has one of them already it fails with fs.ErrExist unless overwrite is set: a new CA ends the trust of every caBundle
-// made from the old one.
+// creates dir (0700) if it is missing. Keys are readable by their owner only. Each file is replaced atomically. If dir
+// already has one of the files, WriteFiles fails with fs.ErrExist unless overwrite is set, because clients with the
+// caBundle of an old CA do not trust a new one.
 func WriteFiles(dir string, ca, leaf Pair, overwrite bool) error {
 	for _, name := range []string{CAKeyFile, CACertFile, KeyFile, CertFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && !overwrite {
@@ -53,22 +53,22 @@ func WriteFiles(dir string, ca, leaf Pair, overwrite bool) error {
 	return writePair(dir, CertFile, KeyFile, leaf)
 }
 
-// EnsureLocal sees to it that dir holds a CA and a serving certificate for exactly names, and returns the CA as PEM:
-// what a laptop needs, where `curl --cacert dir/ca.crt` should go on working over restarts.
+// EnsureLocal makes sure that dir holds a CA and a serving certificate for exactly names, and returns the CA as PEM. It
+// is meant for a laptop, where `curl --cacert dir/ca.crt` should keep working over restarts.
 //
-// What is there is kept while it is good: the CA for as long as it has 30 days left, the serving certificate while it
-// is signed by this CA, covers exactly names and has 7 days left. Otherwise it is made again, never complained about,
-// as there is nothing in the directory that cannot be made again:
+// Existing files are kept while they are good: the CA while it has 30 days left, the serving certificate while it is
+// signed by this CA, covers exactly names and has 7 days left. Otherwise they are made again; that is not an error,
+// because nothing in the directory is irreplaceable:
 //
-//   - ca.crt missing, damaged or near its end: renewed with the key that is there, so that copies of the older ca.crt
-//     (a browser's, a container's) still trust what is served, until they expire themselves;
-//   - ca.key missing or damaged: a new CA in the same place. Only copies of ca.crt have to be replaced, and say tells;
+//   - ca.crt missing, damaged or near its end: renewed with the existing key, so that copies of the older ca.crt
+//     (in a browser or a container) still trust the served certificate, until they expire themselves;
+//   - ca.key missing or damaged: a new CA in the same place. Copies of ca.crt have to be replaced, and say reports it;
 //   - tls.crt or tls.key: issued again.
 //
-// say is called with one sentence for each thing made. It fails only for invalid names, or if a file cannot be read
-// (other than for being missing) or written: a file of another user is not damaged. Starts at the same time wait for
-// each other, where the system has flock, and end up with the same files; a start that is killed half-way leaves a
-// mismatch that the next one mends.
+// say is called with one sentence for each file made. EnsureLocal fails only if a name is invalid, or if a file cannot
+// be written, or cannot be read for a reason other than being missing: a file of another user is not damaged.
+// Concurrent starts wait for each other, if the system has flock, and end up with the same files; a start that is
+// killed halfway leaves a mismatch that the next one repairs.
 func EnsureLocal(dir string, names []string, now time.Time, say func(string)) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the certificate directory: %w", err)
@@ -115,7 +115,7 @@ func ensureAuthority(dir string, now time.Time, say func(string)) (Pair, error) 
 	return ca, writePair(dir, CACertFile, CAKeyFile, ca)
 }
 
-// authorityFault tells why a CA should not be used any longer.
+// authorityFault returns why a CA should no longer be used, or nil.
 func authorityFault(dir string, ca Pair, now time.Time) error {
 	certFile := filepath.Join(dir, CACertFile)
 	cert, err := ca.load(certFile, filepath.Join(dir, CAKeyFile))
@@ -146,7 +146,8 @@ func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(str
 	return writePair(dir, CertFile, KeyFile, leaf)
 }
 
-// leafGood reports whether a serving certificate covers exactly names and will verify under ca for a while.
+// leafGood reports whether a serving certificate covers exactly names and will verify under ca for at least
+// leafReserve.
 func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	cert, err := leaf.load(CertFile, KeyFile)
 	if err != nil || !coversExactly(cert.Leaf, names) {
@@ -176,7 +177,7 @@ func nameSet(dns []string, ips []net.IP) []string {
 	return slices.Compact(set)
 }
 
-// parseKey reads a key as withKey writes it.
+// parseKey parses a key in the format that withKey writes.
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -193,7 +194,7 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// maxFile bounds a file in bytes: a Secret holds no more.
+// maxFile is the maximum size of a file in bytes, that of a Secret.
 const maxFile = 1 << 20
 
 func readPair(dir, certName, keyName string) (p Pair, err error) {
@@ -206,7 +207,7 @@ func readPair(dir, certName, keyName string) (p Pair, err error) {
 	return p, nil
 }
 
-// readIfThere reads a pair in which a missing file counts as empty.
+// readIfThere reads a pair. A missing file is treated as empty.
 func readIfThere(dir, certName, keyName string) (p Pair, err error) {
 	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Pair{}, err
@@ -217,7 +218,7 @@ func readIfThere(dir, certName, keyName string) (p Pair, err error) {
 	return p, nil
 }
 
-// writePair writes the key first: a reader that sees the new certificate then finds its key.
+// writePair writes the key first, so that a reader of the new certificate finds its key.
 func writePair(dir, certName, keyName string, p Pair) error {
 	if err := writeFile(filepath.Join(dir, keyName), p.Key, 0o600); err != nil {
 		return err
@@ -225,7 +226,7 @@ func writePair(dir, certName, keyName string, p Pair) error {
 	return writeFile(filepath.Join(dir, certName), p.Cert, 0o644)
 }
 
-// writeFile replaces a file in one step, so that no reader sees half of it. The mode does not depend on the umask.
+// writeFile replaces a file atomically. The mode does not depend on the umask.
 func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// lock waits until no other process works on dir, and returns how to let go. The system lets go by itself when the
-// process ends, so that no stale lock can be left. A file system without locks is no reason to refuse a start: then
-// the last writer wins.
+// lock waits until no other process holds the lock on dir, and returns a function that releases it. The system releases
+// it when the process ends, so it cannot become stale. If the file system does not support locks, lock proceeds
+// without: then the last writer wins.
 func lock(dir string) (unlock func()) {
 	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

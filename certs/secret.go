@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// SecretManifest gives the Secret (v1, type kubernetes.io/tls) that the webhook's pods mount, as YAML for
-// `kubectl apply -f -`: ca.crt, tls.crt and tls.key, in the namespace of service ("namespace/name"). The same input
-// gives the same text. It fails if leaf is damaged or does not cover the service's name in the cluster, the one the
-// API server verifies.
+// SecretManifest returns the Secret (v1, type kubernetes.io/tls) that the webhook's pods mount, as YAML for `kubectl
+// apply -f -`: ca.crt, tls.crt and tls.key, in the namespace of service ("namespace/name"). The output is
+// deterministic. It fails if leaf is damaged or does not cover the service's name in the cluster, which the API server
+// verifies.
 //
-// The CA key is left out: the pods never sign, and who can read the Secret could otherwise make certificates that the
-// API server trusts. Keep ca.key where `usher certs` runs.
+// The CA key is left out: the pods never sign, and anyone who can read the Secret could otherwise make certificates
+// that the API server trusts. Keep ca.key where `usher certs` runs.
 func SecretManifest(service, secretName string, ca, leaf Pair) ([]byte, error) {
 	namespace, name, err := splitService(service)
 	if err != nil {
@@ -28,7 +28,7 @@ func SecretManifest(service, secretName string, ca, leaf Pair) ([]byte, error) {
 	if err := checkSecret(name+"."+namespace+".svc", ca, leaf); err != nil {
 		return nil, err
 	}
-	// Names are quoted, as 1e3 and null are good names and no strings in YAML. Base64 of PEM begins with LS0t.
+	// Names are quoted, because 1e3 and null are valid names but not strings in YAML. Base64 of PEM begins with LS0t.
 	text := base64.StdEncoding.EncodeToString
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Secret
@@ -45,7 +45,7 @@ data:
 `, secretName, namespace, text(ca.Cert), text(leaf.Cert), text(leaf.Key)), nil
 }
 
-// checkSecret looks for what would only show in the cluster, as a failed call of the webhook.
+// checkSecret looks for problems that would otherwise only show as failing calls of the webhook in the cluster.
 func checkSecret(host string, ca, leaf Pair) error {
 	if _, err := ca.Leaf(); err != nil {
 		return fmt.Errorf("the CA certificate: %w", err)

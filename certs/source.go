@@ -13,21 +13,21 @@ import (
 	"usher.dev/usher/poll"
 )
 
-// Source serves the certificate of a directory (tls.crt, tls.key) and takes up a new one without a restart. All its
-// methods may be called at the same time.
+// Source serves the certificate in a directory (tls.crt, tls.key), and reloads it without a restart. It is safe for
+// concurrent use.
 type Source struct {
 	dir    string
 	served atomic.Pointer[served]
 }
 
 type served struct {
-	sum  poll.Sum // of the files, to tell if they changed
+	sum  poll.Sum // of the files
 	cert tls.Certificate
 }
 
 // Open reads tls.crt and tls.key of dir. It fails if a file is missing (fs.ErrNotExist: a caller may wait for the
-// Secret to be mounted), is no regular file, is not PEM, if the key does not belong to the certificate, or if this is
-// expired or not yet valid.
+// Secret to be mounted), is not a regular file or not PEM, if the key does not belong to the certificate, or if the
+// certificate is expired or not yet valid.
 func Open(dir string) (*Source, error) {
 	s := &Source{dir: dir}
 	first, _, err := s.read()
@@ -38,19 +38,20 @@ func Open(dir string) (*Source, error) {
 	return s, nil
 }
 
-// GetCertificate gives the present certificate to a handshake; it is a tls.Config's GetCertificate. It takes no lock,
-// reads no file and never fails.
+// GetCertificate returns the current certificate; it is the GetCertificate of a tls.Config. It takes no lock, reads no
+// file and never fails.
 func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &s.served.Load().cert, nil
 }
 
-// Watch reads the files again and again until ctx ends (every 10 s is good: the kubelet itself takes up to a minute), and
-// serves them if they hold something new that can be served now (see Open). Otherwise the old certificate stays. It
-// reports nil when a certificate is put in service, each error that differs from the one before, and nil once more when an
-// error is over with the old certificate back in the files. report is called on Watch's goroutine.
+// Watch reads the files repeatedly until ctx ends, and serves a new certificate as soon as the files contain a valid
+// one (see Open); until then the old one stays in use. An interval of 10 s is enough, since the kubelet itself takes up
+// to a minute. Watch calls report(nil) when it starts serving a new certificate, reports each error that differs from
+// the previous one, and calls report(nil) again when the files have the current certificate again after an error.
+// report is called on Watch's goroutine.
 //
-// See poll.Changes for what is new. A swap between the two files' reads gives a key of another certificate: an error that
-// the next reading does not repeat.
+// See poll.Changes for when a content is new. If the files are swapped between the two reads, the key does not match
+// the certificate: that is an error which the next reading does not repeat, so it is not reported.
 func (s *Source) Watch(ctx context.Context, times poll.Times, report func(error)) {
 	poll.Changes(ctx, times, s.served.Load().sum, s.read, func(next *served, err error) {
 		if err == nil {
@@ -60,7 +61,7 @@ func (s *Source) Watch(ctx context.Context, times poll.Times, report func(error)
 	})
 }
 
-// read gives what the files hold, if it can be served now: a certificate that is not valid yet may be so the next time.
+// read returns the content of the files if it can be served now. A certificate that is not valid yet may be later.
 func (s *Source) read() (*served, poll.Sum, error) {
 	pair, err := readPair(s.dir, CertFile, KeyFile)
 	switch {
@@ -85,12 +86,12 @@ func (s *Source) read() (*served, poll.Sum, error) {
 	return &served{sum, cert}, sum, nil
 }
 
-// NotAfter is when the served certificate ends: the value of the expiry gauge.
+// NotAfter returns the expiry time of the served certificate, for the expiry metric.
 func (s *Source) NotAfter() time.Time {
 	return s.served.Load().cert.Leaf.NotAfter
 }
 
-// Valid returns nil if the served certificate is within its dates at now, else why not: readiness asks this.
+// Valid returns an error if the served certificate is not valid at now. It is used as a readiness check.
 func (s *Source) Valid(now time.Time) error {
 	if err := checkDates(s.served.Load().cert.Leaf, now); err != nil {
 		return fmt.Errorf("the served certificate (%s) %w", s.file(CertFile), err)
@@ -100,12 +101,12 @@ func (s *Source) Valid(now time.Time) error {
 
 func (s *Source) file(name string) string { return filepath.Join(s.dir, name) }
 
-// TLSConfig is the server's side of TLS, with certificates from get: TLS 1.2 with AEAD suites and forward secrecy, or
-// 1.3, whose suites are all such.
+// TLSConfig returns a server's TLS configuration with certificates from get: TLS 1.2 with AEAD suites and forward
+// secrecy, or TLS 1.3, whose suites all have both.
 //
-// HTTP/1.1 only: that is what the API server speaks to a webhook behind a Service, and HTTP/2 would add rapid reset
-// (CVE-2023-44487) and its kin for nobody's gain. Mind that http.Server.ServeTLS appends "h2" to NextProtos by itself,
-// for clients that offer nothing else: set the server's Protocols to HTTP/1 too, or Serve on a tls.NewListener.
+// HTTP/1.1 only: the API server uses it for a webhook behind a Service, and HTTP/2 would add attacks such as rapid
+// reset (CVE-2023-44487) without any benefit. Note that http.Server.ServeTLS itself appends "h2" to NextProtos, for
+// clients that offer nothing else: also set the server's Protocols to HTTP/1, or call Serve on a tls.NewListener.
 func TLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{
 		GetCertificate: get,

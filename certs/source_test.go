@@ -50,7 +50,7 @@ func swap(t *testing.T, dir, version string, p Pair) {
 	}
 }
 
-// reload is what Watch does with a reading that counts.
+// reload returns what Watch does with a reading that counts.
 func reload(s *Source) (changed bool, err error) {
 	next, _, err := s.read()
 	if err != nil {
