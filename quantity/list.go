@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Names are the names in some lists, sorted.
+// Names returns the resource names of all lists, sorted and without duplicates.
 func Names(lists ...corev1.ResourceList) []corev1.ResourceName {
 	all := map[corev1.ResourceName]bool{}
 	for _, list := range lists {
@@ -20,7 +20,7 @@ func Names(lists ...corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// Missing are the names in a list that another does not have, sorted.
+// Missing returns the names that from has and in does not, sorted.
 func Missing(from, in corev1.ResourceList) (names []corev1.ResourceName) {
 	for _, name := range Names(from) {
 		if _, ok := in[name]; !ok {
@@ -30,35 +30,36 @@ func Missing(from, in corev1.ResourceList) (names []corev1.ResourceName) {
 	return names
 }
 
-// SameNames reports whether two lists name the same resources.
+// SameNames reports whether two lists have the same resources.
 func SameNames(a, b corev1.ResourceList) bool {
 	return len(a) == len(b) && len(Missing(a, b)) == 0
 }
 
-// SameAmount reports whether a resource has the same amount in two lists, however that is written, or is missing in both.
+// SameAmount reports whether a resource has equal amounts in two lists, however they are written, or is missing in
+// both.
 func SameAmount(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	x, inA := a[name]
 	y, inB := b[name]
 	return inA == inB && x.Cmp(y) == 0
 }
 
-// SameList reports whether two lists say the same.
+// SameList reports whether two lists have the same resources with equal amounts.
 func SameList(a, b corev1.ResourceList) bool {
 	return SameNames(a, b) && !slices.ContainsFunc(Names(a), func(name corev1.ResourceName) bool { return !SameAmount(a, b, name) })
 }
 
-// Exceeds reports whether there is more of a resource in a than in b, where what is missing is zero.
+// Exceeds reports whether a has more of a resource than b. A missing resource counts as zero.
 func Exceeds(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	x := a[name]
 	return x.Cmp(b[name]) > 0
 }
 
-// Exceeding are the resources of which a list has more than another, sorted.
+// Exceeding returns the resources of which a has more than b, sorted.
 func Exceeding(a, b corev1.ResourceList) []corev1.ResourceName {
 	return slices.DeleteFunc(Names(a), func(name corev1.ResourceName) bool { return !Exceeds(a, b, name) })
 }
 
-// AddTo adds a list to a sum, which is not nil.
+// AddTo adds a list to sum, which must not be nil.
 func AddTo(sum, list corev1.ResourceList) {
 	for name, amount := range list {
 		total := sum[name].DeepCopy()
@@ -67,7 +68,7 @@ func AddTo(sum, list corev1.ResourceList) {
 	}
 }
 
-// Larger is the greater amount of each resource.
+// Larger returns the larger amount of each resource.
 func Larger(a, b corev1.ResourceList) corev1.ResourceList {
 	result := maps.Clone(a)
 	if result == nil {
@@ -81,7 +82,7 @@ func Larger(a, b corev1.ResourceList) corev1.ResourceList {
 	return result
 }
 
-// AmountOf is an amount for people; what is missing is 0.
+// AmountOf returns the amount of a resource as text; "0" if it is missing.
 func AmountOf(list corev1.ResourceList, name corev1.ResourceName) string {
 	amount := list[name]
 	return amount.String()

@@ -1,5 +1,5 @@
-// Package quantity has exact, bounded quantities and ratios. It knows where Kubernetes objects have quantities, and which texts must not be
-// parsed as one.
+// Package quantity implements exact, bounded quantities and ratios. It knows where Kubernetes objects have quantities,
+// and which texts are too expensive to parse as one.
 package quantity
 
 import (
@@ -12,23 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Place is where a value stands: the name of a member, and that of the object or list that it stands in. An element of a list stands
-// where the list does.
+// Place identifies the position of a value: the name of its member, and the name of the member that contains it. An
+// element of a list has the place of the list.
 type Place struct{ Parent, Name string }
 
-// podLists are the members of a pod that are resource lists; resourceLists are those of pods, nodes, reservations and quotas.
+// podLists are the names of the resource lists in a pod; resourceLists those in pods, nodes, reservations and quotas.
 var (
 	podLists      = []string{"requests", "limits", "overhead"}
 	resourceLists = append([]string{"capacity", "allocatable", "allocated", "min", "max", "used", "hard"}, podLists...)
 )
 
-// InPod yields the texts that stand where a pod has a quantity, in order, with their paths below at. The pod or its template is given
-// as encoding/json decodes it with UseNumber.
+// InPod yields the texts of all quantities in a pod or its template, in order, with their paths below at. The pod is
+// given as encoding/json decodes it with UseNumber.
 func InPod(pod any, at *field.Path) iter.Seq2[*field.Path, string] {
 	return func(yield func(*field.Path, string) bool) { walk(pod, at, Place{}, podLists, yield) }
 }
 
-// walk yields the quantities in what stands at a place, and reports whether the caller wants more.
+// walk yields the quantities in the value at a place. It returns false if yield has returned false.
 func walk(tree any, at *field.Path, place Place, lists []string, yield func(*field.Path, string) bool) bool {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -60,10 +60,12 @@ func (p Place) isQuantity(lists []string) bool {
 	return slices.Contains(lists, p.Parent) || p == Place{"emptyDir", "sizeLimit"} || p == Place{"resourceFieldRef", "divisor"}
 }
 
-// resource.Quantity takes minutes and gigabytes for 1e-5000000, and no deadline stops it. The API server has parsed the quantities of
-// what it knows; those in schemaless places, and in reviews of anybody else, are looked at before they are decoded.
+// resource.Quantity takes minutes and gigabytes for 1e-5000000, and cannot be interrupted. The API server has parsed
+// the quantities of the types it knows; those in schemaless fields, and in reviews of other clients, are checked before
+// they are decoded.
 
-// Hostile returns a text on which resource.Quantity would work for long, in what stands at a place of any object; "" if there is none.
+// Hostile returns a text in the value at a place of any object that resource.Quantity would take very long to parse; ""
+// if there is none.
 func Hostile(tree any, at Place) (text string) {
 	walk(tree, nil, at, resourceLists, func(_ *field.Path, found string) bool {
 		if exponent := strings.IndexAny(found, "eE"); len(found) > longest || exponent >= 0 && hugeExponent(found[exponent:]) {
@@ -74,7 +76,8 @@ func Hostile(tree any, at Place) (text string) {
 	return text
 }
 
-// MayBeHostile reports quickly, and for nearly all JSON with no, whether there may be a text that Hostile would find.
+// MayBeHostile reports whether JSON may contain a text that Hostile would return. It is fast, and false for nearly all
+// JSON.
 func MayBeHostile(raw []byte) bool {
 	digits := 0
 	for i, c := range raw {
@@ -92,10 +95,10 @@ func MayBeHostile(raw []byte) bool {
 	return false
 }
 
-// longest is how many digits a quantity may have.
+// longest is the maximum number of digits of a quantity.
 const longest = 64
 
-// hugeExponent reports whether a text that begins with e has an exponent of more than two digits behind it.
+// hugeExponent reports whether a text that begins with e or E continues with an exponent of more than two digits.
 func hugeExponent(text string) bool {
 	digits := 0
 	for _, c := range strings.TrimLeft(text[1:], "+-") {

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// safe bounds what ParseQuantity hands on: resource.ParseQuantity spends seconds and gigabytes on an exponent such as
-// 1e-5000000, and anybody who reaches the Service can send one.
+// safe matches the texts that ParseQuantity parses. resource.ParseQuantity takes seconds and gigabytes for an exponent
+// such as 1e-5000000, and any client that can reach the Service can send one.
 var safe = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
 
-// ParseQuantity reads a Kubernetes quantity of at most 40 digits and an exponent of at most two.
+// ParseQuantity parses a Kubernetes quantity of at most 40 digits, with an exponent of at most two.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if !safe.MatchString(text) {
 		return resource.Quantity{}, errors.New("not a quantity such as 15900m or 16Gi")
@@ -22,7 +22,7 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// unit is the smallest amount of a resource that is counted: a milli-core of cpu, else one (a byte of memory).
+// unit returns the scale of the smallest counted amount of a resource: milli for cpu, else one (one byte of memory).
 func unit(name corev1.ResourceName) resource.Scale {
 	if name == corev1.ResourceCPU {
 		return resource.Milli
@@ -30,7 +30,8 @@ func unit(name corev1.ResourceName) resource.Scale {
 	return 0
 }
 
-// Floor rounds a quantity down to whole units of the resource. An amount above the int64 range is cut to it, and saturated is true.
+// Floor rounds a quantity down to whole units of the resource. An amount above the int64 range is reduced to its
+// maximum, and saturated is true.
 func Floor(q resource.Quantity, name corev1.ResourceName) (whole resource.Quantity, saturated bool) {
 	if units, ok := wholeUnits(q, name); ok {
 		return ofWhole(units, name, q.Format), false
@@ -38,9 +39,9 @@ func Floor(q resource.Quantity, name corev1.ResourceName) (whole resource.Quanti
 	return ofUnits(InUnits(q, name), name, q.Format)
 }
 
-// wholeUnits gives a quantity in units of the resource; false if it is not whole or beyond an int64.
+// wholeUnits returns a quantity in units of the resource; false if it is not whole or exceeds an int64.
 func wholeUnits(q resource.Quantity, name corev1.ResourceName) (int64, bool) {
-	units := q.ScaledValue(unit(name)) // rounded up, and cut to the range
+	units := q.ScaledValue(unit(name)) // rounded up, and limited to the range
 	return units, q.Cmp(*resource.NewScaledQuantity(units, unit(name))) == 0
 }
 
@@ -50,7 +51,7 @@ func ofWhole(units int64, name corev1.ResourceName, format resource.Format) reso
 	return *q
 }
 
-// InUnits gives a quantity exactly, in units of the resource (milli-cores, bytes), as a fraction.
+// InUnits returns the exact quantity in units of the resource (milli-cores, bytes), as a fraction.
 func InUnits(q resource.Quantity, name corev1.ResourceName) *big.Rat {
 	dec := q.AsDec()
 	amount := new(big.Rat).SetInt(dec.UnscaledBig())
@@ -65,11 +66,11 @@ func powerOf10(exponent int64) *big.Rat {
 	return new(big.Rat).SetInt(power)
 }
 
-// maxUnits is the largest quantity usher writes, in units: it fits an int64, as the API server's arithmetic wants it.
+// maxUnits is the largest quantity that usher writes, in units: the API server's arithmetic requires an int64.
 var maxUnits = big.NewInt(math.MaxInt64)
 
-// ofUnits makes a quantity from units, rounded down, in the given format. An amount above the int64 range is cut to it, and
-// saturated is true.
+// ofUnits makes a quantity of units, rounded down, in the given format. An amount above the int64 range is reduced to
+// its maximum, and saturated is true.
 func ofUnits(amount *big.Rat, name corev1.ResourceName, format resource.Format) (q resource.Quantity, saturated bool) {
 	whole := new(big.Int).Div(amount.Num(), amount.Denom()) // rounds down, also below zero
 	if saturated = whole.Cmp(maxUnits) > 0; saturated {
