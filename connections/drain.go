@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	// A stopping listener is closed when nothing was in the kernel's queue for queueLull, and that so many times in a row: when the
-	// goroutine is not scheduled for so long, it has not looked.
+	// A stopping listener is closed after the kernel's queue has been empty for queueLull, queueLulls times in a row.
+	// Once is not enough: if the goroutine was not scheduled for that long, it has not looked.
 	queueLull, queueLulls = time.Millisecond, 3
-	// queueTime is the longest that a stopping listener goes on accepting.
+	// queueTime is the maximum time for which a stopping listener continues to accept.
 	queueTime = time.Second
-	// A kept connection that has been silent for a second is taken to have nothing on its way: a request that meets the close is
-	// lost, as a client may not send a POST twice. The second is counted in turns of Drain, for what arrives while the process
-	// gets no CPU is not read: a turn that is late counts once.
+	// A kept connection that has been silent for a second (quietTurns turns) is assumed to have no request under way: a
+	// request that arrives at a closed connection is lost, because a client may not repeat a POST. The second is
+	// counted in turns of Drain, since nothing is read while the process gets no CPU: a late turn counts only once.
 	turn, quietTurns = 10 * time.Millisecond, 100
 )
 
-// Drain ends the listener and its connections, and loses no request. Every answer must say Connection: close by now.
+// Drain closes the listener and its connections without losing a request. Before it is called, every answer must say
+// Connection: close.
 //
-// First it accepts what is in the kernel's queue, and closes the listener: who connects later is refused before he has sent
-// anything. Then the server goes on: a connection ends with its next answer. One that is idle after an earlier answer is closed
-// when it has been silent for a second; one that has not sent a request yet is left to the server's own time limits for that. Drain
-// returns when no connection is left, or ctx's error when it ends before.
+// It first accepts the connections in the kernel's queue, then closes the listener, so that later clients are refused
+// before they have sent anything. The server continues, and each connection ends with its next answer. A connection
+// that is idle after an earlier answer is closed after a second of silence; one that has not sent a request yet is left
+// to the server's own timeouts. Drain returns nil when no connection is left, or ctx's error if ctx ends first.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.stop()
 	tick := time.NewTicker(turn)
@@ -46,7 +47,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 	}
 }
 
-// endSilent closes the kept connections that are idle and have not been heard of since.
+// endSilent closes the kept idle connections that have been silent since the given time.
 func (l *Listener) endSilent(since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +63,8 @@ func (l *Listener) endSilent(since time.Time) {
 	}
 }
 
-// stop makes Accept close the listener when the queue is empty. The deadline wakes it up, and is its own from then on.
+// stop makes Accept close the listener as soon as the queue is empty. Setting the deadline wakes up Accept, which from
+// then on sets it itself.
 func (l *Listener) stop() {
 	now := time.Now()
 	_ = l.SetDeadline(now)
@@ -78,7 +80,7 @@ func (l *Listener) isStopped() bool {
 	}
 }
 
-// next accepts the next connection in the kernel's queue.
+// next accepts the next connection in the kernel's queue. A stopping listener is closed when there is none left.
 func (l *Listener) next() (*net.TCPConn, error) {
 	for lulls := 0; lulls < queueLulls; {
 		since := l.stopping.Load()

@@ -1,4 +1,5 @@
-// Package connections bounds the connections that an HTTP server has open, and ends them without losing a request.
+// Package connections limits the number of open connections of an HTTP server, and closes them without losing a
+// request.
 package connections
 
 import (
@@ -11,53 +12,53 @@ import (
 	"time"
 )
 
-// Listener accepts connections for one http.Server, whose ConnState has to be its State. At most so many are open at once. A
-// connection is idle unless a request is under way on it, which is so from the moment that the request's head has arrived until
-// its answer was written. All methods may be called at the same time, except that one goroutine calls Accept.
+// Listener accepts connections for one http.Server, whose ConnState must be its State. The number of open connections
+// is limited. A connection is idle unless a request is in progress on it: from the arrival of the request's head until
+// its answer has been written. All methods may be called concurrently, except that only one goroutine may call Accept.
 type Listener struct {
 	*net.TCPListener
-	most     int
+	limit    int                       // the maximum number of open connections
 	stopping atomic.Pointer[time.Time] // since when, or nil
 	stopped  chan struct{}             // closed when a stopping listener was closed
 
 	mu      sync.Mutex
-	changed sync.Cond // a connection was closed or fell idle, or the listener was closed
+	changed sync.Cond // a connection was closed or became idle, or the listener was closed
 	closed  bool
 	open    int
-	ending  int       // of the open ones: closed by us, but not yet given up by the server
-	evicted int       // how many were closed to make room
-	idle    list.List // of *conn, first the one that has been silent for longest
+	ending  int       // open connections that we have closed, but the server has not yet given up
+	evicted int       // connections that were closed to make room
+	idle    list.List // of *conn; the first has been silent the longest
 	alarm   *time.Timer
 }
 
-// settled is how long a connection must have been silent before it may give way. So new ones do not drive out each other before
-// they could send a request, when they are many at once or the others are busy.
+// settled is how long a connection must have been silent before it may be closed to make room. It lets new connections
+// send a request before others displace them, when many arrive at once or all others are busy.
 const settled = 200 * time.Millisecond
 
-// conn is a connection as the server has it, below TLS.
+// conn is an accepted connection, below TLS.
 type conn struct {
 	*net.TCPConn
 	listener *Listener
 
 	// Guarded by listener.mu.
-	place  *list.Element // in listener.idle; nil while a request is under way, and when ending
-	heard  time.Time     // when it was accepted, answered, or last sent something, whichever was last
+	place  *list.Element // in listener.idle; nil while a request is in progress, and when ending
+	heard  time.Time     // when it was last accepted, answered, or sent something
 	kept   bool          // a request was answered on it
 	ending bool
 }
 
-// Bound makes a listener that keeps at most so many connections, at least 1, open at once.
-func Bound(l *net.TCPListener, most int) *Listener {
-	bounded := &Listener{TCPListener: l, most: most, stopped: make(chan struct{})}
+// Bound returns a listener that keeps at most limit connections open at once; limit must be at least 1.
+func Bound(l *net.TCPListener, limit int) *Listener {
+	bounded := &Listener{TCPListener: l, limit: limit, stopped: make(chan struct{})}
 	bounded.changed.L = &bounded.mu
 	bounded.alarm = time.AfterFunc(time.Hour, bounded.wake)
 	bounded.alarm.Stop()
 	return bounded
 }
 
-// Accept waits for a connection. When there are as many as may be, the idle one that has been silent for longest is closed for it.
-// When none is idle, Accept waits: a request under way is never cut off, and who waits in the kernel's queue takes nothing here and
-// is answered a little later, where closing the new one would be a review that failed.
+// Accept waits for a connection. If the limit is reached, it first closes the idle connection that has been silent the
+// longest. If none is idle, it waits: a request in progress is never cut off, and a connection that waits in the
+// kernel's queue uses no resources here and is served a little later, whereas closing it would fail its review.
 func (l *Listener) Accept() (net.Conn, error) {
 	tcp, err := l.next()
 	if err != nil {
@@ -65,8 +66,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.open >= l.most && !l.closed {
-		if l.open-l.ending >= l.most {
+	for l.open >= l.limit && !l.closed {
+		if l.open-l.ending >= l.limit {
 			l.makeRoom()
 		}
 		l.changed.Wait()
@@ -81,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close closes the listener, but no connection that was accepted.
+// Close closes the listener, but none of the accepted connections.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +91,7 @@ func (l *Listener) Close() error {
 	return l.TCPListener.Close()
 }
 
-// State keeps account of a connection: it is the ConnState of the server.
+// State tracks the state of a connection. It must be the ConnState of the server.
 func (l *Listener) State(given net.Conn, state http.ConnState) {
 	if over, ok := given.(*tls.Conn); ok {
 		given = over.NetConn()
@@ -115,7 +116,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 	}
 }
 
-// Read notes that the connection is not silent.
+// Read reads, and records that the connection is not silent.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	if n > 0 {
@@ -129,8 +130,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// makeRoom closes the idle connection that has been silent for longest, or sees to it that Accept tries again in time. The caller
-// holds the lock.
+// makeRoom closes the idle connection that has been silent the longest, or sets the alarm for when it may be closed.
+// The caller holds the lock.
 func (l *Listener) makeRoom() {
 	front := l.idle.Front()
 	if front == nil {
@@ -145,14 +146,14 @@ func (l *Listener) makeRoom() {
 	l.evicted++
 }
 
-// wake makes Accept look again. The lock makes sure that it does not miss the call on its way into Wait.
+// wake makes Accept check again. Taking the lock makes sure that Accept does not miss the signal on its way into Wait.
 func (l *Listener) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed.Broadcast()
 }
 
-// rest puts a connection among the idle ones. The caller holds the lock, here and below.
+// rest adds a connection to the idle ones. The caller holds the lock, here and below.
 func (l *Listener) rest(c *conn) {
 	if c.place == nil && !c.ending {
 		c.heard = time.Now()
@@ -167,8 +168,8 @@ func (l *Listener) leaveIdle(c *conn) {
 	}
 }
 
-// end closes an idle connection. It counts as open until the server's goroutine has noticed, so that the bound holds for what
-// this takes.
+// end closes an idle connection. It counts as open until the server's goroutine has noticed, so that the limit also
+// covers the resources it still holds.
 func (l *Listener) end(c *conn) {
 	l.leaveIdle(c)
 	c.ending = true
@@ -176,14 +177,14 @@ func (l *Listener) end(c *conn) {
 	_ = c.Close()
 }
 
-// Open is the number of connections that are open.
+// Open returns the number of open connections.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
 }
 
-// Evicted is the number of idle connections that were closed to make room.
+// Evicted returns the number of idle connections that were closed to make room.
 func (l *Listener) Evicted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -132,7 +132,7 @@ func TestOldestGivesWay(t *testing.T) {
 	}
 }
 
-// heardLast is when anything came on an idle connection.
+// heardLast returns when anything came on an idle connection.
 func (l *Listener) heardLast() (last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
