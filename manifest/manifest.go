@@ -1,4 +1,5 @@
-// Package manifest reads files of Kubernetes objects, as kubectl does: YAML or JSON, one or many documents, and the items of lists.
+// Package manifest reads files of Kubernetes objects, like kubectl: YAML or JSON, one or many documents, and the items
+// of lists.
 package manifest
 
 import (
@@ -12,28 +13,28 @@ import (
 	"usher.dev/usher/document"
 )
 
-// MaxBytes bounds a file: a larger one is a mistake. Callers check it while they read.
+// MaxBytes is the maximum size of a file in bytes. Callers check it while they read.
 const MaxBytes = 64 << 20
 
-// maxNesting bounds lists within lists.
+// maxNesting is the maximum nesting of lists.
 const maxNesting = 10
 
 // Object is one object of a file.
 type Object struct {
 	metav1.TypeMeta
 	Place
-	JSON []byte // with apiVersion and kind, also those that the item of a PodList need not have
+	JSON []byte // includes apiVersion and kind, which the item of a PodList need not have
 }
 
-// Place is where an object stands in a file.
+// Place is the position of an object in a file.
 type Place struct {
 	File     string
-	Document int   // from 1; documents of nothing but comments do not count
-	Line     int   // of the file, from 1, where the document begins
-	Items    []int // from 1: the item of a list, and of the list within it
+	Document int   // counted from 1, without documents that contain only comments
+	Line     int   // the line of the file, counted from 1, where the document begins
+	Items    []int // the index in a list, and in lists within it, counted from 1
 }
 
-// String is the whole place: "pods.yaml, document 2 (line 14), item 1".
+// String returns the place including the line: "pods.yaml, document 2 (line 14), item 1".
 func (p Place) String() string {
 	return fmt.Sprintf("%s, document %d (line %d)%s", p.File, p.Document, p.Line, p.items())
 }
@@ -46,13 +47,13 @@ func (p Place) items() string {
 	return text.String()
 }
 
-// item returns the place of an item of the list that stands at p.
+// item returns the place of item n of the list at p.
 func (p Place) item(n int) Place {
 	p.Items = append(p.Items[:len(p.Items):len(p.Items)], n)
 	return p
 }
 
-// Problem is what is wrong at a place.
+// Problem is an error at a place.
 type Problem struct {
 	Place
 	Err error
@@ -61,8 +62,8 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Place.String() + ": " + p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Read splits the content of a file into its objects. It goes on after a problem, to find them all; each error is a *Problem.
-// A file whose name ends in .json holds JSON; any other holds YAML, or JSON values that follow one another.
+// Read splits the content of a file into its objects. It continues after a problem, to find all of them; each error is
+// a *Problem. A file whose name ends in .json contains JSON; any other file contains YAML, or consecutive JSON values.
 func Read(file string, content []byte) (found []Object, problems []error) {
 	for n, text := range split(file, content) {
 		at := Place{File: file, Document: n + 1, Line: text.line}
@@ -77,7 +78,8 @@ func Read(file string, content []byte) (found []Object, problems []error) {
 	return found, problems
 }
 
-// expand returns the object, or the items of a list: of kind List, or PodList, whose items need not have a type.
+// expand returns the object or, for a list, its items. The items of a list with a type of its own, such as PodList,
+// need not have a type.
 func expand(at Place, raw []byte, itemOf metav1.TypeMeta) (found []Object, problems []error) {
 	var head struct {
 		metav1.TypeMeta
@@ -110,7 +112,7 @@ func expand(at Place, raw []byte, itemOf metav1.TypeMeta) (found []Object, probl
 	return found, problems
 }
 
-// withType returns an object with its type written into it.
+// withType returns an object with the given type added.
 func withType(raw []byte, is metav1.TypeMeta) []byte {
 	d, err := document.Parse(raw)
 	if err != nil {
@@ -122,7 +124,7 @@ func withType(raw []byte, is metav1.TypeMeta) []byte {
 	return d.Bytes()
 }
 
-// parse reports why JSON is not one value that the API server would take, without duplicate keys.
+// parse returns an error if raw is not one JSON value that the API server would accept, or has duplicate keys.
 func parse(raw []byte) error {
 	d, err := document.Parse(raw)
 	if err != nil {

@@ -17,11 +17,12 @@ import (
 // text is one document of a file.
 type text struct {
 	raw  []byte
-	line int // of the file, where the text begins
+	line int // the line of the file where the text begins
 	json bool
 }
 
-// split returns the documents of a file. The YAML reader of apimachinery knows neither lines nor the end marker.
+// split returns the documents of a file. It does not use the YAML reader of apimachinery, which supports neither line
+// numbers nor the end marker.
 func split(file string, content []byte) (texts []text) {
 	content = bytes.TrimPrefix(content, []byte("\uFEFF")) // a byte order mark
 	if filepath.Ext(file) == ".json" {
@@ -33,10 +34,11 @@ func split(file string, content []byte) (texts []text) {
 	return texts
 }
 
-// separator is a line that ends one YAML document and may begin the next. Such a line stays in the text: "--- {a: b}" is legal.
+// separator matches a line that ends one YAML document and may begin the next. The line remains in the text, because
+// "--- {a: b}" is valid.
 var separator = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t].*)?\r?$`)
 
-// splitYAML splits at separators, and leaves out documents of nothing but comments.
+// splitYAML splits at separators, and omits documents that contain only comments.
 func splitYAML(content []byte) (texts []text) {
 	from, line := 0, 1
 	add := func(to int) {
@@ -69,8 +71,8 @@ func hasContent(raw []byte) bool {
 	return false
 }
 
-// object is how a JSON object begins, after the line of a separator. YAML in flow style begins with a brace too, but its keys seldom
-// have quotes.
+// object matches the beginning of a JSON object, possibly after a separator line. YAML in flow style begins with a
+// brace too, but its keys are rarely quoted.
 var object = regexp.MustCompile(`^(---[ \t]*\r?\n)?\s*\{\s*["}]`)
 
 // values returns the JSON values of a YAML document, or the document itself if it is not JSON.
@@ -95,7 +97,7 @@ func (t text) values() []text {
 	return values
 }
 
-// splitJSON splits values that follow one another. What does not parse is the last part, for toJSON to say why.
+// splitJSON splits consecutive values. If a part does not parse, it is the last one; toJSON then returns the error.
 func splitJSON(t text) (texts []text) {
 	decoder := json.NewDecoder(bytes.NewReader(t.raw))
 	for end := int64(0); ; {
@@ -114,9 +116,9 @@ func splitJSON(t text) (texts []text) {
 	}
 }
 
-// toJSON returns the document as JSON. A key that occurs twice is an error.
+// toJSON returns the document as JSON. Duplicate keys are an error.
 func (t text) toJSON() ([]byte, error) {
-	if t.json || json.Valid(t.raw) { // JSON is YAML, but for some escapes in strings
+	if t.json || json.Valid(t.raw) { // JSON is YAML, except for some escapes in strings
 		return t.raw, parse(t.raw)
 	}
 	raw, err := yaml.YAMLToJSONStrict(t.raw)
@@ -128,7 +130,7 @@ func (t text) toJSON() ([]byte, error) {
 
 var lineNumber = regexp.MustCompile(`\bline (\d+)`)
 
-// inFile counts the line numbers in a YAML error from the beginning of the file.
+// inFile changes the line numbers in a YAML error to count from the beginning of the file.
 func inFile(message string, line int) string {
 	return lineNumber.ReplaceAllStringFunc(message, func(found string) string {
 		n, err := strconv.Atoi(strings.TrimPrefix(found, "line "))
