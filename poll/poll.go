@@ -1,5 +1,5 @@
-// Package poll follows files by reading them again and again. Contents are compared, not times, and nothing is watched: a mounted
-// ConfigMap or Secret changes by swapping a symlink, which file watches are known to lose.
+// Package poll follows files by reading them repeatedly. It compares contents, not times, and uses no file watches: a
+// mounted ConfigMap or Secret changes by swapping a symlink, which file watches are known to miss.
 package poll
 
 import (
@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Times say when to read.
+// Times says when to read.
 type Times struct {
-	Every time.Duration // more than zero
-	// Now makes the next reading happen at once, such as after a SIGHUP; nil for never.
+	Every time.Duration // must be positive
+	// Now triggers an immediate reading, for example on SIGHUP; it may be nil.
 	Now <-chan os.Signal
 }
 
-// Sum stands for contents.
+// Sum is a checksum of contents.
 type Sum [sha256.Size]byte
 
-// SumOf is the sum of texts. The order and the boundaries of the texts count.
+// SumOf returns the checksum of texts. It depends on their order and boundaries.
 func SumOf(texts ...[]byte) (s Sum) {
 	h := sha256.New()
 	for _, text := range texts {
@@ -30,21 +30,22 @@ func SumOf(texts ...[]byte) (s Sum) {
 	return Sum(h.Sum(nil))
 }
 
-// outcome is what a reading came to.
+// outcome is the result of a reading.
 type outcome struct {
 	sum Sum
 	err string
 }
 
-// settle is how long after a reading that was asked for the next one is.
+// settle is the delay before the second reading after one that Now has triggered.
 const settle = 100 * time.Millisecond
 
-// Changes calls read again and again until ctx ends, and use, on the same goroutine, when it came to something else than use was
-// called with last: a content, or the error that kept it from being read. inForce is the sum of what was used before.
+// Changes calls read repeatedly until ctx ends, and calls use, on the same goroutine, with each new outcome: a content,
+// or the error from reading it. inForce is the sum of the content that is in use at the start.
 //
-// An outcome counts when two readings in a row came to it: half a file is often a valid one, and two files that belong together
-// may be read while they are swapped. So use is called once for each error however often it is met, and again with the content in
-// force when that can be read again.
+// An outcome is new if it differs from the one that use was last called with and two consecutive readings have had it:
+// a partly written file is often valid, and two files that belong together may be read while they are swapped. So use
+// is called only once for a repeated error, and it is called again with the current content when that can be read
+// again.
 func Changes[T any](ctx context.Context, times Times, inForce Sum, read func() (T, Sum, error), use func(T, error)) {
 	used := outcome{sum: inForce}
 	before := used

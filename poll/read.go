@@ -9,18 +9,19 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular is the cause when something else than a file stands in its place: a directory, a pipe, a device.
+// ErrNotRegular is the cause of an error if a path leads to something other than a regular file: a directory, a pipe, a
+// device.
 var ErrNotRegular = errors.New("not a regular file")
 
-// ReadFile reads a regular file of at most limit bytes, through links. It does not wait for the other end of a pipe, as os.ReadFile
-// does. The errors name the path; what is no regular file wraps ErrNotRegular.
+// ReadFile reads a regular file of at most limit bytes, following links. Unlike os.ReadFile it does not wait for the
+// other end of a pipe. Errors name the path; for a file that is not regular the error wraps ErrNotRegular.
 func ReadFile(path string, limit int) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat() // of what was opened: the path may lead elsewhere by now
+	info, err := file.Stat() // of the opened file: the path may lead elsewhere by now
 	if err != nil {
 		return nil, err
 	}
