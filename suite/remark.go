@@ -1,10 +1,10 @@
 package suite
 
-// Remark is what a suite says about a review beside its verdict, such as the quota that a pod belongs to.
+// Remark is what a suite reports about a review in addition to its verdict, such as the quota that a pod belongs to.
 type Remark struct {
-	// Name is the member of the report in JSON, and Value its value.
+	// Name is the member of the JSON report, and Value its value.
 	Name  string
 	Value any
-	// Lines are the same as text, indented as they are printed.
+	// Lines are the same as text, with indentation.
 	Lines []string
 }

@@ -1,4 +1,5 @@
-// Package suite says what a suite is: a group of routes with what feeds them, as a value. Commands know suites, and never what is in them.
+// Package suite defines what a suite is: a group of routes and everything they depend on, as a value. Commands work on
+// suites without knowing their content.
 package suite
 
 import (
@@ -21,58 +22,61 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// Suite is a group of routes and what feeds them, as a value: a command knows suites, and never what is in them. A nil field is nothing.
-// Fields are called in the order in which they stand here; the functions of one suite share what they remember.
+// Suite is a group of routes and everything they depend on. Fields may be nil or empty. The functions are called in the
+// order of the fields; those of one suite may share state.
 type Suite struct {
-	Name string // as --suite names it
-	Doc  string // what it is for in the printed configurations
+	Name string // as in --suite
+	Doc  string // which objects it is for, in the printed configurations
 
-	// Gates are the feature gates that switch its routes and steps.
+	// Gates are the feature gates of its routes and steps.
 	Gates []gate.Gate
-	// Sections are its sections of the policy file, and DefaultPolicy what it adds to the policy that is used without a file.
+	// Sections are its sections of the policy file. DefaultPolicy is what it adds to the policy that is used without a
+	// file.
 	Sections      map[string]func() config.Section
 	DefaultPolicy string
-	// Kinds are the typed objects behind the kinds that it reviews, for `usher review` to find unknown fields.
+	// Kinds maps the kinds that it reviews to their Go types, so that `usher review` finds unknown fields.
 	Kinds map[metav1.GroupVersionKind]func() any
 
-	// Flags adds the flags of every command that makes routes, ServeFlags those of serve alone. Check reports what is wrong with them.
+	// Flags adds flags to every command that makes routes, ServeFlags to serve only. Check validates their values.
 	Flags, ServeFlags func(*pflag.FlagSet)
 	Check             func(source string) error
 
-	// Catalogue returns the collections of the cluster that its steps may need, Rights what else usher must be allowed to do for the routes
-	// that are served.
+	// Catalogue returns the collections of the cluster that its steps may need. Rights returns the other permissions
+	// that usher needs for the routes that are served.
 	Catalogue func() []cluster.Declared
 	Rights    func(served []handlers.Route) []rbacv1.PolicyRule
 
-	// Routes returns every route, whatever the gates are. Steps answer by what Open was given; before, routes are merely listed.
+	// Routes returns all routes, regardless of the gates. Before Open has been called, the routes can be listed but not
+	// used.
 	Routes func(*config.Policy, gate.Set) []handlers.Route
-	// Open is called before the cluster is opened. It may follow collections.
+	// Open is called before the cluster is opened. It may register followers of collections.
 	Open func(Opening)
-	// Use gets the cluster that was opened.
+	// Use is called with the cluster after it has been opened.
 	Use func(*cluster.Cluster)
-	// Start is called by serve after Use, and may fail for what it finds in the cluster. What it starts ends with ctx.
+	// Start is called by serve after Use. It may return an error if the cluster is not as required. What it starts ends
+	// with ctx.
 	Start func(context.Context, logrus.FieldLogger) error
 
-	// Metrics and Debug are asked after Open. Debug are pages of the operations listener, by path.
+	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path.
 	Metrics func() []prometheus.Collector
 	Debug   func() map[string]http.Handler
-	// Explain returns what `usher review` says about a review beside its verdict. It is asked before the review counts; why asks for reasons,
-	// too.
+	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including
+	// reasons. It is called before the review is decided, so that the review itself is not counted yet.
 	Explain func(body []byte, why bool) ([]Remark, error)
 }
 
-// Opening is what a suite learns before the cluster is opened.
+// Opening is the argument of Suite.Open.
 type Opening struct {
 	Source  string // files or api
 	Gates   gate.Set
-	Routes  []handlers.Route // those that the gates leave, of all suites
+	Routes  []handlers.Route // the enabled routes of all suites
 	Options *cluster.Options
 }
 
-// List are those of the program, in the order in which the API server should call them.
+// List is the list of the program's suites, in the order in which the API server should call them.
 type List []Suite
 
-// NoPolicy is the policy by which routes are merely listed.
+// NoPolicy is the policy for routes that are only listed.
 var NoPolicy = &config.Policy{}
 
 // Gates returns the gates of all suites.
@@ -92,7 +96,7 @@ func (s List) ParseGates(text string) (gate.Set, error) {
 	return set, nil
 }
 
-// Schema returns what a policy file may hold.
+// Schema returns the schema of the policy file.
 func (s List) Schema() config.Schema {
 	schema := config.Schema{Sections: map[string]func() config.Section{}}
 	for _, suite := range s {
@@ -111,7 +115,7 @@ func (s List) Schema() config.Schema {
 	return schema
 }
 
-// Table returns every route of every suite: the table of contents.
+// Table returns all routes of all suites, regardless of the gates.
 func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route) {
 	for _, suite := range s {
 		all = append(all, suite.Routes(policy, gates)...)
@@ -119,7 +123,8 @@ func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route
 	return all
 }
 
-// Routes returns the routes that the gates leave, with the steps that they leave, in the modes of the policy. A new policy makes new routes.
+// Routes returns the enabled routes with their enabled steps, in the modes of the policy. Call it again for a new
+// policy.
 func (s List) Routes(policy *config.Policy, gates gate.Set) (served []handlers.Route) {
 	for _, r := range s.Table(policy, gates) {
 		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes)
@@ -130,7 +135,7 @@ func (s List) Routes(policy *config.Policy, gates gate.Set) (served []handlers.R
 	return served
 }
 
-// Named returns the suites of those names.
+// Named returns the suites with the given names.
 func (s List) Named(names []string) (chosen List, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(s, func(suite Suite) bool { return suite.Name == name }) {
@@ -153,9 +158,11 @@ func (s List) Names() (names []string) {
 	return names
 }
 
-// Open opens a cluster for the suites, with what the steps that the gates leave need. source is files or api, and open opens it with the
-// options that it is given.
-func (s List) Open(source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error)) (*cluster.Cluster, error) {
+// Open opens a cluster for the suites, with the collections that the enabled steps need. source is files or api; open
+// opens the cluster with the given options.
+func (s List) Open(
+	source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error),
+) (*cluster.Cluster, error) {
 	served := s.Routes(NoPolicy, gates)
 	options := s.Watched(served)
 	options.Log = log
@@ -164,19 +171,19 @@ func (s List) Open(source string, gates gate.Set, log logrus.FieldLogger, open f
 			suite.Open(Opening{source, gates, served, &options})
 		}
 	}
-	known, err := open(options)
+	opened, err := open(options)
 	if err != nil {
 		return nil, err
 	}
 	for _, suite := range s {
 		if suite.Use != nil {
-			suite.Use(known)
+			suite.Use(opened)
 		}
 	}
-	return known, nil
+	return opened, nil
 }
 
-// Watched returns what of a cluster is kept: what the steps of the routes need.
+// Watched returns the options of a cluster that keeps the collections that the routes need.
 func (s List) Watched(served []handlers.Route) (options cluster.Options) {
 	for _, suite := range s {
 		if suite.Catalogue != nil {
@@ -189,7 +196,7 @@ func (s List) Watched(served []handlers.Route) (options cluster.Options) {
 	return options
 }
 
-// Start starts what suites run in the background.
+// Start starts the background work of the suites.
 func (s List) Start(ctx context.Context, log logrus.FieldLogger) error {
 	for _, suite := range s {
 		if suite.Start != nil {
@@ -201,7 +208,7 @@ func (s List) Start(ctx context.Context, log logrus.FieldLogger) error {
 	return nil
 }
 
-// Kinds returns the typed objects behind the kinds that routes are for.
+// Kinds maps the kinds of all routes to their Go types.
 func (s List) Kinds() map[metav1.GroupVersionKind]func() any {
 	all := map[metav1.GroupVersionKind]func() any{}
 	for _, suite := range s {
@@ -210,7 +217,7 @@ func (s List) Kinds() map[metav1.GroupVersionKind]func() any {
 	return all
 }
 
-// Describe names the suites, and what each is for.
+// Describe lists the suites, and what each is for.
 func (s List) Describe() string {
 	var all []string
 	for _, suite := range s {
