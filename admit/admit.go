@@ -1,5 +1,5 @@
-// Package admit is the vocabulary of usher: what a request is, what a step is, how a list of steps becomes a verdict, and
-// typed views of the object under review. It knows neither HTTP nor the AdmissionReview around a request.
+// Package admit defines the vocabulary of usher: what a request is, what a step is, how a list of steps yields a
+// verdict, and typed views of the object under review. It knows neither HTTP nor the AdmissionReview around a request.
 package admit
 
 import (
