@@ -44,7 +44,7 @@ func testServer(observe Observe) Server {
 	return Server{Observe: observe, Limits: NewLimits(4), Draining: func() bool { return false }}
 }
 
-// serveOne sends one request and gives the answer and what was observed.
+// serveOne serves one request and returns the answer and what was observed.
 func serveOne(r Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
 	var seen Decision
 	w := httptest.NewRecorder()
@@ -72,7 +72,7 @@ func answer(t *testing.T, w *httptest.ResponseRecorder) *admissionv1.AdmissionRe
 	return review.Response
 }
 
-// TestCallersFault: what is no review gets a status and a text, whatever it is.
+// TestCallersFault: a request that is not a review gets a status and a text.
 func TestCallersFault(t *testing.T) {
 	change := func(old, new string) string { return strings.Replace(podReview, old, new, 1) }
 	cases := []struct {
@@ -115,7 +115,7 @@ func TestCallersFault(t *testing.T) {
 	}
 }
 
-// TestTruncatedReview: no beginning of a review counts as one.
+// TestTruncatedReview: no prefix of a review is accepted.
 func TestTruncatedReview(t *testing.T) {
 	for n := range len(podReview) {
 		if w, _ := serveOne(route(succeed), postTo(strings.NewReader(podReview[:n]))); w.Code != 400 {
@@ -170,7 +170,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestOurFault: never an answer that decides; the text tells nothing of the cause.
+// TestOurFault: the answer never decides the review, and its text does not reveal the cause.
 func TestOurFault(t *testing.T) {
 	cases := map[string]struct {
 		run     func(context.Context, *admit.Request, *admit.Pod) error
@@ -198,7 +198,7 @@ func TestOurFault(t *testing.T) {
 	}
 }
 
-// TestCallerWentAway: nobody is answered, and nobody is blamed.
+// TestCallerWentAway: there is no answer, and it is not our failure.
 func TestCallerWentAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	leave := func(ctx context.Context, _ *admit.Request, _ *admit.Pod) error {
@@ -212,7 +212,7 @@ func TestCallerWentAway(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsPass: the same faults on a heartbeat route, and it passes untouched, with a warning.
+// TestHeartbeatsPass: with the same faults, a heartbeat passes untouched, with a warning.
 func TestHeartbeatsPass(t *testing.T) {
 	for name, run := range map[string]func(context.Context, *admit.Request, *admit.Pod) error{
 		"error": func(context.Context, *admit.Request, *admit.Pod) error { return errors.New("secret cause") },
@@ -268,7 +268,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestDeadlineReachesTheStep and ends it as our failure.
+// TestDeadlineReachesTheStep: the deadline ends the step, and that is our failure.
 func TestDeadlineReachesTheStep(t *testing.T) {
 	req := postTo(strings.NewReader(podReview))
 	req.URL.RawQuery = "timeout=20ms"
@@ -284,7 +284,7 @@ func TestDeadlineReachesTheStep(t *testing.T) {
 	}
 }
 
-// TestLogAndMetrics: one line and one count for each review, and no body in the line.
+// TestLogAndMetrics: each review is logged in one line and counted once, and the line does not contain the body.
 func TestLogAndMetrics(t *testing.T) {
 	var lines bytes.Buffer
 	log := logrus.New()
@@ -353,7 +353,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// FuzzDecide: whatever is posted, the answer is one of those that the design knows.
+// FuzzDecide: for any input, the answer is a valid one.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte(podReview))
 	f.Add([]byte(strings.ReplaceAll(podReview, "CREATE", "DELETE")))

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// TestCeiling: with all slots taken a review waits, then is sent away; a slot that is freed in time is used.
+// TestCeiling: with all slots taken a review waits and is then rejected; a slot that is freed in time is used.
 func TestCeiling(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := route(func(context.Context, *admit.Request, *admit.Pod) error {
@@ -77,7 +77,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestHeldBytes: bodies together hold no more than the bound, and give all of it back.
+// TestHeldBytes: all bodies together stay within the limit, and release everything.
 func TestHeldBytes(t *testing.T) {
 	l := NewLimits(1)
 	read := func(n int) (*body, error) {
@@ -121,7 +121,8 @@ func TestHeldBytes(t *testing.T) {
 	}
 }
 
-// TestRoomIsCounted: whatever rooms were left by others, a body holds the smallest that it fits in, and all of it is counted.
+// TestRoomIsCounted: a body uses the smallest buffer that it fits in, whatever buffers are pooled, and all of it is
+// counted.
 func TestRoomIsCounted(t *testing.T) {
 	l := NewLimits(1)
 	for _, n := range []int{firstBuffer + 1, 200 << 10, 1 << 20, maxBody} {
@@ -139,8 +140,8 @@ func TestRoomIsCounted(t *testing.T) {
 	}
 }
 
-// TestHeavyReviews: heavy reviews are decided as far as the memory goes, heartbeats among them; the others wait, and beside them
-// passes what is light.
+// TestHeavyReviews: heavy reviews, heartbeats among them, are decided as far as memory permits. The others wait; light
+// reviews do not.
 func TestHeavyReviews(t *testing.T) {
 	l := limitsIn(defaultMemory, 1)
 	long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
@@ -192,7 +193,7 @@ func wantAllFree(t *testing.T, l *Limits) {
 	}
 }
 
-// TestLightReviews: light ones are bounded together too, but a heartbeat among them is never sent away.
+// TestLightReviews: light reviews are limited together, too, but a heartbeat among them is never rejected.
 func TestLightReviews(t *testing.T) {
 	l := limitsIn(defaultMemory, 1000)
 	light := bytes.Repeat([]byte("{},"), 500)
@@ -222,7 +223,7 @@ func TestLightReviews(t *testing.T) {
 	wantAllFree(t, l)
 }
 
-// TestLittleMemory: where there is less memory than one review may cost, it is decided alone.
+// TestLittleMemory: if there is less memory than one review may cost, it is decided alone.
 func TestLittleMemory(t *testing.T) {
 	l := limitsIn(16<<20, 1)
 	for _, body := range [][]byte{make([]byte, maxBody), bytes.Repeat([]byte("{},"), 1<<20)} {
@@ -235,7 +236,7 @@ func TestLittleMemory(t *testing.T) {
 	wantAllFree(t, l)
 }
 
-// TestCosts: ordinary reviews are light; what can be expensive is heavy, and counts as such.
+// TestCosts: ordinary reviews are light; reviews that can be expensive are heavy, and counted as such.
 func TestCosts(t *testing.T) {
 	gpus := bytes.Repeat([]byte(`{"name":"c1","resources":{"limits":{"koordinator.sh/gpu":"200"},"requests":{"koordinator.sh/gpu":"200"}}},`), 500)
 	for _, c := range []struct {
@@ -255,7 +256,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers: an answer that its caller does not read counts like a body.
+// TestLargeAnswers: an answer that its client does not read counts like a body.
 func TestLargeAnswers(t *testing.T) {
 	label := strings.Repeat("x", 1<<20)
 	large := route(func(_ context.Context, _ *admit.Request, p *admit.Pod) error {

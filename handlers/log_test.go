@@ -14,8 +14,8 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// TestLogOfDenial: the line has step, field and rule of each problem and none of its values or words, nothing longer than it may be,
-// and of very many problems only some.
+// TestLogOfDenial: the line has step, field and rule of each problem, but no values or messages; texts are shortened,
+// and of very many problems only some are logged.
 func TestLogOfDenial(t *testing.T) {
 	const secret = "s3cret"
 	key := strings.Repeat("k", 10_000)
@@ -60,7 +60,7 @@ func TestLogOfDenial(t *testing.T) {
 	}
 }
 
-// TestLogOfFailure: an error is cut too: it may quote what it was about.
+// TestLogOfFailure: an error is shortened, too, because it may quote the request.
 func TestLogOfFailure(t *testing.T) {
 	var out bytes.Buffer
 	log := logrus.New()

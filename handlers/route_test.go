@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// TestRowsDerive: what a row does not state.
+// TestRowsDerive: the fields that a row does not set.
 func TestRowsDerive(t *testing.T) {
 	check := func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) { return nil, nil }
 	reads := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "reads", Run: check}})
