@@ -9,9 +9,9 @@ import (
 	"usher.dev/usher/config"
 )
 
-// environment sets the policy's variables in init containers and containers, so that a program can tell where it runs. A
-// value that the pod sets itself wins, also one that it sets with valueFrom. What envFrom brings cannot be seen here: a
-// variable of that name is set all the same, and Kubernetes lets env win over envFrom.
+// environment sets the policy's variables in init containers and containers, so that a program knows where it runs. A
+// value that the pod sets itself wins, also with valueFrom. Variables from envFrom are not known here: a variable of the
+// same name is set nevertheless, and in Kubernetes env takes precedence over envFrom.
 func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "environment",

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// The walk-through's node in both modes, and what becomes of it whoever writes.
+// The walk-through's node in both modes, under writes of all writers.
 func TestNeverCompounds(t *testing.T) {
 	for _, mode := range []struct {
 		capacity config.Capacity
@@ -113,7 +113,7 @@ func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
 	f.Want("its own", "cpu", "31800m/16")
 }
 
-// What is missing or no quantity for a while does not end the memory.
+// An amount that is missing or invalid for a while does not end the memory.
 func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Raise, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -127,7 +127,7 @@ func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
 	f.Want("it came back", "cpu", "31800m/31900m")
 }
 
-// A memory forged in the very request that echoes: the stored one explains the numbers, and wins.
+// An annotation forged in the very request that echoes: the stored one explains the numbers, and wins.
 func TestForgedInTheRequest(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -207,7 +207,7 @@ func TestHardwareGrowsToOurResult(t *testing.T) {
 	f.Want("another's capacity proves nothing", "cpu", "31800m/64")
 }
 
-// What a record on the node says must not make the node larger than it shows itself, whoever wrote the record.
+// A forged record on the node must not make the node larger than it shows itself, whoever wrote it.
 func TestForgedRecordIsNotObeyed(t *testing.T) {
 	for _, forged := range []string{
 		`{"cpu":{"raw":{"allocatable":"1M"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
@@ -234,7 +234,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 	}
 }
 
-// usher was away while the machine shrank: another's echo must not bring back what it remembers of the larger one.
+// usher was away while the machine shrank: another writer's echo must not restore the larger amounts.
 func TestShrunkWhileAway(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15/16")
@@ -247,7 +247,7 @@ func TestShrunkWhileAway(t *testing.T) {
 	f.Want("the kubelet's", "cpu", "14/8")
 }
 
-// In keep mode a number above capacity is nobody's measurement, also when another sets it.
+// In keep mode a number above capacity is no measurement, also when another writer sets it.
 func TestAboveCapacityIsNoOriginal(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -255,8 +255,8 @@ func TestAboveCapacityIsNoOriginal(t *testing.T) {
 	f.Want("another's number above capacity", "cpu", "31800m/16")
 }
 
-// The result of a new ratio may be the number that stood there: the same request once more must not be taken for an echo of the
-// old ratio.
+// A new ratio may give the number that is already stored: a repeated request must not be treated as an echo of the old
+// ratio.
 func TestNewRatioGivesTheOldResult(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15/16")
@@ -295,8 +295,8 @@ func TestOddNodes(t *testing.T) {
 	f.Write(amplifytest.Kubelet, func(node amplifytest.Object) { node["status"] = nil })
 }
 
-// TestRandomWriters lets chance choose who writes what. Whatever happens, allocatable never exceeds the largest original
-// that the kubelet ever measured × ratio, and the kubelet's own post always brings the exact result.
+// TestRandomWriters chooses writers and writes at random. In all cases allocatable never exceeds the largest original
+// that the kubelet has measured × ratio, and the kubelet's own write always yields the exact result.
 func TestRandomWriters(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))

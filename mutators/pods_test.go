@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// runPod runs a step on a pod and gives its patch, or what it refuses.
+// runPod runs a step on a pod and returns its patch, or its refusal.
 func runPod(t *testing.T, step admit.Mutator[admit.Pod], raw string) string {
 	t.Helper()
 	d, err := document.Parse([]byte(raw))
