@@ -77,8 +77,8 @@ func mentioned(problems []error, want string) bool {
 	return false
 }
 
-// TestWatch: a good new file is taken up, a bad one is told once, and a change back is seen. Half a file is neither. It runs on
-// synctest's clock, a poll a second.
+// TestWatch: a good new file is used, a bad one is reported once, and a change back is noticed. A partly written file
+// is neither. It runs on synctest's clock, with one poll per second.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -134,7 +134,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// FuzzParse: no input panics, and what is accepted is accepted again.
+// FuzzParse: no input causes a panic, and what is accepted once is accepted again.
 func FuzzParse(f *testing.F) {
 	f.Add(steps.DefaultYAML())
 	f.Add([]byte(`overcommit: {pools: [{name: a, ratios: {memory: "1.5"}}]}`))
