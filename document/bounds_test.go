@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TestPatchIsBounded: edits that come to more than could be stored are refused while they are made, by every kind of write. What is
-// dropped does not count.
+// TestPatchIsBounded: edits that exceed what could be stored are refused when they are made, for every kind of write.
+// Dropped edits do not count.
 func TestPatchIsBounded(t *testing.T) {
 	half := strings.Repeat("x", maxPatch/2)
 	for name, write := range map[string]func(v *Value, i int){
@@ -57,7 +57,7 @@ func TestPatchIsBounded(t *testing.T) {
 	}
 }
 
-// TestDecodingIsBounded: what stands for much more in memory than in JSON is refused before it is decoded.
+// TestDecodingIsBounded: JSON that would take much more memory when decoded is refused before it is decoded.
 func TestDecodingIsBounded(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	for _, c := range []struct{ name, json, want string }{

@@ -67,7 +67,7 @@ func patchText(d *Document) string {
 	return strings.Join(text, "\n")
 }
 
-// Each case: what was sent, what a step does, the operations it must give, and what the object is then.
+// Each case: what was sent, what a step does, the expected operations, and the resulting object.
 func TestPatch(t *testing.T) {
 	cases := []struct {
 		name, raw   string
@@ -258,7 +258,7 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// A document that only wants to be expensive is refused, or its lists are.
+// A document that is made to be expensive is refused, or its lists are.
 func TestBounds(t *testing.T) {
 	if _, err := Parse([]byte("[" + strings.Repeat("0,", maxValues) + "0]")); err == nil || !strings.Contains(err.Error(), "more than 500000 values") {
 		t.Errorf("half a million values: %v", err)
@@ -374,7 +374,7 @@ func TestSub(t *testing.T) {
 	}
 }
 
-// TestRandomEdits makes documents and edits by chance and does the same edits on plain Go values. A failure names its
+// TestRandomEdits makes random documents and edits, and makes the same edits on plain Go values. A failure prints its
 // seed.
 func TestRandomEdits(t *testing.T) {
 	for seed := range uint64(3000) {
@@ -431,7 +431,7 @@ func randomJSON(r *rand.Rand, depth int) any {
 	return randomKey(r)
 }
 
-// randomEdit goes down both trees by the same steps and does one edit in both.
+// randomEdit descends both trees by the same steps and makes one edit in both.
 func randomEdit(r *rand.Rand, v *Value, model any) any {
 	switch m := model.(type) {
 	case map[string]any:
@@ -485,7 +485,7 @@ func randomListEdit(r *rand.Rand, v *Value, m []any) any {
 	return m
 }
 
-// FuzzParse: what is accepted is JSON for encoding/json too, and reads the same.
+// FuzzParse: what is accepted is valid JSON for encoding/json, too, and has the same value.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{}`, `[1,2,{"a":null}]`, `{"a":{"b":[true,"\u00fc"]}}`, ` "x" `, `{"a":1,"a":1}`, "{\"a\":\"\xff\"}", `1e999`, `[[[[`} {
 		f.Add([]byte(seed))
@@ -531,7 +531,7 @@ func reread(v *Value) any {
 	return As[any](v)
 }
 
-// FuzzEdits lets the input choose document and edits.
+// FuzzEdits derives document and edits from the input.
 func FuzzEdits(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, seed*7)

@@ -72,7 +72,8 @@ func (v *Value) grow(bytes int) bool {
 		return true
 	}
 	v.doc.err = &field.Error{Type: field.ErrorTypeTooLong, Field: v.shownPath().String(), BadValue: field.OmitValueType{}, Detail: fmt.Sprintf(
-		"with this the changes to the object come to more than %d bytes, which is what etcd stores of an object; make the object, or what changes it, smaller", maxPatch)}
+		"with this the changes to the object come to more than %d bytes, which is what etcd stores of an object; "+
+			"make the object, or what changes it, smaller", maxPatch)}
 	return false
 }
 

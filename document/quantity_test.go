@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestHostileQuantities: a quantity that resource.Quantity would work on for minutes is refused where one stands; the same text is
-// a text elsewhere, such as a commit in a label.
+// TestHostileQuantities: a quantity that resource.Quantity would take minutes to parse is refused where a quantity is
+// expected; elsewhere the same text, such as a commit in a label, is accepted.
 func TestHostileQuantities(t *testing.T) {
 	const pod = `{"metadata":{"labels":{"commit":"12e4567"}},"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"1e5000000"}],"args":["1e5000000"]RES}]EXTRA}}`
 	cases := []struct {
@@ -37,7 +37,7 @@ func TestHostileQuantities(t *testing.T) {
 	}
 }
 
-// TestHostileQuantitiesOfParts: also what is decoded alone is known by where it stands.
+// TestHostileQuantitiesOfParts: quantities are also recognized in parts that are decoded alone.
 func TestHostileQuantitiesOfParts(t *testing.T) {
 	const pod = `{"spec":{"overhead":{"cpu":"1e-500"},"volumes":[{"emptyDir":{"sizeLimit":"1e500"}}],"nodeSelector":{"cpu":"1e500"}},"status":{"max":[{"a":"1e500"}]}}`
 	for _, c := range []struct {

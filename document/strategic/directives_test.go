@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// shape is what random pods and patches look like at one place.
+// shape describes random pods and patches at one place.
 type shape struct {
 	members map[string]shape // of an object; nil: no object
 	key     string           // of a list of objects that is merged by it
@@ -56,7 +56,7 @@ var podShape = shape{members: map[string]shape{
 	}},
 }}
 
-// random returns a value of a shape; with directives, a part of a patch.
+// random returns a random value of a shape; with directives, part of a patch.
 func (s shape) random(r *rand.Rand, directives bool) any {
 	switch {
 	case s.texts:
@@ -123,7 +123,7 @@ func (s shape) randomList(r *rand.Rand, directives bool) []any {
 	return list
 }
 
-// direct adds directives beside a list.
+// direct adds directives next to a list.
 func (s shape) direct(r *rand.Rand, o object, name string, list []any) {
 	if s.of.members == nil && r.IntN(2) == 0 {
 		o[deleteDirective+name] = randomTexts(r)
@@ -146,8 +146,8 @@ func (s shape) direct(r *rand.Rand, o object, name string, list []any) {
 	}
 }
 
-// asDocumented returns the patch that the merge of Kubernetes is asked to apply to have: with what usher does otherwise written out.
-// What is added and deleted is not added; and what is new is first merged, by Kubernetes too, into an empty one.
+// asDocumented rewrites a patch so that the merge of Kubernetes yields the result that usher documents. Values that are
+// both added and deleted are not added, and new parts are first merged, also by Kubernetes, into an empty object.
 func (s shape) asDocumented(t *testing.T, patch, have object) object {
 	p := maps.Clone(patch)
 	for name, value := range patch {
@@ -211,7 +211,8 @@ func (s shape) listAsDocumented(t *testing.T, list, old []any, deleted any) []an
 
 func asList(value any) []any { list, _ := value.([]any); return list }
 
-// asNew merges a part of a patch, by Kubernetes, into an empty object with empty objects and elements for all that it names.
+// asNew merges part of a patch, by Kubernetes, into an empty object that has empty objects and elements for everything
+// it names.
 func (s shape) asNew(t *testing.T, patch object) object {
 	part, base := maps.Clone(patch), object{}
 	if delete(part, wholeDirective); s.texts {
@@ -244,8 +245,8 @@ func (s shape) asNew(t *testing.T, patch object) object {
 	return merged
 }
 
-// TestMergeCarriesOutDirectives: patches with every directive, at every place where pods have something or have nothing, give what the
-// merge of Kubernetes gives, but for the differences that are documented; a second merge gives nothing.
+// TestMergeCarriesOutDirectives: patches with every directive, at places where pods have something or nothing, have the
+// same result as the merge of Kubernetes, except for the documented differences; a second merge changes nothing.
 func TestMergeCarriesOutDirectives(t *testing.T) {
 	first := seed()
 	for i := range uint64(600) {

@@ -33,7 +33,7 @@ func parsePatch(t *testing.T, raw string) *Patch {
 	return p
 }
 
-// seed returns USHER_SEED or the time, so that each run tries others and a failure can be repeated.
+// seed returns USHER_SEED or the time, so that runs differ and a failure can be repeated.
 func seed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
 		return n

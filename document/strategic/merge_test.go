@@ -203,8 +203,8 @@ func TestPatchTells(t *testing.T) {
 	}
 }
 
-// TestMergeDoesWhatKubernetesDoes: after the patch the document decodes to what the merge of Kubernetes makes of the whole typed pod; a
-// second merge gives nothing; and what no type knows stays where it was.
+// TestMergeDoesWhatKubernetesDoes: after the patch the document decodes to the result of the merge of Kubernetes on the
+// whole typed pod; a second merge changes nothing; unknown fields stay in place.
 func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
 	first := seed()
 	for i := range uint64(1000) {
@@ -255,7 +255,7 @@ func compareWithKubernetes(t *testing.T, name, raw, merge, after string) {
 	}
 }
 
-// removedUnknown counts the unknown fields of elements that are gone: each has its element's name for a value.
+// removedUnknown counts the unknown fields of removed elements; each has its element's name as its value.
 func removedUnknown(raw, after string) (gone int) {
 	var before, now corev1.Pod
 	_ = json.Unmarshal([]byte(raw), &before)
@@ -274,7 +274,7 @@ func removedUnknown(raw, after string) (gone int) {
 	return gone
 }
 
-// randomTree returns a pod, or a patch for one.
+// randomTree returns a random pod, or a patch for one.
 func randomTree(r *rand.Rand, pod bool) object {
 	meta, spec := object{}, object{}
 	if r.IntN(2) == 0 {
@@ -391,7 +391,7 @@ func randomVolumes(r *rand.Rand, pod bool) []any {
 	return list
 }
 
-// FuzzMerge: no patch and no pod makes the merge panic, what comes out applies, and it is the same each time.
+// FuzzMerge: no patch and no pod causes a panic, the resulting patch applies, and the result is deterministic.
 func FuzzMerge(f *testing.F) {
 	f.Add(`{"spec":{"containers":[{"name":"c","future":1}]}}`, `{"spec":{"containers":[{"name":"s"}]}}`)
 	f.Add(`{"spec":{"containers":[{"name":{}}]}}`, `{"spec":{"$setElementOrder/containers":[{"name":"s"}]}}`)
