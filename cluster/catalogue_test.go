@@ -15,8 +15,8 @@ import (
 	"usher.dev/usher/cluster/clustertest"
 )
 
-// The collections that the engine is tested with, beside Namespaces: of metadata, of whole objects, of a CRD, of one object, two of the same
-// kind, compiled ones, and one with annotations that are told.
+// The collections for tests, in addition to Namespaces: of metadata, of whole objects, of a CRD, of one object, two of
+// the same kind, compiled ones, and one with annotations for followers.
 var (
 	Pods = &Collection[*podMeta]{Name: "pods", Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true,
 		MetaOnly: true, Keep: Keep(func(o *metav1.PartialObjectMetadata) *podMeta { return &podMeta{o.Labels, o.Annotations} })}
@@ -77,7 +77,7 @@ func profileNames(all Objects[*thing]) ([]string, []error, error) {
 	return names, nil, nil
 }
 
-// The questions of the tests.
+// The functions of the tests that read collections.
 
 func (s Snapshot) Profiles() ([]*thing, error) {
 	all, err := Profiles.All(s)
@@ -108,7 +108,7 @@ func (s Snapshot) NodeLabels(name string) (map[string]string, bool) {
 // keeping returns options for a cluster that keeps the collections.
 func keeping(names ...string) Options { return Options{Catalogue: catalogueOfTests, Needs: names} }
 
-// made returns newCluster where it must not fail.
+// made returns a new cluster and fails the test on errors.
 func made(o Options, from source) *Cluster {
 	c, err := newCluster(o, from)
 	if err != nil {
@@ -117,7 +117,7 @@ func made(o Options, from source) *Cluster {
 	return c
 }
 
-// to returns where a reflector puts the objects of a collection.
+// to returns the store for a reflector of a collection.
 func (c *Cluster) to(name string) *store {
 	k, known := c.index[name]
 	if !known {
@@ -126,7 +126,7 @@ func (c *Cluster) to(name string) *store {
 	return &store{c, k}
 }
 
-// kind returns a collection of the tests for a test server.
+// kind returns the kind of a collection for a test server.
 func kind(name string) clustertest.Kind {
 	for _, d := range catalogueOfTests {
 		if r := d.row(); r.name == name {
@@ -148,7 +148,7 @@ func watching(t *testing.T, f *clustertest.Server, o Options) *Cluster {
 	return c
 }
 
-// TestCatalogue: what is needed is declared, once.
+// TestCatalogue: needed collections are declared, and only once.
 func TestCatalogue(t *testing.T) {
 	if _, err := Files("", keeping("pods", "typos")); err == nil {
 		t.Error("typos are kept")
@@ -161,7 +161,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestReader: a step gets answers about what it declares, and about nothing else, whatever other steps need.
+// TestReader: a step can read the collections it declares and no others, whatever other steps need.
 func TestReader(t *testing.T) {
 	c, err := Files("", keeping("pods", "nodes", "rules"))
 	if err != nil {

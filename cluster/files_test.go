@@ -27,7 +27,7 @@ func write(t testing.TB, dir string, contents map[string]string) string {
 		dir = t.TempDir()
 	}
 	for name, content := range contents {
-		// Renamed into place: a poll each millisecond may see a file that is being written twice alike.
+		// Renamed into place: a poll each millisecond may twice see the same part of a file that is being written.
 		hidden := filepath.Join(dir, ".new")
 		if err := os.WriteFile(hidden, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func write(t testing.TB, dir string, contents map[string]string) string {
 	return dir
 }
 
-// TestMissingInFiles: what is missing in files is missing, and no reason to try again.
+// TestMissingInFiles: an object that is missing in files is missing; a retry would not help.
 func TestMissingInFiles(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		c, err := Files(dir, keeping("namespaces", "pods", "rules"))
@@ -67,7 +67,7 @@ func TestMissingInFiles(t *testing.T) {
 
 const aPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns, labels: {a: b}}\n"
 
-// TestBadFiles: each problem is told, with its place, and there is no cluster.
+// TestBadFiles: each problem is reported with its place, and no cluster is returned.
 func TestBadFiles(t *testing.T) {
 	cases := map[string]struct {
 		content string
@@ -118,7 +118,7 @@ func TestBadFiles(t *testing.T) {
 	})
 }
 
-// TestPlaces: objects are where kubectl would put them, and other things are passed over.
+// TestPlaces: objects are in the namespaces that kubectl would use, and other content is skipped.
 func TestPlaces(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	dir := write(t, "", map[string]string{
@@ -151,7 +151,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// again reads the directory again, and takes what is there.
+// again reads the directory again, and uses its content.
 func again(f *files, c *Cluster) {
 	contents, _, err := f.read()
 	f.update(c, contents, err)
@@ -222,7 +222,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestConfigMapVolume: a kubelet swaps the symlink ..data; what the files are called, and their symlinks, stay.
+// TestConfigMapVolume: a kubelet swaps the symlink ..data; the names of the files and their symlinks stay.
 func TestConfigMapVolume(t *testing.T) {
 	dir := t.TempDir()
 	version := func(name string, contents map[string]string) {
@@ -255,7 +255,8 @@ func TestConfigMapVolume(t *testing.T) {
 	clustertest.Eventually(t, "the second version", func() bool { return has(c, "two") && !has(c, "one") })
 }
 
-// TestHalfWritten: a file that grows is not taken for a whole one, though each part of it is valid. It runs on synctest's clock.
+// TestHalfWritten: a growing file is not treated as complete, although each part of it is valid. It runs on synctest's
+// clock.
 func TestHalfWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := write(t, "", map[string]string{"a.yaml": named("one")})
@@ -292,7 +293,7 @@ func TestHalfWritten(t *testing.T) {
 	})
 }
 
-// FuzzFiles: no content panics, and what is found can be taken up or is refused.
+// FuzzFiles: no content causes a panic, and what is found can be used or is refused.
 func FuzzFiles(f *testing.F) {
 	for _, seed := range []string{aPod, aPod + "---\n" + aPod, "--- {a: b}", "...\n", "kind: List\napiVersion: v1\nitems: [{}]", "{\"a\":1}{", "\uFEFF%YAML 1.1\n---\na: &a [*a]",
 		"apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {name: r}\nspec: {template: 1, owners: [{}]}\nstatus: {allocatable: {cpu: 1e-99999999}}", "a: \"\\", "? a\n: b"} {

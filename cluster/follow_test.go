@@ -12,8 +12,8 @@ import (
 	"usher.dev/usher/cluster/clustertest"
 )
 
-// follower notes what it is told. It has no lock around what it notes but for the test that looks: that it is told one thing at a time,
-// the race detector sees by told.
+// follower records what it receives. mu only guards what tests read; told is not guarded, so that the race detector
+// reports calls that overlap.
 type follower struct {
 	told int
 
@@ -51,7 +51,7 @@ func (f *follower) Put(s Object) {
 func (f *follower) Remove(s Object)        { f.note("remove %s", textOf(s)) }
 func (f *follower) Reached(version string) { f.note("reached %s", version) }
 
-// textOf returns an object as key@version=what, what being a pod's node, and what is told of it.
+// textOf returns an object as key@version=kept told, where kept is a pod's node.
 func textOf(s Object) string {
 	what := "nil"
 	if pod, ok := s.Kept.(*podNode); ok {
@@ -60,14 +60,14 @@ func textOf(s Object) string {
 	return s.Key + "@" + s.Version + "=" + what + s.Told["told"]
 }
 
-// history returns what was told until now, without bookmarks unless they are asked for.
+// history returns everything received so far, without bookmarks unless they are requested.
 func (f *follower) history(bookmarks bool) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.lines), func(line string) bool { return !bookmarks && strings.HasPrefix(line, "reached") })
 }
 
-// followed returns options for a cluster that keeps nodes of pods, and tells a follower.
+// followed returns options for a cluster that keeps the nodes of pods and has a follower.
 func followed(f Follower) Options {
 	o := keeping("podnodes")
 	o.Follow = map[string]Follower{"podnodes": f}
@@ -76,7 +76,7 @@ func followed(f Follower) Options {
 
 func onNode(node string) string { return `{"spec":{"nodeName":"` + node + `"}}` }
 
-// until waits until a line was told, and gives all up to now.
+// until waits until a line has been received, and returns all lines so far.
 func (f *follower) until(t *testing.T, last string) []string {
 	t.Helper()
 	var all []string
@@ -125,7 +125,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowDeletion: the last state of an object comes with its deletion, and if that does not decode, the one that was known.
+// TestFollowDeletion: Remove passes the last state of an object or, if that does not decode, the last known one.
 func TestFollowDeletion(t *testing.T) {
 	follower := &follower{}
 	c := made(followed(follower), nil)
@@ -138,7 +138,8 @@ func TestFollowDeletion(t *testing.T) {
 	}
 }
 
-// TestFollowTold: the follower sees what is not kept, always of the newest state, also of one that does not decode.
+// TestFollowTold: the follower also receives what is not kept, always of the newest state, even if that does not
+// decode.
 func TestFollowTold(t *testing.T) {
 	f, follower := clustertest.New(t), &follower{}
 	f.Apply(kind("podnodes"), "ns/a", onNode("n1")) // 101
@@ -154,7 +155,7 @@ func TestFollowTold(t *testing.T) {
 	follower.until(t, "put ns/a@103=n1s")
 }
 
-// TestFollowMissing: that a kind is not defined is told once, and its objects when it is.
+// TestFollowMissing: a follower is notified once that a kind is not defined, and of its objects as soon as it is.
 func TestFollowMissing(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
 		const name = "clustercolocationprofiles"
@@ -173,7 +174,8 @@ func TestFollowMissing(t *testing.T) {
 	})
 }
 
-// TestFollowFiles: each reading in force is all there is, of a version that grows, whatever versions the files name.
+// TestFollowFiles: each used reading replaces everything, with an increasing version, whatever versions the files
+// contain.
 func TestFollowFiles(t *testing.T) {
 	follower := &follower{}
 	pods := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, resourceVersion: '999'}\nspec: {nodeName: n1}\n"
@@ -195,7 +197,7 @@ func TestFollowFiles(t *testing.T) {
 	}
 }
 
-// TestFollowStorm: whatever happens on the way, who follows comes to what the server has, and versions only grow.
+// TestFollowStorm: whatever happens on the way, a follower ends up with the server's state, and versions only increase.
 func TestFollowStorm(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
 		keep := &mirror{nodes: map[string]string{}}
@@ -269,7 +271,7 @@ func (m *mirror) Reached(version string) {
 	m.reach(version)
 }
 
-// like reports whether the mirror has the server's pods.
+// like reports whether the mirror has the same pods as the server.
 func (m *mirror) like(f *clustertest.Server) (same bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -104,8 +104,8 @@ func (e event) send(t testing.TB, c *Cluster) {
 	_ = to.Add(e.item(t))
 }
 
-// TestAnyOrder: whatever the order in which the changes of different objects come, and however many of them a list brings, the
-// snapshot is the same.
+// TestAnyOrder: the snapshot does not depend on the order in which changes of different objects arrive, nor on how many
+// of them arrive in a list.
 func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -126,7 +126,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// visible returns all of a snapshot that does not depend on the tables' insides.
+// visible returns everything about a snapshot except the layout of its tables.
 func visible(s *state) (all []any) {
 	for _, of := range s.collected {
 		all = append(all, maps.Collect(of.objects.all()), of.objects.size, of.compiled, of.synced)
@@ -137,7 +137,7 @@ func visible(s *state) (all []any) {
 	return all
 }
 
-// randomHistories gives for each of some objects what happens to it, in order.
+// randomHistories returns, for each of some objects, its events in order.
 func randomHistories(random *rand.Rand) (histories [][]event) {
 	for n := range 12 {
 		k := []string{"namespaces", "clustercolocationprofiles", "pods"}[n%3]
@@ -163,7 +163,7 @@ func randomHistories(random *rand.Rand) (histories [][]event) {
 	return histories
 }
 
-// deliver sends all events, those of one object in their order, and now and then a list of what is there anyway.
+// deliver delivers all events, those of one object in order, and occasionally a list of the current objects.
 func deliver(t *testing.T, c *Cluster, random *rand.Rand, histories [][]event) {
 	next := make([]int, len(histories))
 	for left := true; left; {
@@ -181,7 +181,7 @@ func deliver(t *testing.T, c *Cluster, random *rand.Rand, histories [][]event) {
 	}
 }
 
-// relist replaces all pods by the pods there are.
+// relist replaces all pods by the existing pods.
 func relist(t *testing.T, c *Cluster, histories [][]event, next []int) {
 	var items []any
 	for n, history := range histories {
@@ -193,7 +193,7 @@ func relist(t *testing.T, c *Cluster, histories [][]event, next []int) {
 	_ = c.to("pods").Replace(items, "")
 }
 
-// TestCompile: what is compiled belongs to the snapshot; what cannot be compiled leaves the last one.
+// TestCompile: compiled values belong to their snapshot; if compiling fails, the last value stays.
 func TestCompile(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	calls := 0
@@ -242,7 +242,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestReadersDuringChanges is for the race detector. Every snapshot is whole: what was compiled fits the profiles.
+// TestReadersDuringChanges is for the race detector. Every snapshot is consistent: the compiled value matches the
+// profiles.
 func TestReadersDuringChanges(t *testing.T) {
 	c := made(keeping(allKinds...), nil)
 	for _, k := range allKinds {
@@ -284,7 +285,7 @@ func TestReadersDuringChanges(t *testing.T) {
 	readers.Wait()
 }
 
-// TestNothingElseIsKept: the memory of 100,000 objects must not hold what nobody reads.
+// TestNothingElseIsKept: the memory of 100,000 objects must not include anything that is not read.
 func TestNothingElseIsKept(t *testing.T) {
 	for _, d := range catalogueOfTests {
 		name := d.row().name
@@ -327,7 +328,7 @@ func BenchmarkPodQuestion(b *testing.B) {
 	}
 }
 
-// TestNamedNamespace: a watched namespace that only somebody's text names may not exist, and nothing waits for it.
+// TestNamedNamespace: a namespace that is only named in some text may not exist, and is not waited for.
 func TestNamedNamespace(t *testing.T) {
 	c := made(keeping("namespaces"), nil)
 	_ = c.to("namespaces").Replace(nil, "")
@@ -343,7 +344,8 @@ func TestNamedNamespace(t *testing.T) {
 	}
 }
 
-// A snapshot's channel is closed by the next change, before anybody is told, and by nothing that changes nothing.
+// A snapshot's channel is closed by the next change, before followers are notified, and not by events that change
+// nothing.
 func TestChanged(t *testing.T) {
 	c := made(keeping("namespaces"), nil)
 	change := func(changes bool) { c.change(func(*state) bool { return changes }) }

@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/cluster/clustertest"
 )
 
-// servers runs a test against the API servers there are: with and without streamed lists, with and without pages.
+// servers runs a test against all variants of API servers: with and without streamed lists, with and without pages.
 func servers(t *testing.T, test func(t *testing.T, f *clustertest.Server)) {
 	for _, name := range []string{"watchlist", "list", "pages"} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestNotReady: rule 6: no answer is guessed.
+// TestNotReady: before a collection is synced, reading it is an error.
 func TestNotReady(t *testing.T) {
 	f := clustertest.New(t)
 	f.Set(func() { f.Refuse["pods"] = http.StatusForbidden })
@@ -173,7 +173,7 @@ func TestMissingCRD(t *testing.T) {
 	})
 }
 
-// TestMissingBuiltIn: a server that does not know namespaces is no API server.
+// TestMissingBuiltIn: a server without namespaces is not a working API server.
 func TestMissingBuiltIn(t *testing.T) {
 	f := clustertest.New(t)
 	f.Set(func() { f.Missing["namespaces"] = true })
@@ -184,7 +184,7 @@ func TestMissingBuiltIn(t *testing.T) {
 	}
 }
 
-// TestNoServer: a server that does not listen shows, from the first attempt on.
+// TestNoServer: a server that does not listen is reported, from the first attempt on.
 func TestNoServer(t *testing.T) {
 	f := clustertest.New(t)
 	f.Close()
@@ -195,7 +195,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestLoss: the last state counts while the server is away, and what happened meanwhile is learnt.
+// TestLoss: the last state stays in use while the server is unavailable, and missed events are caught up.
 func TestLoss(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
 		f.Apply(kind("pods"), "shop/a", `{"metadata":{"labels":{"v":"1"}}}`)
@@ -220,7 +220,7 @@ func TestLoss(t *testing.T) {
 	})
 }
 
-// TestGone: a watch that is told 410 lists again.
+// TestGone: after a 410 the collection is listed again.
 func TestGone(t *testing.T) {
 	f := clustertest.New(t)
 	f.Set(func() { f.WatchList = false })
@@ -240,7 +240,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestUnreadable: an object that does not decode leaves the one before it, and everything else works on.
+// TestUnreadable: if an object does not decode, its previous state stays, and everything else keeps working.
 func TestUnreadable(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
 		f.Apply(kind("clustercolocationprofiles"), "bad", `{"spec":{"labels":"none"}}`)
@@ -271,7 +271,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestStorm: whatever happens on the way, the cluster comes to what the server has. Readers go on meanwhile.
+// TestStorm: whatever happens on the way, the cluster ends up with the server's state. Readers run concurrently.
 func TestStorm(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -318,7 +318,7 @@ func readUntil(ctx context.Context, c *Cluster) {
 	}
 }
 
-// differences names the objects that the cluster knows otherwise than the server.
+// differences returns the names of the objects that differ between the cluster and the server.
 func differences(f *clustertest.Server, c *Cluster) (wrong []string) {
 	f.Set(func() {
 		for k, r := range c.rows {

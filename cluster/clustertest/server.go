@@ -1,4 +1,4 @@
-// Package clustertest is an API server for tests of what watches one.
+// Package clustertest simulates an API server, for tests of programs that watch one.
 package clustertest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Server is an API server that knows lists, pages, watches, bookmarks and expired versions, and can lose its connections. It gives and
-// patches single objects of namespaces, too. Its fields are changed and read in Set.
+// Server is an API server that supports lists, pages, watches, bookmarks and expired versions, and can drop its
+// connections. It also supports GET and PATCH of single objects in namespaces. Its fields may only be accessed in Set.
 type Server struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -55,7 +55,7 @@ type fakeEvent struct {
 	resource, text string
 }
 
-// New starts a server that ends with the test.
+// New starts a server that is closed at the end of the test.
 func New(t testing.TB) *Server {
 	f := &Server{Latest: 100, Stored: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}),
 		Missing: map[string]bool{}, Refuse: map[string]int{}, Accept: map[string]string{}, WatchList: true, kinds: map[string]Kind{}}
@@ -64,7 +64,7 @@ func New(t testing.TB) *Server {
 	return f
 }
 
-// Backoff lets a cluster come back fast.
+// Backoff is a short backoff for clusters in tests.
 func Backoff() wait.Backoff {
 	return wait.Backoff{Duration: 5 * time.Millisecond, Cap: 50 * time.Millisecond, Steps: 10, Factor: 2, Jitter: 1}
 }
@@ -81,7 +81,7 @@ func (f *Server) Apply(k Kind, key, object string) {
 	f.Set(func() { f.store(k, key, object) })
 }
 
-// store does Apply's work. The caller holds mu.
+// store implements Apply. The caller holds mu.
 func (f *Server) store(k Kind, key, object string) {
 	resource := k.Resource
 	f.kinds[resource] = k
@@ -109,7 +109,7 @@ func (f *Server) store(k Kind, key, object string) {
 	f.changed = make(chan struct{})
 }
 
-// WithVersion completes an object as an API server does, managedFields included.
+// WithVersion completes an object like an API server, including managedFields.
 func WithVersion(k Kind, key, object string, version int) string {
 	var o map[string]any
 	if err := json.Unmarshal([]byte(object), &o); err != nil {
@@ -126,7 +126,9 @@ func WithVersion(k Kind, key, object string, version int) string {
 		meta["namespace"] = namespace
 	}
 	meta["name"], meta["resourceVersion"] = name, strconv.Itoa(version)
-	meta["managedFields"] = []any{map[string]any{"manager": "somebody", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}}}
+	meta["managedFields"] = []any{map[string]any{
+		"manager": "somebody", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}},
+	}}
 	o["metadata"], o["apiVersion"], o["kind"] = meta, k.GroupVersion().String(), k.GroupVersionKind.Kind
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -163,7 +165,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// one answers a request for one object of a namespace.
+// one answers a request for one object in a namespace.
 func (f *Server) one(w http.ResponseWriter, r *http.Request, resource, key string) {
 	body, _ := io.ReadAll(r.Body)
 	f.mu.Lock()
@@ -219,7 +221,7 @@ func statusText(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
 }
 
-// selected returns the objects that a request asks for, sorted. The caller holds mu.
+// selected returns the requested objects, sorted. The caller holds mu.
 func (f *Server) selected(r *http.Request, resource string) (objects []json.RawMessage) {
 	for _, key := range slices.Sorted(maps.Keys(f.Stored[resource])) {
 		if matches(r, key) {
@@ -310,7 +312,7 @@ func bookmark(version int, annotations string) string {
 	return fmt.Sprintf(`{"type":"BOOKMARK","object":{"metadata":{%s"resourceVersion":"%d"}}}`, annotations, version)
 }
 
-// Requests counts what was asked for, as "list pods".
+// Requests returns how often each kind of request was made, such as "list pods".
 func (f *Server) Requests(what string) (n int) {
 	f.Set(func() {
 		for _, each := range f.seen {
@@ -322,7 +324,7 @@ func (f *Server) Requests(what string) (n int) {
 	return n
 }
 
-// Eventually waits for something that will come, however slow the machine is.
+// Eventually waits until a condition holds, however slow the machine is.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
