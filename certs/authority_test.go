@@ -42,7 +42,7 @@ func parsed(t testing.TB, p Pair) *x509.Certificate {
 	return cert.Leaf
 }
 
-// verify checks a leaf as a client does that trusts the CAs in bundle.
+// verify checks a leaf like a client that trusts the CAs in bundle.
 func verify(leaf *x509.Certificate, bundle []byte, host string, at time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -198,7 +198,7 @@ func TestLongNameIsNoCommonName(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no text makes the loader panic, and whatever loads has the key of its certificate.
+// FuzzLoad: no text makes the loader panic, and a pair that loads has a key that belongs to its certificate.
 func FuzzLoad(f *testing.F) {
 	ca := newAuthority(f, now)
 	leaf := issue(f, ca, now, "localhost")

@@ -69,7 +69,7 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
-// TestEnsureLocal starts from a good set of files each time, and tells which of them a change makes it write again.
+// TestEnsureLocal starts from a good set of files each time, and checks which of them are written again after a change.
 func TestEnsureLocal(t *testing.T) {
 	alter := func(names ...string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -111,7 +111,7 @@ func TestEnsureLocal(t *testing.T) {
 		{"tls.key missing", remove(KeyFile), local, 0, "tls.crt tls.key"},
 		{"all damaged", alter(CACertFile, CAKeyFile, CertFile, KeyFile), local, 0, "ca.crt ca.key tls.crt tls.key"},
 		{"leaf near its end", func(t *testing.T, dir string) {
-			// The year that 360 days ago began: the leaf has 5 days left, its CA enough.
+			// The year began 360 days ago: the leaf has 5 days left, its CA enough.
 			ca, err := readPair(dir, CACertFile, CAKeyFile)
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +186,7 @@ func ensureAgain(t *testing.T, change func(*testing.T, string), names []string, 
 	}
 }
 
-// A browser that imported ca.crt goes on trusting what is served after ca.crt was renewed.
+// A browser that imported ca.crt keeps trusting the served certificate after ca.crt was renewed.
 func TestRenewedAuthorityKeepsTrust(t *testing.T) {
 	dir := t.TempDir()
 	older, err := EnsureLocal(dir, local, now, func(string) {})
@@ -212,7 +212,7 @@ func TestRenewedAuthorityKeepsTrust(t *testing.T) {
 	}
 }
 
-// What cannot be read is not taken for damaged, nor is anything written for names that are none.
+// A file that cannot be read is not treated as damaged, and nothing is written for invalid names.
 func TestEnsureLocalFails(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := EnsureLocal(dir, []string{"no name"}, now, func(string) {}); err == nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What others made is not destroyed: not a lone key, and not a CA with a key of another kind, however old.
+// Files of other programs are not destroyed: neither a lone key, nor a CA with a key of another kind, however old.
 func TestForeignFilesAreKept(t *testing.T) {
 	now := time.Now()
 	dir := t.TempDir()

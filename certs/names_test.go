@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSplitNames: what may stand in a serving certificate.
+// TestSplitNames: the names that a serving certificate may contain.
 func TestSplitNames(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	for _, c := range []struct {

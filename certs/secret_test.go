@@ -34,7 +34,7 @@ func TestSecretManifest(t *testing.T) {
 		}
 		data[name] = string(decoded)
 	}
-	// All there is: the CA key is not among it.
+	// The complete data: the CA key is not part of it.
 	want := map[string]string{"ca.crt": string(ca.Cert), "tls.crt": string(leaf.Cert), "tls.key": string(leaf.Key)}
 	if !maps.Equal(data, want) {
 		t.Errorf("data is %q, want %q", data, want)

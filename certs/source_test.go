@@ -33,8 +33,8 @@ func put(t *testing.T, dir string, p Pair) {
 	write(t, dir, KeyFile, string(p.Key))
 }
 
-// swap does to dir what the kubelet does to a Secret volume: new content in a directory of its own, then one rename
-// of the link ..data. The files are links through it, made once.
+// swap replaces the content of dir like the kubelet in a Secret volume: it writes a new directory, then renames the
+// link ..data. The files are links through it, made once.
 func swap(t *testing.T, dir, version string, p Pair) {
 	t.Helper()
 	content, link := filepath.Join(dir, version), filepath.Join(dir, "..data_tmp")
@@ -50,7 +50,7 @@ func swap(t *testing.T, dir, version string, p Pair) {
 	}
 }
 
-// reload returns what Watch does with a reading that counts.
+// reload does what Watch does with a new outcome.
 func reload(s *Source) (changed bool, err error) {
 	next, _, err := s.read()
 	if err != nil {
@@ -92,7 +92,7 @@ func TestSymlinkSwapIsServedEachTime(t *testing.T) {
 	}
 }
 
-// TestBadPair: such files fail Open, and after a good pair they leave it in service.
+// TestBadPair: such files fail Open; after a good pair they leave it in use.
 func TestBadPair(t *testing.T) {
 	at := time.Now()
 	good, other := newPair(t, at), newPair(t, at)
@@ -187,7 +187,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestWatch runs on synctest's clock: a second is over at once, and none is missed.
+// TestWatch runs on synctest's clock, so it takes no real time and misses no poll.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
