@@ -64,13 +64,13 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatal("never came true: " + what)
 }
 
-// client is a connection to it.
+// client is a connection to a served listener.
 type client struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-// dial connects, and waits until so many are open.
+// dial connects, and waits until the given number of connections is open.
 func (s *served) dial(t *testing.T, open int) *client {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -101,7 +101,8 @@ func (c *client) ended() bool {
 
 const fast, slow = "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// TestOldestGivesWay: the one that has been silent for longest is closed, whether it has sent nothing, half a head, or had an answer.
+// TestOldestGivesWay: the connection that has been silent the longest is closed, whether it has sent nothing, half a
+// head, or has had an answer.
 func TestOldestGivesWay(t *testing.T) {
 	s := serve(t, 4)
 	busy, nothing, kept, half := s.dial(t, 1), s.dial(t, 2), s.dial(t, 3), s.dial(t, 4)
@@ -132,7 +133,7 @@ func TestOldestGivesWay(t *testing.T) {
 	}
 }
 
-// heardLast returns when anything came on an idle connection.
+// heardLast returns when an idle connection last sent anything.
 func (l *Listener) heardLast() (last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +143,7 @@ func (l *Listener) heardLast() (last time.Time) {
 	return last
 }
 
-// TestAllBusy: a new connection waits until another is idle or closed.
+// TestAllBusy: a new connection waits until another one is idle or closed.
 func TestAllBusy(t *testing.T) {
 	for _, leave := range []bool{false, true} {
 		s := serve(t, 1)
@@ -164,7 +165,7 @@ func TestAllBusy(t *testing.T) {
 	}
 }
 
-// TestClosedWhileFull: Accept does not wait for ever.
+// TestClosedWhileFull: Accept does not wait forever.
 func TestClosedWhileFull(t *testing.T) {
 	s := serve(t, 1)
 	s.dial(t, 1).send(slow)
@@ -177,14 +178,14 @@ func TestClosedWhileFull(t *testing.T) {
 	close(s.slow)
 }
 
-// drain starts Drain and gives its error in a channel.
+// drain starts Drain and sends its error on the returned channel.
 func (s *served) drain(ctx context.Context) chan error {
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(ctx) }()
 	return drained
 }
 
-// TestDrain: no new connections, but what is open is answered, also what is sent later.
+// TestDrain: new connections are refused, but open ones are answered, also for what they send later.
 func TestDrain(t *testing.T) {
 	s := serve(t, 9)
 	fresh, kept, silent, busy := s.dial(t, 1), s.dial(t, 2), s.dial(t, 3), s.dial(t, 4)
@@ -223,7 +224,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainIsBounded: what does not end by itself is reported when the time is over.
+// TestDrainIsBounded: connections that do not end in time are reported.
 func TestDrainIsBounded(t *testing.T) {
 	s := serve(t, 9)
 	s.dial(t, 1).send(slow)
@@ -238,7 +239,7 @@ func TestDrainIsBounded(t *testing.T) {
 	close(s.slow)
 }
 
-// TestQueueIsAccepted: who is in the kernel's queue when the listener is about to be closed is answered.
+// TestQueueIsAccepted: connections in the kernel's queue when the listener is about to be closed are answered.
 func TestQueueIsAccepted(t *testing.T) {
 	s := serve(t, 1)
 	busy := s.dial(t, 1)
