@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestItemsSayTheirType: the items of a PodList need not, and what reads the JSON alone wants to know.
+// TestItemsSayTheirType: the items of a PodList need not have a type, but readers of the JSON need it.
 func TestItemsSayTheirType(t *testing.T) {
 	found, problems := Read("f", []byte("apiVersion: v1\nkind: PodList\nitems: [{metadata: {name: a}}, {apiVersion: x/v1, kind: Mine}]"))
 	if len(found) != 2 || len(problems) > 0 {
@@ -77,7 +77,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestProblems: each problem has its place, and no other hides it.
+// TestProblems: each problem has its place, and none hides another.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct {
 		name, content string
@@ -104,7 +104,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// FuzzRead: no content panics, an object is JSON and has a type, and a problem says where it is.
+// FuzzRead: no content causes a panic, an object is JSON with a type, and a problem has a place.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{aPod, aPod + "---\n" + aPod, "--- {a: b}", "...\n", "kind: PodList\napiVersion: v1\nitems: [{}]", `{"a":1}{`, "---\n {\"a\":", "\uFEFF%YAML 1.1\n---\na: &a [*a]", "? a\n: b"} {
 		f.Add(seed, true)
