@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// script is what readings come to, one after the other; the last one stays. A text that begins with "!" is an error.
+// script lists the results of readings in order; the last one repeats. A text that begins with "!" is an error.
 type script struct {
 	readings []string
 	at       []time.Duration // when each reading was
@@ -31,7 +31,7 @@ func (s *script) read() (string, Sum, error) {
 	return text, SumOf([]byte(text)), nil
 }
 
-// TestChanges: what is used, reading by reading; "old" is in force at first.
+// TestChanges: what is used after each reading; "old" is in use at the start.
 func TestChanges(t *testing.T) {
 	for _, test := range []struct{ name, readings, want string }{
 		{"nothing new", "old old old", ""},
@@ -70,7 +70,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNow: a reading that was asked for happens at once, and is confirmed a moment later; then all goes on as before.
+// TestNow: a reading that Now triggers happens at once, and is confirmed shortly afterwards; then the normal interval
+// applies.
 func TestNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := make(chan os.Signal, 1)
@@ -100,7 +101,7 @@ func TestNow(t *testing.T) {
 	})
 }
 
-// TestSumOf: other texts, another order and other boundaries give another sum.
+// TestSumOf: other texts, another order or other boundaries yield another sum.
 func TestSumOf(t *testing.T) {
 	seen := map[Sum]string{}
 	for _, texts := range [][]string{{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"b", "a"}, {"ab", ""}, {"", "ab"}} {

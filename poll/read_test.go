@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestReadFile: regular files are read, through links too; all else is an error at once.
+// TestReadFile: regular files are read, also through links; anything else is an immediate error.
 func TestReadFile(t *testing.T) {
 	const limit = 1 << 20
 	dir := t.TempDir()
