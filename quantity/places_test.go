@@ -41,7 +41,7 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// TestMayBeHostile: what Hostile finds is never missed by the quick look.
+// TestMayBeHostile: MayBeHostile misses nothing that Hostile finds.
 func TestMayBeHostile(t *testing.T) {
 	for _, c := range []struct {
 		text    string

@@ -47,7 +47,7 @@ func TestAmplify(t *testing.T) {
 	}
 }
 
-// TestAmplifyIsExact compares with plain big.Rat arithmetic on random values; a failure shows them.
+// TestAmplifyIsExact compares with plain big.Rat arithmetic on random values; a failure prints them.
 func TestAmplifyIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
@@ -101,7 +101,7 @@ func TestParseQuantityIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzParseQuantity: whatever is accepted is what resource.ParseQuantity reads, and amplifies without panic.
+// FuzzParseQuantity: what is accepted is parsed like resource.ParseQuantity does, and can be amplified without a panic.
 func FuzzParseQuantity(f *testing.F) {
 	for _, seed := range []string{"15900m", "16324356Ki", "1e3", "1e-99", "0.000000001", "9223372036854775807", "99999999999999999999E"} {
 		f.Add(seed, "1.5")
@@ -122,7 +122,8 @@ func FuzzParseQuantity(f *testing.F) {
 	})
 }
 
-// TestAmplifyByBigNumbers: whole units take a short way through 64-bit integers; at its edges it agrees with the long one.
+// TestAmplifyByBigNumbers: whole units take a fast path with 64-bit integers, which agrees with the slow one at its
+// limits.
 func TestAmplifyByBigNumbers(t *testing.T) {
 	cases := []struct {
 		name                    corev1.ResourceName
