@@ -1,4 +1,4 @@
-// Package harness has what tests of routes share: the samples and their goldens, and the sample cluster.
+// Package harness has helpers for tests of routes: the samples and their goldens, and the sample cluster.
 package harness
 
 import (
@@ -30,9 +30,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
 
-// SampleDirs hold the sample reviews, in a folder for each route: first the shelf that people read, then all others.
+// SampleDirs are the directories of sample reviews, with a folder for each route: first the shelf for human readers,
+// then all others.
 var SampleDirs = []string{"samples/reviews", "testdata/reviews"}
 
+// DefaultServer returns a server without observers and with default limits for tests.
 func DefaultServer() handlers.Server {
 	return handlers.Server{
 		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
@@ -66,7 +68,7 @@ func OpenWorld(t testing.TB, suites suite.List, gates gate.Set, policy *config.P
 	return w
 }
 
-// DemoGates returns the gates that `make run` opens.
+// DemoGates returns the gates of `make run`.
 func DemoGates(t testing.TB, suites suite.List) gate.Set {
 	t.Helper()
 	gates, err := suites.ParseGates(strings.TrimSpace(ReadFile(t, "samples/feature-gates")))
@@ -82,7 +84,7 @@ func DefaultPolicy(t testing.TB, suites suite.List) *config.Policy {
 	return ParsePolicy(t, suites, suites.Schema().DefaultYAML())
 }
 
-// ParsePolicy parses a policy that must be right.
+// ParsePolicy parses a policy that must be valid.
 func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 	t.Helper()
 	policy, problems := config.Parse(text, suites.Schema())
@@ -92,10 +94,13 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 	return policy
 }
 
-// Routes returns the routes that the gates leave, table all of them.
+// Routes returns the routes that the gates enable.
 func (w World) Routes() []handlers.Route { return w.suites.Routes(w.Policy, w.Gates) }
-func (w World) Table() []handlers.Route  { return w.suites.Table(w.Policy, w.Gates) }
 
+// Table returns all routes.
+func (w World) Table() []handlers.Route { return w.suites.Table(w.Policy, w.Gates) }
+
+// ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -129,7 +134,7 @@ func SampleFiles(t testing.TB, route string) (all []string) {
 	return all
 }
 
-// SampleFile returns the path of a sample without its ending.
+// SampleFile returns the path of a sample without its extension.
 func SampleFile(name string) string {
 	for _, dir := range SampleDirs {
 		if file := filepath.Join(dir, name); Exists(file + ".json") {
@@ -139,11 +144,13 @@ func SampleFile(name string) string {
 	return filepath.Join(SampleDirs[0], name)
 }
 
+// Exists reports whether a file exists.
 func Exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
+// ReadSample returns the review of a sample.
 func ReadSample(t testing.TB, name string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(SampleFile(name) + ".json")
@@ -168,6 +175,7 @@ func Route(sample string) string {
 	return folder
 }
 
+// CompareGolden compares got with a golden file or, with -update, writes the file.
 func CompareGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -185,7 +193,7 @@ func CompareGolden(t *testing.T, file, got string) {
 	}
 }
 
-// Describe checks an answer by the API server's rules and puts it into words; after is the patched object.
+// Describe checks an answer by the API server's rules and returns it as text; after is the patched object.
 func Describe(t *testing.T, body []byte, w *httptest.ResponseRecorder) (text string, after []byte) {
 	t.Helper()
 	var b strings.Builder
@@ -222,7 +230,7 @@ func Describe(t *testing.T, body []byte, w *httptest.ResponseRecorder) (text str
 	return b.String(), after
 }
 
-// checkAnswer holds what the API server asks of an answer (k8s.io/apiserver, VerifyAdmissionResponse).
+// checkAnswer checks what the API server requires of an answer (k8s.io/apiserver, VerifyAdmissionResponse).
 func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
 	t.Helper()
 	r := answer.Response
@@ -233,7 +241,8 @@ func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
 		t.Errorf("answered %s %s to %s", answer.APIVersion, answer.Kind, sent.APIVersion)
 	case (r.Patch == nil) != (r.PatchType == nil) || r.Patch != nil && len(r.Patch) < 3:
 		t.Errorf("patch %q with patch type %v", r.Patch, r.PatchType)
-	case r.Allowed && r.Result != nil || !r.Allowed && (r.Result == nil || r.Result.Code < 400 || r.Result.Reason == "" || r.Result.Message == "" || r.Patch != nil):
+	case r.Allowed && r.Result != nil,
+		!r.Allowed && (r.Result == nil || r.Result.Code < 400 || r.Result.Reason == "" || r.Result.Message == "" || r.Patch != nil):
 		t.Errorf("allowed %v with status %+v", r.Allowed, r.Result)
 	}
 	for _, warning := range r.Warnings {
@@ -248,6 +257,7 @@ func checkAnswer(t *testing.T, sent, answer admissionv1.AdmissionReview) {
 	}
 }
 
+// ApplyPatch applies a JSON patch.
 func ApplyPatch(t testing.TB, raw, patch []byte) []byte {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch(patch)
@@ -290,7 +300,7 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// WithObject returns the same review about another object.
+// WithObject returns a copy of the review about another object.
 func WithObject(t testing.TB, body, object []byte) []byte {
 	t.Helper()
 	var review map[string]any
