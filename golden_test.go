@@ -16,8 +16,8 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestGoldens replays every sample through the real mux and compares the outcome, word for word, with the golden beside it.
-// Then it posts the result once more: a chain that runs on its own result gives no patch.
+// TestGoldens replays every sample through the real mux and compares the outcome with its golden. Then it posts the
+// result again: a chain that runs on its own result must not return a patch.
 func TestGoldens(t *testing.T) {
 	mux := defaultMux(t)
 	for _, name := range harness.Samples(t) {
@@ -41,7 +41,8 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestGoldenShelf: the shelf is at most 30 samples in reading order, the core suite's first, and samples/README.md has a line for each.
+// TestGoldenShelf: the shelf has at most 30 samples in reading order, the core suite's first, and samples/README.md has
+// a line for each.
 func TestGoldenShelf(t *testing.T) {
 	const file = "samples/README.md"
 	text := harness.ReadFile(t, file)
@@ -67,7 +68,7 @@ func TestGoldenShelf(t *testing.T) {
 	}
 }
 
-// routeOrder is 0 for samples of the first suite, 1 for others.
+// routeOrder returns 0 for samples of the first suite, 1 for others.
 func routeOrder(t *testing.T, sample string) int {
 	t.Helper()
 	for _, r := range defaultWorld(t).Routes() {
@@ -78,7 +79,7 @@ func routeOrder(t *testing.T, sample string) int {
 	return 1
 }
 
-// answerInShort is the answer of a golden in a few words.
+// answerInShort returns the answer in a golden in a few words.
 func answerInShort(golden string) string {
 	lines := strings.Split(golden, "\n")
 	say := func(prefix string) string {
@@ -100,8 +101,8 @@ func answerInShort(golden string) string {
 	return "allowed"
 }
 
-// TestGoldenReadme: every step has a row in the tables of README.md. `make golden` adds one, from the step's doc, behind those of its suite;
-// it leaves alone what people have written there.
+// TestGoldenReadme: every step has a row in the tables of README.md. `make golden` adds missing rows, from the step's
+// doc, after those of its suite; existing rows are left alone.
 func TestGoldenReadme(t *testing.T) {
 	const file = "README.md"
 	lines := strings.Split(harness.ReadFile(t, file), "\n")
@@ -120,7 +121,8 @@ func TestGoldenReadme(t *testing.T) {
 	harness.CompareGolden(t, file, strings.Join(lines, "\n"))
 }
 
-// TestGoldenTable: the table of contents is the one that the tests of test/process have; they cannot import this package.
+// TestGoldenTable: the table of contents is the one that the tests of test/process use, which cannot import this
+// package.
 func TestGoldenTable(t *testing.T) {
 	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "testdata/ca.crt"}} {
 		code, out, errors := usher(t, args...)
@@ -131,7 +133,7 @@ func TestGoldenTable(t *testing.T) {
 	}
 }
 
-// defaultWorld is what `make run` serves.
+// defaultWorld returns what `make run` serves.
 func defaultWorld(t testing.TB) harness.World {
 	return harness.OpenWorld(t, suites(), harness.DemoGates(t, suites()), harness.DefaultPolicy(t, suites()))
 }

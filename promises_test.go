@@ -24,7 +24,7 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// docs are all pages that a person reads, by file name.
+// docs returns all pages for human readers, by file name.
 func docs(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -42,7 +42,7 @@ func docs(t *testing.T) map[string]string {
 
 var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
-// TestStepPromises: one step, one file, one word; a line of doc, a sample.
+// TestStepPromises: each step has a file and a name of one word, a line of doc, and a sample.
 func TestStepPromises(t *testing.T) {
 	seen := map[string]string{}
 	for _, r := range defaultWorld(t).Routes() {
@@ -72,8 +72,8 @@ func TestStepPromises(t *testing.T) {
 	}
 }
 
-// TestStepRooms: the folders of steps have steps, one a file, the list, and what the steps about pods or nodes share. A long step may have more
-// files, named after it.
+// TestStepRooms: the folders of steps contain steps, one per file, the list, and what the steps on pods or nodes share.
+// A long step may have more files, named after it.
 func TestStepRooms(t *testing.T) {
 	var steps []string
 	for _, s := range suites().Schema().Steps {
@@ -94,7 +94,7 @@ func TestStepRooms(t *testing.T) {
 	}
 }
 
-// hasSample reports whether a sample of a step's name shows the step at work.
+// hasSample reports whether a sample with a step's name shows the step at work.
 func hasSample(path, step string) bool {
 	var goldens []string
 	for _, dir := range harness.SampleDirs {
@@ -108,7 +108,7 @@ func hasSample(path, step string) bool {
 	})
 }
 
-// TestRoutePromises: what every route must be for an API server, and for the people who read of it.
+// TestRoutePromises: every route meets the requirements of an API server, and is documented.
 func TestRoutePromises(t *testing.T) {
 	readme := harness.ReadFile(t, "README.md")
 	var folders []string
@@ -147,7 +147,7 @@ func TestRoutePromises(t *testing.T) {
 	}
 }
 
-// TestDocsTellTheTruth: every command, flag, make target, metric and file that the docs name exists.
+// TestDocsTellTheTruth: every command, flag, make target, metric and file named in the docs exists.
 func TestDocsTellTheTruth(t *testing.T) {
 	source := allSource(t)
 	makefile := harness.ReadFile(t, "Makefile")
@@ -200,7 +200,7 @@ func TestDocsTellTheTruth(t *testing.T) {
 	}
 }
 
-// allSource is the Go source that is not tests.
+// allSource returns the Go source without tests.
 func allSource(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -235,8 +235,8 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// TestImportsRunOneWay holds the rule of the house: only routes.go imports the colocation suite, and the core's rooms import each other
-// one way.
+// TestImportsRunOneWay: only routes.go imports the colocation suite, and the core's packages import each other in one
+// direction only.
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "usher.dev/usher/"
 	may := map[string][]string{ // a room of the core, and the rooms that it may import
