@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// BenchmarkRoutes measures the core suite's routes on reviews of real size, changed and unchanged: bytes in, bytes out, without the
-// network and without the log. `make load` measures the service as a whole.
+// BenchmarkRoutes measures the core suite's routes on reviews of realistic size, changed and unchanged, from bytes to
+// bytes, without the network and the log. `make load` measures the service as a whole.
 func BenchmarkRoutes(b *testing.B) {
 	mux := sampleMux(b)
 	for _, review := range reviews.All() {

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// run runs a command and gives its exit code and what it printed.
+// run runs a command and returns its exit code and output.
 func run(t *testing.T, in string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -22,7 +22,7 @@ func run(t *testing.T, in string, args ...string) (code int, out, errors string)
 	return code, stdout.String(), stderr.String()
 }
 
-// TestCommandGoldens holds what the commands print. `make golden` rewrites the files.
+// TestCommandGoldens compares the output of the commands with goldens. `make golden` rewrites them.
 func TestCommandGoldens(t *testing.T) {
 	ca, open := filepath.Join("testdata", "ca.crt"), strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
 	for file, c := range map[string]struct {
@@ -150,7 +150,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestCertsInit: what it writes is what `serve --cert-dir` reads and `webhooks --ca-file` takes.
+// TestCertsInit: `serve --cert-dir` and `webhooks --ca-file` accept what it writes.
 func TestCertsInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	code, secret, errors := run(t, "", "certs", "init", "--service", "demo/door", "--out", dir, "-o", "secret")
@@ -172,7 +172,7 @@ func TestCertsInit(t *testing.T) {
 	}
 }
 
-// TestReviewKnowsEveryKind: `usher review` warns of fields that a type does not know, so it needs the type.
+// TestReviewKnowsEveryKind: `usher review` warns about unknown fields, so it needs the types of all kinds.
 func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
 	for kind := range program().Kinds() {
@@ -185,7 +185,7 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 	}
 }
 
-// TestReviewJSONIsStable names the fields that scripts may rely on.
+// TestReviewJSONIsStable lists the fields that scripts may rely on.
 func TestReviewJSONIsStable(t *testing.T) {
 	_, out, _ := run(t, "", "review", "samples/manifests/pods.yaml", "-o", "json")
 	var reports []map[string]any
@@ -202,7 +202,7 @@ func TestReviewJSONIsStable(t *testing.T) {
 	}
 }
 
-// TestGoldenCommandLine: docs/command-line.md is what --help prints of every command.
+// TestGoldenCommandLine: docs/command-line.md is the --help output of every command.
 func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +

@@ -1,2 +1,2 @@
-// Package process has the tests of the whole program: its commands, its routes in process, and attacks on real processes of it.
+// Package process tests the whole program: its commands, its routes in process, and real processes under attack.
 package process

@@ -18,17 +18,18 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// What the network, the callers and the operators may do to a service, done to processes: bodies and connections of every bad
-// kind, too many of them, clients that go away, bugs in steps, signals under load. After each the service answers as before.
+// These tests run processes against everything that the network, clients and operators may do to a service: invalid
+// bodies and connections, too many of them, clients that go away, bugs in steps, signals under load. After each of them
+// the service must answer as before.
 //
 // go test -short runs a short form, USHER_LONG=1 a long one.
 
 const podSample = "mutate-pods/lifespan-three"
 
-// maxReview is the largest review that is read.
+// maxReview is the maximum size of a review in bytes.
 const maxReview = 7 << 20
 
-// badBody is a body in a well-formed HTTP request.
+// badBody is an invalid body in a well-formed HTTP request.
 type badBody struct {
 	name string
 	body []byte
@@ -46,7 +47,7 @@ func edited(t *testing.T, old, now string) []byte {
 	return bytes.Replace(body, []byte(old), []byte(now), 1)
 }
 
-// inObject returns the pod sample with an unknown field of some value at the top of the pod.
+// inObject returns the pod sample with an unknown field of the given value at the top of the pod.
 func inObject(t *testing.T, value string) []byte {
 	t.Helper()
 	return edited(t, `"spec": {`, `"unknown": `+value+`, "spec": {`)
@@ -60,7 +61,7 @@ func zipped(body []byte) []byte {
 	return b.Bytes()
 }
 
-// wide returns text in two bytes a character, as some editors save it.
+// wide returns text in UTF-16, as some editors save it.
 func wide(text []byte) []byte {
 	b := []byte{0xff, 0xfe}
 	for _, unit := range utf16.Encode([]rune(string(text))) {
@@ -115,7 +116,7 @@ func badBodies(t *testing.T) []badBody {
 	}
 }
 
-// TestProcessBadBodies: each bad body gets the status of the caller's fault, and the next review its answer.
+// TestProcessBadBodies: each bad body gets the status of the caller's fault, and the next review is answered.
 func TestProcessBadBodies(t *testing.T) {
 	p := launched(t, launch{})
 	for _, c := range badBodies(t) {
@@ -130,7 +131,7 @@ func TestProcessBadBodies(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// wantNoFault: all was the callers' fault, so there is no error of ours, and no panic.
+// wantNoFault fails the test if the log has an error of ours or a panic.
 func (p *process) wantNoFault(t *testing.T) {
 	t.Helper()
 	if failed, panics := p.outcomes(t, handlers.Failed), p.metric(t, "usher_panics_total"); failed != 0 || panics != 0 {
@@ -138,7 +139,7 @@ func (p *process) wantNoFault(t *testing.T) {
 	}
 }
 
-// TestProcessBadHeads: requests that are refused for their heads.
+// TestProcessBadHeads: requests that are refused because of their heads.
 func TestProcessBadHeads(t *testing.T) {
 	p := launched(t, launch{})
 	good := harness.ReadSample(t, podSample)
@@ -171,7 +172,7 @@ func TestProcessBadHeads(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessTruncated: no beginning of a review counts as one, whether the body ends there or the connection does.
+// TestProcessTruncated: no prefix of a review is accepted, whether the body or the connection ends there.
 func TestProcessTruncated(t *testing.T) {
 	p := launched(t, launch{})
 	good := bytes.TrimSpace(harness.ReadSample(t, podSample))
@@ -195,7 +196,7 @@ func TestProcessTruncated(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessSlowBody: a body that comes in drops is read; one that stops in the middle is nobody's review.
+// TestProcessSlowBody: a body that arrives in small pieces is read; one that stops in the middle is not a review.
 func TestProcessSlowBody(t *testing.T) {
 	p := launched(t, launch{})
 	body := harness.ReadSample(t, podSample)
@@ -228,14 +229,14 @@ func TestProcessSlowBody(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// gaveUp counts the reviews whose callers went away, seen as that or as half a body.
+// gaveUp returns the number of reviews whose callers went away, counted as canceled or, for a partial body, as invalid.
 func (p *process) gaveUp(t *testing.T) int {
 	t.Helper()
 	return p.outcomes(t, handlers.Canceled) + p.outcomes(t, handlers.Invalid)
 }
 
-// TestProcessBodyThatNeverComes: who stops sending is told so when the time is over that he waits himself, and nothing is kept
-// for him.
+// TestProcessBodyThatNeverComes: a client that stops sending gets an answer when its own timeout is over, and no memory
+// stays occupied.
 func TestProcessBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
 	p := launched(t, launch{})
@@ -273,7 +274,7 @@ func TestProcessBodyThatNeverComes(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessLongTexts: what a caller writes into the small fields of a review is neither logged nor told at any length.
+// TestProcessLongTexts: long texts in the small fields of a review are shortened in the log and in messages.
 func TestProcessLongTexts(t *testing.T) {
 	p := launched(t, asDeployed)
 	long := strings.Repeat("x", 3<<20)

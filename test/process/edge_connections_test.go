@@ -19,15 +19,16 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// Connections of every bad kind, too many of them, and clients who go away.
+// Invalid connections, too many connections, and clients that go away.
 
-// badWire is what somebody writes on a TLS connection.
+// badWire is an invalid sequence of bytes on a TLS connection.
 type badWire struct {
 	name string
 	text string
-	// codes are the answers in order; an answer of 0 means that the connection is closed without one.
+	// codes are the expected answers in order; 0 means that the connection is closed without an answer.
 	codes []int
-	// open keeps the connection open for writing, for what the server must refuse by itself; else its end is told.
+	// open keeps the connection open for writing, for input that the server must refuse by itself; otherwise the
+	// connection is half-closed after the input.
 	open bool
 }
 
@@ -92,7 +93,7 @@ func badWires(t *testing.T) []badWire {
 	}
 }
 
-// TestProcessBadWires writes it all byte for byte, and reads the answers.
+// TestProcessBadWires writes all of it byte for byte, and reads the answers.
 func TestProcessBadWires(t *testing.T) {
 	p := launched(t, launch{})
 	for _, c := range badWires(t) {
@@ -117,7 +118,7 @@ func TestProcessBadWires(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessNotTLS: what is not our TLS is closed, and nothing else happens.
+// TestProcessNotTLS: a connection that does not speak our TLS is closed, without other effects.
 func TestProcessNotTLS(t *testing.T) {
 	p := launched(t, launch{})
 	good := whole("/mutate-pods", harness.ReadSample(t, podSample))
@@ -163,8 +164,8 @@ func TestProcessNotTLS(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessIdleConnections: many clients that keep a connection alive cost some memory each and nothing more, and nothing is
-// left of them.
+// TestProcessIdleConnections: many idle keep-alive clients cost some memory each and nothing more, and all of it is
+// released.
 func TestProcessIdleConnections(t *testing.T) {
 	p := launched(t, launch{args: []string{"--max-connections", "6000"}})
 	many := scaled(100, 1000, 5000)
@@ -202,7 +203,7 @@ func TestProcessIdleConnections(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// openFiles returns how many files, and so connections, this process and those it starts may have open.
+// openFiles returns the limit of open files, and so of connections, of this process and its children.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -212,7 +213,7 @@ func openFiles(t *testing.T) int {
 	return int(min(limit.Cur, 1<<20))
 }
 
-// inParallel does something n times, so many at once.
+// inParallel calls a function n times with the given concurrency.
 func inParallel(workers, n int, do func(i int)) {
 	var all sync.WaitGroup
 	next := make(chan int, n)
@@ -230,7 +231,8 @@ func inParallel(workers, n int, do func(i int)) {
 	all.Wait()
 }
 
-// TestProcessCallersWhoLeave: in the middle of the body, while a step is at work, and before the answer is read.
+// TestProcessCallersWhoLeave: clients go away in the middle of the body, while a step runs, and before they have read
+// the answer.
 func TestProcessCallersWhoLeave(t *testing.T) {
 	p := launched(t, launch{mode: troubled, args: []string{"--max-in-flight", "1000"}})
 	p.wantAlive(t)
@@ -262,7 +264,7 @@ func TestProcessCallersWhoLeave(t *testing.T) {
 	p.wantAllRoom(t)
 }
 
-// leave writes something and goes away: with a reset, or by the rules of TLS, every other time.
+// leave writes something and goes away, alternately with a reset and with a TLS close.
 func leave(t *testing.T, p *process, text string, i int) {
 	w, err := p.tryDial()
 	if err != nil {
@@ -276,8 +278,8 @@ func leave(t *testing.T, p *process, text string, i int) {
 	_ = w.Close()
 }
 
-// TestProcessHalfClosed: who ends his side after the request may still read, and must not be told that all is well when
-// nothing was decided.
+// TestProcessHalfClosed: a client that closes its side after the request may still read, and must not get a successful
+// answer if nothing was decided.
 func TestProcessHalfClosed(t *testing.T) {
 	p := launched(t, launch{mode: troubled})
 	for _, body := range [][]byte{harness.ReadSample(t, podSample), annotated(t, podSample, slowWanted, "")} {

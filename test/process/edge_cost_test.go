@@ -19,21 +19,21 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// Reviews that cost as much as a review may: on every route, within every limit that is checked before a chain runs.
+// Reviews at the limit of cost: on every route, within every limit that is checked before a chain runs.
 
-// costly is a review made to be expensive.
+// costly is a review that is made to be expensive.
 type costly struct {
 	name, path string
 	body       func() []byte
 }
 
-// part is JSON of an object that repeats something small: n times, or as often as there is room for.
+// part is JSON that repeats something small: n times, or as often as fits.
 type part struct {
 	name, open, each, end string // each may hold %d
 	n                     int
 }
 
-// text returns the part in at most so many bytes.
+// text returns the part in at most size bytes.
 func (p part) text(size int) string {
 	var b strings.Builder
 	if size < maxReview*2/3 { // there is a stored object too
@@ -54,10 +54,10 @@ func (p part) text(size int) string {
 	return b.String()
 }
 
-// Numbers of parts: as many as there is room for, as many as a list may have, and what is just below the limit of all values.
+// Numbers of repetitions: as many as fit, almost the maximum of one list, and almost the maximum of a document.
 const unbounded, listful, valueful = 1 << 30, 9_999, 480_000
 
-// anyParts are expensive in an object of any kind: members of the object beside its metadata, or of the metadata.
+// metaParts are expensive members of the metadata, for objects of any kind.
 var metaParts = []part{
 	{"labels", `"labels":{"sample":"base",`, `"l%d":"v"`, `}`, listful},
 	{"annotations", `"annotations":{`, `"a%d":"v"`, `}`, listful},
@@ -66,7 +66,7 @@ var metaParts = []part{
 	{"many finalizers", `"finalizers":[`, `""`, `]`, valueful},
 }
 
-// specParts are members of the spec (of the object, where it has none).
+// specParts are members of the spec, or of the object if it has none.
 var specParts = map[string][]part{
 	"Pod": {
 		{"gpus", `"containers":[`, gpu, `]`, listful},
@@ -111,11 +111,11 @@ var specParts = map[string][]part{
 
 const gpu = `{"name":"c%d","image":"i","resources":{"requests":{"koordinator.sh/gpu":"200"},"limits":{"koordinator.sh/gpu":"200"}}}`
 
-// all is a container that every step on pods changes.
+// all is a container that every mutating step on pods changes.
 const all = `{"name":"c%d","image":"i","resources":{"requests":{"cpu":"1","memory":"1Gi","koordinator.sh/gpu":"200"},` +
 	`"limits":{"cpu":"1","memory":"1Gi","koordinator.sh/gpu":"200"}}}`
 
-// textParts are annotations whose text is JSON: for a chain that parses it.
+// textParts are annotations that contain JSON, for chains that parse it.
 var textParts = map[string][]string{
 	"Pod":          {"scheduling.koordinator.sh/reservation-affinity", "scheduling.koordinator.sh/resource-spec", "node.koordinator.sh/extended-resource-spec"},
 	"Node":         {"node.koordinator.sh/resource-amplification-ratio", "node.koordinator.sh/raw-allocatable", "usher.dev/amplified"},
@@ -131,7 +131,7 @@ var texts = []part{
 	{"amounts", `{\"cpu\":{\"raw\":{\"allocatable\":\"1\",\"capacity\":\"1\"}}`, `,\"r%d\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}`, `}`, valueful},
 }
 
-// costlyReviews returns the reviews of a route.
+// costlyReviews returns the costly reviews for a route.
 func costlyReviews(r handlers.Route) (reviews []costly) {
 	op := r.For.Operations[len(r.For.Operations)-1]
 	if slices.Contains(r.For.Operations, admissionv1.Update) {
@@ -179,7 +179,7 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 	return reviews
 }
 
-// costlyReview returns a review with an object that fills it: half of it on UPDATE, where the stored object comes too.
+// costlyReview returns a review filled by its object; on UPDATE half of it is the stored object.
 func costlyReview(r handlers.Route, op admissionv1.Operation, object func(size int) string) []byte {
 	resource, sub, _ := strings.Cut(r.For.Resources[0], "/")
 	size, old := maxReview-2000, ""
@@ -197,7 +197,7 @@ const costlyEnvelope = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionRev
 	`"resource":{"group":%q,"version":%q,"resource":%q},"subResource":%q,"operation":%q,"name":"a","namespace":"colocation",` +
 	`"userInfo":{"username":"system:node:a","groups":["system:nodes"]},"object":%s}}`
 
-// everything returns a service with all gates open and the cluster of the samples.
+// everything returns a server with all gates enabled and the sample cluster.
 func everything(t *testing.T, env ...string) launch {
 	t.Helper()
 	gates, err := os.ReadFile("samples/feature-gates")
@@ -207,7 +207,8 @@ func everything(t *testing.T, env ...string) launch {
 	return launch{env: env, args: []string{"--cluster-dir", "samples/cluster", "--feature-gates", strings.TrimSpace(string(gates))}}
 }
 
-// memoryGroup makes a cgroup with the memory of deploy/base, and gives the file that takes processes up; why there is none, otherwise.
+// memoryGroup makes a cgroup with the memory limit of deploy/base, and returns the file that processes are added to, or
+// why there is none.
 func memoryGroup(t *testing.T) (procs, reason string) {
 	t.Helper()
 	if raceDetector() {
@@ -228,7 +229,7 @@ func memoryGroup(t *testing.T) (procs, reason string) {
 	return filepath.Join(dir, "cgroup.procs"), ""
 }
 
-// attacked starts a service as it is deployed, in a cgroup if there can be one.
+// attacked starts a service as deployed, in a cgroup if possible.
 func attacked(t *testing.T) *process {
 	t.Helper()
 	l := everything(t, asDeployed.env...)
@@ -239,7 +240,7 @@ func attacked(t *testing.T) *process {
 	return launched(t, l)
 }
 
-// wantStanding looks for a service that was killed or restarted, and for more memory than there is.
+// wantStanding fails the test if the service was killed or restarted, or used too much memory.
 func (p *process) wantStanding(t *testing.T) {
 	t.Helper()
 	select {
@@ -250,11 +251,11 @@ func (p *process) wantStanding(t *testing.T) {
 	p.wantMemory(t, deployedMemory)
 }
 
-// attackWidth is how many post at once.
+// attackWidth is the number of concurrent clients.
 const attackWidth = 64
 
-// attack posts costly reviews from many sides until the time is over, each at least once, and ordinary ones beside them, which must be
-// answered: at once, or when the client comes again, as the API server's does on 503.
+// attack posts costly reviews from several clients until the time is over, each at least once. Ordinary reviews posted
+// meanwhile must be answered: at once, or on a retry as the API server makes on 503.
 func (p *process) attack(t *testing.T, reviews []costly, timeout string, during time.Duration) {
 	t.Helper()
 	bodies := make([][]byte, len(reviews))
@@ -298,7 +299,7 @@ func (p *process) attack(t *testing.T, reviews []costly, timeout string, during 
 	}
 }
 
-// wantOrdinary posts ordinary reviews one after the other until it is over.
+// wantOrdinary posts ordinary reviews one after the other until stopped.
 func (p *process) wantOrdinary(t *testing.T, over chan struct{}) {
 	t.Helper()
 	body, answered, again := harness.ReadSample(t, podSample), 0, 0
@@ -340,7 +341,7 @@ func attackTime(t *testing.T) time.Duration {
 	return during
 }
 
-// worst are the reviews that took most memory or time before anything kept them from it: those that run always.
+// worst are the reviews that took most memory or time before there were limits. They are always tested.
 var worst = map[string][]string{
 	"/mutate-pods":          {"CREATE 400 with 1000 variables"},
 	"/mutate-pod":           {"CREATE gpus, init too", "CREATE 500 with everything"},
@@ -348,8 +349,8 @@ var worst = map[string][]string{
 	"/validate-reservation": {"CREATE template of empty containers"},
 }
 
-// TestProcessAttack: no review, however large and from however many sides, kills a service with the memory that deploy/base gives it,
-// and ordinary ones are answered meanwhile.
+// TestProcessAttack: no review, however large and from however many clients, kills a service with the memory of
+// deploy/base, and ordinary reviews are answered meanwhile.
 func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
 	var brief []costly
@@ -377,7 +378,7 @@ func TestProcessAttack(t *testing.T) {
 	p.wantAlive(t)
 }
 
-// TestCostTable prints what each costly review costs a service that has nothing else to do and collects garbage early.
+// TestCostTable prints what each costly review costs an otherwise idle service that collects garbage early.
 func TestCostTable(t *testing.T) {
 	if attackTime(t) == 0 {
 		t.Skip("a table for docs/operations.md: make attack")

@@ -10,11 +10,11 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// More connections than the service keeps.
+// More connections than the limit.
 
-// TestProcessCrowd: many more idle connections of every kind than may be open. The oldest give way, the memory of deploy/base is
-// enough, and reviews are answered meanwhile: on new connections, and on one whose request is under way all the time. With
-// USHER_LONG=1 there are 12,000 and the default bound.
+// TestProcessCrowd: far more idle connections of every kind than the limit allows. The oldest are closed, the memory of
+// deploy/base is enough, and reviews are answered meanwhile: on new connections, and on one that always has a request
+// in progress. With USHER_LONG=1 there are 12,000 and the default limit.
 func TestProcessCrowd(t *testing.T) {
 	l, bound := asDeployed, 1000
 	if !longForm() {
@@ -53,7 +53,7 @@ func TestProcessCrowd(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// idle opens a connection that sends nothing more after a while: not a byte, TLS alone, or one request that is answered.
+// idle opens a connection that goes silent after nothing, after the TLS handshake, or after one answered request.
 func (p *process) idle(t *testing.T, i int, request string) {
 	if i%8 == 0 {
 		c, err := net.Dial("tcp", p.reviews)
@@ -79,7 +79,7 @@ func (p *process) idle(t *testing.T, i int, request string) {
 	}
 }
 
-// TestProcessAllBusy: when every connection has a request under way, a new one waits until one of them is done.
+// TestProcessAllBusy: if all connections have requests in progress, a new one waits until one of them ends.
 func TestProcessAllBusy(t *testing.T) {
 	p := launched(t, launch{args: []string{"--max-connections", "3"}})
 	request := whole("/mutate-pods?timeout=30s", harness.ReadSample(t, podSample))

@@ -18,9 +18,10 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// Clients that go on sending to a replica that shuts down.
+// Clients that keep sending to a replica that shuts down.
 
-// errNotSent is a request that could not be sent, as there was no connection for it: its sender goes elsewhere.
+// errNotSent is the error of a request that was not sent, because no connection could be opened: the client goes
+// elsewhere.
 var errNotSent = errors.New("no connection")
 
 // callers post reviews one after the other until they are refused.
@@ -31,8 +32,8 @@ type callers struct {
 	lost                         []error
 }
 
-// TestProcessDrainLosesNothing: 300 clients keep coming, some without a pause, some with connections that are idle for a while,
-// until they are refused. Every request that was sent is answered. USHER_LONG=1 sends 100,000.
+// TestProcessDrainLosesNothing: 300 clients keep posting, some without a pause, some with connections that are idle for
+// a while, until they are refused. Every request that was sent is answered. USHER_LONG=1 sends 100,000.
 func TestProcessDrainLosesNothing(t *testing.T) {
 	for _, delay := range []string{"300ms", "0s"} {
 		t.Run("delay "+delay, func(t *testing.T) {
@@ -62,7 +63,7 @@ func drainUnderLoad(t *testing.T, delay string, clients, requests int) {
 	}
 }
 
-// start starts a client. Every third one pauses between its requests, so that its connection is idle for a while.
+// start starts a client. Every third one pauses between requests, so that its connection is idle for a while.
 func (l *callers) start(p *process, review []byte, i int) {
 	pause := time.Duration(0)
 	if i%3 == 0 {
@@ -97,7 +98,7 @@ func (l *callers) start(p *process, review []byte, i int) {
 	})
 }
 
-// dial connects, and marks an error as one from before anything was sent.
+// dial connects, and marks an error as one that happened before anything was sent.
 func (l *callers) dial(ctx context.Context, p *process, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// What the service may hold, however much is sent at once.
+// Limits of memory, however much is sent at once.
 
-// holder is a caller who sends most of a review and holds back the end.
+// holder is a client that sends most of a review and holds back the end.
 type holder struct {
 	*wire
 	rest     string
@@ -21,7 +21,7 @@ type holder struct {
 	reply    reply         // then the answer; code 0 if there is none
 }
 
-// hold starts a holder who sends all but so many bytes.
+// hold starts a holder that holds back the given number of bytes.
 func (p *process) hold(t *testing.T, request string, rest int) *holder {
 	t.Helper()
 	sent := len(request) - rest
@@ -38,7 +38,7 @@ func (p *process) hold(t *testing.T, request string, rest int) *holder {
 	return h
 }
 
-// settle waits until the holder has sent what it will send, or was refused.
+// settle waits until the holder has sent its part, or was refused.
 func (h *holder) settle() {
 	select {
 	case <-h.filled:
@@ -46,7 +46,7 @@ func (h *holder) settle() {
 	}
 }
 
-// finish sends the rest and gives the answer.
+// finish sends the rest and returns the answer.
 func (h *holder) finish() reply {
 	h.settle()
 	_, _ = io.WriteString(h, h.rest)
@@ -55,8 +55,8 @@ func (h *holder) finish() reply {
 	return h.reply
 }
 
-// TestProcessMemoryOfBodies: 50 callers send 6.9 of 7 MiB each. All together they would need 350 MiB; the service takes in
-// 64 MiB and sends the others away to try again. It runs with the memory that deploy/base gives it.
+// TestProcessMemoryOfBodies: 50 clients send 6.9 of 7 MiB each, 350 MiB in total. The service accepts 64 MiB and
+// rejects the others with a retry. It runs with the memory limit of deploy/base.
 func TestProcessMemoryOfBodies(t *testing.T) {
 	p := launched(t, asDeployed)
 	before := p.goroutines(t)
@@ -86,12 +86,12 @@ func TestProcessMemoryOfBodies(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// deployedMemory is the limit in deploy/base, in MiB; Go is told to stay below 208.
+// deployedMemory is the memory limit in deploy/base, in MiB; GOMEMLIMIT is 208.
 const deployedMemory = 256
 
 var asDeployed = launch{env: []string{"GOMEMLIMIT=208MiB"}}
 
-// wantAllRoom sends as many of the largest reviews at once as there should be room for: nobody holds any of it.
+// wantAllRoom checks that all memory for bodies is free, by sending as many of the largest reviews as should fit.
 func (p *process) wantAllRoom(t *testing.T) {
 	t.Helper()
 	largest := padded(harness.ReadSample(t, podSample), maxReview)
@@ -104,7 +104,7 @@ func (p *process) wantAllRoom(t *testing.T) {
 	p.wantAlive(t)
 }
 
-// TestProcessHoldersShutNobodyOut: a few callers who hold all the room for bodies do not keep small reviews out.
+// TestProcessHoldersShutNobodyOut: a few clients that hold the whole limit of bodies do not keep small reviews out.
 func TestProcessHoldersShutNobodyOut(t *testing.T) {
 	p := launched(t, launch{})
 	request := whole("/mutate-pods", padded(harness.ReadSample(t, podSample), maxReview))
@@ -114,7 +114,7 @@ func TestProcessHoldersShutNobodyOut(t *testing.T) {
 	p.wantAlive(t)
 }
 
-// TestProcessMemoryOfKeptBuffers: who sends little holds little, whatever room the buffer has that was there for him.
+// TestProcessMemoryOfKeptBuffers: a client that sends little occupies little memory, whatever buffers are pooled.
 func TestProcessMemoryOfKeptBuffers(t *testing.T) {
 	if !longForm() {
 		t.Skip("makes 2,500 connections: USHER_LONG=1")
@@ -139,7 +139,7 @@ func TestProcessMemoryOfKeptBuffers(t *testing.T) {
 	p.wantMemory(t, deployedMemory)
 }
 
-// crowded returns reviews of many small values, so many that a value has no more than a few bytes.
+// crowded returns reviews with the given number of small values, or as many as fit.
 func crowded(t *testing.T, values int) map[string][]byte {
 	t.Helper()
 	fill := func(text string, values int) string {
@@ -154,8 +154,8 @@ func crowded(t *testing.T, values int) map[string][]byte {
 	}
 }
 
-// TestProcessMemoryOfValues: reviews within the limit of bytes whose values are as many and as small as can be. Whatever the
-// answer is, it may not take more memory than there is.
+// TestProcessMemoryOfValues: reviews within the size limit with as many small values as possible. Whatever the answer,
+// they must not exceed the memory limit.
 func TestProcessMemoryOfValues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends 100 MB")
@@ -178,8 +178,8 @@ func TestProcessMemoryOfValues(t *testing.T) {
 	}
 }
 
-// sendCrowded posts a review so many times at once, every other one to a heartbeat route, which reads it before it says that a
-// pod is no node.
+// sendCrowded posts a review several times at once, alternately to its route and to a heartbeat route, which reads it
+// before it refuses the kind.
 func sendCrowded(t *testing.T, body []byte, atOnce int) {
 	t.Helper()
 	p := launched(t, asDeployed)

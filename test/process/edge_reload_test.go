@@ -17,10 +17,10 @@ import (
 	"usher.dev/usher/config"
 )
 
-// What stands where a file should be: half of it, a pipe, a directory, a link to nowhere.
+// What may be in place of a file: half of it, a pipe, a directory, a dangling link.
 
-// oddities are what may stand in a file's place by mistake. Each makes it, where nothing is. Tests may run as root, who can read
-// any file: links that lead nowhere and in a circle stand for what cannot be read.
+// oddities are what may be in place of a file by mistake; each creates it. Tests may run as root, who can read any
+// file, so dangling and circular links stand for unreadable files.
 var oddities = []struct {
 	name string
 	make func(path string) error
@@ -32,7 +32,7 @@ var oddities = []struct {
 	{"link to itself", func(path string) error { return os.Symlink(filepath.Base(path), path) }, "too many levels of symbolic links"},
 }
 
-// replaceBy puts something else where a file or a directory is.
+// replaceBy puts something else in place of a file or a directory.
 func replaceBy(t *testing.T, path string, make func(path string) error) {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(path), make(path)); err != nil {
@@ -40,7 +40,7 @@ func replaceBy(t *testing.T, path string, make func(path string) error) {
 	}
 }
 
-// putFile replaces a file in one step.
+// putFile replaces a file atomically.
 func putFile(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -48,7 +48,7 @@ func putFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// watched is a service with all that it reads again: a policy, a certificate, a directory of manifests.
+// watched is a service with everything that it reloads: a policy, a certificate, a directory of manifests.
 type watched struct {
 	*process
 	volume                *secretVolume
@@ -76,7 +76,7 @@ func (w *watched) launch(t *testing.T) {
 	w.trust(t, filepath.Join(w.volume.dir, "ca.crt"))
 }
 
-// putCluster makes the directory anew, with one namespace.
+// putCluster recreates the directory, with one namespace.
 func (w *watched) putCluster(t *testing.T, n int) {
 	t.Helper()
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: n%d}\n", n)
@@ -95,7 +95,7 @@ const (
 	clusterBad, clusterGood = "the new cluster files are bad", "new cluster state from files in force"
 )
 
-// want waits until each text was logged once more while does ran, or after it.
+// want waits until each text has been logged once more, during or after the call of does.
 func (w *watched) want(t *testing.T, what string, texts []string, does func()) {
 	t.Helper()
 	before := map[string]int{}
@@ -108,8 +108,8 @@ func (w *watched) want(t *testing.T, what string, texts []string, does func()) {
 	}
 }
 
-// TestProcessHalfWrittenPolicy: a policy that is being written is no policy, though each part of it is a valid one: here the first
-// half switches the overcommit off.
+// TestProcessHalfWrittenPolicy: a policy file that is being written is not used, although each part of it is valid:
+// here the first half turns the overcommit off.
 func TestProcessHalfWrittenPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
@@ -135,7 +135,7 @@ func TestProcessHalfWrittenPolicy(t *testing.T) {
 	}
 }
 
-// writeSlowly writes text and then a comment, character by character, for some time.
+// writeSlowly writes text and then a comment, character by character.
 func writeSlowly(t *testing.T, path, text string, lasting time.Duration) {
 	t.Helper()
 	file, err := os.Create(path)
@@ -152,8 +152,8 @@ func writeSlowly(t *testing.T, path, text string, lasting time.Duration) {
 	}
 }
 
-// TestProcessOddFiles: whatever stands in a file's place while usher runs, what is in force stays, the log says why, once, and the
-// next good file is taken up.
+// TestProcessOddFiles: whatever replaces a file while usher runs, the previous content stays in use, the log says why,
+// once, and the next valid file is used.
 func TestProcessOddFiles(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
@@ -184,7 +184,7 @@ func TestProcessOddFiles(t *testing.T) {
 	w.wantAlive(t)
 }
 
-// TestProcessOddFilesAtStart: usher does not start with them, and does not wait for ever.
+// TestProcessOddFilesAtStart: usher refuses to start with them, and does not hang.
 func TestProcessOddFilesAtStart(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -220,7 +220,7 @@ func TestProcessOddFilesAtStart(t *testing.T) {
 	}
 }
 
-// TestProcessHangup: SIGHUP makes usher read all files again now, and ends nothing.
+// TestProcessHangup: SIGHUP makes usher read all files again at once, without other effects.
 func TestProcessHangup(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)

@@ -12,15 +12,15 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// Replicas that are told to stop, or killed, under load.
+// Replicas that are stopped or killed under load.
 
-// fixed returns clients who want the same answers all the time.
+// fixed returns options of clients that always expect the same answers.
 func fixed(t *testing.T) func() func(string, reply) bool {
 	t.Helper()
 	return oneOf(rightAnswers(t, harness.DefaultPolicy(t, program())))
 }
 
-// drainArgs give clients time to hear that they should go elsewhere.
+// drainArgs give clients time to notice that they should use another replica.
 var drainArgs = []string{"--shutdown-delay", "500ms"}
 
 // pair starts two replicas with one CA, behind a balancer.
@@ -31,7 +31,7 @@ func pair(t *testing.T) (launch, []*process, *balancer) {
 	return l, both, newBalancer(t, both...)
 }
 
-// TestProcessGracefulRestart: one replica after the other is told to stop and replaced, and no client notices.
+// TestProcessGracefulRestart: the replicas are stopped and replaced one after the other, and no client notices.
 func TestProcessGracefulRestart(t *testing.T) {
 	t.Parallel()
 	l, replicas, b := pair(t)
@@ -54,7 +54,7 @@ func TestProcessGracefulRestart(t *testing.T) {
 	}
 }
 
-// TestProcessKilled: a replica that is killed takes with it the reviews it had in hand, and nothing else.
+// TestProcessKilled: a killed replica loses the reviews in progress, and nothing else.
 func TestProcessKilled(t *testing.T) {
 	t.Parallel()
 	l, replicas, b := pair(t)
@@ -89,7 +89,7 @@ func TestProcessKilled(t *testing.T) {
 	}
 }
 
-// TestProcessFinishes: a review that is under way when the process is told to stop is answered.
+// TestProcessFinishes: a review in progress when the process is told to stop is answered.
 func TestProcessFinishes(t *testing.T) {
 	p := launched(t, launch{mode: troubled})
 	half := p.hold(t, whole("/mutate-pods", harness.ReadSample(t, podSample)), 100)
@@ -107,7 +107,8 @@ func TestProcessFinishes(t *testing.T) {
 	p.wantExit(t)
 }
 
-// TestProcessStopsAnyway: whoever holds a request open past the grace is cut off, and the process ends in order.
+// TestProcessStopsAnyway: a client that holds a request open beyond the grace period is cut off, and the process exits
+// normally.
 func TestProcessStopsAnyway(t *testing.T) {
 	p := launched(t, launch{mode: troubled, args: []string{"--shutdown-grace", "300ms"}})
 	half := p.hold(t, whole("/mutate-pods", harness.ReadSample(t, podSample)), 100)

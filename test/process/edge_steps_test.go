@@ -12,14 +12,14 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// Steps that fail or take long.
+// Steps that fail or are slow.
 
 func (p *process) inFlight(t *testing.T) int {
 	t.Helper()
 	return int(p.metric(t, "usher_reviews_in_flight "))
 }
 
-// sendSlow posts reviews at once whose step takes all of the given time. No answer is code 0.
+// sendSlow posts concurrent reviews whose step takes the given time. Code 0 means no answer.
 func (p *process) sendSlow(ctx context.Context, t *testing.T, n int, timeout string) <-chan reply {
 	t.Helper()
 	body, answers := annotated(t, podSample, slowWanted, ""), make(chan reply, n)
@@ -39,8 +39,8 @@ func (p *process) sendSlow(ctx context.Context, t *testing.T, n int, timeout str
 	return answers
 }
 
-// TestProcessPanic: a bug in a step is our failure: the caller gets a 500 and not the stack, the log the stack once and nothing
-// of the object.
+// TestProcessPanic: a panic in a step is our failure: the caller gets a 500 without the stack; the log has the stack,
+// once, and nothing of the object.
 func TestProcessPanic(t *testing.T) {
 	p := launched(t, launch{mode: troubled})
 	const secret = "kq7-planted-secret"
@@ -63,7 +63,7 @@ func TestProcessPanic(t *testing.T) {
 	}
 }
 
-// TestProcessOutOfTime: a step that takes all the time there is fails while somebody still waits for it.
+// TestProcessOutOfTime: a step that uses up the deadline fails while its client is still waiting.
 func TestProcessOutOfTime(t *testing.T) {
 	t.Parallel()
 	p := launched(t, launch{mode: troubled})
@@ -78,7 +78,7 @@ func TestProcessOutOfTime(t *testing.T) {
 	}
 }
 
-// TestProcessOverload: beyond the ceiling callers are told at once to try again, and it is counted.
+// TestProcessOverload: above the limit, clients are told at once to retry, and that is counted.
 func TestProcessOverload(t *testing.T) {
 	p := launched(t, launch{mode: troubled, args: []string{"--max-in-flight", "1"}})
 	ctx, cancel := context.WithCancel(t.Context())

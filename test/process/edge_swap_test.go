@@ -16,7 +16,7 @@ import (
 
 // Files that change under load: the certificate and the policy.
 
-// secretVolume changes certificates as the kubelet does: a new directory, then one rename of the link to it.
+// secretVolume changes certificates like the kubelet: a new directory, then one rename of the link to it.
 type secretVolume struct {
 	dir      string
 	ca       certs.Pair
@@ -72,7 +72,7 @@ func (p *process) serves(t *testing.T, leaf certs.Pair) bool {
 	return w.ConnectionState().PeerCertificates[0].Equal(want)
 }
 
-// TestProcessCertificateRotation: a renewed Secret is taken up under load, a broken one is not, and no client notices.
+// TestProcessCertificateRotation: under load, a renewed Secret is used, an invalid one is not, and no client notices.
 func TestProcessCertificateRotation(t *testing.T) {
 	t.Parallel()
 	volume := newSecretVolume(t)
@@ -100,7 +100,8 @@ func TestProcessCertificateRotation(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessPolicySwap: under load a bad policy changes nothing, and a good one every answer from some moment on.
+// TestProcessPolicySwap: under load, an invalid policy changes nothing, and a valid one changes every answer from some
+// moment on.
 func TestProcessPolicySwap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

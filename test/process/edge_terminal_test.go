@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// TestProcessTerminalCloses: who closes the terminal that usher logs to wants it to end, and not to keep the port.
+// TestProcessTerminalCloses: usher ends, and frees its port, when the terminal that it logs to is closed.
 func TestProcessTerminalCloses(t *testing.T) {
 	t.Parallel()
 	terminal, side := openTerminal(t)
@@ -46,7 +46,7 @@ func TestProcessTerminalCloses(t *testing.T) {
 	}
 }
 
-// openTerminal returns a terminal, and the side of it that a program has.
+// openTerminal returns a new terminal and the side of it for the program.
 func openTerminal(t *testing.T) (terminal, side *os.File) {
 	t.Helper()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

@@ -12,8 +12,8 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestLogHoldsNoValues: whatever the verdict on a sample, its line in the log quotes no annotation, no environment variable and
-// no data of a ConfigMap or Secret.
+// TestLogHoldsNoValues: whatever the verdict on a sample, its log line does not contain an annotation, an environment
+// variable, or data of a ConfigMap or Secret.
 func TestLogHoldsNoValues(t *testing.T) {
 	var out bytes.Buffer
 	log := logrus.New()
@@ -57,7 +57,7 @@ func TestLogHoldsNoValues(t *testing.T) {
 	}
 }
 
-// private returns the texts of a review that a log must not hold, and those in the JSON that some of them are.
+// private returns the texts of a review that a log must not contain, including those in JSON inside of texts.
 func private(of any, inside bool) (values []string) {
 	switch of := of.(type) {
 	case map[string]any:

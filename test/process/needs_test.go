@@ -21,7 +21,8 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and what is in the catalogue some step needs.
+// TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and each collection of the catalogue is
+// needed by some step.
 func TestNeedsAreDeclared(t *testing.T) {
 	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
@@ -40,8 +41,8 @@ func TestNeedsAreDeclared(t *testing.T) {
 	}
 }
 
-// TestOneGateAlone: with each gate alone on, and with what a step or route takes beside its own gate, the server starts and answers: what a
-// step asks about does not depend on what another gate brings.
+// TestOneGateAlone: with each gate alone enabled, and whatever else its steps and routes require, the server starts and
+// answers: what a step reads does not depend on other gates.
 func TestOneGateAlone(t *testing.T) {
 	alone := map[string][]gate.Name{}
 	for _, g := range api.Gates() {
@@ -57,7 +58,7 @@ func TestOneGateAlone(t *testing.T) {
 	}
 }
 
-// answersWith starts a server with some gates on, and no others.
+// answersWith starts a server with the given gates enabled, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
 	w := harness.OpenWorld(t, program(), onlyGates(t, on), harness.DefaultPolicy(t, program()))
 	if err := w.Cluster.Ready(); err != nil {
@@ -95,7 +96,8 @@ func answersAll(t *testing.T, w harness.World) {
 	}
 }
 
-// onlyGates returns the gates with some on and all others off; a gate that is inverted, as a step's may be, stays off.
+// onlyGates returns the gates with the given ones on and all others off; an inverted gate, which a step may have, stays
+// off.
 func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 	t.Helper()
 	var items []string
@@ -113,7 +115,7 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 	return set
 }
 
-// TestNeedsFollowGates: what is watched, and what usher may read, is what the steps need that are served.
+// TestNeedsFollowGates: what is watched, and what usher may read, is exactly what the served steps need.
 func TestNeedsFollowGates(t *testing.T) {
 	for _, c := range []struct {
 		name string

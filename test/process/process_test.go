@@ -42,10 +42,10 @@ import (
 	"usher.dev/usher/validators"
 )
 
-// The harness of the process tests (edge_*_test.go): the service in processes of its own, ways to misbehave towards it, and
-// what a cluster puts before it: a balancer, and clients that do what the API server's do.
+// The harness of the process tests: the service in processes of its own, ways to misuse it, and what a cluster puts in
+// front of it: a balancer, and clients that behave like the API server's.
 
-// processMode is the environment variable that makes the test binary the service, so that no test needs a build.
+// processMode is the environment variable that makes the test binary the service, so that tests need no build.
 const processMode = "USHER_TEST_PROCESS"
 
 const (
@@ -66,7 +66,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns the suites of the program. They are listed once more, as package main cannot be imported; goldens that both write compare them.
+// program returns the suites of the program. They are repeated here, because package main cannot be imported; goldens
+// written by both detect a difference.
 func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
@@ -86,7 +87,7 @@ func program() suite.List {
 	return suite.List{core, colocation.New()}
 }
 
-// sampleWorld returns what `make run` serves.
+// sampleWorld returns the world of `make run`.
 func sampleWorld(t testing.TB) harness.World {
 	return harness.OpenWorld(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
 }
@@ -97,13 +98,13 @@ func sampleMux(t testing.TB) http.Handler {
 	return harness.DefaultServer().Serve(sampleWorld(t).Routes())
 }
 
-// serveTroubled returns what main does, with another chain in /mutate-pods.
+// serveTroubled does what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
 	program := command.Program{Suites: withTroubles(program()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	return program.Run(context.Background(), os.Args[1:])
 }
 
-// Annotations of a pod that ask for trouble.
+// Annotations of a pod that cause trouble.
 const panicWanted, slowWanted = "usher.test/panic", "usher.test/slow"
 
 func troubles() []admit.Mutator[admit.Pod] {
@@ -138,7 +139,7 @@ func withTroubles(all suite.List) suite.List {
 	return all
 }
 
-// launch says how to start a process; the zero value is good.
+// launch says how to start a process; the zero value is valid.
 type launch struct {
 	mode  string   // default: asItIs
 	state string   // the state directory; default: a new one
@@ -205,10 +206,10 @@ func (p *process) trust(t *testing.T, file string) {
 		TLSClientConfig: &tls.Config{RootCAs: p.roots}, MaxIdleConnsPerHost: 100}}
 }
 
-// patience bounds the wait for what must happen. Nothing waits that long unless the test fails.
+// patience is the maximum wait for something that must happen. It is only reached when the test fails.
 const patience = time.Minute
 
-// cleanUp ends the process and looks for what no process may do, whatever the test was about.
+// cleanUp ends the process and checks for what must not happen in any test.
 func (p *process) cleanUp(t *testing.T) {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -270,7 +271,7 @@ func (p *process) metric(t *testing.T, prefix string, labels ...string) (sum flo
 	return sum
 }
 
-// outcomes returns how many reviews ended so.
+// outcomes returns the number of reviews with an outcome.
 func (p *process) outcomes(t *testing.T, outcome handlers.Outcome) int {
 	t.Helper()
 	return int(p.metric(t, "usher_reviews_total{", fmt.Sprintf("outcome=%q", outcome)))
@@ -281,7 +282,7 @@ func (p *process) goroutines(t *testing.T) int {
 	return int(p.metric(t, "go_goroutines "))
 }
 
-// wantNoLeak waits until there are about as many goroutines as there were.
+// wantNoLeak waits until there are about as many goroutines as before.
 func (p *process) wantNoLeak(t *testing.T, before int) {
 	t.Helper()
 	now := 0
@@ -292,7 +293,7 @@ func (p *process) wantNoLeak(t *testing.T, before int) {
 	t.Logf("goroutines: %d before, %d after", before, now)
 }
 
-// memory returns a line of /proc/PID/status in MiB: VmHWM is the most that ever was resident.
+// memory returns a line of /proc/PID/status in MiB. VmHWM is the peak resident memory.
 func (p *process) memory(t *testing.T, line string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -312,8 +313,8 @@ func (p *process) memory(t *testing.T, line string) int {
 	return 0
 }
 
-// wantMemory bounds the most that was ever resident, in MiB. The race detector keeps a shadow of all memory, several times its
-// size: with it the bound is on what Go ever took for itself, which is somewhat more than was resident at one time.
+// wantMemory limits the peak resident memory, in MiB. The race detector's shadow of all memory is several times larger;
+// with it the limit applies to what Go obtained from the system, which is somewhat more than was resident at one time.
 func (p *process) wantMemory(t *testing.T, bound int) {
 	t.Helper()
 	peak := p.memory(t, "VmHWM")
@@ -331,7 +332,7 @@ func raceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// longForm says that time does not matter: more of the same, by hand.
+// longForm is set for long manual runs.
 func longForm() bool { return os.Getenv("USHER_LONG") != "" }
 
 // scaled picks a number for go test -short, for CI, and for USHER_LONG=1.
@@ -348,7 +349,8 @@ func scaled(short, normal, long int) int {
 // goodSamples are reviews of every route, changed, denied and amplified.
 var goodSamples = []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"}
 
-// rightAnswers returns the answers to goodSamples under a policy, byte for byte, from routes that have seen nothing evil.
+// rightAnswers returns the answers to goodSamples under a policy, byte for byte, from routes that have received nothing
+// invalid.
 func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
@@ -360,7 +362,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	return answers
 }
 
-// wantAlive posts well-formed reviews on new connections and compares their answers with the goldens.
+// wantAlive posts well-formed reviews on new connections and compares the answers with the goldens.
 func (p *process) wantAlive(t *testing.T) {
 	t.Helper()
 	for _, name := range goodSamples[:scaled(1, 1, len(goodSamples))] {
@@ -382,15 +384,15 @@ func (p *process) wantGolden(t *testing.T, name string) {
 	harness.CompareGolden(t, harness.SampleFile(name)+".golden", text)
 }
 
-// reply is an HTTP answer that was read to its end.
+// reply is an HTTP answer that was read completely.
 type reply struct {
 	code   int
 	header http.Header
 	body   string
 }
 
-// send posts JSON on a new connection. It does not say that it will close it: to such clients net/http's
-// server leaves no time to read why a long body is refused.
+// send posts JSON on a new connection, without announcing that it will close it: net/http's server gives clients that
+// do no time to read why a long body is refused.
 func (p *process) send(path string, body []byte, header map[string]string) (reply, error) {
 	p.client.CloseIdleConnections()
 	return send(p.client, "https://"+p.reviews+path, body, header)
@@ -419,7 +421,7 @@ func readReply(answer *http.Response) (reply, error) {
 	return reply{answer.StatusCode, answer.Header, string(text)}, err
 }
 
-// wire is a TLS connection on which a test writes whatever it likes.
+// wire is a TLS connection on which a test writes arbitrary bytes.
 type wire struct {
 	*tls.Conn
 	in *bufio.Reader
@@ -453,14 +455,14 @@ func (w *wire) answer() (reply, error) {
 	return readReply(r)
 }
 
-// abort cuts the connection as a dying client does: with a reset, and no word of TLS.
+// abort cuts the connection like a dying client: with a reset, and without a TLS close.
 func (w *wire) abort() {
 	tcp := w.NetConn().(*net.TCPConn)
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
 }
 
-// head returns a request's head for a body of so many bytes.
+// head returns the head of a request with a body of n bytes.
 func head(path string, length int) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: usher\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, length)
 }
@@ -468,12 +470,12 @@ func head(path string, length int) string {
 // whole returns a request with its body.
 func whole(path string, body []byte) string { return head(path, len(body)) + string(body) }
 
-// padded makes a review larger with white space, which changes nothing.
+// padded enlarges a review with white space, which changes nothing.
 func padded(review []byte, size int) []byte {
 	return append(slices.Clip(review), bytes.Repeat([]byte(" "), size-len(review))...)
 }
 
-// annotated returns a review of a pod with one annotation more.
+// annotated returns a review of a pod with one additional annotation.
 func annotated(t *testing.T, sample, key, value string) []byte {
 	t.Helper()
 	old := []byte(`"metadata": {`)
@@ -485,7 +487,7 @@ func annotated(t *testing.T, sample, key, value string) []byte {
 	return bytes.Replace(body, old, now, 1)
 }
 
-// balancer passes new connections to backends that are ready, in turn, as a Service does: what is connected stays where it is.
+// balancer distributes new connections over the ready backends, like a Service. Open connections stay where they are.
 type balancer struct {
 	address  string
 	mu       sync.Mutex
@@ -511,7 +513,7 @@ func newBalancer(t *testing.T, backends ...*process) *balancer {
 	return b
 }
 
-// replace exchanges a backend that is gone.
+// replace replaces a backend that has ended.
 func (b *balancer) replace(old, by *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -562,7 +564,7 @@ func (b *balancer) accept(l net.Listener) {
 	}
 }
 
-// connect tries the backends that are ready, and again when none takes the connection.
+// connect tries the ready backends, and repeats that if none accepts the connection.
 func (b *balancer) connect() *net.TCPConn {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		b.mu.Lock()
@@ -578,7 +580,7 @@ func (b *balancer) connect() *net.TCPConn {
 	return nil
 }
 
-// splice passes bytes both ways until both sides are done.
+// splice copies bytes in both directions until both sides are done.
 func splice(a, b *net.TCPConn) {
 	done := make(chan struct{}, 2)
 	pass := func(to, from *net.TCPConn) {
@@ -593,8 +595,9 @@ func splice(a, b *net.TCPConn) {
 	_ = b.Close()
 }
 
-// load is clients that post well-formed reviews one after the other, as the API server's do: net/http, connections kept
-// alive, no retry of their own. net/http sends a POST again only if it could not write a byte of it on a kept connection.
+// load is a set of clients that post well-formed reviews one after the other, like the API server: with net/http,
+// keep-alive connections, and no retries of their own. net/http repeats a POST only if it could not write a byte of it
+// on a kept connection.
 type load struct {
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -603,7 +606,7 @@ type load struct {
 	failed   []error
 }
 
-// errWrong is an answer that was not the right one; all other failures are of the connection.
+// errWrong is a wrong answer; all other failures are of the connection.
 var errWrong = errors.New("wrong answer")
 
 // loadOptions say what the clients do.
@@ -616,7 +619,7 @@ type loadOptions struct {
 	right func() func(sample string, got reply) bool
 }
 
-// maxReviews bounds a client, should its test never stop it.
+// maxReviews limits a client, in case its test never stops it.
 const maxReviews = 100_000
 
 func startLoad(t *testing.T, o loadOptions) *load {
@@ -660,14 +663,14 @@ func (l *load) run(o loadOptions, client *http.Client, bodies map[string][]byte)
 	}
 }
 
-// more waits until so many more reviews were answered.
+// more waits until n more reviews have been answered.
 func (l *load) more(t *testing.T, n int) {
 	t.Helper()
 	end := l.answered.Load() + int64(n)
 	eventually(t, fmt.Sprintf("%d more answers", n), func() bool { return l.answered.Load() >= end })
 }
 
-// finish stops the clients and gives what failed.
+// finish stops the clients and returns the failures.
 func (l *load) finish() []error {
 	select {
 	case <-l.stop:
@@ -678,7 +681,7 @@ func (l *load) finish() []error {
 	return l.failed
 }
 
-// wantNoFailure stops the clients: none of them may have seen anything but right answers.
+// wantNoFailure stops the clients, which must all have received right answers only.
 func (l *load) wantNoFailure(t *testing.T) {
 	t.Helper()
 	failed := l.finish()
@@ -688,7 +691,8 @@ func (l *load) wantNoFailure(t *testing.T) {
 	}
 }
 
-// oneOf takes the answers of the first of several policies, then from some moment on those of the next, never going back.
+// oneOf accepts the answers of the first of several policies, then from some moment on those of the next, and never
+// earlier ones again.
 func oneOf(policies ...map[string]string) func() func(string, reply) bool {
 	return func() func(string, reply) bool {
 		now := 0

@@ -14,10 +14,10 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// planted is a field that no type knows.
+// planted is a field that no type has.
 const planted = "plantedByTheTest"
 
-// plant puts a field of its own number into every object of a tree and returns the objects by number.
+// plant puts a numbered unknown field into every object of a tree and returns the objects by number.
 func plant(tree any, objects map[string]map[string]any) {
 	switch t := tree.(type) {
 	case map[string]any:
@@ -33,7 +33,7 @@ func plant(tree any, objects map[string]map[string]any) {
 	}
 }
 
-// collectPlanted finds the objects with a planted field again.
+// collectPlanted finds the objects with a planted field.
 func collectPlanted(tree any, objects map[string]map[string]any) {
 	switch t := tree.(type) {
 	case map[string]any:
@@ -50,8 +50,8 @@ func collectPlanted(tree any, objects map[string]map[string]any) {
 	}
 }
 
-// checkUnknownFieldsSurvive posts an object with a field of no type planted at every level. After the patch each is still in
-// the object it was in: beside the same keys with the same texts, but for the numbers that steps are there to change.
+// checkUnknownFieldsSurvive posts an object with an unknown field at every level. After the patch each must still be in
+// the same object: next to the same keys with the same texts, except for numbers that steps may change.
 func checkUnknownFieldsSurvive(t *testing.T, mux http.Handler, name string, body []byte, object any) {
 	t.Helper()
 	before, after := map[string]map[string]any{}, map[string]map[string]any{}
@@ -79,10 +79,10 @@ func checkUnknownFieldsSurvive(t *testing.T, mux http.Handler, name string, body
 	}
 }
 
-// identities are the fields that no step changes, and by which an object is told from others like it.
+// identities are fields that no step changes, and that distinguish an object from similar ones.
 var identities = []string{"name", "image", "key", "operator", "effect", "mountPath", "containerPort", "devicePath", "topologyKey", "ip", "uid", "kind", "type"}
 
-// storedAfter returns what the API server would store; an object that is not patched stays as it is.
+// storedAfter returns what the API server would store: the patched object, or the same object without a patch.
 func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byte) []byte {
 	t.Helper()
 	w := harness.Post(mux, name, body)
@@ -113,7 +113,7 @@ func TestUnknownFieldsSurviveSamples(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsSurviveRandomPods does the same with pods made by chance; a failure names its seed.
+// TestUnknownFieldsSurviveRandomPods does the same with random pods; a failure prints its seed.
 func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 	mux := sampleMux(t)
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
@@ -125,7 +125,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 
 type object = map[string]any
 
-// randomPod has whatever a hand-written or old pod may have or lack.
+// randomPod returns a pod with or without anything that a hand-written or old pod may have.
 func randomPod(r *rand.Rand) object {
 	labels := object{"acme.com/lifespan-requested": fmt.Sprint(r.IntN(15)), "a/b~c": "ü", `q"\`: "<&>"}
 	pod := object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "random"}, "spec": object{}}

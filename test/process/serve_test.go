@@ -122,7 +122,7 @@ func (s *running) post(t *testing.T, sample string) (*http.Response, *admissionv
 	return r, review.Response
 }
 
-// TestServe starts the service as `make run` does, asks it everything, changes its policy, and stops it.
+// TestServe starts the service like `make run`, calls all of it, changes its policy, and stops it.
 func TestServe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	write := func(text string) {
@@ -172,7 +172,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// The greeting's curl lines work as they stand.
+// The curl lines of the startup hints work as printed.
 func TestGreetingIsTrue(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl")
@@ -204,7 +204,8 @@ func TestGreetingIsTrue(t *testing.T) {
 	}
 }
 
-// TestDrain: from the signal on not ready, still answering, closing connections; what is under way completes.
+// TestDrain: after the signal the service is not ready, still answers, and closes connections; requests in progress
+// complete.
 func TestDrain(t *testing.T) {
 	s := start(t, "--shutdown-delay", "700ms")
 	reader, writer := io.Pipe()
@@ -245,7 +246,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSecondSignal: a process that drains for long ends at once when told again.
+// TestSecondSignal: a draining process ends at once on a second signal.
 func TestSecondSignal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the binary")

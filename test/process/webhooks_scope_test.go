@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestWhichNamespacesAreLeftOut: what must come back without usher can be left out, and nothing else is.
+// TestWhichNamespacesAreLeftOut: namespaces that must recover without usher can be excluded, and no others.
 func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	selectors := printedSelectors(t, "--service=door/usher", "--exclude-namespace=storage", "--exclude-namespace=network", "--exclude-namespace=storage",
 		"--exclude-namespace=kube-system")
@@ -55,7 +55,8 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	}
 }
 
-// printedSelectors returns the namespaceSelectors of the configurations that `usher webhooks` prints for all suites, by path.
+// printedSelectors returns the namespaceSelectors of the configurations that `usher webhooks` prints for all suites, by
+// path.
 func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSelector {
 	t.Helper()
 	gates := "--feature-gates=" + strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
@@ -79,8 +80,9 @@ func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSel
 	return all
 }
 
-// TestUpdatesAreCalledForByWhatChanges: every route that may refuse an update says what it reads; no sample that it refuses or changes
-// passes by for that; and bookkeeping does. That the expressions say the same is for the API server's own evaluator: e2e/oracle.
+// TestUpdatesAreCalledForByWhatChanges: every route that may refuse an update declares what it reads; no sample that it
+// refuses or changes is skipped because of that, but updates of bookkeeping fields are. That the CEL expressions agree
+// is checked with the API server's own evaluator in e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 	for _, r := range sampleWorld(t).Routes() {
 		if !slices.Contains(r.For.Operations, admissionv1.Update) || r.Heartbeat() {
@@ -130,7 +132,7 @@ func checkUpdate(t *testing.T, r handlers.Route, file string) (decided int) {
 	return decided
 }
 
-// onlyBookkeeping returns a review whose object is the stored one, but for what no step reads.
+// onlyBookkeeping returns a review whose object differs from the stored one only in fields that no step reads.
 func onlyBookkeeping(t *testing.T, body string) []byte {
 	t.Helper()
 	var review map[string]any

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// validating returns the second of the configurations that `usher webhooks` prints, its webhooks by path.
+// validating returns the webhooks of the validating configuration that `usher webhooks` prints, by path.
 func validating(t *testing.T, flags ...string) map[string]registration.ValidatingWebhook {
 	t.Helper()
 	code, out, errors := run(t, "", append([]string{"webhooks", "--suite=colocation"}, flags...)...)
@@ -25,7 +25,7 @@ func validating(t *testing.T, flags ...string) map[string]registration.Validatin
 	return byPath
 }
 
-// TestFailClosed: what fails open by default is a choice, path by path.
+// TestFailClosed: the routes that fail open by default are listed here one by one.
 func TestFailClosed(t *testing.T) {
 	const gates = "--feature-gates=BindingAdmissionWebhook=true,EnableQuotaAdmission=true,NodeValidatingWebhook=true"
 	for _, c := range []struct {
@@ -48,7 +48,8 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
-// TestSubresourcesAreCalledRarely: status writes and Bindings are sent only where a gate needs them, and a kubelet's never.
+// TestSubresourcesAreCalledRarely: status writes and Bindings are only sent where a gate needs them, and never those of
+// a kubelet.
 func TestSubresourcesAreCalledRarely(t *testing.T) {
 	const binding, quota = "BindingAdmissionWebhook=true", "EnableQuotaAdmission=true"
 	for _, c := range []struct {
