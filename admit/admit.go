@@ -115,8 +115,8 @@ func (r *Request) Release() {
 	r.Review, r.Object, r.OldObject = nil, nil, nil
 }
 
-// The Kubernetes documentation asks for warnings of at most 120 characters where possible; beyond 256 the API server may cut one, and
-// all of them once they have more than 4096 together.
+// The Kubernetes documentation asks for warnings of at most 120 characters where possible; beyond 256 the API server
+// may cut one, and all of them once they have more than 4096 together.
 const warningLength, warningsLength = 256, 4096
 
 // Warnf adds a warning for the user; the request may still be allowed. A text longer than 256 characters is shortened.

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCheckBounds: containers are counted over all lists, in pods and in the templates of reservations; what is stored stays.
+// TestCheckBounds: containers are counted over all lists, in pods and in the templates of reservations; what is stored
+// stays.
 func TestCheckBounds(t *testing.T) {
 	list := func(name string, n int) string {
 		return fmt.Sprintf(`%q:[%s]`, name, strings.TrimSuffix(strings.Repeat("{},", n), ","))

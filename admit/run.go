@@ -1,0 +1,172 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// Result is the result of running a chain. The request is allowed if there are no problems.
+type Result struct {
+	Problems []Problem
+	Steps    []StepResult
+}
+
+// Problem is one reason to refuse a request.
+type Problem struct {
+	Step string
+	*field.Error
+}
+
+// StepResult is the result of one step.
+type StepResult struct {
+	Name    string
+	Mode    Mode
+	Changed bool
+	// WouldChange is set if the step would have changed the object in another mode.
+	WouldChange bool
+	// Refused holds the step's reasons to refuse the request, whatever its mode.
+	Refused  field.ErrorList
+	Duration time.Duration
+}
+
+// Changed returns the names of the steps that changed the object, in order.
+func (r Result) Changed() []string {
+	var names []string
+	for _, s := range r.Steps {
+		if s.Changed {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// After is called when a step has ended; it may read the request's object in its current state.
+type After func(*Request, StepResult)
+
+// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after may be
+// nil.
+func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
+	var result Result
+	for _, s := range c.steps {
+		if s.Mode == Off || s.commit != nil && len(result.Problems) > 0 {
+			continue // a request that is refused anyway is not committed
+		}
+		if err := ctx.Err(); err != nil {
+			return result, fmt.Errorf("%s: not begun: %w", s.Name, err)
+		}
+		done, err := s.attempt(ctx, req)
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		result.Steps = append(result.Steps, done)
+		if after != nil {
+			after(req, done)
+		}
+		if len(done.Refused) > 0 && s.Mode == Enforce {
+			result.Problems = append(result.Problems, problems(done)...)
+			if c.mutates {
+				break
+			}
+		}
+	}
+	if changed := result.Changed(); len(changed) > 0 && len(result.Problems) == 0 {
+		req.Audit("changed", strings.Join(changed, ","))
+	}
+	return result, nil
+}
+
+func problems(s StepResult) []Problem {
+	list := make([]Problem, len(s.Refused))
+	for i, err := range s.Refused {
+		list[i] = Problem{s.Name, err}
+	}
+	return list
+}
+
+// errDropped makes Try drop the edits of a step that refused the request or is in mode dryrun.
+var errDropped = errors.New("dropped")
+
+// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented.
+func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
+	start := time.Now()
+	done := StepResult{Name: s.Name, Mode: s.Mode}
+	var failure error
+	subject := req.Subject()
+	before, saved := subject.Edits(), req.notes.copy()
+	_ = subject.Try(func() error {
+		done.Refused, failure = s.runFunc(req)(ctx, req)
+		// An object that cannot be decoded is the user's fault, even if the step has failed because of it.
+		if err := unreadable(req); err != nil {
+			done.Refused, failure = field.ErrorList{err}, nil
+		}
+		done.Changed = subject.Edits() != before
+		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
+			done.WouldChange = done.Changed && failure == nil && len(done.Refused) == 0
+			done.Changed, req.notes = false, saved
+			return errDropped
+		}
+		return nil
+	})
+	s.reportUnenforced(req, done)
+	done.Duration = time.Since(start)
+	return done, failure
+}
+
+// runFunc returns the function to run: Commit only if the request is no dry run and the step is in mode enforce.
+func (s step) runFunc(req *Request) func(context.Context, *Request) (field.ErrorList, error) {
+	if s.commit != nil && !req.DryRun && s.Mode == Enforce {
+		return s.commit
+	}
+	return s.run
+}
+
+// reportUnenforced reports what the step would have done in mode enforce.
+func (s step) reportUnenforced(req *Request, done StepResult) {
+	switch {
+	case len(done.Refused) > 0 && s.Mode == Warn:
+		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
+		req.Audit("would-deny."+s.Name, inShort(done.Refused))
+	case len(done.Refused) > 0 && s.Mode == DryRun:
+		req.Audit("would-deny."+s.Name, inShort(done.Refused))
+	case done.WouldChange:
+		req.Audit("would-change."+s.Name, "true")
+	}
+}
+
+// inShort returns the text about problems for the audit log.
+func inShort(problems field.ErrorList) string {
+	more := len(problems) - maxProblems
+	text := problems[:min(len(problems), maxProblems)].ToAggregate().Error()
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more problems", more)
+	}
+	return Shorten(text, maxProblem*maxProblems)
+}
+
+// classify splits a mutator's error: a *field.Error is the user's fault, any other error is ours.
+func classify(err error) (field.ErrorList, error) {
+	if user, ok := errors.AsType[*field.Error](err); ok {
+		return field.ErrorList{user}, nil
+	}
+	return nil, err
+}
+
+// unreadable returns the error of the first part of the request's objects that has the wrong JSON type, or nil.
+func unreadable(req *Request) *field.Error {
+	for _, d := range []*document.Document{req.Object, req.OldObject} {
+		if d == nil {
+			continue
+		}
+		if wrong, ok := errors.AsType[*field.Error](d.Err()); ok {
+			return wrong
+		}
+	}
+	return nil
+}
