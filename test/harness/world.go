@@ -1,0 +1,81 @@
+package harness
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// DefaultServer returns a server without observers and with default limits for tests.
+func DefaultServer() handlers.Server {
+	return handlers.Server{
+		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
+		Limits:   handlers.NewLimits(8),
+		Draining: func() bool { return false },
+	}
+}
+
+// World is the program in process, with the sample cluster.
+type World struct {
+	suites  suite.List
+	Policy  *config.Policy
+	Gates   gate.Set
+	Cluster *cluster.Cluster
+}
+
+// OpenWorld opens the sample cluster for the suites.
+func OpenWorld(t testing.TB, suites suite.List, gates gate.Set, policy *config.Policy) World {
+	t.Helper()
+	for _, suite := range suites {
+		if suite.Flags != nil {
+			suite.Flags(pflag.NewFlagSet("", pflag.ContinueOnError)) // for the defaults
+		}
+	}
+	w := World{suites: suites, Policy: policy, Gates: gates}
+	var err error
+	w.Cluster, err = suites.Open("files", gates, nil, func(o cluster.Options) (*cluster.Cluster, error) { return cluster.Files("samples/cluster", o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// DemoGates returns the gates of `make run`.
+func DemoGates(t testing.TB, suites suite.List) gate.Set {
+	t.Helper()
+	gates, err := suites.ParseGates(strings.TrimSpace(ReadFile(t, "samples/feature-gates")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gates
+}
+
+// DefaultPolicy returns the policy that is used without a file.
+func DefaultPolicy(t testing.TB, suites suite.List) *config.Policy {
+	t.Helper()
+	return ParsePolicy(t, suites, suites.Schema().DefaultYAML())
+}
+
+// ParsePolicy parses a policy that must be valid.
+func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
+	t.Helper()
+	policy, problems := config.Parse(text, suites.Schema())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return policy
+}
+
+// Routes returns the routes that the gates enable.
+func (w World) Routes() []handlers.Route { return w.suites.Routes(w.Policy, w.Gates) }
+
+// Table returns all routes.
+func (w World) Table() []handlers.Route { return w.suites.Table(w.Policy, w.Gates) }
