@@ -410,7 +410,8 @@ func FuzzHeartbeat(f *testing.F) {
 	})
 }
 
-// TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no less.
+// TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no
+// less.
 func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	gatesArgument := regexp.MustCompile(`--feature-gates=(\S+)`)
 	for _, overlay := range []string{"colocation", "colocation-demo"} {
