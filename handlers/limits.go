@@ -91,8 +91,8 @@ type lane struct {
 
 func newLane(all int64) lane { return lane{semaphore.NewWeighted(all), all} }
 
-// take takes cost bytes of the lane, waiting at most wait. A cost above the size of the lane takes all of it.
-func (l lane) take(ctx context.Context, cost int64, wait time.Duration) (taken int64, err error) {
+// acquire takes cost bytes of the lane, waiting at most wait. A cost above the size of the lane takes all of it.
+func (l lane) acquire(ctx context.Context, cost int64, wait time.Duration) (taken int64, err error) {
 	cost = min(cost, l.all)
 	if l.free.TryAcquire(cost) {
 		return cost, nil
@@ -102,23 +102,23 @@ func (l lane) take(ctx context.Context, cost int64, wait time.Duration) (taken i
 	if l.free.Acquire(ctx, cost) == nil {
 		return cost, nil
 	}
-	return 0, givenUp(ctx)
+	return 0, waitError(ctx)
 }
 
-// place is what a review that is being decided has taken.
-type place struct {
+// grant is what a review that is being decided has taken.
+type grant struct {
 	slot  chan struct{}
 	lane  lane
 	taken int64
 }
 
-// leave returns it to the limits, as soon as nothing of the decision is held any more.
-func (p place) leave() {
-	if p.taken > 0 {
-		p.lane.free.Release(p.taken)
+// release returns it to the limits, as soon as nothing of the decision is held any more.
+func (g grant) release() {
+	if g.taken > 0 {
+		g.lane.free.Release(g.taken)
 	}
-	if p.slot != nil {
-		<-p.slot
+	if g.slot != nil {
+		<-g.slot
 	}
 }
 
@@ -126,25 +126,26 @@ func (p place) leave() {
 // with Retry-After lets the API server try again within its own timeout.
 const maxWait = 100 * time.Millisecond
 
-// enter waits until a review may be decided. A light heartbeat is never rejected because of other reviews: it needs no
-// slot, and if its wait for memory times out it proceeds without. The caller must call p.leave even if err is not nil.
-func (l *Limits) enter(ctx context.Context, body []byte, heartbeat bool) (p place, err error) {
+// acquire waits until a review may be decided. A light heartbeat is never rejected because of other reviews: it needs
+// no slot, and if its wait for memory times out it proceeds without. The caller must call g.release even if err is not
+// nil.
+func (l *Limits) acquire(ctx context.Context, body []byte, heartbeat bool) (g grant, err error) {
 	cost := costOf(body)
-	if p.lane = l.light; cost > lightCost {
-		p.lane, cost = l.heavy, max(cost, heavyCost)
+	if g.lane = l.light; cost > lightCost {
+		g.lane, cost = l.heavy, max(cost, heavyCost)
 	}
-	p.taken, err = p.lane.take(ctx, cost, share(ctx, 2))
+	g.taken, err = g.lane.acquire(ctx, cost, share(ctx, 2))
 	if heartbeat && cost <= lightCost && errors.Is(err, errShed) {
-		return p, nil
+		return g, nil
 	}
 	if err != nil || heartbeat {
-		return p, err
+		return g, err
 	}
 	if err := takeSlot(ctx, l.slots, min(maxWait, share(ctx, 10))); err != nil {
-		return p, err
+		return g, err
 	}
-	p.slot = l.slots
-	return p, nil
+	g.slot = l.slots
+	return g, nil
 }
 
 // share returns the given fraction, 1/parts, of the remaining time.
@@ -169,12 +170,12 @@ func takeSlot(ctx context.Context, from chan struct{}, wait time.Duration) error
 	case from <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return givenUp(ctx)
+		return waitError(ctx)
 	}
 }
 
-// givenUp returns why a wait has ended.
-func givenUp(ctx context.Context) error {
+// waitError returns why a wait has ended.
+func waitError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err() // the caller went away
 	}

@@ -147,38 +147,38 @@ func TestHeavyReviews(t *testing.T) {
 	long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	var places []place
+	var grants []grant
 	for {
-		p, err := l.enter(ctx, crowded, true)
+		p, err := l.acquire(ctx, crowded, true)
 		if errors.Is(err, errShed) {
 			break
 		}
-		if err != nil || len(places) == 8 {
-			t.Fatal(len(places), err)
+		if err != nil || len(grants) == 8 {
+			t.Fatal(len(grants), err)
 		}
-		places = append(places, p)
+		grants = append(grants, p)
 	}
-	if len(places) < 2 {
-		t.Errorf("%d heavy reviews at once", len(places))
+	if len(grants) < 2 {
+		t.Errorf("%d heavy reviews at once", len(grants))
 	}
 	for _, body := range [][]byte{long, crowded} {
-		if _, err := l.enter(ctx, body, true); !errors.Is(err, errShed) {
+		if _, err := l.acquire(ctx, body, true); !errors.Is(err, errShed) {
 			t.Errorf("a heavy heartbeat too many: %v", err)
 		}
 	}
-	p, err := l.enter(t.Context(), light, false)
+	p, err := l.acquire(t.Context(), light, false)
 	if err != nil {
 		t.Errorf("a light review: %v", err)
 	}
-	p.leave()
+	p.release()
 	entered := make(chan error)
 	go func() {
-		p, err := l.enter(t.Context(), long, false)
-		p.leave()
+		p, err := l.acquire(t.Context(), long, false)
+		p.release()
 		entered <- err
 	}()
-	for _, p := range places {
-		p.leave()
+	for _, p := range grants {
+		p.release()
 	}
 	if err := <-entered; err != nil {
 		t.Errorf("the one that waited: %v", err)
@@ -199,26 +199,26 @@ func TestLightReviews(t *testing.T) {
 	light := bytes.Repeat([]byte("{},"), 500)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	var places []place
+	var grants []grant
 	for {
-		p, err := l.enter(ctx, light, false)
+		p, err := l.acquire(ctx, light, false)
 		if errors.Is(err, errShed) {
 			break
 		}
-		if err != nil || len(places) == 200 {
-			t.Fatal(len(places), err)
+		if err != nil || len(grants) == 200 {
+			t.Fatal(len(grants), err)
 		}
-		places = append(places, p)
+		grants = append(grants, p)
 	}
-	if len(places) < 12 {
-		t.Errorf("%d light reviews at once", len(places))
+	if len(grants) < 12 {
+		t.Errorf("%d light reviews at once", len(grants))
 	}
-	p, err := l.enter(ctx, light, true)
+	p, err := l.acquire(ctx, light, true)
 	if err != nil {
 		t.Errorf("a light heartbeat: %v", err)
 	}
-	for _, p := range append(places, p) {
-		p.leave()
+	for _, p := range append(grants, p) {
+		p.release()
 	}
 	wantAllFree(t, l)
 }
@@ -227,11 +227,11 @@ func TestLightReviews(t *testing.T) {
 func TestLittleMemory(t *testing.T) {
 	l := limitsIn(16<<20, 1)
 	for _, body := range [][]byte{make([]byte, maxBody), bytes.Repeat([]byte("{},"), 1<<20)} {
-		p, err := l.enter(t.Context(), body, false)
+		p, err := l.acquire(t.Context(), body, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.leave()
+		p.release()
 	}
 	wantAllFree(t, l)
 }

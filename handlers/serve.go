@@ -70,8 +70,8 @@ func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) repl
 	defer cancel()
 	sent := body{limits: s.Limits}
 	defer sent.release()
-	place, err := s.arrive(ctx, &sent, route.Heartbeat(), w, r)
-	defer place.leave()
+	granted, err := s.arrive(ctx, &sent, route.Heartbeat(), w, r)
+	defer granted.release()
 	var decision Decision
 	if err != nil {
 		decision.fail(err)
@@ -87,11 +87,11 @@ func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) repl
 }
 
 // arrive reads the body of a review and waits until it may be decided.
-func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (place, error) {
+func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (grant, error) {
 	if err := sent.receive(ctx, w, r); err != nil {
-		return place{}, err
+		return grant{}, err
 	}
-	return s.Limits.enter(ctx, sent.buffer.bytes, heartbeat)
+	return s.Limits.acquire(ctx, sent.buffer.bytes, heartbeat)
 }
 
 // budget returns the time to decide in: the API server's timeout less a tenth, and at least 100 ms, for the way back.
