@@ -38,7 +38,7 @@ var (
 	}
 
 	PodNodes = &Collection[*podNode]{Name: "podnodes", Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true,
-		Tell: []string{"told"}, Keep: Keep(func(o *corev1.Pod) *podNode { return &podNode{o.Spec.NodeName} })}
+		FollowAnnotations: []string{"told"}, Keep: Keep(func(o *corev1.Pod) *podNode { return &podNode{o.Spec.NodeName} })}
 
 	catalogueOfTests = []Declared{Namespaces, Profiles, Pods, Nodes, Rules, PodNodes}
 	allKinds         = []string{"namespaces", "clustercolocationprofiles", "pods", "nodes", "rules"}

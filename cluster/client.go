@@ -72,7 +72,7 @@ func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
 				}
 				return nil, reported(err)
 			}
-			frames := &frames{body: body, decoder: json.NewDecoder(body), decode: c.rows[k].decode}
+			frames := &watchDecoder{body: body, decoder: json.NewDecoder(body), decode: c.rows[k].decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
 		},
 	}
@@ -175,15 +175,15 @@ func expect(in *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// frames decodes the events of a watch.
-type frames struct {
+// watchDecoder decodes the events of a watch.
+type watchDecoder struct {
 	body    io.ReadCloser
 	decoder *json.Decoder
 	decode  func([]byte) (*item, error)
 }
 
 // Decode reads the next event.
-func (f *frames) Decode() (watch.EventType, runtime.Object, error) {
+func (f *watchDecoder) Decode() (watch.EventType, runtime.Object, error) {
 	var event struct {
 		Type   watch.EventType `json:"type"`
 		Object json.RawMessage `json:"object"`
@@ -209,7 +209,7 @@ func (f *frames) Decode() (watch.EventType, runtime.Object, error) {
 }
 
 // Close ends the watch.
-func (f *frames) Close() { _ = f.body.Close() }
+func (f *watchDecoder) Close() { _ = f.body.Close() }
 
 // statusOf converts errors of the stream to statuses.
 type statusOf struct{}

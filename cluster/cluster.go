@@ -54,9 +54,9 @@ type Cluster struct {
 	writing    sync.Mutex // serializes changes; readers never wait
 	lastLogged string     // the problems that were logged last
 
-	watching sync.Mutex // guards healths and broken
+	watching sync.Mutex // guards healths and filesErr
 	healths  []health   // by collection
-	broken   error      // why the newest content of the files is not used
+	filesErr error      // why the newest content of the files is not used
 }
 
 // source delivers changes until ctx ends.
@@ -181,7 +181,7 @@ func (c *Cluster) Status() []Status {
 // Each error names its object or file.
 func (c *Cluster) Problems() []error {
 	c.watching.Lock()
-	broken := c.broken
+	broken := c.filesErr
 	c.watching.Unlock()
 	problems := c.latest().problems()
 	if broken != nil {

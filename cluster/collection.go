@@ -28,8 +28,9 @@ type Collection[T any] struct {
 	MetaOnly bool
 	// Only is the name of the only object that is kept; zero means all objects.
 	Only types.NamespacedName
-	// Tell lists annotations that are passed to followers but not kept, because they change all the time. See Object.
-	Tell []string
+	// FollowAnnotations lists annotations that are passed to followers but not kept, because they change all the time.
+	// See Object.
+	FollowAnnotations []string
 	// Keep decodes an object and returns the T to keep; see the function Keep.
 	Keep Decoder[T]
 }
@@ -47,15 +48,15 @@ type Declared interface{ row() row }
 
 // row is a collection without its type parameters.
 type row struct {
-	name       string
-	kind       schema.GroupVersionKind
-	resource   string
-	namespaced bool
-	crd        bool
-	metaOnly   bool
-	only       types.NamespacedName
-	tell       []string
-	keep       func(r *row, raw []byte) (*item, error)
+	name              string
+	kind              schema.GroupVersionKind
+	resource          string
+	namespaced        bool
+	crd               bool
+	metaOnly          bool
+	only              types.NamespacedName
+	followAnnotations []string
+	keep              func(r *row, raw []byte) (*item, error)
 	// compile returns nil if the previously compiled value stays in use. It is nil for collections that are not
 	// compiled.
 	compile func(table) (compiled any, problems []error)
@@ -66,7 +67,7 @@ func (r *row) decode(raw []byte) (*item, error) { return r.keep(r, raw) }
 
 func (c *Collection[T]) row() row {
 	return row{name: c.Name, kind: c.Kind, resource: c.Resource, namespaced: c.Namespaced, crd: c.CRD, metaOnly: c.MetaOnly,
-		only: c.Only, tell: c.Tell, keep: c.Keep.decode}
+		only: c.Only, followAnnotations: c.FollowAnnotations, keep: c.Keep.decode}
 }
 
 func (c *Compiled[T, C]) row() row {
@@ -124,7 +125,7 @@ func (c *Collection[T]) Find(s Snapshot, key string) (object T, known bool, err 
 func (c *Collection[T]) Expect(s Snapshot, key string) (object T, known bool, err error) {
 	object, known, err = c.Find(s, key)
 	if err == nil && !known && s.api {
-		err = late(c.Name, key)
+		err = notArrived(c.Name, key)
 	}
 	return object, known, err
 }

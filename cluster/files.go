@@ -54,8 +54,8 @@ func (f *files) update(c *Cluster, contents map[string][]byte, err error) {
 // report records whether the newest contents are used, and logs changes of that.
 func (f *files) report(c *Cluster, err error) {
 	c.watching.Lock()
-	before := c.broken
-	c.broken = err
+	before := c.filesErr
+	c.filesErr = err
 	c.watching.Unlock()
 	switch {
 	case err == nil:
@@ -94,11 +94,11 @@ func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 		}
 		contents[name], texts = content, append(texts, []byte(name), content)
 	}
-	return contents, poll.SumOf(texts...), bad(problems)
+	return contents, poll.SumOf(texts...), joinProblems(problems)
 }
 
-// bad joins problems in one error, one per line.
-func bad(problems []error) error {
+// joinProblems joins problems in one error, one per line.
+func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (f *files) use(c *Cluster, contents map[string][]byte) error {
 		f.logIgnored(c, name, unknown)
 	}
 	if len(state.problems) > 0 {
-		return bad(state.problems)
+		return joinProblems(state.problems)
 	}
 	f.used++
 	c.useAll(state, strconv.Itoa(f.used))

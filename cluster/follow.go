@@ -24,8 +24,9 @@ type Object struct {
 	// Kept is the T that the collection keeps; snapshots share it. If the newest state does not decode, it is the last
 	// one that did; nil if none has.
 	Kept any
-	// Told holds the annotations of Collection.Tell, always of the newest state; nil if there are none.
-	Told map[string]string
+	// Annotations holds the annotations of Collection.FollowAnnotations, always of the newest state; nil if there are
+	// none.
+	Annotations map[string]string
 }
 
 // follow calls notify with the follower of a collection, if there is one.
@@ -38,7 +39,7 @@ func (c *Cluster) follow(k int, notify func(Follower)) {
 // seen returns an object in the form for followers.
 func (c *Cluster) seen(k int, i *item) Object {
 	kept, _ := c.latest().collected[k].objects.get(i.key())
-	return Object{Key: i.key(), Version: i.ResourceVersion, Kept: kept, Told: i.told}
+	return Object{Key: i.key(), Version: i.ResourceVersion, Kept: kept, Annotations: i.annotations}
 }
 
 func (c *Cluster) allSeen(k int, items []*item) iter.Seq[Object] {

@@ -57,7 +57,7 @@ func textOf(s Object) string {
 	if pod, ok := s.Kept.(*podNode); ok {
 		what = pod.node
 	}
-	return s.Key + "@" + s.Version + "=" + what + s.Told["told"]
+	return s.Key + "@" + s.Version + "=" + what + s.Annotations["told"]
 }
 
 // history returns everything received so far, without bookmarks unless they are requested.

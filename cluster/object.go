@@ -13,9 +13,9 @@ import (
 type item struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
-	kept any
-	err  error             // why the object could not be decoded
-	told map[string]string // see Object
+	kept        any
+	err         error             // why the object could not be decoded
+	annotations map[string]string // see Object
 }
 
 // DeepCopyObject returns the item itself, because items are not modified by their readers.
@@ -57,12 +57,12 @@ func (r *row) itemOf(object metav1.Object) (*item, error) {
 	i := &item{ObjectMeta: metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), ResourceVersion: object.GetResourceVersion(),
 	}}
-	for _, key := range r.tell {
+	for _, key := range r.followAnnotations {
 		if text, found := object.GetAnnotations()[key]; found {
-			if i.told == nil {
-				i.told = make(map[string]string, len(r.tell))
+			if i.annotations == nil {
+				i.annotations = make(map[string]string, len(r.followAnnotations))
 			}
-			i.told[key] = text
+			i.annotations[key] = text
 		}
 	}
 	return i, nil

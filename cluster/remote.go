@@ -114,7 +114,7 @@ func (c *Cluster) received(k int, raw []byte, err error) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	found := Object{Key: i.key(), Version: i.ResourceVersion, Kept: i.kept, Told: i.told}
+	found := Object{Key: i.key(), Version: i.ResourceVersion, Kept: i.kept, Annotations: i.annotations}
 	if i.err != nil {
 		known := false
 		if found.Kept, known = c.latest().collected[k].objects.get(i.key()); !known {

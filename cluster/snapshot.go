@@ -56,8 +56,9 @@ func (s Snapshot) ask(name string) (*collected, error) {
 	return &s.collected[k], nil
 }
 
-// late returns the error about an object whose existence a review implies, but which the watch has not delivered yet.
-func late(name, key string) error {
+// notArrived returns the error about an object whose existence a review implies, but which the watch has not delivered
+// yet.
+func notArrived(name, key string) error {
 	return fmt.Errorf("cluster state: %s %s has not arrived yet: %w", name, key, admit.ErrNotReady)
 }
 
@@ -77,20 +78,20 @@ func (r Reader) Now() Snapshot { return Snapshot{state: r.cluster.latest(), need
 // put stores an object, and reports whether that changed anything. If the object does not decode, its last valid state
 // is kept, which is better than none.
 func (s *state) put(k int, i *item) (changed bool) {
-	state := &s.collected[k]
+	c := &s.collected[k]
 	if i.err != nil {
-		state.bad = maps.Clone(state.bad)
-		if state.bad == nil {
-			state.bad = map[string]error{}
+		c.bad = maps.Clone(c.bad)
+		if c.bad == nil {
+			c.bad = map[string]error{}
 		}
-		state.bad[i.key()] = i.err
+		c.bad[i.key()] = i.err
 		return true
 	}
-	changed = state.clearBad(i.key())
-	if before, known := state.objects.get(i.key()); known && sameKept(before, i.kept) {
+	changed = c.clearBad(i.key())
+	if before, known := c.objects.get(i.key()); known && sameKept(before, i.kept) {
 		return changed // most changes of a pod concern parts that are not kept
 	}
-	state.objects = state.objects.with(i.key(), i.kept)
+	c.objects = c.objects.with(i.key(), i.kept)
 	return true
 }
 
@@ -100,29 +101,29 @@ func (s *state) put(k int, i *item) (changed bool) {
 func sameKept(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // clearBad removes the error of an object that did not decode, and reports whether there was one.
-func (state *collected) clearBad(key string) (changed bool) {
-	if _, changed = state.bad[key]; changed {
-		state.bad = maps.Clone(state.bad)
-		delete(state.bad, key)
+func (c *collected) clearBad(key string) (changed bool) {
+	if _, changed = c.bad[key]; changed {
+		c.bad = maps.Clone(c.bad)
+		delete(c.bad, key)
 	}
 	return changed
 }
 
 func (s *state) remove(k int, key string) (changed bool) {
-	state := &s.collected[k]
-	changed = state.clearBad(key)
-	before := state.objects
-	state.objects = before.without(key)
-	return changed || state.objects != before
+	c := &s.collected[k]
+	changed = c.clearBad(key)
+	before := c.objects
+	c.objects = before.without(key)
+	return changed || c.objects != before
 }
 
 // replace stores all objects of a collection, which is synced from then on. If the objects are unchanged, the table
 // stays the same, so that nothing is compiled again.
 func (s *state) replace(k int, items []*item) {
-	state := &s.collected[k]
+	c := &s.collected[k]
 	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
 	for _, i := range items {
-		before, known := state.objects.get(i.key())
+		before, known := c.objects.get(i.key())
 		if i.err != nil {
 			bad[i.key()] = i.err
 		}
@@ -134,27 +135,27 @@ func (s *state) replace(k int, items []*item) {
 			changed = true
 		}
 	}
-	if changed || len(objects) != state.objects.size {
-		state.objects = tableOf(objects)
+	if changed || len(objects) != c.objects.size {
+		c.objects = tableOf(objects)
 	}
-	state.bad, state.synced = bad, true
+	c.bad, c.synced = bad, true
 }
 
 // compile updates what is compiled from a collection.
 func (s *state) compile(k int) {
-	state, compile := &s.collected[k], s.rows[k].compile
-	if compile == nil || !state.synced {
+	c, compile := &s.collected[k], s.rows[k].compile
+	if compile == nil || !c.synced {
 		return
 	}
-	compiled, problems := guard(compile, state.objects)
+	compiled, problems := compileSafely(compile, c.objects)
 	if compiled != nil {
-		state.compiled = compiled
+		c.compiled = compiled
 	}
-	state.problems = problems
+	c.problems = problems
 }
 
-// guard returns a panic as a problem: an unusual object must not crash the process repeatedly.
-func guard(compile func(table) (any, []error), objects table) (compiled any, problems []error) {
+// compileSafely returns a panic as a problem: an unusual object must not crash the process repeatedly.
+func compileSafely(compile func(table) (any, []error), objects table) (compiled any, problems []error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			compiled, problems = nil, []error{fmt.Errorf("panic: %v", cause)}
@@ -166,11 +167,11 @@ func guard(compile func(table) (any, []error), objects table) (compiled any, pro
 // problems returns the problems of all objects, in the order of collections and keys.
 func (s *state) problems() (all []error) {
 	for k, r := range s.rows {
-		state := &s.collected[k]
-		for _, key := range slices.Sorted(maps.Keys(state.bad)) {
-			all = append(all, fmt.Errorf("%s %s: %w", r.name, key, state.bad[key]))
+		c := &s.collected[k]
+		for _, key := range slices.Sorted(maps.Keys(c.bad)) {
+			all = append(all, fmt.Errorf("%s %s: %w", r.name, key, c.bad[key]))
 		}
-		for _, problem := range state.problems {
+		for _, problem := range c.problems {
 			all = append(all, fmt.Errorf("%s: %w", r.name, problem))
 		}
 	}

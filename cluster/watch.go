@@ -44,7 +44,7 @@ func (s *server) run(ctx context.Context, c *Cluster) {
 // Objects that were already known stay, because the API server deletes the objects of a CRD one by one before the CRD.
 func (c *Cluster) failed(k int, err error) {
 	missing := c.rows[k].crd && apierrors.IsNotFound(err)
-	before := c.health(k)
+	before := c.healthOf(k)
 	if missing {
 		if !before.missing {
 			c.log.WithField("kind", c.rows[k].name).Warn("the CRD is not installed; usher goes on without, and looks for it again")
@@ -71,7 +71,7 @@ func (c *Cluster) syncWithoutCRD(k int) {
 	c.follow(k, func(f Follower) { f.Replace(func(func(Object) bool) {}, "") })
 }
 
-func (c *Cluster) health(k int) health {
+func (c *Cluster) healthOf(k int) health {
 	c.watching.Lock()
 	defer c.watching.Unlock()
 	return c.healths[k]
@@ -86,7 +86,7 @@ type store struct {
 
 // alive records that the API server answers.
 func (s *store) alive() {
-	if before := s.c.health(s.k); before.err != nil || before.missing {
+	if before := s.c.healthOf(s.k); before.err != nil || before.missing {
 		s.c.log.WithField("kind", s.c.rows[s.k].name).Info("watching works now")
 	}
 	s.c.reportHealth(s.k, health{last: time.Now()})

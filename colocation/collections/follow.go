@@ -41,5 +41,5 @@ func (f follower) Reached(version string) { f.to.Reached(version) }
 
 func seen(o cluster.Object) ledger.Seen {
 	return ledger.Seen{Key: o.Key, Version: o.Version, Object: o.Kept,
-		Record: o.Told[ledger.Annotation], ChildRequest: o.Told[api.AnnotationQuotaChildRequest]}
+		Record: o.Annotations[ledger.Annotation], ChildRequest: o.Annotations[api.AnnotationQuotaChildRequest]}
 }

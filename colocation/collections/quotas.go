@@ -16,7 +16,7 @@ import (
 var ElasticQuotas = &cluster.Compiled[*quota.Quota, *quota.Tree]{
 	Collection: cluster.Collection[*quota.Quota]{
 		Name: api.CollectionElasticQuotas, Kind: api.ElasticQuotaKind, Resource: api.ElasticQuotaResource.Resource, Namespaced: true, CRD: true,
-		Tell: []string{ledger.Annotation, api.AnnotationQuotaChildRequest},
+		FollowAnnotations: []string{ledger.Annotation, api.AnnotationQuotaChildRequest},
 		Keep: cluster.Keep(func(o *elasticQuota) *quota.Quota {
 			return quota.Of(&api.ElasticQuota{ObjectMeta: o.ObjectMeta, Spec: o.Spec})
 		}),

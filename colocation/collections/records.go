@@ -67,5 +67,5 @@ func recordOf(name types.NamespacedName, o cluster.Object, err error) (ledger.Ob
 		return ledger.Object{}, fmt.Errorf("quota %s: %w", name, err)
 	}
 	return ledger.Object{Quota: o.Kept.(*quota.Quota), Version: o.Version,
-		Record: o.Told[ledger.Annotation], ChildRequest: o.Told[api.AnnotationQuotaChildRequest]}, nil
+		Record: o.Annotations[ledger.Annotation], ChildRequest: o.Annotations[api.AnnotationQuotaChildRequest]}, nil
 }
