@@ -31,8 +31,8 @@ const (
 	settled // synced, but this write has already been judged: it is a reinvocation, and what is remembered now is the result
 )
 
-// original holds the amounts of a resource before amplification.
-type original struct {
+// originalAmounts holds the amounts of a resource before amplification.
+type originalAmounts struct {
 	Amounts
 	capacityIsOurs bool // the capacity that arrived was raised by us
 	// guessed means that nothing explains the number that arrived, and the original is the remembered one. It must not
@@ -60,13 +60,13 @@ func (s Observation) last(hasOld bool) *Entry {
 }
 
 // original returns the amounts that the kubelet measured; false if they cannot be known.
-func (s Observation) original() (original, bool) {
+func (s Observation) original() (originalAmounts, bool) {
 	if !s.remembered() {
-		return original{Amounts: s.Now}, s.kubelet && Plausible(s.Now) || s.untouched()
+		return originalAmounts{Amounts: s.Now}, s.kubelet && Plausible(s.Now) || s.untouched()
 	}
 	allocatable, taken := s.recall(allocatableOf)
 	if taken == echo && s.measuredAsStored() {
-		return original{Amounts: s.Now}, true
+		return originalAmounts{Amounts: s.Now}, true
 	}
 	capacity, ours := s.Now.Capacity, false
 	if s.raised() {
@@ -76,7 +76,7 @@ func (s Observation) original() (original, bool) {
 	} else if noted := s.entry().Raw.Capacity; taken == echo && noted != nil {
 		capacity = noted // the capacity at the time allocatable was measured, not the current one
 	}
-	return original{Amounts{allocatable, capacity}, ours, taken == unexplained}, true
+	return originalAmounts{Amounts{allocatable, capacity}, ours, taken == unexplained}, true
 }
 
 // untouched reports whether the numbers are unchanged on a node without any trace of an amplifier. Then they are
@@ -92,8 +92,8 @@ func (s Observation) Unchanged() bool { return Same(s.Now.Allocatable, s.old.All
 // mayGuess reports whether an unexplained number may be replaced by the remembered original × rate: it must be
 // implausible as a measured one (which would be the true size), and the node must not become larger than it shows
 // itself.
-func (s Observation) mayGuess(original original) bool {
-	result, _ := s.Rate.Ratio.Amplify(*original.Allocatable, s.Name)
+func (s Observation) mayGuess(o originalAmounts) bool {
+	result, _ := s.Rate.Ratio.Amplify(*o.Allocatable, s.Name)
 	return s.Rate.amplifies() && !Plausible(s.Now) && result.Cmp(*s.Now.Allocatable) <= 0
 }
 
@@ -185,7 +185,7 @@ func Plausible(a Amounts) bool {
 func Same(a, b *resource.Quantity) bool { return a != nil && b != nil && a.Cmp(*b) == 0 }
 
 // write sets the result on the node: allocatable always, capacity if it is raised or had been raised by us.
-func (o original) write(node *admit.Node, name corev1.ResourceName, result Amounts) {
+func (o originalAmounts) write(node *admit.Node, name corev1.ResourceName, result Amounts) {
 	node.Allocatable().Set(name, *result.Allocatable)
 	switch {
 	case result.Capacity != nil:
