@@ -78,7 +78,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c := &conn{TCPConn: tcp, listener: l}
 	l.open++
-	l.rest(c)
+	l.markIdle(c)
 	return c, nil
 }
 
@@ -101,13 +101,13 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 	defer l.mu.Unlock()
 	switch state {
 	case http.StateActive:
-		l.leaveIdle(c)
+		l.unmarkIdle(c)
 	case http.StateIdle:
 		c.kept = true
-		l.rest(c)
+		l.markIdle(c)
 		l.changed.Broadcast()
 	case http.StateClosed, http.StateHijacked:
-		l.leaveIdle(c)
+		l.unmarkIdle(c)
 		l.open--
 		if c.ending {
 			l.ending--
@@ -153,15 +153,15 @@ func (l *Listener) wake() {
 	l.changed.Broadcast()
 }
 
-// rest adds a connection to the idle ones. The caller holds the lock, here and below.
-func (l *Listener) rest(c *conn) {
+// markIdle adds a connection to the idle ones. The caller holds the lock, here and below.
+func (l *Listener) markIdle(c *conn) {
 	if c.place == nil && !c.ending {
 		c.heard = time.Now()
 		c.place = l.idle.PushBack(c)
 	}
 }
 
-func (l *Listener) leaveIdle(c *conn) {
+func (l *Listener) unmarkIdle(c *conn) {
 	if c.place != nil {
 		l.idle.Remove(c.place)
 		c.place = nil
@@ -171,7 +171,7 @@ func (l *Listener) leaveIdle(c *conn) {
 // end closes an idle connection. It counts as open until the server's goroutine has noticed, so that the limit also
 // covers the resources it still holds.
 func (l *Listener) end(c *conn) {
-	l.leaveIdle(c)
+	l.unmarkIdle(c)
 	c.ending = true
 	l.ending++
 	_ = c.Close()

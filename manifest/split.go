@@ -71,13 +71,13 @@ func hasContent(raw []byte) bool {
 	return false
 }
 
-// object matches the beginning of a JSON object, possibly after a separator line. YAML in flow style begins with a
+// jsonObject matches the beginning of a JSON object, possibly after a separator line. YAML in flow style begins with a
 // brace too, but its keys are rarely quoted.
-var object = regexp.MustCompile(`^(---[ \t]*\r?\n)?\s*\{\s*["}]`)
+var jsonObject = regexp.MustCompile(`^(---[ \t]*\r?\n)?\s*\{\s*["}]`)
 
 // values returns the JSON values of a YAML document, or the document itself if it is not JSON.
 func (t text) values() []text {
-	if !object.Match(t.raw) {
+	if !jsonObject.Match(t.raw) {
 		return []text{t}
 	}
 	from := bytes.IndexByte(t.raw, '{')
