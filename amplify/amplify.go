@@ -17,20 +17,24 @@ import (
 // unchanged. So the original, our result and the ratio of each resource are stored in an annotation on the node, and a
 // number is judged by comparing it with them:
 //
-//	what arrives                                              is treated as
-//	the result we remember, or the stored one unchanged       an echo: the original stays; but see the next two
-//	the same, and the kubelet brings a new original of        a new original, if it fits into capacity: the kubelet measures all
-//	another amplified resource                                and leaves out what it finds stored
-//	the same, and the kubelet brings a new capacity           a new original, if it fits (the hardware grew to our result)
-//	the original we remember                                  the original
-//	anything else that this write changes                     a new original, unless it is another's and above a kept capacity
-//	anything else that this write leaves as stored            fits into capacity: the kubelet's is a new original, another's passes
-//	                                                          as it is, for it may be the true size; does not fit: our result is
-//	                                                          written if the node becomes no larger than it shows itself, else it passes
-//	nothing remembered, from the kubelet                      the original, if it fits into capacity
-//	nothing remembered, from others, unchanged                the original, if it fits into a capacity that is kept, and no annotation
-//	                                                          of another amplifier indicates otherwise
-//	nothing remembered, anything else                         passes, with a warning
+//	what arrives                                          is treated as
+//	the result we remember, or the stored one unchanged   an echo: the original stays, except in the next two cases
+//	the same, and the kubelet sends a new original of     a new original, if it fits into capacity: the kubelet
+//	another amplified resource                            measures all resources and omits what it finds stored
+//	the same, and the kubelet sends a new capacity        a new original, if it fits (the hardware has grown to our
+//	                                                      result)
+//	the original we remember                              the original
+//	anything else that this write changes                 a new original, unless it comes from another writer and is
+//	                                                      above a kept capacity
+//	anything else that this write leaves as stored        if it fits into capacity: from the kubelet a new original;
+//	                                                      from another writer it passes unchanged, because it may be
+//	                                                      the true size. If it does not fit: our result is written if
+//	                                                      the node becomes no larger than it shows itself, else it
+//	                                                      passes unchanged
+//	nothing remembered, from the kubelet                  the original, if it fits into capacity
+//	nothing remembered, from others, unchanged            the original, if it fits into a capacity that is kept, and
+//	                                                      no annotation of another amplifier indicates otherwise
+//	nothing remembered, anything else                     passes, with a warning
 //
 // Each resource is judged separately. For a number that passes, the remembered entry is kept. The ratio is always the
 // current one: a new ratio takes effect with the next write of any writer. The limits of this method are described in
