@@ -46,15 +46,15 @@ var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 func TestStepPromises(t *testing.T) {
 	seen := map[string]string{}
 	for _, r := range defaultWorld(t).Routes() {
-		room, wing := "validators", ""
+		dir, parent := "validators", ""
 		if r.Suite == colocation.Name {
-			wing = "colocation"
+			parent = "colocation"
 		}
 		if r.Chain.Mutates() {
-			room = "mutators"
+			dir = "mutators"
 		}
 		for _, s := range r.Chain.Steps() {
-			file := filepath.Join(wing, room, strings.ReplaceAll(s.Name, "-", "_")+".go")
+			file := filepath.Join(parent, dir, strings.ReplaceAll(s.Name, "-", "_")+".go")
 			if source, err := os.ReadFile(file); err != nil || !strings.Contains(string(source), `"`+s.Name+`"`) {
 				t.Errorf("step %s: %s does not hold it: one step, one file, one word", s.Name, file)
 			}
@@ -79,16 +79,16 @@ func TestStepRooms(t *testing.T) {
 	for _, s := range suites().Schema().Steps {
 		steps = append(steps, strings.ReplaceAll(s, "-", "_"))
 	}
-	for _, room := range []string{"mutators", "validators", "colocation/mutators", "colocation/validators"} {
-		files, _ := filepath.Glob(filepath.Join(room, "*.go"))
+	for _, dir := range []string{"mutators", "validators", "colocation/mutators", "colocation/validators"} {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 		if len(files) < 2 {
-			t.Fatalf("%s has %v", room, files)
+			t.Fatalf("%s has %v", dir, files)
 		}
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".go")
 			isStep := slices.ContainsFunc(steps, func(step string) bool { return name == step || strings.HasPrefix(name, step+"_") })
-			if !isStep && !slices.Contains([]string{filepath.Base(room), "pods", "nodes"}, name) && !strings.HasSuffix(name, "_test") {
-				t.Errorf("%s: is no step, nor the list, nor pods.go or nodes.go: put it into a room of what it knows", file)
+			if !isStep && !slices.Contains([]string{filepath.Base(dir), "pods", "nodes"}, name) && !strings.HasSuffix(name, "_test") {
+				t.Errorf("%s: is no step, nor the list, nor pods.go or nodes.go: put it into the package of what it knows", file)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func isModule(dir string) bool {
 // direction only.
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "usher.dev/usher/"
-	may := map[string][]string{ // a room of the core, and the rooms that it may import
+	may := map[string][]string{ // a package of the core, and the packages that it may import
 		"quantity":            {},
 		"gate":                {},
 		"nearest":             {},
@@ -264,29 +264,29 @@ func TestImportsRunOneWay(t *testing.T) {
 			"poll", "suite"},
 		".": {"admit", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
-	never := map[string][]string{ // packages of others that a room must not know
+	never := map[string][]string{ // packages of others that a package must not import
 		"mutators": {"net/http", "k8s.io/client-go"}, "validators": {"net/http", "k8s.io/client-go"},
 		"handlers": {"k8s.io/client-go"}, "admit": {"k8s.io/client-go", "net/http/httptest"}, "document": {"net/http", "k8s.io/client-go"},
 	}
 	for _, file := range goFiles(t) {
-		room := filepath.ToSlash(filepath.Dir(file))
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(room, "test/") {
+		dir := filepath.ToSlash(filepath.Dir(file))
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(dir, "test/") {
 			continue
 		}
-		wing := strings.HasPrefix(room, "colocation")
-		allowed, known := may[room]
-		if !known && !wing {
-			t.Errorf("%s: the room %s has no row in this test: say what it may import", file, room)
+		inColocation := strings.HasPrefix(dir, "colocation")
+		allowed, known := may[dir]
+		if !known && !inColocation {
+			t.Errorf("%s: the package %s has no row in this test: say what it may import", file, dir)
 		}
 		for _, path := range importsOf(t, file) {
 			ours, isOurs := strings.CutPrefix(path, module)
 			switch {
-			case isOurs && wing && (ours == "command" || ours == "certs" || ours == "connections"):
+			case isOurs && inColocation && (ours == "command" || ours == "certs" || ours == "connections"):
 				t.Errorf("%s imports %s: the suite knows neither commands nor the network", file, path)
-			case isOurs && !wing && (!slices.Contains(allowed, ours) || ours == "colocation" && file != "routes.go"):
+			case isOurs && !inColocation && (!slices.Contains(allowed, ours) || ours == "colocation" && file != "routes.go"):
 				t.Errorf("%s imports %s: imports run one way, see docs/architecture.md", file, path)
 			}
-			for _, bad := range never[strings.TrimPrefix(room, "colocation/")] {
+			for _, bad := range never[strings.TrimPrefix(dir, "colocation/")] {
 				if path == bad || strings.HasPrefix(path, bad+"/") {
 					t.Errorf("%s imports %s", file, path)
 				}
