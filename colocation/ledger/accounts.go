@@ -12,8 +12,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// accounts are what the pods that this replica has seen count for. They are a Follower of the pods, so that a pod costs a few
-// additions when it changes, and nothing when another one is judged.
+// accounts holds what the pods that this replica has observed are charged for. It is a Follower of the pods: a change
+// of a pod costs a few additions, and judging another pod costs nothing.
 type accounts struct {
 	counting  quota.Counting
 	labelOnly bool
@@ -21,35 +21,38 @@ type accounts struct {
 	now       func() time.Time
 
 	mu      sync.Mutex
-	listed  bool   // the pods were told once
-	version string // the pods are known up to here
+	listed  bool   // the first Replace has arrived
+	version string // the pods are known up to this resourceVersion
 	pods    map[string]*account
 	byKey   map[quota.BindingKey]*held
-	used    map[string]sum // of a quota and all below it, in tree
+	used    map[string]sum // by quota: the charges of the quota and all its descendants in tree
 	tree    *quota.Tree
-	// gone are pods that have gone, by UID, and until when that matters: a reservation may wait for them.
+	// gone maps the UIDs of deleted pods to the time until which they matter: a reservation may still wait for them.
 	gone  map[types.UID]time.Time
-	prune time.Time // when gone is looked through next
-	// ending are pods that are being deleted, by key.
+	prune time.Time // when gone is pruned next
+	// ending holds the pods that are being deleted, by key.
 	ending  map[string]*account
 	changed chan struct{} // closed at the next change
 }
 
-// held is what the pods of one key count for.
+// held is the total charge of the pods of one binding key.
 type held struct {
 	sum  sum
 	pods int
 }
 
-// account is one pod's.
+// account is the charge of one pod.
 type account struct {
 	pod    *quota.Pod
 	charge corev1.ResourceList
-	since  string // the resourceVersion that brought pod
+	since  string // the resourceVersion that introduced this state of the pod
 }
 
 func newAccounts(o Options) *accounts {
-	a := &accounts{counting: o.Counting, labelOnly: o.LabelOnly, expiry: o.Expiry, now: o.Now, gone: map[types.UID]time.Time{}, changed: make(chan struct{})}
+	a := &accounts{
+		counting: o.Counting, labelOnly: o.LabelOnly, expiry: o.Expiry, now: o.Now,
+		gone: map[types.UID]time.Time{}, changed: make(chan struct{}),
+	}
 	a.clear()
 	return a
 }
@@ -59,7 +62,7 @@ func (a *accounts) clear() {
 	a.ending, a.tree = map[string]*account{}, nil
 }
 
-// Replace takes up all pods there are.
+// Replace implements Follower.
 func (a *accounts) Replace(all []Seen, version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +71,7 @@ func (a *accounts) Replace(all []Seen, version string) {
 	a.listed = true
 	for _, seen := range all {
 		if pod, ok := seen.Object.(*quota.Pod); ok {
-			a.enter(seen.Key, a.open(pod, seen.Version, before[seen.Key]))
+			a.insert(seen.Key, a.newAccount(pod, seen.Version, before[seen.Key]))
 		}
 	}
 	for key, b := range before {
@@ -79,23 +82,23 @@ func (a *accounts) Replace(all []Seen, version string) {
 	a.reached(version)
 }
 
-// Put takes up a pod that came or changed.
+// Put implements Follower.
 func (a *accounts) Put(seen Seen) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if pod, ok := seen.Object.(*quota.Pod); ok {
 		before := a.pods[seen.Key]
-		now := a.open(pod, seen.Version, before)
+		now := a.newAccount(pod, seen.Version, before)
 		a.drop(seen.Key)
 		if before != nil && before.pod.UID != pod.UID {
 			a.markGone(before.pod)
 		}
-		a.enter(seen.Key, now)
+		a.insert(seen.Key, now)
 	}
 	a.reached(seen.Version)
 }
 
-// Remove forgets a pod.
+// Remove implements Follower.
 func (a *accounts) Remove(seen Seen) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,14 +111,14 @@ func (a *accounts) Remove(seen Seen) {
 	a.reached(seen.Version)
 }
 
-// Reached notes that nothing older is missing.
+// Reached implements Follower.
 func (a *accounts) Reached(version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reached(version)
 }
 
-// change gives what is closed when anything is told next.
+// change returns a channel that is closed at the next change.
 func (a *accounts) change() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,16 +131,16 @@ func (a *accounts) reached(version string) {
 	a.changed = make(chan struct{})
 }
 
-// open makes the account of a pod; before is what its key had until now, or nil.
-func (a *accounts) open(pod *quota.Pod, version string, before *account) *account {
+// newAccount creates the account of a pod. before is the previous account of its key, or nil.
+func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *account {
 	now := &account{pod: pod, charge: a.counting.Charge(pod), since: version}
-	if before != nil && before.pod.UID == pod.UID && before.countsSame(now) {
+	if before != nil && before.pod.UID == pod.UID && before.equalCharge(now) {
 		now.since = before.since
 	}
 	return now
 }
 
-func (a *accounts) enter(key string, now *account) {
+func (a *accounts) insert(key string, now *account) {
 	if !now.pod.Gone.IsZero() && len(now.charge) > 0 {
 		a.ending[key] = now
 	}
@@ -145,8 +148,8 @@ func (a *accounts) enter(key string, now *account) {
 	a.charge(now)
 }
 
-// countsSame reports whether two states of a pod count the same.
-func (b *account) countsSame(now *account) bool {
+// equalCharge reports whether two states of a pod are charged equally, to the same binding key.
+func (b *account) equalCharge(now *account) bool {
 	return b.pod.BindingKey() == now.pod.BindingKey() && b.pod.Ended == now.pod.Ended && covers(b.charge, now.charge) && covers(now.charge, b.charge)
 }
 
@@ -158,7 +161,7 @@ func (a *accounts) drop(key string) {
 	}
 }
 
-// charge adds what a pod counts for to the sums it belongs to.
+// charge adds the charge of a pod to the sums of its quotas.
 func (a *accounts) charge(one *account) {
 	if len(one.charge) == 0 {
 		return
@@ -176,7 +179,7 @@ func (a *accounts) charge(one *account) {
 	}
 }
 
-// discharge takes it away.
+// discharge subtracts the charge of a pod from the sums of its quotas.
 func (a *accounts) discharge(one *account) {
 	if len(one.charge) == 0 {
 		return
@@ -193,7 +196,7 @@ func (a *accounts) discharge(one *account) {
 	one.charge = nil
 }
 
-// path is where the pods of a key count, in the tree of the last refresh.
+// path returns the quotas that the pods of a key are charged to, in the tree of the last refresh.
 func (a *accounts) path(key quota.BindingKey) []*quota.Quota {
 	if a.tree == nil {
 		return nil
@@ -210,10 +213,11 @@ func (a *accounts) usedOf(name string) sum {
 	return of
 }
 
-// markGone remembers a pod that has gone, for as long as a reservation for it may still stand by anybody's clock.
+// markGone records the deletion of a pod for as long as any replica may still hold a reservation for it, whatever its
+// clock.
 func (a *accounts) markGone(pod *quota.Pod) { a.gone[pod.UID] = a.now().Add(2 * a.expiry) }
 
-// with runs do on the accounts, which are up to date with a tree and the time and do not change meanwhile.
+// with calls do with the accounts brought up to date with the tree and the time. They do not change during the call.
 func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -221,7 +225,7 @@ func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
 	do(a)
 }
 
-// upTo returns errBehind if the pods are not known up to a version. The caller holds mu.
+// upTo returns errBehind if the pods are not known up to the version. The caller holds mu.
 func (a *accounts) upTo(version string) error {
 	if !a.listed || older(a.version, version) {
 		return fmt.Errorf("%w (%s, seen up to %s)", errBehind, version, a.version)
@@ -229,7 +233,7 @@ func (a *accounts) upTo(version string) error {
 	return nil
 }
 
-// refresh brings the sums up to date with a tree and the time. The caller holds mu.
+// refresh brings the sums up to date with the tree and the time. The caller holds mu.
 func (a *accounts) refresh(tree *quota.Tree) {
 	now := a.now()
 	if now.After(a.prune) {

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// usedNow is what the pods count for in every quota.
+// usedNow returns the charges in every quota.
 func usedNow(b *bench) string {
 	text := ""
 	b.accounts.with(b.tree, func(a *accounts) {
@@ -31,7 +31,7 @@ func accountsTree(t testing.TB) *bench {
 	return lay(t, makeQuota("top", "", "cpu=9"), makeQuota("a", "top", "cpu=9"), makeQuota("b", "top", "cpu=9"), makeQuota("a1", "a", "cpu=9"))
 }
 
-// Whatever the way to it, the same pods give the same sums: by single changes in any order of the keys, or all at once.
+// The same pods give the same sums, whether they arrive one by one in any order or all at once.
 func TestAccountsOrder(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -80,7 +80,7 @@ func randomPod(rng *rand.Rand, now time.Time, key string, version int) *quota.Po
 	return p
 }
 
-// counted is usedNow, counted anew.
+// counted computes what usedNow returns from scratch.
 func counted(b *bench, there map[string]*quota.Pod) (text string) {
 	for _, name := range b.tree.Names() {
 		total := sum{}
@@ -95,7 +95,7 @@ func counted(b *bench, there map[string]*quota.Pod) (text string) {
 	return text
 }
 
-// A pod that is being deleted counts until its grace is over, without anybody telling.
+// A pod that is being deleted counts until its grace period is over, without any further event.
 func TestAccountsGrace(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=9"))
 	p := makePod("q/p", "u", "cpu=2")
@@ -110,7 +110,7 @@ func TestAccountsGrace(t *testing.T) {
 	expect(t, "removed", usedNow(b), "q 0/0 ")
 }
 
-// A tree that changes moves what pods count for.
+// When the tree changes, the charges of pods move with it.
 func TestAccountsTree(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "", "cpu=9"))
 	b.Pods().Put(seenPod(makePod("q/p", "u", "cpu=2"), 1))
@@ -119,7 +119,7 @@ func TestAccountsTree(t *testing.T) {
 	expect(t, "after", usedNow(b), "q 2/0 top 2/0 ")
 }
 
-// A reservation whose pod has come and gone is dropped, as long as any can stand.
+// A reservation whose pod appeared and was deleted is dropped, for as long as such a reservation can exist.
 func TestAccountsGone(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -158,7 +158,7 @@ func TestAccountsGone(t *testing.T) {
 	}
 }
 
-// A pod's version is that which brought what it counts for.
+// The version of an account is the one that introduced its charge.
 func TestAccountsSince(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=9"), makeQuota("o", "", "cpu=9"))
 	p := makePod("q/p", "u", "cpu=2")

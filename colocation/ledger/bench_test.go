@@ -31,7 +31,7 @@ func crowd(quotas, pods int) (*Ledger, *quota.Tree) {
 	return l, tree
 }
 
-// sizes are those over which the cost of a pod must not grow.
+// sizes are the sizes over which the cost of a pod must not grow.
 func sizes(b *testing.B, run func(b *testing.B, quotas, pods int)) {
 	for _, quotas := range []int{10, 1_000, 10_000} {
 		for _, pods := range []int{0, 1_000, 100_000} {
@@ -59,7 +59,7 @@ func BenchmarkJudge(b *testing.B) {
 	})
 }
 
-// BenchmarkReserve is a pod that is admitted and then seen, as most are: its reservation is dropped by the next.
+// BenchmarkReserve admits a pod and then observes it, the usual case: the next write drops its reservation.
 func BenchmarkReserve(b *testing.B) {
 	sizes(b, func(b *testing.B, quotas, pods int) {
 		l, tree := crowd(quotas, pods)
@@ -82,7 +82,8 @@ func BenchmarkReserve(b *testing.B) {
 	})
 }
 
-// BenchmarkWaiting is one decision while reservations stand: what a burst costs whose pods are not seen yet.
+// BenchmarkWaiting is one decision while reservations are held: the cost during a burst of pods that are not observed
+// yet.
 func BenchmarkWaiting(b *testing.B) {
 	for _, waiting := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
@@ -124,7 +125,8 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// The cost of a decision does not follow the number of pods or quotas. A factor of ten is left for a busy machine.
+// The cost of a decision does not depend on the number of pods or quotas. A factor of ten is allowed for a busy
+// machine.
 func TestCostDoesNotGrow(t *testing.T) {
 	cost := func(quotas, pods int) time.Duration {
 		l, tree := crowd(quotas, pods)

@@ -8,26 +8,27 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// candidate is a pod that asks for room. It is read once, and placed anew in the tree of each attempt.
+// candidate is a pod that requests a reservation. It is read once and placed anew in the tree of each attempt.
 type candidate struct {
 	pod    *quota.Pod
 	charge corev1.ResourceList
-	// stored is the pod as it is; nil for a new one.
+	// stored is the pod as stored; nil for a new one.
 	stored       *quota.Pod
 	storedCharge corev1.ResourceList
 }
 
-// placement is a candidate in one tree: all that a decision about it needs to know of the tree.
+// placement is a candidate in one tree, with everything that a decision about it needs from the tree.
 type placement struct {
 	*candidate
 	tree *quota.Tree
-	// verdict has no Excess yet.
+	// verdict is complete except for Excess.
 	verdict quota.PodVerdict
-	path    []*quota.Quota // from the pod's own quota to the top
-	// before is where the stored pod belongs, and beforeCharge what it counts for there; nil for a new pod.
+	path    []*quota.Quota // from the pod's own quota up to the top
+	// before is the binding of the stored pod, and beforeCharge what it is charged for there; both are nil for a new
+	// pod.
 	before       *quota.Binding
 	beforeCharge corev1.ResourceList
-	// top is the quota whose object has the record that the decision needs; empty if there is nothing to decide: the verdict stands.
+	// top is the quota whose object holds the record that the decision needs. It is empty if verdict is final.
 	top string
 }
 
@@ -41,7 +42,7 @@ func (l *Ledger) read(r quota.Request) *candidate {
 	return c
 }
 
-// place binds a candidate in a tree, and finds the top of its path.
+// place binds a candidate in the tree and finds the top of its path.
 func (l *Ledger) place(tree *quota.Tree, c *candidate) placement {
 	p := placement{candidate: c, tree: tree}
 	p.verdict.Binding = tree.Bind(c.pod.BindingKey(), l.options.LabelOnly)
@@ -70,17 +71,17 @@ func (l *Ledger) place(tree *quota.Tree, c *candidate) placement {
 	return p
 }
 
-// limits reports whether a binding is of interest: to a quota that may limit the pod, or to one that does not exist.
+// limits reports whether a binding matters: it leads to a quota that may limit the pod, or to one that does not exist.
 func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 
-// grows reports whether the pod comes to another quota (another label may lead to the same one), or counts for more than before. One that gives
-// room back need not fit into a quota that has become too small for it.
+// grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to
+// the same quota. A pod that gives up resources need not fit into a quota that has since become too small for it.
 func (p *placement) grows() bool {
 	return p.before == nil || p.before.Name != p.verdict.Binding.Name || !covers(p.beforeCharge, p.charge)
 }
 
-// judged returns the limit of a quota by which the pod is judged for a resource. ok is false if there is no limit, or the pod takes no more
-// than it had there.
+// judged returns the limit of a quota that applies to the pod's request for a resource. ok is false if there is no
+// limit, or if the pod requests no more than it already had there.
 func (p *placement) judged(q *quota.Quota, name corev1.ResourceName) (limit quota.Amount, source string, ok bool) {
 	want := p.charge[name]
 	if want.Sign() <= 0 {
@@ -96,7 +97,7 @@ func (p *placement) judged(q *quota.Quota, name corev1.ResourceName) (limit quot
 	return limit, source, true
 }
 
-// judgedAnywhere reports whether any quota on the path judges the pod.
+// judgedAnywhere reports whether any limit on the path applies to the pod.
 func (p *placement) judgedAnywhere() bool {
 	for _, q := range p.path {
 		for name := range p.charge {

@@ -14,12 +14,13 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// WriteChildRequest writes the annotation api.AnnotationQuotaChildRequest of a quota, and nothing else.
+// WriteChildRequest writes the annotation api.AnnotationQuotaChildRequest of a quota and changes nothing else.
 type WriteChildRequest func(ctx context.Context, quota types.NamespacedName, text string) error
 
-// KeepChildRequests writes about every so often, until ctx ends, what the pods of each quota and all below it ask for, where the quota object
-// says something else. It is for clusters without Koordinator's scheduler, which does the same. Replicas write the same numbers, and who
-// comes second finds them there.
+// KeepChildRequests compares, at random intervals between every and 2*every until ctx ends, the child-request
+// annotation of each quota with the requests of its pods and those of its descendants, and writes it where it differs.
+// It is for clusters without Koordinator's scheduler, which maintains the annotation there. Replicas compute the same
+// numbers, so the second one finds nothing to write.
 func (l *Ledger) KeepChildRequests(ctx context.Context, every time.Duration, write WriteChildRequest) {
 	for {
 		select {
@@ -46,7 +47,7 @@ func (l *Ledger) writeChildRequests(ctx context.Context, write WriteChildRequest
 			continue
 		}
 		object, known := l.objects.get(keyOf(q))
-		if !known || saysTheSame(object.ChildRequest, sums[name]) {
+		if !known || equalAmounts(object.ChildRequest, sums[name]) {
 			continue
 		}
 		text, err := json.Marshal(sums[name])
@@ -60,8 +61,8 @@ func (l *Ledger) writeChildRequests(ctx context.Context, write WriteChildRequest
 	}
 }
 
-// saysTheSame reports whether the text is a list of the same amounts, however they are written.
-func saysTheSame(text string, want api.ResourceList) bool {
+// equalAmounts reports whether text is a list of the same amounts, however they are spelled.
+func equalAmounts(text string, want api.ResourceList) bool {
 	if text == "" {
 		return len(want) == 0
 	}

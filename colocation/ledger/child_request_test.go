@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestChildRequests: each quota gets the sum of itself and what is below it, seen or reserved, and only where it says something else.
+// TestChildRequests: each quota gets the sum of its own pods and its descendants', observed or reserved, and is written
+// only if its annotation differs.
 func TestChildRequests(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=10"), makeQuota("c", "top", "cpu=10"), makeQuota("idle", "top", "cpu=10"))
 	b.Pods().Put(seenPod(makePod("c/seen", "s", "cpu=1500m"), 3))
@@ -19,7 +20,7 @@ func TestChildRequests(t *testing.T) {
 		wrote = append(wrote, key.Name+" "+text)
 		object, _ := b.objects.get(key)
 		object.ChildRequest = text
-		b.objects.learn(object)
+		b.objects.update(object)
 		return nil
 	}
 	b.writeChildRequests(t.Context(), write)
@@ -29,7 +30,7 @@ func TestChildRequests(t *testing.T) {
 	top, _ := b.tree.Get("top")
 	said, _ := b.objects.get(keyOf(top))
 	said.ChildRequest = `{"cpu":"2000m"}`
-	b.objects.learn(said)
+	b.objects.update(said)
 	wrote = nil
 	b.writeChildRequests(t.Context(), write)
 	if len(wrote) > 0 {

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// dropSeen returns the record with the reservations that still stand, and notes there what was seen of the others: a replica that has not seen
-// that would count neither. Those that have expired stand until it is known that their pods do not come: see confirmExpired.
+// dropSeen returns the record without the reservations that are no longer pending, and the expired ones among those
+// that it keeps. It raises record.Seen for the dropped ones: a replica that has not observed their pods would count
+// neither the pod nor the reservation. An expired reservation remains until confirmExpired knows that its pod will not
+// be created.
 func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired []reservation) {
 	next.Seen = r.Seen
 	for i := range r.Pods {
@@ -32,9 +34,10 @@ func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired [
 	return next, expired
 }
 
-// pending reports whether a reservation's pod may still come to what was admitted, and the resourceVersion that showed it as it is. A pod that
-// has gone shows nothing that others must have seen. A pod that was moved or resized looks the same before and after, if it was
-// so once already: room for that is held for the whole time.
+// pending reports whether the pod or the update of a reservation may still appear, and the resourceVersion of the
+// observation that the reservation is dropped for. A deleted pod requires no observation of other replicas. A pod that
+// was moved or resized looks the same before and after if it had that form once already; its reservation is held until
+// it expires.
 func (a *accounts) pending(r *reservation) (stands bool, since string) {
 	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
 		return false, ""
@@ -51,15 +54,16 @@ func (a *accounts) pending(r *reservation) (stands bool, since string) {
 	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }
 
-// maxConfirmations bounds what is asked at once. The other reservations stand until the next time.
+// maxConfirmations bounds the reads of one call of confirmExpired. The other reservations remain until the next call.
 const maxConfirmations = 20
 
-// confirmExpired asks the store for the pods of reservations that have expired, and reports whether fewer stand than before. The clock alone does not
-// tell that a pod does not come: after an outage of the API server, or behind a watch that has died unnoticed, a pod may be stored that nobody has
-// been shown.
+// confirmExpired asks the store for the pods of expired reservations and reports whether any reservation was revoked.
+// The clock alone does not prove that a pod will not appear: after an outage of the API server, or behind a watch that
+// died unnoticed, a stored pod may not have been observed yet.
 func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (fewer bool) {
 	expired = slices.Clone(expired)
-	rand.Shuffle(len(expired), func(i, j int) { expired[i], expired[j] = expired[j], expired[i] }) // so that some of which nothing is learnt do not hide the others
+	// In random order: a few pods that cannot be confirmed must not block all others.
+	rand.Shuffle(len(expired), func(i, j int) { expired[i], expired[j] = expired[j], expired[i] })
 	for _, r := range expired[:min(len(expired), maxConfirmations)] {
 		if ctx.Err() == nil && l.resolved(ctx, &r) {
 			l.revoked.add(r)
@@ -69,7 +73,8 @@ func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (few
 	return fewer
 }
 
-// resolved reports whether a pod that had all the time there is has not come, or is counted as it came.
+// resolved reports whether the pod of an expired reservation does not exist, or is already counted in its current
+// state.
 func (l *Ledger) resolved(ctx context.Context, r *reservation) bool {
 	namespace, name, _ := strings.Cut(r.Pod, "/")
 	version, err := l.options.Store.Pod(ctx, types.NamespacedName{Namespace: namespace, Name: name})
@@ -79,23 +84,23 @@ func (l *Ledger) resolved(ctx context.Context, r *reservation) bool {
 	return !l.accounts.behind(version)
 }
 
-// behind reports whether the pods are not known up to a version.
+// behind reports whether the pods are not known up to the version.
 func (a *accounts) behind(version string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return older(a.version, version)
 }
 
-// revoked are the reservations that hold no room any more, whatever a record says: their answer was not heard, because the caller had gone or the
-// write seemed to fail; or their pods have not come, and will not. The next write takes them out of the record. They are remembered for longer: a write
-// that seemed to fail may still come into force.
+// revoked holds the reservations that no longer count, whatever a record says: the caller did not receive the answer
+// because it had gone or the write seemed to fail, or the pod was never created. The next write removes them from the
+// record. They are remembered longer than that, because a write that seemed to fail may still take effect.
 type revoked struct {
 	expiry time.Duration
 	now    func() time.Time
 
 	mu    sync.Mutex
-	until map[reservationID]time.Time // it matters
-	prune time.Time                   // when they are looked through next
+	until map[reservationID]time.Time // when the entry may be forgotten
+	prune time.Time                   // when until is pruned next
 }
 
 func newRevoked(o Options) *revoked {
@@ -122,15 +127,16 @@ func (r *revoked) has(one *reservation) bool {
 	return has
 }
 
-// Run tidies the records up until ctx ends: what was seen, has expired or was for nobody is dropped, also when no pod comes that would
-// have it dropped with its own write. Nothing depends on it but that people find no old reservations.
+// Run removes reservations from the records until ctx ends: those whose pods were observed, that expired, or that were
+// revoked. A write for another pod of the tree does the same; Run covers trees without new pods. Decisions do not
+// depend on it; it keeps the annotations free of stale entries.
 func (l *Ledger) Run(ctx context.Context) {
 	for {
 		every := l.options.Expiry / 3
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(every + rand.N(every)): // so that one replica finds what another has tidied up
+		case <-time.After(every + rand.N(every)): // randomized, so that one replica finds the records that another has already cleaned
 			l.sweep(ctx)
 		}
 	}

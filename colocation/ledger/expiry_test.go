@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// TestConfirmExpired: when a reservation expires, its room is free only if its pod is known not to come, or was seen.
+// TestConfirmExpired: an expired reservation is released only if its pod is known not to exist, or was observed.
 func TestConfirmExpired(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=1"))
 	late, next := makePod("q/late", "u", "cpu=1"), makePod("q/next", "v", "cpu=1")

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// phantoms admits pods that never come, until their namespace may have no more.
+// phantoms admits pods that are never created, until their namespace may reserve no more.
 func phantoms(b *bench, namespace string) (n int) {
 	for ; ; n++ {
 		p := makePod(fmt.Sprintf("%s/web-7d9c6b5f4-%05d", namespace, n), fmt.Sprintf("7b0c1d8e-0000-4000-8000-%s%08d", namespace, n), "cpu=1")
@@ -23,7 +23,7 @@ func phantoms(b *bench, namespace string) (n int) {
 	}
 }
 
-// TestPhantoms: pods that never come do not shut out another namespace, and give all room back when they have expired.
+// TestPhantoms: pods that are never created do not block another namespace, and are released when they expire.
 func TestPhantoms(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=100k"), makeQuota("q", "top", "cpu=100k"), makeQuota("o", "top", "cpu=100k"), makeQuota("victim", "top", "cpu=100k"))
 	victim := ask(makePod("victim/v", "v", "cpu=1"))
@@ -41,7 +41,7 @@ func TestPhantoms(t *testing.T) {
 	}
 }
 
-// TestStubbornDoubts: expired reservations about which nothing is learnt do not hide the others.
+// TestStubbornDoubts: expired reservations that cannot be confirmed do not block the others.
 func TestStubbornDoubts(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=1000"))
 	b.store.pods, b.store.podVersion = map[types.NamespacedName]*quota.Pod{}, "999" // later than what is seen
@@ -60,7 +60,8 @@ func TestStubbornDoubts(t *testing.T) {
 	expect(t, "left", b.Stats().Reservations, maxConfirmations+5)
 }
 
-// TestOneName: however often a pod of one name is created, it has one entry, which is as long as its quotas' resources are many.
+// TestOneName: however often a pod of one name is created, it has one entry, bounded by the resources that its quotas
+// limit.
 func TestOneName(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=10"))
 	for i := range 500 {
@@ -79,19 +80,19 @@ func TestOneName(t *testing.T) {
 	expect(t, "after one of them came and went, the others may", b.reserve(b.Ledger, ask(makePod("q/y", "y", "cpu=10"))), "full q cpu: 10+0+1 of 10")
 }
 
-// TestLeave: what was reserved for a quota counts with it when it becomes the top of a tree of its own.
+// TestLeave: reservations of a quota count with it when it becomes the top of its own tree.
 func TestLeave(t *testing.T) {
 	top, child := makeQuota("top", "", "cpu=10"), makeQuota("c", "top", "cpu=1")
 	b := lay(t, top, child)
 	expect(t, "below the top", b.reserve(b.Ledger, ask(makePod("c/a", "a", "cpu=1"))), "granted")
 	alone := makeQuota("c", "", "cpu=1")
 	b.store.objects[keyOf(child)] = Object{Quota: alone, Version: "7"}
-	b.objects.learn(b.store.objects[keyOf(child)])
+	b.objects.update(b.store.objects[keyOf(child)])
 	b.grow(top, alone)
 	expect(t, "alone", b.reserve(b.Ledger, ask(makePod("c/b", "b", "cpu=1"))), "full c cpu: 1+0+1 of 1")
 }
 
-// TestRestoredStore: when resourceVersions go back, as after a restore from a backup, what is known from before is given up.
+// TestRestoredStore: when resourceVersions go back, as after a restore from a backup, the older knowledge is discarded.
 func TestRestoredStore(t *testing.T) {
 	q := makeQuota("q", "", "cpu=10")
 	b := lay(t, q)
@@ -105,7 +106,7 @@ func TestRestoredStore(t *testing.T) {
 	expect(t, "before any list", b.reserve(b.Ledger, ask(makePod("q/c", "c", "cpu=1"))), "granted")
 }
 
-// TestClockAhead: a reservation from a clock that was far ahead does not stand until its time has come.
+// TestClockAhead: a reservation from a clock that was far ahead is not held until that time.
 func TestClockAhead(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=1"))
 	now := b.clock

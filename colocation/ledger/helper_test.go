@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// amounts reads "cpu=2 memory=4Gi"; "" is no list.
+// amounts parses "cpu=2 memory=4Gi"; "" is a nil list.
 func amounts(short string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, pair := range strings.Fields(short) {
@@ -28,7 +28,7 @@ func amounts(short string) corev1.ResourceList {
 	return list
 }
 
-// makeQuota makes a quota that has the pods of the namespace of its name.
+// makeQuota returns a quota that the pods of the namespace of its name belong to.
 func makeQuota(name, parent, limits string) *quota.Quota {
 	if parent == "" {
 		parent = api.RootQuota
@@ -55,7 +55,7 @@ type bench struct {
 	store *fakeStore
 }
 
-// lay makes a bench of quotas, which the ledger knows.
+// lay returns a bench whose ledger knows the given quotas.
 func lay(t testing.TB, quotas ...*quota.Quota) *bench {
 	t.Helper()
 	b := &bench{clock: time.Unix(1e9, 0), store: &fakeStore{objects: map[types.NamespacedName]Object{}}}
@@ -64,13 +64,13 @@ func lay(t testing.TB, quotas ...*quota.Quota) *bench {
 	return b
 }
 
-// grow puts a tree in force.
+// grow installs a tree.
 func (b *bench) grow(quotas ...*quota.Quota) {
 	b.tree = quota.NewTree(quotas)
 	b.known.Store(b.tree)
 }
 
-// replica is one more ledger on the same store.
+// replica returns another ledger on the same store.
 func (b *bench) replica(name string) *Ledger {
 	tree := func(context.Context, string) (*quota.Tree, error) { return b.known.Load(), nil }
 	l := New(Options{Tree: tree, Store: b.store, Replica: name, Now: func() time.Time { return b.clock }})
@@ -79,22 +79,22 @@ func (b *bench) replica(name string) *Ledger {
 			if _, ok := b.store.objects[keyOf(q)]; !ok {
 				b.store.objects[keyOf(q)] = Object{Quota: q, Version: "1"}
 			}
-			l.objects.learn(b.store.objects[keyOf(q)])
+			l.objects.update(b.store.objects[keyOf(q)])
 		}
 	}
 	l.Pods().Replace(nil, "") // there are none yet
 	return l
 }
 
-// ask asks for a pod.
+// ask returns a request for a pod.
 func ask(p *quota.Pod) quota.Request { return askChange(nil, p) }
 
-// askChange asks for a pod in place of another.
+// askChange returns a request for an update of a pod.
 func askChange(stored, p *quota.Pod) quota.Request {
 	return quota.Request{Key: p.BindingKey(), Read: func() (pod, before *quota.Pod) { return p, stored }}
 }
 
-// reserve is "granted", or why not.
+// reserve returns "granted", or the reason why not.
 func (b *bench) reserve(l *Ledger, ask quota.Request) string {
 	return b.judged(l.Reserve(context.Background(), ask))
 }
@@ -109,14 +109,14 @@ func (b *bench) judged(v quota.PodVerdict, err error) string {
 	return "granted"
 }
 
-// record is what stands on a quota, in short.
+// record returns the record of a quota in short form.
 func (b *bench) record(name string) string {
 	b.store.mu.Lock()
 	defer b.store.mu.Unlock()
 	return inBrief(b.store.objects[types.NamespacedName{Namespace: quotaNamespace, Name: name}].Record)
 }
 
-// decide plans for asks as things are now, as a batch would.
+// decide plans for the requests in the current state, as a batch would.
 func (b *bench) plan(t *testing.T, record string, asks ...quota.Request) (plan, error) {
 	t.Helper()
 	placed := make([]placement, len(asks))
@@ -138,7 +138,7 @@ func recordOf(t *testing.T, seen string, pods ...reservation) string {
 	return record{Seen: seen, Pods: pods}.text()
 }
 
-// room is a reservation that was made now.
+// room returns a reservation made now.
 func (b *bench) room(p *quota.Pod, update bool) reservation {
 	return reservation{UID: p.UID, Pod: podKey(p), Quota: b.tree.Bind(p.BindingKey(), false).Name, Request: api.ResourceList(p.Requests), Update: update,
 		At: b.clock.UnixMilli(), By: "other"}
@@ -197,7 +197,7 @@ func (s *fakeStore) swap(key types.NamespacedName, version, record string) (Obje
 	return now, nil
 }
 
-// expect compares what was got with what was wanted.
+// expect compares got with want.
 func expect(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {

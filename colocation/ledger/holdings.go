@@ -9,21 +9,24 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// holdings are what pods count for at one moment: those that were seen, by the accounts, and beyond them those for which room is held. A pod
-// that is both counts for the larger of the two in each quota, never for both: it is stored once. So do two reservations for one name, of
-// a client that tried twice.
+// holdings is what counts at one moment: the charges of the observed pods, from accounts, and the reservations. A pod
+// that is both observed and reserved counts in each quota for the larger of the two, never for both, because it is
+// stored once. The same holds for two reservations of one pod name, from a client that retried.
 type holdings struct {
 	tree     *quota.Tree
-	accounts *accounts      // its mu is held
-	own      []*reservation // of the tree's record, in its order
+	accounts *accounts      // with mu held
+	own      []*reservation // from the record of the tree's top, in its order
 	byPod    map[string][]*reservation
-	reserved map[string]sum // of a quota and all below it, beyond what is used
+	reserved map[string]sum // by quota: reserved in the quota and its descendants, beyond what is used
 	paths    map[string][]*quota.Quota
 }
 
-// newHoldings counts the reservations of the tree's own record, and misplaced: those that stand elsewhere.
+// newHoldings counts the reservations of the tree's own record, and misplaced, those found in records of other objects.
 func newHoldings(tree *quota.Tree, a *accounts, own, misplaced []*reservation) *holdings {
-	h := &holdings{tree: tree, accounts: a, own: own, byPod: make(map[string][]*reservation, len(own)), reserved: map[string]sum{}, paths: map[string][]*quota.Quota{}}
+	h := &holdings{
+		tree: tree, accounts: a, own: own, byPod: make(map[string][]*reservation, len(own)),
+		reserved: map[string]sum{}, paths: map[string][]*quota.Quota{},
+	}
 	for _, r := range slices.Concat(own, misplaced) {
 		h.byPod[r.Pod] = append(h.byPod[r.Pod], r)
 	}
@@ -33,7 +36,7 @@ func newHoldings(tree *quota.Tree, a *accounts, own, misplaced []*reservation) *
 	return h
 }
 
-// hold counts one more reservation.
+// hold adds a reservation to the tree's own.
 func (h *holdings) hold(r *reservation) {
 	h.uncount(r.Pod)
 	h.byPod[r.Pod] = append(h.byPod[r.Pod], r)
@@ -41,7 +44,7 @@ func (h *holdings) hold(r *reservation) {
 	h.count(r.Pod)
 }
 
-// alike is the reservation of the tree's own record for a pod of the same name in the same quota; nil if there is none.
+// alike returns the reservation of the tree's own record for a pod of the same name in the same quota, or nil.
 func (h *holdings) alike(r *reservation) *reservation {
 	for _, other := range h.byPod[r.Pod] {
 		if r.alike(other) && slices.Contains(h.own, other) {
@@ -51,7 +54,7 @@ func (h *holdings) alike(r *reservation) *reservation {
 	return nil
 }
 
-// release counts one less, of the tree's own.
+// release removes one of the tree's own reservations.
 func (h *holdings) release(r *reservation) {
 	is := func(other *reservation) bool { return other == r }
 	h.uncount(r.Pod)
@@ -60,7 +63,7 @@ func (h *holdings) release(r *reservation) {
 	h.count(r.Pod)
 }
 
-// all are the reservations of the tree's own record, as it becomes.
+// all returns the reservations of the tree's own record after the changes made so far.
 func (h *holdings) all() []reservation {
 	list := make([]reservation, len(h.own))
 	for i, r := range h.own {
@@ -69,12 +72,13 @@ func (h *holdings) all() []reservation {
 	return list
 }
 
-// has reports whether an answer like that counts already.
+// has reports whether a reservation with the same ID is already counted.
 func (h *holdings) has(r *reservation) bool {
 	return slices.ContainsFunc(h.byPod[r.Pod], func(other *reservation) bool { return r.id() == other.id() })
 }
 
-// count adds to reserved what is held for a pod. Every change of byPod[key] stands between uncount and count, so that reserved stays in step.
+// count adds the reservations of a pod to reserved. Every change of byPod[key] is enclosed by uncount and count, which
+// keeps reserved in step.
 func (h *holdings) count(key string) {
 	for _, q := range h.places(key) {
 		of := h.reserved[q.Name]
@@ -86,7 +90,7 @@ func (h *holdings) count(key string) {
 	}
 }
 
-// uncount takes from reserved what is held for a pod.
+// uncount subtracts the reservations of a pod from reserved.
 func (h *holdings) uncount(key string) {
 	for _, q := range h.places(key) {
 		if of := h.reserved[q.Name]; of != nil {
@@ -95,15 +99,15 @@ func (h *holdings) uncount(key string) {
 	}
 }
 
-// heldIn is what is held for a pod in one of its places, beyond what is used by it there.
+// heldIn returns what is reserved for a pod in one of its quotas, beyond what it uses there.
 func (h *holdings) heldIn(key string, q *quota.Quota) corev1.ResourceList {
-	if list := h.byPod[key]; len(list) == 1 && h.accounts.pods[key] == nil { // most are: one try for a pod that nobody has seen
+	if list := h.byPod[key]; len(list) == 1 && h.accounts.pods[key] == nil { // the common case: one attempt, not observed yet
 		return list[0].request()
 	}
 	return corev1.ResourceList(h.beyondUsed(key, q))
 }
 
-// places are the quotas in which room is held for a pod.
+// places returns the quotas in which the reservations of a pod count.
 func (h *holdings) places(key string) (all []*quota.Quota) {
 	list := h.byPod[key]
 	if len(list) == 1 {
@@ -119,7 +123,7 @@ func (h *holdings) places(key string) (all []*quota.Quota) {
 	return all
 }
 
-// beyondUsed is what is held for a pod in a quota beyondUsed what is used by it there.
+// beyondUsed returns what is reserved for a pod in a quota beyond what it uses there.
 func (h *holdings) beyondUsed(key string, q *quota.Quota) sum {
 	most := sum{}
 	for _, r := range h.byPod[key] {
@@ -140,7 +144,7 @@ func (h *holdings) beyondUsed(key string, q *quota.Quota) sum {
 	return most
 }
 
-// seen is what a pod that was seen counts for in a quota.
+// seen returns what an observed pod is charged for in a quota.
 func (h *holdings) seen(key string, q *quota.Quota) corev1.ResourceList {
 	one := h.accounts.pods[key]
 	if one == nil || len(one.charge) == 0 || !slices.Contains(h.path(h.tree.Bind(one.pod.BindingKey(), h.accounts.labelOnly).Name), q) {
@@ -149,7 +153,7 @@ func (h *holdings) seen(key string, q *quota.Quota) corev1.ResourceList {
 	return one.charge
 }
 
-// path is Tree.Path, found once.
+// path caches Tree.Path.
 func (h *holdings) path(name string) []*quota.Quota {
 	path, known := h.paths[name]
 	if !known {
@@ -159,7 +163,8 @@ func (h *holdings) path(name string) []*quota.Quota {
 	return path
 }
 
-// excess returns what does not fit of a pod beside all others. newest gives the quota as it is known best.
+// excess returns the limits that the pod would exceed, on top of all other pods. latest returns the newest known state
+// of a quota.
 func (h *holdings) excess(p *placement, latest func(*quota.Quota) *quota.Quota) (found []quota.Excess) {
 	key := podKey(p.pod)
 	names := slices.Sorted(maps.Keys(p.charge))
@@ -183,7 +188,7 @@ func (h *holdings) excess(p *placement, latest func(*quota.Quota) *quota.Quota) 
 	return found
 }
 
-// others are what is used and reserved in a quota by all pods but one.
+// others returns what all other pods use and have reserved in a quota.
 func (h *holdings) others(key string, q *quota.Quota) (used, reserved sum) {
 	used, reserved = maps.Clone(h.accounts.used[q.Name]), maps.Clone(h.reserved[q.Name])
 	if used == nil {

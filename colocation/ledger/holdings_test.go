@@ -23,7 +23,7 @@ func family(t *testing.T) *bench {
 	return lay(t, makeQuota("top", "", "cpu=10 memory=10"), makeQuota("a", "top", "cpu=10"), makeQuota("b", "top", "cpu=10"), makeQuota("b1", "b", ""))
 }
 
-// A pod counts once in each quota, whoever holds room for it.
+// A pod counts once in each quota, whoever reserved for it.
 func TestHoldings(t *testing.T) {
 	moved := func(uid, list, to string) *quota.Pod {
 		p := makePod("a/p", uid, list)
@@ -64,7 +64,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// To hold one by one is the same as to count all.
+// Holding reservations one by one gives the same counts as newHoldings.
 func TestHoldingsHold(t *testing.T) {
 	b := family(t)
 	b.Pods().Put(seenPod(makePod("a/p", "u", "cpu=2"), 1))
@@ -82,7 +82,7 @@ func TestHoldingsHold(t *testing.T) {
 	}
 }
 
-// Who is judged, by what, and against whom.
+// Which pods are judged, by which limits, and on top of what.
 func TestExcess(t *testing.T) {
 	top, leaf := makeQuota("top", "", "cpu=4"), makeQuota("q", "top", "cpu=4 memory=2")
 	leaf.Admission = amounts("cpu=3")
@@ -116,7 +116,7 @@ func TestExcess(t *testing.T) {
 	expect(t, "writes", b.store.writes, 0)
 }
 
-// What does not grow is not judged, even above the limit, and leaves nothing in the record.
+// A request that does not grow is not judged, even above the limit, and leaves nothing in the record.
 func TestExcessNotGrowing(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=1"), makeQuota("q", "top", "cpu=1"), makeQuota("o", "top", ""))
 	old := makePod("q/p", "u", "cpu=3 memory=1")
@@ -132,7 +132,7 @@ func TestExcessNotGrowing(t *testing.T) {
 	expect(t, "writes", b.store.writes, 0)
 }
 
-// The pods of a quota whose top changes are judged by the limits that the write will meet.
+// The pods of a quota whose top changes are judged by the limits that the write will be based on.
 func TestNewestLimit(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	lowered := makeQuota("q", "", "cpu=1")

@@ -1,11 +1,12 @@
-// Package ledger knows whether a pod fits into its quota and all above it, now, whoever else is being admitted at this moment, on whichever
-// replica.
+// Package ledger decides whether a pod fits into its quota and all quotas above it, while other pods are being admitted
+// at the same time on any replica.
 //
-// What is used are the pods that this replica's watch has shown. What is reserved are pods that were admitted and may not have been shown to
-// everybody: they stand in a record, an annotation of the tree's top quota, which is written before the answer and only if nobody else wrote
-// in between. So all admissions into one tree are decided one after the other, with one write for all that wait. A reservation is dropped
-// from the record when its pod was seen; the record then says how new a replica's picture of the pods must be to decide (record.Seen).
-// docs/quota.md has the reasons.
+// Used is the total of the pods that this replica has observed through its watch. Reserved is the total of the pods
+// that were admitted but may not have been observed by every replica yet. Reservations are stored in a record, an
+// annotation of the tree's top quota. The record is written before the answer is sent, and only if no other writer has
+// changed the object since it was read. Admissions into one tree are therefore serialized; all waiting pods share one
+// write. A reservation is dropped once its pod has been observed, and record.Seen then says up to which resourceVersion
+// a replica must have observed the pods before it may decide. docs/quota.md gives the reasons.
 package ledger
 
 import (
@@ -25,31 +26,32 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Options are what a ledger is made of.
+// Options configures a Ledger.
 type Options struct {
-	// Tree returns the quotas as they are known now; it may wait a moment until they have the one of a name, if that is not empty: another
-	// replica may just have let it in. The error wraps admit.ErrNotReady as long as they are not known.
+	// Tree returns the current quotas. If awaited is not empty, it may wait briefly for a quota of that name, because
+	// another replica may just have admitted it. The error wraps admit.ErrNotReady until the quotas are known.
 	Tree func(ctx context.Context, awaited string) (*quota.Tree, error)
-	// Store keeps the records; nil for memory, which one replica has alone.
+	// Store holds the records; nil keeps them in memory, for a single replica.
 	Store Store
-	// Counting and LabelOnly (gate DisableDefaultQuota) say what pods count for, and where.
+	// Counting and LabelOnly (gate DisableDefaultQuota) determine what pods are charged for, and to which quota.
 	Counting  quota.Counting
 	LabelOnly bool
-	// Expiry is how long room is held for a pod that does not appear: longer than the API server works on a request (60 s) and the replicas'
-	// clocks and watches differ. Zero means DefaultExpiry.
+	// Expiry is how long a reservation is held for a pod that does not appear. It must be longer than the API server's
+	// request timeout (60 s) plus the differences between the clocks and watches of the replicas. Zero means
+	// DefaultExpiry.
 	Expiry time.Duration
-	// Replica tells this replica's reservations from others'; empty for a random one.
+	// Replica distinguishes the reservations of this replica from those of others; empty means a random name.
 	Replica string
-	// Now is the clock; nil for the real one.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Log gets what an operator should know; nil for nothing.
+	// Log receives messages for operators; nil discards them.
 	Log logrus.FieldLogger
 }
 
-// DefaultExpiry is a minute for the request, the API server's default, and half a minute for clocks.
+// DefaultExpiry is the API server's default request timeout of one minute plus 30 seconds for clock differences.
 const DefaultExpiry = 90 * time.Second
 
-// Ledger may be asked from many goroutines. Its followers must be told of all pods and quotas before it is right.
+// Ledger is safe for concurrent use. Its followers must receive all pods and quotas; until then it decides nothing.
 type Ledger struct {
 	options  Options
 	accounts *accounts
@@ -61,7 +63,7 @@ type Ledger struct {
 	queues map[string]*queue // by the name of the top quota
 }
 
-// New makes a ledger.
+// New returns a Ledger.
 func New(o Options) *Ledger {
 	if o.Expiry == 0 {
 		o.Expiry = DefaultExpiry
@@ -79,26 +81,26 @@ func New(o Options) *Ledger {
 	}
 	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), queues: map[string]*queue{}}
 	if o.Store == nil {
-		l.options.Store = &memory{records: map[types.NamespacedName]Object{}}
+		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
 	}
 	return l
 }
 
-// Pods must be told what happens to the pods.
+// Pods returns the follower that must receive every change of the pods.
 func (l *Ledger) Pods() Follower { return l.accounts }
 
 // Shared reports whether the records are in a store that other replicas share.
 func (l *Ledger) Shared() bool {
-	_, alone := l.options.Store.(*memory)
+	_, alone := l.options.Store.(*memStore)
 	return !alone
 }
 
-// Quotas must be told what happens to the quota objects, unless the records are in memory.
+// Quotas returns the follower that must receive every change of the quota objects, unless the records are in memory.
 func (l *Ledger) Quotas() Follower { return l.objects }
 
-// Judge returns the verdict on a pod and remembers nothing.
-func (l *Ledger) Judge(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
-	first, err := l.ask(ctx, ask)
+// Judge returns the verdict on a pod and reserves nothing.
+func (l *Ledger) Judge(ctx context.Context, req quota.Request) (quota.PodVerdict, error) {
+	first, err := l.locate(ctx, req)
 	if err != nil || first.top == "" {
 		return first.verdict, err
 	}
@@ -115,10 +117,11 @@ func (l *Ledger) Judge(ctx context.Context, ask quota.Request) (quota.PodVerdict
 	}
 }
 
-// Reserve returns the verdict on a pod and, if it fits, holds its room until it is seen, or does not come. Nothing is held for a caller that has
-// gone before the answer. An error wraps admit.ErrNotReady where a repetition helps.
-func (l *Ledger) Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdict, error) {
-	first, err := l.ask(ctx, ask)
+// Reserve returns the verdict on a pod. If the pod fits, its request is reserved until the pod is observed or the
+// reservation expires. Nothing is reserved for a caller that has gone before the answer. The error wraps
+// admit.ErrNotReady if a retry may help.
+func (l *Ledger) Reserve(ctx context.Context, req quota.Request) (quota.PodVerdict, error) {
+	first, err := l.locate(ctx, req)
 	if err != nil || first.top == "" {
 		return first.verdict, err
 	}
@@ -131,19 +134,19 @@ func (l *Ledger) Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdi
 		if w.leave() {
 			return quota.PodVerdict{}, busy(context.Cause(ctx))
 		}
-		v := <-w.answer // it came at the same moment
+		v := <-w.answer // answered at the same moment
 		return v.PodVerdict, v.err
 	}
 }
 
-// busy words what a repetition may help with.
+// busy wraps an error that a retry may resolve.
 func busy(cause error) error {
 	return fmt.Errorf("the quota ledger could not decide in time: %w: %w", cause, admit.ErrNotReady)
 }
 
-// ask reads a pod and places it in the tree as it is known now, once that has the quota that the pod names. The top that comes out says which
-// decisions the pod lines up with; the decision itself places it anew.
-func (l *Ledger) ask(ctx context.Context, r quota.Request) (placement, error) {
+// locate reads a pod and places it in the current tree, once that has the quota that the pod names. The resulting top
+// determines the queue; the decision itself places the pod again.
+func (l *Ledger) locate(ctx context.Context, r quota.Request) (placement, error) {
 	tree, err := l.options.Tree(ctx, r.Key.Label)
 	if err != nil {
 		return placement{}, fmt.Errorf("reading the elastic quotas: %w", err)
@@ -154,10 +157,10 @@ func (l *Ledger) ask(ctx context.Context, r quota.Request) (placement, error) {
 	return l.place(tree, l.read(r)), nil
 }
 
-// tree returns the quotas as they are known now.
+// tree returns the current quotas.
 func (l *Ledger) tree() (*quota.Tree, error) { return l.options.Tree(context.Background(), "") }
 
-// decide makes a plan from what is known now. If this replica has not seen what it must, it waits a little for it.
+// decide makes a plan from the current state. If this replica is behind the record, it waits up to maxBehind.
 func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxBehind)
 	defer cancel()
@@ -172,17 +175,18 @@ func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate
 		}
 		select {
 		case <-changed:
-		case <-time.After(maxBehind / 20): // a change of the tree is not announced
+		case <-time.After(maxBehind / 20): // changes of the tree are not signalled
 		case <-ctx.Done():
 			return made, v, err
 		}
 	}
 }
 
-// maxBehind is how long a decision waits for pods that another replica has seen. A watch that is later than that is not merely slow.
+// maxBehind is how long a decision waits for pods that another replica has already observed. A watch that lags more
+// than that is not just slow.
 const maxBehind = time.Second
 
-// attempt makes a plan. The candidates are bound, charged and judged in one tree.
+// attempt makes a plan. All candidates are bound, charged and judged in the same tree.
 func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
 	tree, err := l.tree()
 	if err != nil {
@@ -193,7 +197,7 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 		placed[i] = l.place(tree, c)
 		here = here || placed[i].top == top
 	}
-	if !here { // the top may be none any more
+	if !here { // top may have ceased to be a top
 		return unjudged(placed), view{}, nil
 	}
 	v, err := l.view(ctx, tree, top)
@@ -204,8 +208,8 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 	return made, v, err
 }
 
-// view gathers what a decision about the tree below a top follows from. The object is the newest that this replica knows; if it is not the
-// newest there is, the write that follows will not happen.
+// view collects the input of a decision about the tree below top. The object is the newest that this replica knows; if
+// a newer one exists, the write that follows fails with a conflict.
 func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, error) {
 	q, _ := tree.Get(top)
 	object, known := l.objects.get(keyOf(q))
@@ -214,13 +218,13 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 		if object, err = l.options.Store.Read(ctx, keyOf(q)); err != nil {
 			return view{}, busy(err)
 		}
-		l.objects.learn(object)
+		l.objects.update(object)
 	}
 	if object.Quota == nil {
 		object.Quota = q
 	}
 	if object.Quota.Parent != q.Parent {
-		return view{}, errBehind // in truth it may not be the top any more, so that others write elsewhere
+		return view{}, errBehind // it may no longer be the top, so that other replicas write elsewhere
 	}
 	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
 }

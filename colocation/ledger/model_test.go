@@ -26,9 +26,10 @@ var (
 	simHistory   = flag.Int("ledger.history", 150, "how many lines of a failed schedule's history are shown")
 )
 
-// The guarantee of the package, held against random schedules of a simulated cluster: pods that come, move, grow and go, replicas that are
-// killed, calls and answers that are lost, watches that are late, limits that change. A failing schedule prints its seed and its history. Its
-// goroutines may take other turns when it is run again, so that a seed may have to be run several times to fail.
+// The guarantee of the package, tested against random schedules of a simulated cluster: pods are created, moved,
+// resized and deleted; replicas are killed; calls and answers are lost; watches lag; limits change. A failing schedule
+// prints its seed and its history. Goroutines may be scheduled differently in another run, so a seed may need several
+// runs to fail.
 func TestModel(t *testing.T) {
 	first := *simSeed
 	if first == 0 {
@@ -157,7 +158,7 @@ func (w *world) start() *replica {
 	return newReplica(w.c, fmt.Sprintf("r%d", w.started), w.lags[w.c.n(len(w.lags))], w.faults, w.sweeps)
 }
 
-// chaos lets many things happen at random times, sometimes many at once.
+// chaos makes many things happen at random times, sometimes many at once.
 func (w *world) chaos(events int) {
 	pace := []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}[w.c.n(3)]
 	for range events {
@@ -211,7 +212,7 @@ func (w *world) anyReplica() *replica {
 
 func (w *world) anyLeaf() string { return w.leaves[w.c.n(len(w.leaves))] }
 
-// newPod is one of few names in the namespace of a leaf, or has a name of its own.
+// newPod returns a pod with one of a few names in the namespace of a leaf, or with a name of its own.
 func (w *world) newPod() *quota.Pod {
 	p := &quota.Pod{Namespace: w.anyLeaf(), Name: fmt.Sprintf("p%d", w.c.n(6)), Requests: w.amounts()}
 	if w.c.chance(0.4) {
@@ -253,7 +254,7 @@ func (w *world) pod(key string) (*quota.Pod, int) {
 	return nil, 0
 }
 
-// calm checks what holds when nothing happens any more: after the expiry all room that is not used is there again.
+// calm checks the state after all activity has ended: after the expiry, everything that is not used is available again.
 func (w *world) calm() {
 	w.c.say("calm")
 	w.c.calm.Store(true)
@@ -267,7 +268,7 @@ func (w *world) calm() {
 	}
 }
 
-// judgeAll asks dry, which must be right and leave nothing.
+// judgeAll calls Judge, which must give correct answers and leave nothing behind.
 func (w *world) judgeAll() {
 	w.c.mu.Lock()
 	writes := w.c.stats.Writes
@@ -285,7 +286,8 @@ func (w *world) judgeAll() {
 	}
 }
 
-// leaveSome are callers who go before they are answered. What they asked for is not missed for long: the replica takes it back.
+// leaveSome simulates callers that leave before they are answered. The replica soon withdraws what it reserved for
+// them.
 func (w *world) leaveSome() {
 	r := w.anyReplica()
 	for range 6 {
@@ -293,7 +295,7 @@ func (w *world) leaveSome() {
 		pod.Name, pod.UID = fmt.Sprintf("leave-%d", w.next()), "leave"
 		patience := 1 + w.c.upTo(40*time.Millisecond)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		if w.c.chance(0.5) { // he could have waited longer, so that what is done for him goes on
+		if w.c.chance(0.5) { // its deadline is later, so that the work for it goes on
 			ctx, cancel = context.WithCancel(context.Background())
 			time.AfterFunc(patience, cancel)
 		}
@@ -310,7 +312,7 @@ func (w *world) leaveSome() {
 	time.Sleep(simLag)
 }
 
-// fill asks until nothing fits any more. Every answer must be as the arithmetic says.
+// fill reserves until nothing fits any more. Every answer must match the arithmetic.
 func (w *world) fill() {
 	r := w.anyReplica()
 	for i := range 12 {
@@ -333,7 +335,7 @@ func (w *world) fill() {
 	}
 }
 
-// insist asks until there is an answer: the watch may be late.
+// insist retries until there is an answer: the watch may lag.
 func (w *world) insist(r *replica, pod *quota.Pod) (v quota.PodVerdict, err error) {
 	for range 2 * int(simLag/maxBehind) {
 		if v, err = r.ledger.Reserve(context.Background(), ask(pod)); err == nil {
@@ -343,7 +345,7 @@ func (w *world) insist(r *replica, pod *quota.Pod) (v quota.PodVerdict, err erro
 	return v, err
 }
 
-// right reports whether an answer is what the store says.
+// right reports whether an answer matches the store.
 func (w *world) right(r *replica, req request, v quota.PodVerdict, err error) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -354,7 +356,7 @@ func (w *world) right(r *replica, req request, v quota.PodVerdict, err error) bo
 	return !w.c.failed
 }
 
-// nothingHeld checks that the replicas have tidied up.
+// nothingHeld checks that the replicas have removed all reservations.
 func (w *world) nothingHeld() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()

@@ -8,37 +8,37 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// objects are the quota objects as this replica knows them best: from its watch, or from its own reads and writes, which are often newer. They
-// are a Follower of the quotas.
+// objects holds the newest quota objects that this replica knows, from its watch or from its own reads and writes,
+// which are often newer. It is a Follower of the quotas.
 type objects struct {
 	mu      sync.Mutex
 	known   map[types.NamespacedName]Object
-	records map[types.NamespacedName]bool // who has a record
+	records map[types.NamespacedName]bool // the objects that carry a record
 	parsed  map[types.NamespacedName]parsed
 
-	tree        *quota.Tree       // that the next two are of; nil if they are to be found out anew
-	misplaced   map[string]record // by the name of the top that they are below
+	tree        *quota.Tree       // the tree that misplaced and misplacedOn belong to; nil if they must be computed again
+	misplaced   map[string]record // by the name of the top that the reservations belong to
 	misplacedOn map[types.NamespacedName]bool
 }
 
-// parsed is the last record of an object that was read or written, so that its text is parsed once.
+// parsed caches the last record of an object, so that its text is parsed once.
 type parsed struct {
 	text   string
-	record record // shared: nobody changes it
+	record record // shared: must not be modified
 }
 
 func newObjects() *objects {
 	return &objects{known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{}}
 }
 
-// record gives the object's record.
+// record returns the record of an object.
 func (o *objects) record(object Object) (record, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.says(object)
+	return o.parse(object)
 }
 
-func (o *objects) says(object Object) (record, error) {
+func (o *objects) parse(object Object) (record, error) {
 	key := keyOf(object.Quota)
 	if last, known := o.parsed[key]; known && last.text == object.Record {
 		return last.record, nil
@@ -50,14 +50,14 @@ func (o *objects) says(object Object) (record, error) {
 	return made, err
 }
 
-// wrote notes what the text of an object's record says.
-func (o *objects) wrote(key types.NamespacedName, text string, says record) {
+// cacheRecord caches the record that was written as text.
+func (o *objects) cacheRecord(key types.NamespacedName, text string, rec record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.parsed[key] = parsed{text, says}
+	o.parsed[key] = parsed{text, rec}
 }
 
-// Replace takes up all quotas there are.
+// Replace implements Follower.
 func (o *objects) Replace(all []Seen, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,21 +67,22 @@ func (o *objects) Replace(all []Seen, version string) {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)
 			o.put(object)
-			if b, known := before[key]; known && !older(version, b.Version) { // else versions went back: the store was restored
+			// An older cluster version means that the store was restored from a backup: then the object known before is wrong.
+			if b, known := before[key]; known && !older(version, b.Version) {
 				o.put(b)
 			}
 		}
 	}
 }
 
-// Put takes up a quota that came or changed.
+// Put implements Follower.
 func (o *objects) Put(seen Seen) {
 	if object, ok := objectOf(seen); ok {
-		o.learn(object)
+		o.update(object)
 	}
 }
 
-// Remove forgets a quota.
+// Remove implements Follower.
 func (o *objects) Remove(seen Seen) {
 	object, ok := objectOf(seen)
 	if !ok {
@@ -98,10 +99,10 @@ func (o *objects) Remove(seen Seen) {
 	}
 }
 
-// Reached says nothing about quotas: the one who writes finds out what is new.
+// Reached implements Follower. It does nothing: a writer with an old object gets a conflict.
 func (o *objects) Reached(string) {}
 
-// objectOf is a quota object as a watch shows it; false if it does not decode.
+// objectOf returns a quota object as the watch delivered it; false if it does not decode.
 func objectOf(seen Seen) (Object, bool) {
 	q, ok := seen.Object.(*quota.Quota)
 	return Object{Quota: q, Version: seen.Version, Record: seen.Record, ChildRequest: seen.ChildRequest}, ok
@@ -118,8 +119,8 @@ func (o *objects) get(key types.NamespacedName) (Object, bool) {
 	return object, known
 }
 
-// learn takes up an object unless a newer one is known.
-func (o *objects) learn(object Object) {
+// update stores an object unless a newer one is known.
+func (o *objects) update(object Object) {
 	if object.Quota == nil {
 		return
 	}
@@ -128,23 +129,23 @@ func (o *objects) learn(object Object) {
 	o.put(object)
 }
 
-// trust takes up an object that was read after a conflict, whatever is known: what seemed newer was not.
-func (o *objects) trust(object Object) {
+// overwrite stores an object that was read after a conflict, even if an apparently newer one is known: that one was wrong.
+func (o *objects) overwrite(object Object) {
 	if object.Quota == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.keep(object)
+	o.store(object)
 }
 
 func (o *objects) put(object Object) {
 	if before, known := o.known[keyOf(object.Quota)]; !known || !older(object.Version, before.Version) {
-		o.keep(object)
+		o.store(object)
 	}
 }
 
-func (o *objects) keep(object Object) {
+func (o *objects) store(object Object) {
 	key := keyOf(object.Quota)
 	o.known[key] = object
 	if has := object.Record != ""; has != o.records[key] || o.misplacedOn[key] {
@@ -157,7 +158,8 @@ func (o *objects) keep(object Object) {
 	}
 }
 
-// misplacedBelow is what records say of a tree that stand on other objects than its top: of quotas that were in another tree, or had another top.
+// misplacedBelow returns the reservations of a tree that are stored on other objects than its top: their quotas were in
+// another tree, or below another top.
 func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,9 +172,9 @@ func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	return o.misplaced[top]
 }
 
-// findMisplaced notes the reservations of an object that are of another tree than the one that it is the top of.
+// findMisplaced records the reservations of an object that belong to another tree than the object's own.
 func (o *objects) findMisplaced(key types.NamespacedName) {
-	found, err := o.says(o.known[key])
+	found, err := o.parse(o.known[key])
 	if err != nil {
 		return
 	}
@@ -194,7 +196,7 @@ func (o *objects) findMisplaced(key types.NamespacedName) {
 	}
 }
 
-// withRecord are the objects that have a record.
+// withRecord returns the objects that carry a record.
 func (o *objects) withRecord() (all []Object) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,28 +206,28 @@ func (o *objects) withRecord() (all []Object) {
 	return all
 }
 
-// Follower is told everything that happens to the objects of a kind, in order and one thing at a time: also what changes nothing that is
-// kept, because the resourceVersion has moved on all the same. Whoever tells must have the change in force before, so that a follower
-// who looks finds it there.
+// Follower receives every change of the objects of one kind, in order, from one goroutine at a time. It also receives
+// changes that affect nothing it stores, because the resourceVersion has advanced. The source must apply a change
+// before it calls the follower, so that a follower that reads the source finds the change there.
 type Follower interface {
-	// Replace tells all objects there are, as of a version; what is not among them is gone.
+	// Replace passes all objects as of a version. Objects that are missing from it no longer exist.
 	Replace(all []Seen, version string)
-	// Put tells an object that came or changed.
+	// Put passes an object that was added or changed.
 	Put(object Seen)
-	// Remove tells an object that is gone. Its Version is that of the deletion, as far as known.
+	// Remove passes an object that was deleted. Its Version is that of the deletion, if known.
 	Remove(object Seen)
-	// Reached tells that nothing older than the version is missing.
+	// Reached reports that no change older than the version is missing.
 	Reached(version string)
 }
 
-// Seen is an object as a source brought it.
+// Seen is an object as delivered by a source.
 type Seen struct {
 	Key     string // namespace/name
-	Version string // resourceVersion; of files, the number of their reading
-	// Object is what is kept of it: *quota.Pod, *quota.Quota. If the newest state does not decode, it is the last one that did; nil if
-	// none ever did.
+	Version string // resourceVersion; for files, the number of the read
+	// Object is the decoded object, a *quota.Pod or *quota.Quota. If the newest state does not decode, it is the last
+	// state that did, or nil.
 	Object any
-	// Record and ChildRequest are, of an ElasticQuota, the texts of Annotation and api.AnnotationQuotaChildRequest, always of the newest
-	// state; empty without.
+	// Record and ChildRequest are the values of Annotation and api.AnnotationQuotaChildRequest on an ElasticQuota,
+	// always from the newest state; empty if not set.
 	Record, ChildRequest string
 }

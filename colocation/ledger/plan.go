@@ -10,43 +10,44 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// maxRecord bounds the reservations of a record in bytes: the API server takes 256 KiB of annotations, and others write some too. The pods of
-// one namespace may have half of that, so that very many that never come do not shut out the whole tree.
+// maxRecord bounds the reservations of a record in bytes: the API server accepts 256 KiB of annotations, which other
+// writers share. The pods of one namespace may use half of it, so that a flood of pods that are never created does not
+// block the whole tree.
 const maxRecord = 200 << 10
 
-// view is all that a decision about the pods of one tree follows from.
+// view is the input of a decision about the pods of one tree.
 type view struct {
 	tree      *quota.Tree
 	top       Object // the object that carries the tree's record
-	misplaced record // what other objects hold for quotas of this tree, which were elsewhere then
+	misplaced record // reservations for quotas of this tree on other objects: the quotas were elsewhere at the time
 	now       time.Time
 }
 
-// plan is a decision: a verdict for each candidate, and what the record becomes.
+// plan is a decision: a verdict for each candidate and the next record.
 type plan struct {
 	verdicts []verdict
-	next     record        // what the record becomes
-	granted  bool          // some room was given, so that the record must be written before anybody hears of it
-	dropped  int           // reservations that the record holds no more
+	next     record        // the record to write
+	granted  bool          // something was reserved: the record must be written before any candidate is answered
+	dropped  int           // the number of reservations that the next record no longer holds
 	refused  bool          // some pod does not fit, or its reservation does not
-	expired  []reservation // that have expired, and stand until it is known that their pods do not come
+	expired  []reservation // expired reservations, which count until their pods are known not to come
 }
 
 // verdict is the answer to one candidate.
 type verdict struct {
 	quota.PodVerdict
 	err       error
-	held      *reservation // the room that the record must hold for it; nil if none is needed
-	elsewhere string       // the top of the tree that the candidate belongs to now; empty if the rest is the answer
+	held      *reservation // the reservation that the record must hold for it; nil if none is needed
+	elsewhere string       // the top of the tree that the candidate now belongs to; empty if the verdict is final
 }
 
-// errBehind: this replica has not seen pods that another one counts on.
+// errBehind means that this replica has not observed pods that another replica has already dropped reservations for.
 var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica has seen already: %w", admit.ErrNotReady)
 
-// errFull: the record has no room for more reservations.
+// errFull means that the record has no space for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)
 
-// unjudged is a plan that judges nobody yet: it sends candidates to the tree that they are of, or has the verdict on those that nothing limits.
+// unjudged returns a plan without decisions: each verdict is final, or refers the candidate to the tree it belongs to.
 func unjudged(placed []placement) plan {
 	made := plan{verdicts: make([]verdict, len(placed))}
 	for i := range placed {
@@ -55,14 +56,16 @@ func unjudged(placed []placement) plan {
 	return made
 }
 
-// plan decides on candidates in one view, in their order: who comes first is served first, and who does not fit leaves the room to the next.
+// plan decides on the candidates of one view in their order: first come, first served. A pod that does not fit leaves
+// the capacity to the next.
 func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 	before, err := l.objects.record(v.top)
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", v.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
 	}
 	if l.Shared() && older(v.top.Version, before.Seen) {
-		before.Seen = "" // of another cluster, whose manifest was copied: what was seen here is older than the record that says so
+		// The manifest was copied from another cluster: within one cluster, what was observed is older than the record.
+		before.Seen = ""
 	}
 	l.accounts.with(v.tree, func(a *accounts) {
 		if err = a.upTo(newest(before.Seen, v.misplaced.Seen)); err == nil {
@@ -72,7 +75,7 @@ func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 	return made, err
 }
 
-// planOn is plan with the accounts in its hands. before is the record as it stands.
+// planOn implements plan with the accounts locked. before is the current record.
 func (l *Ledger) planOn(a *accounts, v view, before record, placed []placement) plan {
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
@@ -94,7 +97,8 @@ func (l *Ledger) planOn(a *accounts, v view, before record, placed []placement) 
 	return made
 }
 
-// limited is what a pod counts for of the resources that some quota on its way limits: the others may be many, and matter to nobody.
+// limited returns the charge of a pod for the resources that any quota on its path limits. The others may be many and
+// do not matter.
 func limited(p *placement, latest func(*quota.Quota) *quota.Quota) api.ResourceList {
 	list := api.ResourceList{}
 	for name, amount := range p.charge {
@@ -105,14 +109,14 @@ func limited(p *placement, latest func(*quota.Quota) *quota.Quota) api.ResourceL
 	return list
 }
 
-// budget is how many bytes of a record are taken, and by the pods of which namespace.
+// budget counts the bytes of a record, in total and by the namespace of the pods.
 type budget struct {
 	all int
 	of  map[string]int
 }
 
-// take counts so many more; false if there is no room.
-func (s *budget) take(namespace string, n int) bool {
+// add adds n bytes, and returns false if they exceed the limits.
+func (s *budget) add(namespace string, n int) bool {
 	if s.all+n > maxRecord || s.of[namespace]+n > maxRecord/2 {
 		return false
 	}
@@ -121,7 +125,7 @@ func (s *budget) take(namespace string, n int) bool {
 	return true
 }
 
-// judge returns the verdict on one candidate, and counts it for those after it.
+// judge returns the verdict on one candidate and reserves its request for the rest of the plan.
 func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) verdict {
 	answer := verdict{PodVerdict: p.verdict}
 	latest := func(q *quota.Quota) *quota.Quota {
@@ -138,7 +142,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 		Update: p.before != nil, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.revoked.has(held) || counted.has(held) {
-		held.At++ // another answer at the same moment, which is not to be taken for that one
+		held.At++ // another reservation of the same millisecond must have another ID
 	}
 	before := counted.alike(held)
 	if before != nil {
@@ -147,7 +151,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 	if err := held.encode(); err != nil {
 		return verdict{err: err}
 	}
-	if !spent.take(p.pod.Namespace, len(held.json)+1) {
+	if !spent.add(p.pod.Namespace, len(held.json)+1) {
 		return verdict{err: errFull}
 	}
 	if before != nil {
@@ -158,7 +162,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 	return answer
 }
 
-// held is the room that the plan gives.
+// held returns the reservations that the plan adds.
 func (p *plan) held() (all []reservation) {
 	for _, v := range p.verdicts {
 		if v.held != nil {

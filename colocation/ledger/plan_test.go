@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Who comes first is served first, and who does not fit leaves the room to the next.
+// First come, first served; a pod that does not fit leaves the capacity to the next.
 func TestPlanOrder(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	made, err := b.plan(t, "", ask(makePod("q/a", "a", "cpu=3")), ask(makePod("q/b", "b", "cpu=2")), ask(makePod("q/c", "c", "cpu=1")),
@@ -25,7 +25,7 @@ func TestPlanOrder(t *testing.T) {
 	expect(t, "record", inBrief(made.next.text()), "seen : a q/a@q 3/0 c q/c@q 1/0")
 }
 
-// What is dropped from a record, and what the record then says of the pods that must have been seen.
+// Which reservations are dropped from a record, and which version of the pods the record then requires.
 func TestPlanDrops(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=100"))
 	seen, ended, gone, moved := makePod("q/seen", "seen", "cpu=1"), makePod("q/ended", "ended", "cpu=1"), makePod("q/gone", "gone", "cpu=1"), makePod("q/moved", "moved", "cpu=1")
@@ -49,7 +49,8 @@ func TestPlanDrops(t *testing.T) {
 	expect(t, "expired", len(made.expired), 1)
 }
 
-// Room for a pod that was moved or resized is held although it is seen as it will be: it may have been so before, and changed since.
+// The reservation for a pod that was moved or resized is held although the pod already looks like the result: it may
+// have had that form before and changed since.
 func TestPlanUpdates(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	big, small := makePod("q/p", "u", "cpu=4"), makePod("q/p", "u", "cpu=1")
@@ -62,7 +63,7 @@ func TestPlanUpdates(t *testing.T) {
 	expect(t, "another, when it has not grown", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=3"))), "granted")
 }
 
-// Room for a pod that had ended and runs again is held while it is still seen as ended, whatever else is seen of it.
+// The reservation for a pod that had ended and runs again is held while the pod is still observed as ended.
 func TestPlanRevived(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	ended, running := makePod("q/p", "u", "cpu=4"), makePod("q/p", "u", "cpu=4")
@@ -76,7 +77,7 @@ func TestPlanRevived(t *testing.T) {
 	expect(t, "another, when it is seen", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+4+0 of 4")
 }
 
-// What is asked again, for less, does not take away what was granted for more.
+// A repeated request for less does not reduce what was granted before.
 func TestPlanForLess(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4 memory=4"))
 	expect(t, "created", b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=4"))), "granted")
@@ -84,7 +85,7 @@ func TestPlanForLess(t *testing.T) {
 	expect(t, "another", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+4 of 4")
 }
 
-// A replica that has not seen what another one dropped must not decide.
+// A replica that has not observed a pod whose reservation another replica dropped must not decide.
 func TestPlanBehind(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))
 	b.Pods().Replace(nil, "8")
@@ -99,7 +100,8 @@ func TestPlanBehind(t *testing.T) {
 	}
 }
 
-// A record takes no more than an annotation holds; who does not fit in is told to come again, and the others are served.
+// A record is limited to the size of an annotation. A pod that does not fit in is asked to retry, and the others are
+// served.
 func TestPlanFull(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=1M"), makeQuota("q", "top", "cpu=1M"), makeQuota("o", "top", "cpu=1M"))
 	var asks []quota.Request
@@ -126,11 +128,11 @@ func TestPlanFull(t *testing.T) {
 	}
 }
 
-// Records of a quota that got a parent count below it, and say as before who must not decide.
+// The records of a quota that got a parent count below it, and still say which replicas must not decide.
 func TestPlanStrays(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=4"), makeQuota("q", "top", "cpu=4"), makeQuota("o", "top", ""))
 	q, _ := b.tree.Get("q")
-	b.objects.learn(Object{Quota: q, Version: "5", Record: recordOf(t, "3", b.room(makePod("q/p", "u", "cpu=3"), false))})
+	b.objects.update(Object{Quota: q, Version: "5", Record: recordOf(t, "3", b.room(makePod("q/p", "u", "cpu=3"), false))})
 	b.Pods().Replace(nil, "2")
 	start := time.Now()
 	if got := b.reserve(b.Ledger, ask(makePod("o/p", "v", "cpu=1"))); !strings.Contains(got, errBehind.Error()) {
@@ -146,8 +148,8 @@ func TestPlanStrays(t *testing.T) {
 	expect(t, "on the top", b.record("top"), "seen 4: v o/p@o 1/0")
 }
 
-// What a candidate is in a tree: what the pod counted for before only where some quota may limit that, and nothing to decide where it does not
-// grow, or nothing limits it.
+// The placement of a candidate: the previous charge counts only where a quota may limit it, and there is nothing to
+// decide if the charge does not grow or nothing limits it.
 func TestPlace(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "memory=9"), makeQuota("q", "top", "cpu=4"), makeQuota("o", "top", ""))
 	none, q, lost := makePod("elsewhere/p", "u", "cpu=2"), makePod("q/p", "u", "cpu=2"), makePod("q/p", "u", "cpu=2")
@@ -157,7 +159,7 @@ func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		stored, pod *quota.Pod
-		want        string // top, what it counted for before, whether its quota is unknown
+		want        string // top, previous charge, whether the quota is unknown
 	}{
 		{"new", nil, q, `"top" new, known`},
 		{"new in none", nil, none, `"" new, known`},

@@ -9,31 +9,32 @@ import (
 	"time"
 )
 
-// queue are those who wait for a decision about one tree. One batch at a time is decided; all who come meanwhile are the next.
+// queue holds the waiters for a decision about one tree. One batch is decided at a time; all that arrive meanwhile form
+// the next.
 type queue struct {
 	top     string
 	waiting []*waiter
 }
 
-// waiter is one who waits.
+// waiter is a call of Reserve that waits for its verdict.
 type waiter struct {
 	ctx       context.Context
 	candidate *candidate
-	answer    chan verdict // has room for one
+	answer    chan verdict // buffered, for the single answer
 	state     atomic.Int32
 }
 
-// A waiter is answered, or has gone: never both, so that no room is held for one who does not know.
+// A waiter is either answered or gone, never both, so that nothing is reserved for a caller that does not know of it.
 const (
 	waiting int32 = iota
 	answered
 	gone
 )
 
-// leave is for a caller who cannot wait any longer: true if no answer was on its way.
+// leave marks a waiter whose caller cannot wait any longer, and reports whether no answer was on its way.
 func (w *waiter) leave() bool { return w.state.CompareAndSwap(waiting, gone) }
 
-// reply answers the waiter, and reports whether it was still there.
+// reply sends the answer, and reports whether the waiter was still there.
 func (w *waiter) reply(v verdict) bool {
 	if !w.state.CompareAndSwap(waiting, answered) {
 		return false
@@ -42,13 +43,13 @@ func (w *waiter) reply(v verdict) bool {
 	return true
 }
 
-// here reports whether the caller still waits.
-func (w *waiter) here() bool { return w.ctx.Err() == nil && w.state.Load() == waiting }
+// present reports whether the caller still waits.
+func (w *waiter) present() bool { return w.ctx.Err() == nil && w.state.Load() == waiting }
 
-// maxBatch bounds a batch, so that the first of very many do not wait for the last.
+// maxBatch bounds a batch, so that in a flood the first callers do not wait for the last.
 const maxBatch = 256
 
-// join lines up for a tree's next batch.
+// join adds a waiter to the next batch of a tree.
 func (l *Ledger) join(top string, w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,14 +62,14 @@ func (l *Ledger) join(top string, w *waiter) {
 	q.waiting = append(q.waiting, w)
 }
 
-// work decides batch after batch until nobody waits.
+// work decides batch after batch until the queue is empty.
 func (l *Ledger) work(q *queue) {
 	for batch := l.next(q); batch != nil; batch = l.next(q) {
 		l.serve(q.top, batch)
 	}
 }
 
-// next takes the next batch; nil when nobody waits, and the queue is forgotten.
+// next removes the next batch from the queue. It returns nil and deletes the queue when nothing waits.
 func (l *Ledger) next(q *queue) (batch []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *Ledger) next(q *queue) (batch []*waiter) {
 	return batch
 }
 
-// serve decides and writes until all of a batch are answered or have gone.
+// serve decides and writes until all callers of a batch are answered or gone.
 func (l *Ledger) serve(top string, batch []*waiter) {
 	for attempt := 0; ; attempt++ {
 		if batch = stillWaiting(batch); len(batch) == 0 {
@@ -95,20 +96,20 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 			l.replyAll(batch, made)
 			return
 		case errors.Is(err, ErrConflict):
-			pause(attempt)
+			backoff(attempt)
 		case errors.Is(err, errLeft):
 		default:
-			l.revoke(made.held()...) // it may have been written all the same
+			l.revoke(made.held()...) // the record may have been written nevertheless
 			failAll(batch, err)
 			return
 		}
 	}
 }
 
-// errLeft: somebody went while it was being decided for him too.
+// errLeft means that a caller left while its batch was being decided.
 var errLeft = errors.New("a caller has gone")
 
-// tryBatch decides on a batch and, if room was given, writes that.
+// tryBatch decides on a batch and writes the record if anything was reserved.
 func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (plan, error) {
 	candidates := make([]*candidate, len(batch))
 	for i, w := range batch {
@@ -119,17 +120,17 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 		return made, err
 	}
 	for _, w := range batch {
-		if !w.here() {
+		if !w.present() {
 			return plan{}, errLeft
 		}
 	}
 	return made, l.write(ctx, v, made)
 }
 
-// errPutBack: somebody undoes what the ledger writes.
+// errPutBack means that another component reverts what the ledger writes.
 var errPutBack = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
 
-// write puts a plan's record in force.
+// write stores the record of a plan.
 func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 	key, text := keyOf(v.top.Quota), p.next.text()
 	l.counts.writes.Add(1)
@@ -139,12 +140,12 @@ func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 		err = errPutBack
 	}
 	if err == nil {
-		l.objects.wrote(key, text, p.next)
-		l.objects.learn(object)
+		l.objects.cacheRecord(key, text, p.next)
+		l.objects.update(object)
 		return nil
 	}
-	if fresh, unread := l.options.Store.Read(ctx, key); unread == nil { // it is not what we thought, or the write may have happened
-		l.objects.trust(fresh)
+	if fresh, unread := l.options.Store.Read(ctx, key); unread == nil { // the known object was stale, or the write may have happened
+		l.objects.overwrite(fresh)
 	}
 	if errors.Is(err, ErrConflict) {
 		l.counts.conflicts.Add(1)
@@ -154,9 +155,9 @@ func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 	return busy(err)
 }
 
-// stillWaiting are those of a batch whose callers have not gone.
+// stillWaiting returns the waiters of a batch whose callers are still there.
 func stillWaiting(batch []*waiter) []*waiter {
-	return slices.DeleteFunc(batch, func(w *waiter) bool { return !w.here() })
+	return slices.DeleteFunc(batch, func(w *waiter) bool { return !w.present() })
 }
 
 func lastDeadline(batch []*waiter) (last time.Time) {
@@ -172,11 +173,11 @@ func lastDeadline(batch []*waiter) (last time.Time) {
 	return last
 }
 
-// maxWork is the longest work for those who set no deadline.
+// maxWork is the time limit for callers without a deadline.
 const maxWork = 30 * time.Second
 
-// replyAll answers a batch, and notes the room that was written for those that had gone by then. Those whose quota has come to another tree line
-// up there.
+// replyAll answers a batch and revokes the reservations of callers that had gone by then. Waiters whose quota has moved
+// to another tree join its queue.
 func (l *Ledger) replyAll(batch []*waiter, p plan) {
 	for i, w := range batch {
 		v := p.verdicts[i]
@@ -188,7 +189,7 @@ func (l *Ledger) replyAll(batch []*waiter, p plan) {
 	}
 }
 
-// revoke takes back what was given to who did not hear of it; but not what others were given too.
+// revoke withdraws reservations whose callers received no answer, except those that are shared with another answer.
 func (l *Ledger) revoke(all ...reservation) {
 	for _, r := range all {
 		if !r.Again {
@@ -203,7 +204,7 @@ func failAll(batch []*waiter, err error) {
 	}
 }
 
-// pause lets another replica finish before the next attempt.
-func pause(attempt int) {
+// backoff gives another replica time to finish before the next attempt.
+func backoff(attempt int) {
 	time.Sleep(rand.N(time.Millisecond << min(attempt, 5)))
 }

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Many who come at once share writes, and all are answered.
+// Many callers at once share writes, and all are answered.
 func TestQueueBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=250"))
@@ -43,7 +43,8 @@ func TestQueueBatch(t *testing.T) {
 	})
 }
 
-// Who has gone before the decision is not counted; who goes during the write is taken back by the next one.
+// A caller that has gone before the decision is not counted; the reservation of one that goes during the write is
+// revoked by the next write.
 func TestQueueGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=1"))
@@ -78,7 +79,8 @@ func TestQueueGone(t *testing.T) {
 	})
 }
 
-// A write whose answer is lost may have happened: its callers are told to come again, and what it gave is not lost.
+// A write whose answer is lost may have happened: its callers are asked to retry, and nothing is reserved for them for
+// good.
 func TestQueueLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=1"))
@@ -94,7 +96,7 @@ func TestQueueLostAnswer(t *testing.T) {
 	})
 }
 
-// An answer that is taken back does not take along an earlier one for the same pod, which was heard.
+// Revoking an answer does not revoke an earlier one for the same pod that was received.
 func TestQueueAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=1"))
@@ -109,7 +111,7 @@ func TestQueueAskedAgain(t *testing.T) {
 	})
 }
 
-// Two replicas at odds: the write of one is overtaken, and it decides anew.
+// Two replicas in conflict: one write is overtaken, and its replica decides again.
 func TestQueueConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", "cpu=1"))
@@ -120,12 +122,13 @@ func TestQueueConflict(t *testing.T) {
 	})
 }
 
-// A quota that gets a parent while somebody waits sends him to its new top; an object that says so before the tree does stops all.
+// When a quota gets a parent while a caller waits, the caller moves to the queue of the new top. An object that shows
+// the parent before the tree does stops all decisions.
 func TestQueueMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top, before, after := makeQuota("top", "", "cpu=1"), makeQuota("q", "", "cpu=5"), makeQuota("q", "top", "cpu=5")
 		b := lay(t, top, before)
-		b.objects.learn(Object{Quota: after, Version: "2"})
+		b.objects.update(Object{Quota: after, Version: "2"})
 		if got := b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))); !strings.Contains(got, errBehind.Error()) {
 			t.Errorf("the object is ahead of the tree: %s", got)
 		}
@@ -139,7 +142,8 @@ func TestQueueMoved(t *testing.T) {
 	})
 }
 
-// A pod is bound in the tree that decides: what happened to its quota while it waited counts, whether that is in this tree, in another or nowhere.
+// A pod is bound in the tree that decides: changes of its quota while it waited count, whether it is then in this tree,
+// in another or in none.
 func TestQueueBoundAnew(t *testing.T) {
 	limited := func(name, parent, namespace, limits string) *quota.Quota {
 		q := makeQuota(name, parent, limits)
@@ -183,7 +187,7 @@ func TestQueueBoundAnew(t *testing.T) {
 	}
 }
 
-// What does not wait for anything leaves nothing behind, and what is not limited is not written.
+// A request that nothing limits is not written and leaves no queue behind.
 func TestQueueUnlimited(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=1"))
 	expect(t, "unlimited", b.reserve(b.Ledger, ask(makePod("q/p", "u", "disk=1"))), "granted")

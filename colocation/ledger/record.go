@@ -14,38 +14,40 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// record is what the annotation of a top quota holds: the pods of its whole tree that were admitted and that not everybody has seen.
+// record is the content of the annotation on a top quota: the reservations of its tree, for pods that were admitted and
+// that some replica may not have observed yet.
 type record struct {
-	// Seen is the newest resourceVersion of a pod whose reservation was dropped because the pod was seen. Who has not seen the pods up
-	// to there would count neither the pod nor its reservation, and must not decide.
+	// Seen is the newest resourceVersion of a pod whose reservation was dropped because the pod was observed. A replica
+	// that has not observed the pods up to it would count neither the pod nor its reservation, and must not decide.
 	Seen string        `json:"seen,omitempty"`
 	Pods []reservation `json:"pods,omitempty"`
 }
 
-// reservation is the room that is held for one pod.
+// reservation is the capacity that is held for one pod.
 type reservation struct {
 	UID types.UID `json:"uid,omitempty"`
 	Pod string    `json:"pod"` // namespace/name
-	// Quota is the pod's own quota; the room is held there and in all above it.
+	// Quota is the pod's own quota. The reservation counts there and in all quotas above it.
 	Quota   string           `json:"quota"`
 	Request api.ResourceList `json:"request"`
-	// Update marks the room for a pod that is there already, and will be moved or resized.
+	// Update marks the reservation for an existing pod that will be moved or resized.
 	Update bool `json:"update,omitempty"`
-	// Revived marks an update of a pod that counted for nothing before, such as one that had ended: that it counts for nothing now does not
-	// tell that it came to nothing.
+	// Revived marks an update of a pod that was charged for nothing before, for example because it had ended. That it
+	// is charged for nothing now does not prove that the update failed.
 	Revived bool `json:"revived,omitempty"`
-	// Again marks room that was given more than once, so that it is not taken back for one answer that nobody heard; Tries, that this was for
-	// several pods of one name, of which any may still come, also after another.
+	// Again marks a reservation that was granted more than once: it is not revoked when one of the answers was not
+	// received. Tries marks that the attempts were for several pods of one name, any of which may still appear, even
+	// after another.
 	Again bool `json:"again,omitempty"`
 	Tries bool `json:"tries,omitempty"`
-	// At is when the room was given, in milliseconds since 1970. At and By, a replica, tell one answer from another.
+	// At is the time of the reservation in milliseconds since 1970. At and By, the replica, distinguish reservations.
 	At int64  `json:"at"`
 	By string `json:"by"`
 
-	json string // as it stands in a record, so that a record of a thousand is not encoded anew for one more
+	json string // its encoding in the record, so that a record of a thousand is not encoded again for one more
 }
 
-// parseRecord reads the text of a record. Nobody but the ledger writes it, so that one which does not parse was damaged.
+// parseRecord parses the text of a record. Only the ledger writes it, so a record that does not parse was damaged.
 func parseRecord(text string) (record, error) {
 	if text == "" {
 		return record{}, nil
@@ -53,7 +55,7 @@ func parseRecord(text string) (record, error) {
 	return api.ParseJSONText[record](text)
 }
 
-// UnmarshalJSON keeps the text beside what it says.
+// UnmarshalJSON decodes the reservation and keeps its text.
 func (r *reservation) UnmarshalJSON(data []byte) error {
 	type plain reservation
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(r)); err != nil {
@@ -63,14 +65,14 @@ func (r *reservation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encode makes the reservation's own text.
+// encode sets the text of the reservation.
 func (r *reservation) encode() error {
 	text, err := json.Marshal(r)
 	r.json = string(text)
 	return err
 }
 
-// text is the record as it is written. Its reservations must be encoded.
+// text returns the record as it is written. Its reservations must be encoded.
 func (r record) text() string {
 	if r.Seen == "" && len(r.Pods) == 0 {
 		return ""
@@ -83,7 +85,7 @@ func (r record) text() string {
 	return `{"seen":` + string(seen) + `,"pods":[` + strings.Join(parts, ",") + `]}`
 }
 
-// size is how long the reservations of a record are, in bytes, all together and by the pods' namespaces.
+// size returns the length of the reservations in bytes, in total and by the namespaces of the pods.
 func (r record) size() (all int, of map[string]int) {
 	of = map[string]int{}
 	for i := range r.Pods {
@@ -95,13 +97,13 @@ func (r record) size() (all int, of map[string]int) {
 	return all, of
 }
 
-// expired reports whether the pod would have come by now, if it came at all. A time to come is that of a clock that went wrong.
+// expired reports whether the pod would have appeared by now. A time in the future comes from a wrong clock.
 func (r *reservation) expired(now time.Time, expiry time.Duration) bool {
 	age := now.Sub(time.UnixMilli(r.At))
 	return age > expiry || age < -expiry
 }
 
-// reservationID tells a reservation from all others.
+// reservationID identifies a reservation.
 type reservationID struct {
 	uid            types.UID
 	pod, quota, by string
@@ -110,13 +112,13 @@ type reservationID struct {
 
 func (r *reservation) id() reservationID { return reservationID{r.UID, r.Pod, r.Quota, r.By, r.At} }
 
-// alike reports whether two reservations hold room for pods of one name in one quota. At any moment at most one of these pods is there, so that
-// the larger room does for both.
+// alike reports whether two reservations are for pods of one name in one quota. At most one of these pods exists at any
+// time, so the larger reservation suffices for both.
 func (r *reservation) alike(other *reservation) bool {
 	return r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update
 }
 
-// join makes one of two that are alike.
+// join merges a previous reservation that is alike into r.
 func (r *reservation) join(before *reservation) {
 	room := sum{}
 	room.raise(r.request())
@@ -128,17 +130,17 @@ func (r *reservation) join(before *reservation) {
 
 func (r *reservation) request() corev1.ResourceList { return corev1.ResourceList(r.Request) }
 
-// podKey is how pods are known: at any moment, at most one pod has it.
+// podKey returns the key of a pod. At any time at most one pod has it.
 func podKey(p *quota.Pod) string {
 	name := p.Name
 	if name == "" {
-		name = string(p.UID) // it has only a generateName, as in a review that was written by hand
+		name = string(p.UID) // it has only a generateName, as in a hand-written review
 	}
 	return p.Namespace + "/" + name
 }
 
-// older reports whether resourceVersion a is before b. An empty one is before all; what is no number (of a store that is no etcd) is
-// before nothing: then nobody is ever told that he is late.
+// older reports whether resourceVersion a is before b. The empty version is before all others. A version that is not a
+// number (from a store other than etcd) is before none, so that no replica is ever considered behind.
 func older(a, b string) bool {
 	switch {
 	case b == "" || a == b:
@@ -150,7 +152,7 @@ func older(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// newest is the later of two resourceVersions.
+// newest returns the later of two resourceVersions.
 func newest(a, b string) string {
 	if older(a, b) {
 		return b

@@ -29,7 +29,7 @@ func TestRecordText(t *testing.T) {
 	}
 }
 
-// A record that somebody damaged begins anew, and the pods that were seen still count.
+// A damaged record is replaced by an empty one, and the observed pods still count.
 func TestDamagedRecord(t *testing.T) {
 	for _, text := range []string{"{", `{"pods":3}`, "nonsense", `{"pods":[{"request":{"cpu":"many"}}]}`, `{"seen":"1","seen":"2"}`} {
 		b := lay(t, makeQuota("q", "", "cpu=3"))

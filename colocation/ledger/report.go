@@ -14,25 +14,26 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Row is how a quota stands, for people. Its JSON form is what /debug/quotas gives; fields are only ever added.
+// Row is the state of one quota, for display. It is served as JSON at /debug/quotas; fields are only ever added.
 type Row struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	TreeID    string `json:"treeID,omitempty"`
 	IsParent  bool   `json:"isParent,omitempty"`
-	// Resources are those that are limited or counted, by name, sorted.
+	// Resources are the resources that are limited or used, sorted by name.
 	Resources []ResourceRow `json:"resources,omitempty"`
-	// Waiting are the pods of the quota itself that were admitted and may not have been seen by everybody; WaitingPods is how many.
+	// Waiting are the pods of the quota itself that were admitted and that some replica may not have observed yet;
+	// WaitingPods is their number.
 	Waiting     []WaitingRow `json:"waiting,omitempty"`
 	WaitingPods int          `json:"waitingPods,omitempty"`
 	Children    []Row        `json:"children,omitempty"`
 }
 
-// ResourceRow is one resource of a quota and all below it.
+// ResourceRow is one resource of a quota, including all its descendants.
 type ResourceRow struct {
 	Name corev1.ResourceName `json:"name"`
-	// Used is what the pods that were seen count for; Reserved is what those count for that were not. Limit is nil where there is none;
-	// Source says where it stands.
+	// Used is the total of the observed pods, Reserved that of the pods that were admitted but not observed. Limit is
+	// nil if there is none; Source is the field that sets it.
 	Used     quota.Amount  `json:"used"`
 	Reserved quota.Amount  `json:"reserved"`
 	Limit    *quota.Amount `json:"limit,omitempty"`
@@ -40,7 +41,7 @@ type ResourceRow struct {
 	Min      *quota.Amount `json:"min,omitempty"`
 }
 
-// String is the resource on a line: cpu: used 3, reserved 1, limit 8 (spec.max).
+// String returns the resource on one line, such as "cpu: used 3, reserved 1, limit 8 (spec.max)".
 func (r ResourceRow) String() string {
 	text := fmt.Sprintf("%s: used %s, reserved %s", r.Name, &r.Used, &r.Reserved)
 	if r.Limit == nil {
@@ -49,15 +50,15 @@ func (r ResourceRow) String() string {
 	return fmt.Sprintf("%s, limit %s (%s)", text, r.Limit, r.Source)
 }
 
-// WaitingRow is room that is held for a pod.
+// WaitingRow is the reservation of one pod.
 type WaitingRow struct {
 	Pod     string              `json:"pod"`
 	Request corev1.ResourceList `json:"request"`
 	Since   time.Time           `json:"since"`
 }
 
-// Report is the forest of all quotas as this replica knows it: one row for each top, with what is below it. The error wraps
-// admit.ErrNotReady as long as the quotas are not known.
+// Report returns all quotas as this replica knows them: one row for each top quota, with its descendants. The error
+// wraps admit.ErrNotReady until the quotas are known.
 func (l *Ledger) Report() ([]Row, error) {
 	tree, err := l.tree()
 	if err != nil {
@@ -67,14 +68,15 @@ func (l *Ledger) Report() ([]Row, error) {
 	for _, name := range tree.Names() {
 		path := tree.Path(name)
 		if len(path) == 0 || path[len(path)-1].Name != name {
-			continue // the root quota, or below another one
+			continue // the root quota, or not a top
 		}
-		l.look(tree, path[len(path)-1], func(h *holdings) { rows = append(rows, h.row(path[len(path)-1], map[string]bool{})) })
+		l.withHoldings(tree, path[len(path)-1], func(h *holdings) { rows = append(rows, h.row(path[len(path)-1], map[string]bool{})) })
 	}
 	return rows, nil
 }
 
-// Path is how a quota and those above it stand, up to the top of its tree, without what else is below them. Empty if there is no such quota.
+// Path returns the rows of a quota and its ancestors up to the top of the tree, without their other descendants. It is
+// empty if the quota does not exist. The error is that of Report.
 func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	tree, err := l.tree()
 	if err != nil {
@@ -84,7 +86,7 @@ func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	if len(path) == 0 {
 		return nil, nil
 	}
-	l.look(tree, path[len(path)-1], func(h *holdings) {
+	l.withHoldings(tree, path[len(path)-1], func(h *holdings) {
 		for _, q := range path {
 			row := h.row(q, map[string]bool{})
 			row.Waiting, row.WaitingPods, row.Children = nil, 0, nil
@@ -94,28 +96,28 @@ func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	return rows, nil
 }
 
-// look lets see what counts in a tree now.
-func (l *Ledger) look(tree *quota.Tree, top *quota.Quota, see func(*holdings)) {
+// withHoldings calls do with the current holdings of a tree.
+func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdings)) {
 	object, known := l.objects.get(keyOf(top))
-	if alone, ok := l.options.Store.(*memory); ok && !known {
-		object, _ = alone.Read(context.Background(), keyOf(top)) // never fails
+	if alone, ok := l.options.Store.(*memStore); ok && !known {
+		object, _ = alone.Read(context.Background(), keyOf(top)) // its error is always nil
 	}
 	found, err := parseRecord(object.Record)
 	if err != nil {
-		found = record{} // whoever writes next says so
+		found = record{} // the next write reports it
 	}
 	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top.Name), now: l.options.Now()}
 	l.accounts.with(tree, func(a *accounts) {
 		own, _ := l.dropSeen(a, v, found)
 		misplaced, _ := l.dropSeen(a, v, v.misplaced)
-		see(newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods)))
+		do(newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods)))
 	})
 }
 
-// maxDepth is as deep as a report goes. The rules allow less, but a tree may be older than they are.
+// maxDepth is the depth of a report. The rules allow less, but a tree may predate them.
 const maxDepth = 50
 
-// row is a quota and what is below it; done keeps a cycle from having no end.
+// row returns a quota with its descendants. done guards against cycles.
 func (h *holdings) row(q *quota.Quota, done map[string]bool) Row {
 	done[q.Name] = true
 	row := Row{Name: q.Name, Namespace: q.Namespace, TreeID: q.TreeID, IsParent: q.IsParent, Resources: h.resources(q), Waiting: h.waiting(q)}
@@ -168,7 +170,8 @@ func (h *holdings) waiting(q *quota.Quota) (rows []WaitingRow) {
 	return rows
 }
 
-// Sums are what the pods of each quota and all below it ask for, seen or not, as the annotation child-request tells it.
+// Sums returns what the pods of each quota and its descendants request, observed or reserved, in the form of the
+// child-request annotation. The error is that of Report.
 func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 	rows, err := l.Report()
 	sums := map[string]api.ResourceList{}
@@ -193,17 +196,18 @@ func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 	return sums, err
 }
 
-// counters count what happened to records.
+// counters counts operations on records.
 type counters struct{ writes, conflicts, failures atomic.Int64 }
 
-// Stats are numbers about a ledger since it began; Reservations is how many there are now.
+// Stats holds counts since the ledger was created, and the current number of reservations.
 type Stats struct {
-	// Writes are attempts to write a record; Conflicts those of them that another write had overtaken, Failures those that did not work.
+	// Writes counts attempts to write a record, Conflicts those that another write overtook, and Failures all other
+	// failed ones.
 	Writes, Conflicts, Failures int64
 	Reservations                int
 }
 
-// Stats gives the numbers.
+// Stats returns the current counts.
 func (l *Ledger) Stats() Stats {
 	s := Stats{Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load()}
 	for _, object := range l.records() {
@@ -214,9 +218,9 @@ func (l *Ledger) Stats() Stats {
 	return s
 }
 
-// records are the objects that have a record.
+// records returns the objects that carry a record.
 func (l *Ledger) records() []Object {
-	if alone, ok := l.options.Store.(*memory); ok {
+	if alone, ok := l.options.Store.(*memStore); ok {
 		return alone.all()
 	}
 	return l.objects.withRecord()

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// What came of asking.
+// The outcomes of a request.
 type outcome int
 
 const (
@@ -30,7 +30,8 @@ type request struct {
 	deadline time.Time
 }
 
-// ask asks a random replica whether a pod fits, as the API server does: again, and perhaps another one, if the connection broke.
+// ask asks a random replica whether a pod fits, as the API server does: it retries, perhaps at another replica, if the
+// connection broke.
 func (w *world) ask(req request) (outcome, grant) {
 	for {
 		came, g := w.askOne(w.anyReplica(), req)
@@ -40,7 +41,7 @@ func (w *world) ask(req request) (outcome, grant) {
 	}
 }
 
-// askOne asks one replica. The answer may be lost, and the API server or the client behind it may go before it comes.
+// askOne asks one replica. The answer may be lost, and the API server or its client may give up before it arrives.
 func (w *world) askOne(r *replica, req request) (outcome, grant) {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
@@ -68,7 +69,7 @@ func (w *world) askOne(r *replica, req request) (outcome, grant) {
 	return unknown, g
 }
 
-// heard is what the API server makes of an answer.
+// heard converts an answer as the API server does.
 func (w *world) heard(r *replica, req request, v quota.PodVerdict, err error) outcome {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -105,7 +106,7 @@ func (r request) String() string {
 
 func fits(v quota.PodVerdict) bool { return !v.Unknown && len(v.Excess) == 0 }
 
-// why is a verdict in short.
+// why returns a verdict in short form.
 func why(v quota.PodVerdict) string {
 	switch {
 	case v.Unknown:
@@ -120,7 +121,7 @@ func why(v quota.PodVerdict) string {
 	return text
 }
 
-// inBrief is a record's text in short.
+// inBrief returns a record in short form.
 func inBrief(text string) string {
 	found, err := parseRecord(text)
 	if err != nil {
@@ -185,7 +186,7 @@ func (w *world) createOnce(pod *quota.Pod) bool {
 	return true
 }
 
-// update moves or resizes a pod that is there, and tries again if it has changed meanwhile.
+// update moves or resizes an existing pod, and retries on a conflict.
 func (w *world) update() {
 	old, version := w.anyPod()
 	if old == nil {
@@ -229,7 +230,7 @@ func (w *world) updateOnce(req request) bool {
 	return true
 }
 
-// dryRun asks and must leave nothing.
+// dryRun judges a pod and must leave nothing behind.
 func (w *world) dryRun() {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
@@ -239,7 +240,8 @@ func (w *world) dryRun() {
 	_, _ = r.ledger.Judge(ctx, ask(pod))
 }
 
-// change lets something happen to a stored pod: it is deleted, at once or with grace, it ends, or something that does not count.
+// change changes a stored pod: it is deleted, at once or with a grace period, or ends, or changes in a way that does
+// not count.
 func (w *world) change() {
 	old, _ := w.anyPod()
 	if old == nil {
@@ -248,7 +250,7 @@ func (w *world) change() {
 	key, how := podKey(old), w.c.n(4)
 	w.change1(key, old.UID, how)
 	if how != 1 || w.c.chance(0.2) {
-		return // of a pod that is being deleted, nobody tells the end: its node is dead
+		return // the node is dead: the end of a pod that is being deleted is never reported
 	}
 	time.Sleep(w.c.upTo(6 * time.Second))
 	w.change1(key, old.UID, 0)
@@ -281,7 +283,7 @@ func (w *world) change1(key string, uid types.UID, how int) {
 	w.c.putPod(&next, nil)
 }
 
-// limit changes a limit, and touch another annotation: both make writers of the record collide.
+// limit changes a limit, and touch another annotation: both conflict with writes of the record.
 func (w *world) limit() {
 	name := w.names[w.c.n(len(w.names))]
 	amount := w.c.n(12) + 1
@@ -320,7 +322,7 @@ func (w *world) reroot() {
 	w.c.putQuota(child, &next)
 }
 
-// outage is a restart of the API server: nobody is served, and all watches break.
+// outage restarts the API server: it serves no requests, and all watches break.
 func (w *world) outage() {
 	long := w.c.upTo(simOutage)
 	w.c.mu.Lock()
@@ -336,7 +338,7 @@ func (w *world) outage() {
 	w.c.more = make(chan struct{})
 }
 
-// restart kills a replica in the middle of what it does, and starts another.
+// restart kills a replica in the middle of its work and starts another.
 func (w *world) restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

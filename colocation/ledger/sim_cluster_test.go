@@ -15,12 +15,13 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// The times of a simulated cluster. What a request, a watch and an outage take together is less than the expiry, as the protocol demands.
+// The times of a simulated cluster. A request, a watch and an outage together take less than the expiry, as the
+// protocol demands.
 const (
 	simExpiry      = 20 * time.Second
-	simWebhook     = 3 * time.Second  // the API server waits so long for a webhook
-	simRequest     = 9 * time.Second  // and works so long on a request
-	simLag         = 25 * time.Second // a watch is at most so late: even later than a reservation expires
+	simWebhook     = 3 * time.Second  // the API server's timeout for a webhook
+	simRequest     = 9 * time.Second  // and for a request
+	simLag         = 25 * time.Second // the maximum lag of a watch: even longer than the expiry of a reservation
 	simOutage      = 2 * time.Second
 	simSkew        = 300 * time.Millisecond // of a replica's clock
 	podKind        = 0
@@ -46,7 +47,7 @@ type cluster struct {
 	tree    *quota.Tree
 	logs    [2][]change
 	more    chan struct{} // closed at the next change
-	down    time.Time     // until then nobody is served
+	down    time.Time     // until then requests are not served
 	broken  int           // outages so far: each breaks all watches
 	reroots []time.Time
 	history []string
@@ -54,7 +55,7 @@ type cluster struct {
 	stats   simStats
 }
 
-// simStats show that schedules were not empty.
+// simStats prove that schedules were not empty.
 type simStats struct {
 	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots int
 }
@@ -67,7 +68,7 @@ type storedPod struct {
 	at      time.Time
 }
 
-// grant is when an ask began, and how old the replica's picture of the quotas was then.
+// grant records when a request began, and the version of the quotas that the replica knew then.
 type grant struct{ began, view time.Time }
 
 // storedQuota is a quota object, with all specs it had.
@@ -94,7 +95,7 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, more: make(chan struct{})}
 }
 
-// chance is true with a probability.
+// chance returns true with probability p.
 func (c *cluster) chance(p float64) bool {
 	c.dice.Lock()
 	defer c.dice.Unlock()
@@ -107,7 +108,7 @@ func (c *cluster) n(n int) int {
 	return c.rng.IntN(n)
 }
 
-// upTo is a duration below a bound, mostly a small part of it.
+// upTo returns a random duration below a bound, usually a small part of it.
 func (c *cluster) upTo(bound time.Duration) time.Duration {
 	c.dice.Lock()
 	defer c.dice.Unlock()
@@ -126,7 +127,7 @@ func (c *cluster) say(format string, args ...any) {
 	c.note(format, args...)
 }
 
-// fail tells what is wrong with a schedule, once, and how it came to that. The caller holds mu.
+// fail reports, once, what is wrong with a schedule, with its history. The caller holds mu.
 func (c *cluster) fail(format string, args ...any) {
 	if c.failed {
 		return
@@ -154,7 +155,7 @@ func (c *cluster) commit(kind int, seen Seen, removed bool) {
 	c.more = make(chan struct{})
 }
 
-// isDown reports whether nobody is served. The caller holds mu.
+// isDown reports whether requests are not served. The caller holds mu.
 func (c *cluster) isDown() bool { return time.Now().Before(c.down) }
 
 // putPod stores a pod, and checks that its growth is within the limits.
@@ -195,11 +196,11 @@ func (c *cluster) putQuota(name string, q *quota.Quota) {
 		one.specs = append(one.specs, spec{time.Now(), q})
 		c.growTree()
 	}
-	c.wrote(one)
+	c.logQuota(one)
 }
 
-// wrote logs a quota object as it is now.
-func (c *cluster) wrote(one *storedQuota) {
+// logQuota logs a quota object in its current state.
+func (c *cluster) logQuota(one *storedQuota) {
 	one.Version = strconv.Itoa(c.rv)
 	c.commit(quotaKind, Seen{Key: one.Quota.Namespace + "/" + one.Quota.Name, Object: one.Quota, Record: one.Record}, false)
 }
@@ -212,7 +213,7 @@ func (c *cluster) growTree() {
 	c.tree = quota.NewTree(all)
 }
 
-// charge is what a stored pod counts for now; a replica whose clock is ahead may have let go of it already.
+// charge returns what a stored pod counts for now. A replica whose clock is ahead may already have dropped it.
 func (p *storedPod) charge() corev1.ResourceList {
 	if p.pod.Ended || !p.pod.Gone.IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone) {
 		return nil
@@ -220,12 +221,12 @@ func (p *storedPod) charge() corev1.ResourceList {
 	return p.pod.Requests
 }
 
-// pathOf is where a pod counts.
+// pathOf returns the quotas that a pod counts in.
 func (c *cluster) pathOf(p *quota.Pod) []*quota.Quota {
 	return c.tree.Path(c.tree.Bind(p.BindingKey(), false).Name)
 }
 
-// used is what the stored pods of a quota and all below it count for.
+// used returns the charges of the stored pods of a quota and its descendants.
 func (c *cluster) used(name string) sum {
 	total := sum{}
 	for _, p := range c.pods {
@@ -236,8 +237,8 @@ func (c *cluster) used(name string) sum {
 	return total
 }
 
-// checkGrowth holds the guarantee: where a pod that was stored just now has grown, all stored pods together are within a limit that was
-// in force since it was asked for.
+// checkGrowth checks the guarantee: where a pod that was just stored has grown, all stored pods together are within a
+// limit that was set at some time since the request began.
 func (c *cluster) checkGrowth(now, before *storedPod) {
 	view := now.grant.view
 	for _, p := range c.pods {
@@ -265,7 +266,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 	}
 }
 
-// grew reports whether a pod counts for more in a quota than it did.
+// grew reports whether a pod counts for more in a quota than before.
 func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.ResourceName) bool {
 	if now.charge() == nil {
 		return false
@@ -277,7 +278,7 @@ func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.Resou
 	return amount.Cmp(before.charge()[name]) > 0
 }
 
-// highest is the highest limit in force at any time since.
+// highest returns the highest limit at any time since.
 func (o *storedQuota) highest(name corev1.ResourceName, since time.Time) (most quota.Amount, limited bool) {
 	for i, s := range o.specs {
 		if i+1 < len(o.specs) && o.specs[i+1].at.Before(since) {
@@ -294,7 +295,7 @@ func (o *storedQuota) highest(name corev1.ResourceName, since time.Time) (most q
 	return most, limited
 }
 
-// room is what still fits into the quotas on the path of a pod that would be new.
+// room returns what still fits into the quotas on the path of a new pod.
 func (c *cluster) fits(pod *quota.Pod) bool {
 	for _, q := range c.pathOf(pod) {
 		used := c.used(q.Name)

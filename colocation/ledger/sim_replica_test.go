@@ -28,7 +28,7 @@ type replica struct {
 	mu     sync.Mutex
 	quotas map[string]*quota.Quota
 	tree   *quota.Tree
-	rv     [2]int // its watches have told everything up to here; 0 before the first list
+	rv     [2]int // its watches have delivered everything up to here; 0 before the first list
 }
 
 func newReplica(c *cluster, name string, lag time.Duration, faults float64, sweeps bool) *replica {
@@ -55,7 +55,7 @@ func (r *replica) known(context.Context, string) (*quota.Tree, error) {
 	return r.tree, nil
 }
 
-// view is as of when the replica knows the quotas.
+// view returns the version as of which the replica knows the quotas.
 func (r *replica) view() time.Time {
 	r.mu.Lock()
 	rv := r.rv[quotaKind]
@@ -68,13 +68,13 @@ func (r *replica) view() time.Time {
 	return time.Now()
 }
 
-// since are the changes after a version.
+// since returns the changes after a version.
 func since(log []change, rv int) []change {
 	i, _ := slices.BinarySearchFunc(log, rv+1, func(c change, rv int) int { return c.rv - rv })
 	return log[i:]
 }
 
-// watch tells the ledger what happens to a kind, in order but late.
+// watch delivers the changes of a kind to the ledger, in order but late.
 func (r *replica) watch(kind int) {
 	rv, broken := r.list(kind, 0)
 	for r.ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (r *replica) sleep(d time.Duration) bool {
 	}
 }
 
-// up waits until the API server is there.
+// up waits until the API server is available.
 func (r *replica) up() bool {
 	for {
 		r.c.mu.Lock()
@@ -130,7 +130,8 @@ func (r *replica) up() bool {
 	}
 }
 
-// list takes up a kind anew: as it is, or as a cache has it that is a little behind, but not behind what was seen.
+// list reads a kind again: the current state, or that of a slightly stale cache, but never older than what was
+// delivered.
 func (r *replica) list(kind, least int) (rv, broken int) {
 	if !r.sleep(r.c.upTo(200*time.Millisecond)) || !r.up() {
 		return 0, 0
@@ -174,7 +175,7 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 	r.reached(kind, rv)
 }
 
-// tell passes on a change, which is in force before.
+// tell delivers a change that is already applied.
 func (r *replica) tell(kind int, one change) {
 	to := r.ledger.Pods()
 	if kind == quotaKind {
@@ -195,7 +196,7 @@ func (r *replica) reached(kind, rv int) {
 	r.rv[kind] = rv
 }
 
-// keep puts quotas in force. The tree stays if only records changed.
+// keep stores quotas. The tree stays if only records changed.
 func (r *replica) keep(all ...Seen) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,12 +211,12 @@ func (r *replica) keep(all ...Seen) {
 	}
 }
 
-// simStore is a replica's way to the records: slow, and sometimes broken before or after the deed.
+// simStore is a replica's access to the records: slow, and sometimes failing before or after the operation.
 type simStore struct{ r *replica }
 
 var errNetwork = errors.New("the network is broken")
 
-// travel is one way; false if it does not arrive.
+// travel simulates one direction; it returns false if the message is lost.
 func (s *simStore) travel(ctx context.Context) error {
 	bound := 10 * time.Millisecond
 	if s.fault() {
@@ -234,7 +235,7 @@ func (s *simStore) travel(ctx context.Context) error {
 	return nil
 }
 
-// fault reports whether something goes wrong now.
+// fault reports whether an error is to be injected now.
 func (s *simStore) fault() bool { return !s.r.c.calm.Load() && s.r.c.chance(s.r.faults) }
 
 func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, error) {
@@ -271,7 +272,7 @@ func (s *simStore) Pod(ctx context.Context, key types.NamespacedName) (string, e
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
 	if err := s.travel(ctx); err != nil {
 		if !s.r.c.calm.Load() && s.r.c.chance(0.3) {
-			go func() { // it arrives all the same, when nobody expects it any more
+			go func() { // it arrives nevertheless, when no caller expects it any more
 				time.Sleep(s.r.c.upTo(time.Second))
 				if _, err := s.r.c.writeRecord(s.r.name, key, version, record); err == nil {
 					s.r.c.count(func(s *simStats) { s.Late++ })
@@ -297,7 +298,7 @@ func (c *cluster) count(how func(*simStats)) {
 	how(&c.stats)
 }
 
-// writeRecord is compare-and-swap.
+// writeRecord implements compare-and-swap.
 func (c *cluster) writeRecord(by string, key types.NamespacedName, version, record string) (Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,6 +317,6 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	c.stats.Writes++
 	c.note("%s writes %s %s", by, key.Name, inBrief(record))
 	one.Record = record
-	c.wrote(one)
+	c.logQuota(one)
 	return one.Object, nil
 }

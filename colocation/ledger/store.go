@@ -14,51 +14,51 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Annotation is where a quota object carries its record: the reservations of the tree below it.
+// Annotation is the annotation of a quota object that holds the record: the reservations of the tree below it.
 const Annotation = api.AnnotationQuotaReservations
 
-// Object is a quota object as it was at one resourceVersion, with the text of its record.
+// Object is a quota object at one resourceVersion, with the text of its record.
 type Object struct {
 	Quota   *quota.Quota
 	Version string
-	Record  string // of Annotation; empty without
-	// ChildRequest is the text of api.AnnotationQuotaChildRequest; empty without.
+	Record  string // the value of Annotation; empty if not set
+	// ChildRequest is the value of api.AnnotationQuotaChildRequest; empty if not set.
 	ChildRequest string
 }
 
-// Store keeps the records where all replicas see them: on the quota objects.
+// Store holds the records where all replicas find them: on the quota objects.
 type Store interface {
-	// Read gives the object as it is now, not as a cache has it. ErrGone: there is none.
+	// Read returns the current object, not a cached one, or ErrGone.
 	Read(ctx context.Context, quota types.NamespacedName) (Object, error)
-	// Write replaces the object's record, and nothing else, unless the object changed since the version: ErrConflict. An empty record
-	// removes the annotation. It gives the object as it is then. ErrGone: there is none. After another error, the write may have
-	// happened or not.
+	// Write replaces the record of an object and changes nothing else. It returns ErrConflict if the object is no
+	// longer at the given version, and ErrGone if it does not exist. An empty record removes the annotation. Write
+	// returns the object after the write. After any other error the write may or may not have happened.
 	Write(ctx context.Context, quota types.NamespacedName, version, record string) (Object, error)
-	// Pod gives a pod's resourceVersion as it is now, not as a cache has it. ErrGone: there is none.
+	// Pod returns the current resourceVersion of a pod, not a cached one, or ErrGone.
 	Pod(ctx context.Context, pod types.NamespacedName) (version string, err error)
 }
 
-// The errors of a Store that mean something.
+// ErrConflict and ErrGone are the errors of a Store with a meaning of their own.
 var (
 	ErrConflict = errors.New("the quota object has changed")
 	ErrGone     = errors.New("there is no such object")
 )
 
-// memory is a Store for one replica that is alone, and starts anew with its process. Versions are counted for each object.
-type memory struct {
+// memStore is a Store for a single replica. It is lost with the process. Versions are counted per object.
+type memStore struct {
 	mu      sync.Mutex
 	records map[types.NamespacedName]Object
 }
 
-// Read gives the record. The quota beside it is for the reader to know.
-func (m *memory) Read(_ context.Context, key types.NamespacedName) (Object, error) {
+// Read implements Store. It leaves Object.Quota nil.
+func (m *memStore) Read(_ context.Context, key types.NamespacedName) (Object, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.records[key], nil
 }
 
-// Write replaces the record.
-func (m *memory) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {
+// Write implements Store.
+func (m *memStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.records[key]
@@ -71,12 +71,13 @@ func (m *memory) Write(_ context.Context, key types.NamespacedName, version, rec
 	return now, nil
 }
 
-// Pod finds none: where pods are files, or sent by curl, whoever does not appear in time does not come.
-func (m *memory) Pod(context.Context, types.NamespacedName) (string, error) {
+// Pod implements Store and finds none: where pods come from files or curl, a pod that has not appeared in time will not
+// come.
+func (m *memStore) Pod(context.Context, types.NamespacedName) (string, error) {
 	return "", ErrGone
 }
 
-func (m *memory) all() []Object {
+func (m *memStore) all() []Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.records))

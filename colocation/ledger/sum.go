@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// sum is an amount of each resource.
+// sum is a total for each resource.
 type sum map[corev1.ResourceName]quota.Amount
 
 func (s sum) add(list corev1.ResourceList) {
@@ -21,21 +21,21 @@ func (s sum) sub(list corev1.ResourceList) {
 	}
 }
 
-// plus adds to one resource.
+// plus adds q to one resource.
 func (s sum) plus(name corev1.ResourceName, q quota.Amount) {
-	total := s[name].DeepCopy() // a copy of a quantity may share its digits with the original
+	total := s[name].DeepCopy() // copies of a quantity may share their digits with the original
 	total.Add(q)
 	s[name] = total
 }
 
-// minus takes from one resource.
+// minus subtracts q from one resource.
 func (s sum) minus(name corev1.ResourceName, q quota.Amount) {
 	left := s[name].DeepCopy()
 	left.Sub(q)
 	s[name] = left
 }
 
-// raise lifts every resource to at least what the list has of it.
+// raise sets each resource to the larger of its amount and the list's.
 func (s sum) raise(list corev1.ResourceList) {
 	for name, q := range list {
 		if now, ok := s[name]; !ok || q.Cmp(now) > 0 {
@@ -44,7 +44,7 @@ func (s sum) raise(list corev1.ResourceList) {
 	}
 }
 
-// covers reports whether a list holds at least what another does.
+// covers reports whether list holds at least the amounts of other.
 func covers(list, other corev1.ResourceList) bool {
 	for name, q := range other {
 		if q.Cmp(list[name]) > 0 {
