@@ -17,8 +17,8 @@ import (
 // FlawKind is one of the Flaw constants.
 type FlawKind string
 
-// What can be wrong in a stored tree: the webhook was off for a while, or two replicas each admitted one of two changes that do not
-// go together.
+// The kinds of flaws that a stored tree may have: the webhook was off for a while, or two replicas each admitted one of
+// two conflicting changes.
 const (
 	FlawDouble    FlawKind = "double-name"
 	FlawContested FlawKind = "contested-namespace"
@@ -29,17 +29,17 @@ const (
 	FlawSum       FlawKind = "min-sum"
 )
 
-// Flaw is something that is wrong in a stored tree.
+// Flaw is an inconsistency of a stored tree.
 type Flaw struct {
 	Kind FlawKind
-	// Quotas are the names of all that have part in it.
+	// Quotas are the names of the quotas involved.
 	Quotas []string
 	text   string
 }
 
 func (f *Flaw) Error() string { return f.text }
 
-// Problems are the flaws of the tree, sorted; each is a *Flaw. They are looked for once.
+// Problems returns the flaws of the tree, sorted; each is a *Flaw. They are computed once.
 func (t *Tree) Problems() []error {
 	flaws := t.flaws()
 	list := make([]error, len(flaws))
@@ -49,7 +49,7 @@ func (t *Tree) Problems() []error {
 	return list
 }
 
-// FlawsOf are the flaws that a quota has part in, sorted.
+// FlawsOf returns the flaws that involve a quota, sorted.
 func (t *Tree) FlawsOf(name string) (list []*Flaw) {
 	for _, flaw := range t.flaws() {
 		if slices.Contains(flaw.Quotas, name) {
@@ -81,7 +81,7 @@ func (t *Tree) contestedNamespaces() (flaws []*Flaw) {
 	told := map[contested]bool{}
 	for _, c := range t.contested {
 		if told[c] {
-			continue // one list names the namespace twice
+			continue // one list contains the namespace twice
 		}
 		told[c] = true
 		flaws = append(flaws, flaw(FlawContested, []string{c.holds.Name, c.wants.Name}, "elastic quotas %s and %s both list namespace %s: its pods count against %s, which is older; take it out of one",
@@ -90,9 +90,9 @@ func (t *Tree) contestedNamespaces() (flaws []*Flaw) {
 	return flaws
 }
 
-// cycles finds each cycle once: from every quota it goes up until it comes to one that was seen before.
+// cycles finds each cycle once: it walks up from every quota until it reaches one that was visited before.
 func (t *Tree) cycles() (flaws []*Flaw) {
-	walk := make(map[string]string, len(t.quotas)) // of a quota, the name where the walk began that came to it first
+	walk := make(map[string]string, len(t.quotas)) // by name: the start of the walk that visited the quota first
 	for _, start := range t.Names() {
 		name := start
 		for t.quotas[name] != nil && walk[name] == "" {
@@ -111,7 +111,7 @@ func (t *Tree) cycles() (flaws []*Flaw) {
 	return flaws
 }
 
-// cycleText writes a cycle as the way up from its first name.
+// cycleText describes a cycle as the path up from its first name.
 func (t *Tree) cycleText(members []string) string {
 	first := slices.Min(members)
 	text := []string{first}
@@ -126,7 +126,7 @@ func (t *Tree) cycleText(members []string) string {
 	return strings.Join(text, " -> ")
 }
 
-// badParents finds children whose parent does not exist, is none, or is in another tree.
+// badParents finds children whose parent does not exist, is not marked as a parent, or is in another tree.
 func (t *Tree) badParents() (flaws []*Flaw) {
 	for name, children := range t.children {
 		parent := t.quotas[name]
@@ -147,7 +147,7 @@ func (t *Tree) badParents() (flaws []*Flaw) {
 	return flaws
 }
 
-// excessiveSums finds parents whose children have a greater min together, as checkSum counts it.
+// excessiveSums finds parents whose children's min adds up to more than their own, computed as in rules.checkSum.
 func (t *Tree) excessiveSums() (flaws []*Flaw) {
 	for _, name := range slices.Sorted(maps.Keys(t.children)) {
 		parent := t.quotas[name]
@@ -166,7 +166,7 @@ func (t *Tree) excessiveSums() (flaws []*Flaw) {
 	return flaws
 }
 
-// SumOfMin is the min of some quotas together.
+// SumOfMin returns the sum of the min of some quotas.
 func SumOfMin(quotas []*Quota) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for _, q := range quotas {

@@ -8,34 +8,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Amount is a quantity of a resource, exact.
+// Amount is an exact quantity of a resource.
 type Amount = resource.Quantity
 
-// Pod is what is kept of a pod to count it.
+// Pod is the part of a pod that quotas depend on.
 type Pod struct {
 	Namespace, Name string
 	UID             types.UID
-	Node            string // empty while it is not bound
-	// Label is the value of api.LabelQuotaName, and Labelled whether the label is there.
+	Node            string // empty until it is bound
+	// Label is the value of api.LabelQuotaName; Labelled reports whether the label is set.
 	Label    string
 	Labelled bool
-	// Requests is what the pod asks for as the scheduler counts, with Overhead in it.
+	// Requests is the request of the pod as the scheduler computes it, including Overhead.
 	Requests, Overhead corev1.ResourceList
-	// Replaced and ReplacedOverhead are the same after the pod's annotation api.AnnotationReplaceResources; nil without that annotation.
+	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
+	// without it.
 	Replaced, ReplacedOverhead corev1.ResourceList
-	// Ended: it succeeded or failed, and holds nothing any more.
+	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
-	// Gone is when a pod that is being deleted stops to count, whether its node tells or not; zero if it is not being deleted.
+	// Gone is the time from which a pod that is being deleted no longer counts, whether its node confirms its end or
+	// not; zero if the pod is not being deleted.
 	Gone time.Time
 }
 
-// Counting says how pods are counted.
+// Counting determines what pods are charged for.
 type Counting struct {
 	IgnoreOverhead bool // gate ElasticQuotaIgnorePodOverhead
 	Replace        bool // gates ElasticQuotaEvaluationTransformPod and ReplaceResourcesTransformer
 }
 
-// Charge is what a pod counts for: nothing once it has ended.
+// Charge returns what a pod counts for: nothing once it has ended.
 func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	if p.Ended {
 		return nil
@@ -56,12 +58,12 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	return less
 }
 
-// BindingKey is what decides which quota a pod belongs to.
+// BindingKey is the part of a pod that determines its quota.
 type BindingKey struct {
 	Namespace string
 	Label     string // the value of api.LabelQuotaName
-	Labelled  bool   // whether the label is there, empty or not
+	Labelled  bool   // whether the label is set, possibly to ""
 }
 
-// BindingKey is the pod's.
+// BindingKey returns the key of the pod.
 func (p *Pod) BindingKey() BindingKey { return BindingKey{p.Namespace, p.Label, p.Labelled} }

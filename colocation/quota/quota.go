@@ -1,6 +1,6 @@
-// Package quota is the tree of elastic quotas: what it is made of, which quota a pod belongs to, and the rules that a change must
-// keep. It is pure: a Tree is an immutable picture, and every rule a function of it. What happens at admission (who fits, now) is
-// the business of quota/ledger.
+// Package quota models the tree of elastic quotas: what a quota contains, and which quota a pod belongs to. It is pure:
+// a Tree is an immutable snapshot. The rules for changes of quotas are in quota/rules; the admission of pods is in
+// quota/ledger.
 package quota
 
 import (
@@ -15,38 +15,39 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Quota is what the rules and the ledger need of an ElasticQuota. Quotas are known by their name alone, as Koordinator's scheduler knows
-// them: two of the same name in two namespaces are a mistake.
+// Quota is the part of an ElasticQuota that the rules and the ledger depend on. A quota is identified by its name
+// alone, as in Koordinator's scheduler: two of the same name in two namespaces are a mistake.
 type Quota struct {
 	Namespace, Name string
 	UID             types.UID
 	Created         time.Time
-	// Deleting: it is on its way out, and only waits for its finalizers.
+	// Deleting reports that the quota has a deletion timestamp and waits for its finalizers.
 	Deleting bool
-	// Parent is the name of the parent quota: api.RootQuota where the label does not say. Only the root quota has none.
+	// Parent is the name of the parent quota; api.RootQuota if the label is not set. Only the root quota has none.
 	Parent string
-	// ParentLabel is the label as it stands, also on the root quota.
+	// ParentLabel is the value of the label, also on the root quota.
 	ParentLabel string
 	TreeID      string
-	// IsParent: it has children and no pods. IsRoot: it roots a tree. Force: sums and guarantees are not checked.
+	// IsParent: it has children and no pods. IsRoot: it is the root of a tree. Force: sums and guarantees are not
+	// checked.
 	IsParent, IsRoot, Force bool
 	Min, Max                corev1.ResourceList
-	// Namespaces are those whose pods count against the quota, in the order of the annotation.
+	// Namespaces are the namespaces whose pods belong to the quota, in the order of the annotation.
 	Namespaces []string
-	// Admission are the limits that replace Max at admission, resource by resource.
+	// Admission holds the limits that replace Max at admission, resource by resource.
 	Admission corev1.ResourceList
-	// Guaranteed is what the scheduler guarantees to the quota and all below it.
+	// Guaranteed is what the scheduler guarantees to the quota and its descendants.
 	Guaranteed corev1.ResourceList
-	// SharedWeight is the weight in sharing what is idle.
+	// SharedWeight is the weight for sharing idle resources.
 	SharedWeight corev1.ResourceList
-	// StrictKeys are the resources of which Max may not fall below Used, which is status.used.
+	// StrictKeys are the resources whose Max may not fall below Used, which is status.used.
 	StrictKeys []corev1.ResourceName
 	Used       corev1.ResourceList
-	// Problems are the annotations that do not parse; each then counts as if it were missing.
+	// Problems are the annotations that do not parse; each is treated as missing.
 	Problems field.ErrorList
 }
 
-// Of reads an ElasticQuota.
+// Of converts an ElasticQuota.
 func Of(q *api.ElasticQuota) *Quota {
 	made := &Quota{
 		Namespace: q.Namespace, Name: q.Name, UID: q.UID, Created: q.CreationTimestamp.Time, Deleting: q.DeletionTimestamp != nil,
@@ -56,7 +57,7 @@ func Of(q *api.ElasticQuota) *Quota {
 		Min:   corev1.ResourceList(q.Spec.Min), Max: corev1.ResourceList(q.Spec.Max), Used: corev1.ResourceList(q.Status.Used),
 	}
 	if made.Name == api.RootQuota {
-		made.Parent = "" // whatever its label says
+		made.Parent = "" // whatever its label is
 	} else if made.Parent == "" {
 		made.Parent = api.RootQuota
 	}
@@ -68,7 +69,7 @@ func Of(q *api.ElasticQuota) *Quota {
 	return made
 }
 
-// parse reads the JSON text of an annotation; an empty one counts as missing.
+// parse decodes the JSON of an annotation; an empty value counts as missing.
 func parse[T any](q *Quota, annotations map[string]string, key, example string) T {
 	text := annotations[key]
 	if text == "" {
@@ -81,9 +82,9 @@ func parse[T any](q *Quota, annotations map[string]string, key, example string) 
 	return value
 }
 
-// Limit is the most of a resource that pods of the quota may ask for together, and where that stands: the annotation for admission, or
-// spec.max. What neither names is not limited. Koordinator lets the annotation replace spec.max as a whole, so that naming one
-// resource there lifts the limits of all others.
+// Limit returns how much of a resource the pods of the quota may request together, and the field that sets the limit:
+// the annotation for admission, or spec.max. A resource that neither names is not limited. In Koordinator the
+// annotation replaces spec.max as a whole, so naming one resource there lifts the limits of all others.
 func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, limited bool) {
 	if Larger, ok := q.Admission[name]; ok {
 		return Larger, "annotation " + api.AnnotationQuotaAdmission, true
@@ -92,7 +93,7 @@ func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, li
 	return Larger, "spec.max", ok
 }
 
-// BrokenLimits reports whether the annotation of the limits at admission does not parse, so that Max alone limits.
+// BrokenLimits reports whether the annotation with the admission limits does not parse, so that only Max limits.
 func (q *Quota) BrokenLimits() bool {
 	if len(q.Problems) == 0 {
 		return false
@@ -107,7 +108,7 @@ func (q *Quota) Identity() types.NamespacedName {
 
 func (q *Quota) Exempt() bool { return q.Force || q.IsRoot }
 
-// ProblemAt is what is wrong with the text of an annotation; empty if nothing is.
+// ProblemAt returns what is wrong with the value of an annotation; empty if nothing is.
 func (q *Quota) ProblemAt(at *field.Path) string {
 	for _, problem := range q.Problems {
 		if problem.Field == at.String() {

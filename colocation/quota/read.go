@@ -9,7 +9,8 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// PodOf reads a pod: its metadata, its spec, of which nodeName, containers, init containers, overhead and resources count, and its phase.
+// PodOf converts a pod from its metadata, spec (nodeName, containers, init containers, overhead and resources) and
+// phase.
 func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, phase corev1.PodPhase) *Pod {
 	label, labelled := meta.Labels[api.LabelQuotaName]
 	p := &Pod{
@@ -27,8 +28,8 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, phase corev1.PodPhase)
 	return p
 }
 
-// goneAt is the end of a pod's grace as Kubernetes' own quota counts it: the time of deletion, which has the grace in it already, and
-// the grace once more, in which its node may tell of its end.
+// goneAt returns the end of a pod's grace period as Kubernetes' own quota computes it: the deletion timestamp, which
+// already includes the grace period, plus the grace period once more, in which the node may report the end of the pod.
 func goneAt(meta *metav1.ObjectMeta) time.Time {
 	if meta.DeletionTimestamp == nil {
 		return time.Time{}

@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What an annotation may ask for at most: it is applied to every list of every container, and anybody may write it. No pod has so
-// many resources, and no resource has so long a name.
+// The limits of an annotation with replacements. It is applied to every list of every container, and any user may write
+// it. No pod has that many resources, and no resource has a name that long.
 const maxReplacements, maxResourceName = 100, 320
 
-// replacement renames a resource, or erases it if there is no new name.
+// replacement renames a resource, or removes it if to is empty.
 type replacement struct{ from, to corev1.ResourceName }
 
-// replace gives the spec whose resources are named as the text of api.AnnotationReplaceResources says: those of containers, init
-// containers and overhead. What it changes is copied before: others read the spec too.
+// replace returns the spec with the resources of containers, init containers and overhead renamed according to the text
+// of api.AnnotationReplaceResources. The spec itself is shared and stays unchanged.
 func replace(spec *corev1.PodSpec, text string) *corev1.PodSpec {
 	replacements := parseReplacements(text)
 	if len(replacements) == 0 {
@@ -30,7 +30,7 @@ func replace(spec *corev1.PodSpec, text string) *corev1.PodSpec {
 	return &changed
 }
 
-// parseReplacements reads "from:to,erase:". What does not have exactly one colon says nothing, nor does what names nothing.
+// parseReplacements parses "from:to,erase:". Entries without exactly one colon or without a name are ignored.
 func parseReplacements(text string) (list []replacement) {
 	for entry := range strings.SplitSeq(text, ",") {
 		from, to, ok := strings.Cut(entry, ":")
@@ -54,8 +54,8 @@ func replaceIn(containers []corev1.Container, replacements []replacement) []core
 	return changed
 }
 
-// replaced applies replacements to a list, one after the other as they stand in the text. What is there already under the new name
-// is not overwritten.
+// replaced applies replacements to a list, in their order. An entry that already exists under the new name is not
+// overwritten.
 func replaced(list corev1.ResourceList, replacements []replacement) corev1.ResourceList {
 	changed := maps.Clone(list)
 	for _, r := range replacements {
@@ -71,7 +71,8 @@ func replaced(list corev1.ResourceList, replacements []replacement) corev1.Resou
 	return changed
 }
 
-// renamed is an amount under its new name. Under a name of its own, cpu counts in whole milli-cores, as batch-cpu does: 2 become 2k.
+// renamed returns an amount under its new name. Under another name, cpu is counted in whole milli-cores, as for
+// batch-cpu: 2 becomes 2k.
 func renamed(from corev1.ResourceName, amount resource.Quantity) resource.Quantity {
 	if from == corev1.ResourceCPU {
 		return *resource.NewQuantity(amount.MilliValue(), resource.DecimalSI)

@@ -15,27 +15,27 @@ import (
 
 func TestReplaced(t *testing.T) {
 	for _, c := range []struct{ text, list, want string }{
-		{"cpu:example.io/cpu,memory:", "cpu=2 memory=4Gi example.io/gpu=1", "example.io/cpu=2k example.io/gpu=1"}, // spec 11.10
+		{"cpu:example.io/cpu,memory:", "cpu=2 memory=4Gi example.io/gpu=1", "example.io/cpu=2k example.io/gpu=1"},
 		{"cpu:example.io/cpu", "cpu=1500m", "example.io/cpu=1500"},
-		{"cpu:example.io/cpu", "cpu=100u", "example.io/cpu=1"}, // a part of a milli-core counts as one
+		{"cpu:example.io/cpu", "cpu=100u", "example.io/cpu=1"}, // a fraction of a milli-core counts as one
 		{"memory:example.io/memory", "memory=4Gi", "example.io/memory=4Gi"},
 		{"example.io/cpu:cpu", "example.io/cpu=2", "cpu=2"},
 		{"memory:", "cpu=1 memory=1Gi", "cpu=1"},
 		{" cpu : a , memory : ", "cpu=1 memory=1Gi", "a=1k"},
 		{"\tcpu:a\n", "cpu=1", "a=1k"},
-		// A target that is there already.
+		// The target already exists.
 		{"a:b", "a=1 b=2", "a=1 b=2"},
 		{"a:b,a:c", "a=1 b=2", "b=2 c=1"},
 		{"a:a", "a=1", "a=1"},
 		{"cpu:cpu", "cpu=1", "cpu=1"},
 		{"a:c,b:c", "a=1 b=2", "b=2 c=1"},
-		// One after the other.
+		// In sequence.
 		{"a:b,b:c", "a=1", "c=1"},
 		{"b:c,a:b", "a=1 b=2", "b=1 c=2"},
 		{"b:,a:b", "a=1 b=2", "b=1"},
 		{"a:b,b:", "a=1 b=2", "a=1"},
 		{"a:b,b:a", "a=1 b=2", "a=1 b=2"},
-		// What says nothing.
+		// Ignored entries.
 		{"", "cpu=1", "cpu=1"},
 		{"cpu", "cpu=1", "cpu=1"},
 		{"cpu:a:b", "cpu=1", "cpu=1"},
@@ -53,7 +53,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// Everything that counts is renamed, and the spec that others read stays as it is (W31).
+// Everything that counts is renamed, and the shared spec stays unchanged (W31).
 func TestReplace(t *testing.T) {
 	container := func(list string) []corev1.Container {
 		return []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts(list), Limits: quotatest.Amounts(list)}}}
@@ -73,7 +73,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A pod with the annotation has both counts, and Counting chooses.
+// A pod with the annotation has both requests; Counting chooses.
 func TestReplacedPod(t *testing.T) {
 	spec := &corev1.PodSpec{
 		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts("cpu=2 memory=4Gi example.io/gpu=1")}}},
@@ -91,7 +91,7 @@ func TestReplacedPod(t *testing.T) {
 	}
 }
 
-// Text that is made to cost much costs no more than its length.
+// Hostile text costs no more than in proportion to its length.
 func TestReplaceHostileText(t *testing.T) {
 	spec := &corev1.PodSpec{}
 	for range 1000 {

@@ -7,37 +7,38 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Request asks whether a pod fits into its quota and all above it.
+// Request is the question whether a pod fits into its quota and all quotas above it.
 type Request struct {
-	// Key decides which quota the pod belongs to.
+	// Key determines the quota of the pod.
 	Key BindingKey
-	// Read returns the pod as it will be and, if it exists and is moved, resized or revived, as it is stored; nil for a new one. Its UID is what
-	// the answer is remembered under. Read is called at most once, before the question returns, and only if the pod is of some quota:
-	// many are of none, and counting what they ask for takes time.
+	// Read returns the pod as requested and, for an update of an existing pod, as stored; stored is nil for a new pod.
+	// A reservation is stored under the UID of pod. Read is called at most once, before the call returns, and only if
+	// the pod belongs to a quota: many do not, and computing their requests takes time.
 	Read func() (pod, stored *Pod)
 }
 
-// PodVerdict is the answer to a Request, by one tree. A pod is admitted if its quota is known and there is no Excess.
+// PodVerdict is the answer to a Request. A pod is admitted if its quota exists and there is no Excess.
 type PodVerdict struct {
-	// Binding is the quota that the pod belongs to.
+	// Binding is the quota of the pod.
 	Binding Binding
-	// Unknown reports that Binding names a quota that does not exist, and the pod counts for more there than before.
+	// Unknown reports that Binding names a quota that does not exist, and that the pod is charged for more there than
+	// before.
 	Unknown bool
-	// BrokenLimits are the quotas, from the pod's own upwards, whose annotation api.AnnotationQuotaAdmission does not parse, so that spec.max
-	// alone limits.
+	// BrokenLimits are the quotas, from the pod's own upwards, whose annotation api.AnnotationQuotaAdmission does not
+	// parse, so that only spec.max limits.
 	BrokenLimits []string
-	// Excess is all that does not fit, in the order of the path, then of the resource names.
+	// Excess lists the limits that the pod exceeds, in the order of the path and then of the resource names.
 	Excess []Excess
 }
 
-// Excess is one resource that a quota has too little of.
+// Excess is a limit that a pod would exceed.
 type Excess struct {
 	Quota    string
 	Resource corev1.ResourceName
-	// Requested is what the pod asks for; Used is what the pods that are there count for, and Reserved what pods count for that were
-	// admitted but not seen yet.
+	// Requested is the request of the pod, Used the total of the observed pods, and Reserved that of pods that were
+	// admitted but not observed yet.
 	Requested, Used, Reserved, Limit Amount
-	// Source is where the limit stands, as Quota.Limit returns it: "spec.max" or the annotation.
+	// Source is the field that sets the limit, as returned by Quota.Limit: "spec.max" or the annotation.
 	Source string
 }
 

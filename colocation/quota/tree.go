@@ -10,32 +10,33 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Tree is all quotas at one moment. It never changes, and it is the same whatever the order in which its quotas were learned.
-// The root quota is there whether an object stands for it or not.
+// Tree is the set of all quotas at one moment. It is immutable and independent of the order in which quotas were added.
+// The root quota is always part of it, even if no object exists for it.
 type Tree struct {
-	all        []*Quota // by age, the doubles too
+	all        []*Quota // by age, including duplicates
 	quotas     map[string]*Quota
-	children   map[string][]string // of a name, sorted; also of parents that do not exist
-	byBinding  map[string]*Quota   // of a namespace: the quota whose annotation lists it
-	duplicates []*Quota            // whose name another has
+	children   map[string][]string // by parent, sorted; also for parents that do not exist
+	byBinding  map[string]*Quota   // by namespace: the quota whose annotation lists it
+	duplicates []*Quota            // quotas whose name another quota has
 	contested  []contested
-	flaws      func() []*Flaw // found once, when somebody asks
+	flaws      func() []*Flaw // computed once, on demand
 }
 
-// contested is a namespace that more than one quota lists.
+// contested is a namespace that several quotas list.
 type contested struct {
 	namespace    string
 	holds, wants *Quota
 }
 
-// NewTree makes the tree of some quotas. Where two have the same name, or list the same namespace, the older counts.
+// NewTree returns the tree of the given quotas. If two have the same name or list the same namespace, the older one
+// wins.
 func NewTree(quotas []*Quota) *Tree {
 	quotas = slices.Clone(quotas)
 	slices.SortFunc(quotas, byAge)
 	return newTree(quotas)
 }
 
-// newTree makes the tree of quotas that are sorted by age.
+// newTree returns the tree of quotas that are sorted by age.
 func newTree(quotas []*Quota) *Tree {
 	t := &Tree{all: quotas, quotas: make(map[string]*Quota, len(quotas)), children: map[string][]string{}, byBinding: map[string]*Quota{}}
 	t.flaws = sync.OnceValue(t.findFlaws)
@@ -62,21 +63,21 @@ func newTree(quotas []*Quota) *Tree {
 	return t
 }
 
-// byAge sorts quotas by age, then by name.
+// byAge compares quotas by age, then by name.
 func byAge(a, b *Quota) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Get gives the quota of a name.
+// Get returns the quota with a name.
 func (t *Tree) Get(name string) (*Quota, bool) {
 	q, ok := t.quotas[name]
 	return q, ok
 }
 
-// Len is the number of quotas.
+// Len returns the number of quotas.
 func (t *Tree) Len() int { return len(t.quotas) }
 
-// Names are all names, sorted.
+// Names returns all names, sorted.
 func (t *Tree) Names() []string {
 	names := make([]string, 0, len(t.quotas))
 	for name := range t.quotas {
@@ -86,19 +87,19 @@ func (t *Tree) Names() []string {
 	return names
 }
 
-// Children are the names of a quota's children, sorted.
+// Children returns the names of a quota's children, sorted.
 func (t *Tree) Children(name string) []string { return t.children[name] }
 
-// HolderOf returns the quota to which the pods of a namespace belong by annotation, or nil.
+// HolderOf returns the quota that lists a namespace in its annotation, or nil.
 func (t *Tree) HolderOf(namespace string) *Quota { return t.byBinding[namespace] }
 
-// Path is the quota and its ancestors, from the quota up to the top: the last one before the root quota. A parent that does not exist
-// ends it; so does a quota that stands in it already, and then the top is the first name of the cycle, so that every quota of
-// one cycle has the same top.
+// Path returns the quota and its ancestors, from the quota up to the top, the last one before the root quota. It ends
+// at a parent that does not exist. If it runs into a cycle, it ends with the alphabetically first name of the cycle, so
+// that all quotas of one cycle have the same top.
 func (t *Tree) Path(name string) []*Quota {
 	var path []*Quota
 	for q := t.quotas[name]; q != nil && q.Name != api.RootQuota; q = t.quotas[q.Parent] {
-		if n := len(path); n > 0 && path[n/2] == q { // the hare meets the tortoise: this costs little, however long a chain somebody made
+		if n := len(path); n > 0 && path[n/2] == q { // tortoise and hare: cheap however long the chain
 			return endAtFirst(append(path, q))
 		}
 		path = append(path, q)
@@ -106,8 +107,8 @@ func (t *Tree) Path(name string) []*Quota {
 	return path
 }
 
-// endAtFirst cuts a path that goes round a cycle, perhaps more than once, where the cycle closes, and turns the cycle so that it ends
-// with its first name.
+// endAtFirst cuts a path that goes round a cycle, perhaps more than once, where the cycle closes, and rotates the cycle
+// so that it ends with its first name.
 func endAtFirst(path []*Quota) []*Quota {
 	first := make(map[*Quota]int, len(path))
 	from := 0
@@ -121,25 +122,25 @@ func endAtFirst(path []*Quota) []*Quota {
 	return rotated(path, from)
 }
 
-// rotated is a path whose cycle, which begins at from, ends with its first name.
+// rotated rotates the cycle of a path, path[from:], so that it ends with its first name.
 func rotated(path []*Quota, from int) []*Quota {
 	cycle := path[from:]
 	first := slices.Index(cycle, slices.MinFunc(cycle, func(a, b *Quota) int { return cmp.Compare(a.Name, b.Name) }))
 	return slices.Concat(path[:from], cycle[first+1:], cycle[:first+1])
 }
 
-// Binding is the quota that a pod belongs to, and by what.
+// Binding is the quota that a pod belongs to, and the reason.
 type Binding struct {
 	Name string
-	// Via says by what, for people: "label", "namespace annotation", "namespace name", "default".
+	// Via is the reason, for display: "label", "namespace annotation", "namespace name" or "default".
 	Via string
-	// Quota is nil if there is no such quota, or it is one of the reserved ones, which limit nothing.
+	// Quota is nil if the quota does not exist, or is one of the reserved ones, which limit nothing.
 	Quota *Quota
 }
 
-// Bind gives the quota that a pod belongs to: that of its label; else the quota that has the name of the pod's namespace and stands in it;
-// else the one that lists the namespace; else the default quota. With labelOnly (gate DisableDefaultQuota) a label counts even if it
-// is empty, and nothing else does.
+// Bind returns the quota of a pod: the one that its label names; else the quota with the name of the pod's namespace,
+// if it is in that namespace; else the one that lists the namespace; else the default quota. With labelOnly (gate
+// DisableDefaultQuota) only the label counts, even if it is empty.
 func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 	b := Binding{Name: api.DefaultQuota, Via: "default"}
 	switch own := t.quotas[k.Namespace]; {
@@ -158,12 +159,13 @@ func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 	return b
 }
 
-// Unknown reports whether the pod's label names a quota that does not exist. The other ways lead to quotas that do.
+// Unknown reports whether the pod's label names a quota that does not exist. The other ways of binding lead to existing
+// quotas.
 func (b Binding) Unknown() bool {
 	return b.Quota == nil && b.Name != "" && !api.ReservedQuota(b.Name)
 }
 
-// At gives the quota of a name in a namespace, which may not be the one that counts under that name; nil if there is none.
+// At returns the quota with a name in a namespace, even if another quota counts under that name; nil if there is none.
 func (t *Tree) At(id types.NamespacedName) *Quota {
 	q := t.quotas[id.Name]
 	if q == nil || q.Namespace == id.Namespace {
@@ -177,7 +179,7 @@ func (t *Tree) At(id types.NamespacedName) *Quota {
 	return nil
 }
 
-// With is the tree with some quotas replaced or added, or taken out where nil stands.
+// With returns the tree with some quotas added or replaced, or removed where the value is nil.
 func (t *Tree) With(changes map[types.NamespacedName]*Quota) *Tree {
 	list := make([]*Quota, 0, len(t.all)+len(changes))
 	for _, q := range t.all {

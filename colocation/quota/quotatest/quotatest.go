@@ -1,4 +1,4 @@
-// Package quotatest writes elastic quotas in short, for tests of the tree and of the rules.
+// Package quotatest parses elastic quotas in a short notation, for tests of the tree and the rules.
 package quotatest
 
 import (
@@ -23,8 +23,8 @@ import (
 // Noon is the time of the tests.
 var Noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// Object reads an elastic quota in short, or nil from nothing: "name@namespace parent=p is-parent=true min=cpu:1,memory:2Gi namespaces=a,b". An annotation's text
-// that begins with ! stands as it is.
+// Object parses an elastic quota in short notation, or returns nil for "": "name@namespace parent=p is-parent=true
+// min=cpu:1,memory:2Gi namespaces=a,b". The text of an annotation that begins with ! is used as it is.
 func Object(t testing.TB, short string) *api.ElasticQuota {
 	t.Helper()
 	if short == "" {
@@ -67,7 +67,7 @@ func Object(t testing.TB, short string) *api.ElasticQuota {
 	return &q
 }
 
-// Objects reads quotas in short, one a line.
+// Objects parses quotas in short notation, one per line.
 func Objects(t testing.TB, lines ...string) (objects []*api.ElasticQuota) {
 	t.Helper()
 	for _, line := range lines {
@@ -95,7 +95,7 @@ func jsonText(short string, value any) string {
 	return string(text)
 }
 
-// Amounts reads "cpu=2 memory=4Gi"; "" is no list.
+// Amounts parses "cpu=2 memory=4Gi"; "" is a nil list.
 func Amounts(short string) corev1.ResourceList {
 	if short == "" {
 		return nil
@@ -108,7 +108,7 @@ func Amounts(short string) corev1.ResourceList {
 	return list
 }
 
-// InShort is Amounts the other way round, sorted.
+// InShort is the inverse of Amounts, sorted.
 func InShort(list corev1.ResourceList) string {
 	var pairs []string
 	for name, amount := range list {
@@ -118,7 +118,7 @@ func InShort(list corev1.ResourceList) string {
 	return strings.Join(pairs, " ")
 }
 
-// Random returns a source of random numbers from USHER_SEED, or from a seed that it prints.
+// Random returns a source of random numbers seeded from USHER_SEED, or from a seed that it prints.
 func Random(t testing.TB) *rand.Rand {
 	seed, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// judgeDeletion keeps quotas that are needed (D1, D4, D5), unless their namespace goes: then all that is in it must go, or it would
-// hang.
+// judgeDeletion refuses to delete quotas that are needed, unless their namespace is being deleted: a refusal would
+// block that.
 func (r Rules) judgeDeletion(t *quota.Tree, q *quota.Quota) (Verdict, error) {
 	problems := r.needs(t, q)
 	if len(problems) == 0 {
@@ -28,7 +28,7 @@ func (r Rules) judgeDeletion(t *quota.Tree, q *quota.Quota) (Verdict, error) {
 	return Verdict{Problems: problems}, nil
 }
 
-// needs says what needs a quota. Children and pods belong to the one that counts, if two have the same name.
+// needs returns what needs a quota. If two quotas have the same name, children and pods belong to the one that counts.
 func (r Rules) needs(t *quota.Tree, q *quota.Quota) (problems field.ErrorList) {
 	keep := func(format string, args ...any) {
 		problems = append(problems, field.Forbidden(admit.NamePath, fmt.Sprintf(format, args...)))
@@ -49,7 +49,7 @@ func (r Rules) needs(t *quota.Tree, q *quota.Quota) (problems field.ErrorList) {
 	return problems
 }
 
-// somePods lists pods for people, of which there may be more than there are names.
+// somePods formats a list of pods, of which total may be larger than the number of names.
 func somePods(names []string, total int) string {
 	listed := strings.Join(names[:min(admit.MaxNames, len(names))], ", ")
 	switch {

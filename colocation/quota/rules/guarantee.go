@@ -10,9 +10,10 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// checkGuarantee asks that the tree guarantees the min of a quota (T9): what is guaranteed to it, else to an ancestor that has room for it.
-// For Koordinator the quotas right below the root quota are a special case twice: a leaf there is never checked, and a parent never
-// passes. Here both are the top of their tree, above which nothing can guarantee anything, and pass.
+// checkGuarantee requires that the tree guarantees the min of a quota: by what is guaranteed to the quota itself, or to
+// an ancestor with enough left. Koordinator treats the quotas directly below the root quota specially: a leaf there is
+// never checked, and a parent never passes. Here both are the top of their tree, above which nothing can guarantee
+// anything, and pass.
 func (j *judge) checkGuarantee(parent *quota.Quota) {
 	if !j.GuaranteeUsage || j.exempt() || j.new.TreeID == "" {
 		return
@@ -26,7 +27,8 @@ func (j *judge) checkGuarantee(parent *quota.Quota) {
 	}
 }
 
-// climb looks for an ancestor to whom is guaranteed what the quota needs beside the others below that ancestor.
+// climb looks for an ancestor whose guarantee covers what the quota needs on top of the other quotas below that
+// ancestor.
 func (j *judge) climb(parent *quota.Quota) {
 	below, need := j.new, quantity.Larger(j.new.Min, j.new.Guaranteed)
 	for seen := map[*quota.Quota]bool{}; !seen[parent]; {

@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// checkKeys asks that a quota names the resources of its parent (T4, T5).
+// checkKeys requires that a quota names the same resources as its parent.
 func (j *judge) checkKeys(parent *quota.Quota) {
 	if (j.moved() || !quantity.SameNames(j.old.Max, j.new.Max)) && !j.fit(j.new.Max, parent.Max) {
 		j.refuse(maxPath, firstResources(j.new.Max), "its parent %s names %s: %s", parent.Name, names(parent.Max), j.keyRule())
@@ -22,7 +22,7 @@ func (j *judge) checkKeys(parent *quota.Quota) {
 	}
 }
 
-// unnamed are the resources that only the change brings into the min, and that the min of the parent does not name.
+// unnamed returns the resources that the change adds to the min and that the min of the parent does not name.
 func (j *judge) unnamed(parent *quota.Quota) []corev1.ResourceName {
 	return slices.DeleteFunc(quantity.Missing(j.new.Min, parent.Min), func(name corev1.ResourceName) bool {
 		_, before := j.old.Min[name]
@@ -30,7 +30,7 @@ func (j *judge) unnamed(parent *quota.Quota) []corev1.ResourceName {
 	})
 }
 
-// checkChildrenKeys is the same from the other side (T6).
+// checkChildrenKeys is checkKeys as seen from the parent.
 func (j *judge) checkChildrenKeys(children []*quota.Quota) {
 	other := slices.IndexFunc(children, func(child *quota.Quota) bool { return !j.fit(child.Max, j.new.Max) })
 	if other >= 0 && (j.create || !quantity.SameNames(j.old.Max, j.new.Max)) {
@@ -48,7 +48,7 @@ func (j *judge) checkChildrenKeys(children []*quota.Quota) {
 	}
 }
 
-// fit reports whether the max of a child may stand below that of a parent.
+// fit reports whether the max of a child names resources that its parent allows.
 func (j *judge) fit(child, parent corev1.ResourceList) bool {
 	if j.UpdateResourceKey {
 		return len(quantity.Missing(child, parent)) == 0
@@ -63,7 +63,7 @@ func (j *judge) keyRule() string {
 	return "parent and child must name the same resources (or, with feature gate ElasticQuotaEnableUpdateResourceKey, the child only some of them)"
 }
 
-// warnOfMax tells of a max above that of the parent: it can never be used.
+// warnOfMax warns of a max above that of the parent: it can never be used.
 func (j *judge) warnOfMax(parent *quota.Quota) {
 	for _, name := range quantity.Names(j.new.Max) {
 		if _, limited := parent.Max[name]; limited && quantity.Exceeds(j.new.Max, parent.Max, name) && (j.moved() || !quantity.SameAmount(j.old.Max, j.new.Max, name)) {
@@ -72,13 +72,13 @@ func (j *judge) warnOfMax(parent *quota.Quota) {
 	}
 }
 
-// warnOfChildrenMax is the same from the other side.
+// warnOfChildrenMax is warnOfMax as seen from the parent.
 func (j *judge) warnOfChildrenMax(children []*quota.Quota) {
 	if j.create {
 		return
 	}
 	above := map[corev1.ResourceName][]*quota.Quota{}
-	for _, child := range children { // by what each names: to ask all children for each resource takes long where both are many
+	for _, child := range children { // over the resources of each child: children times all resources would take long
 		for name := range child.Max {
 			if _, limited := j.new.Max[name]; limited && quantity.Exceeds(child.Max, j.new.Max, name) {
 				above[name] = append(above[name], child)

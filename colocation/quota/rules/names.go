@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// checkNames keeps the name (A1) and the namespaces (A2, U3) of a quota from belonging to another.
+// checkNames refuses a name or a namespace that belongs to another quota.
 func (j *judge) checkNames() {
 	if other, ok := j.tree.Get(j.new.Name); ok && j.create && other.Namespace != j.new.Namespace {
 		j.refuse(admit.NamePath, j.new.Name, "names of elastic quotas are global: %s exists in namespace %s; choose another name",

@@ -10,50 +10,52 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// pendingLasts is how long an admitted change is believed in that the tree does not show. A watch brings it within a second; what comes
-// later was not stored at all: another webhook refused it, or the API server did.
+// pendingLasts is how long an admitted change is kept that the tree does not show. A watch delivers it within a second;
+// a later one was not stored at all, because another webhook or the API server refused it.
 const pendingLasts = 10 * time.Second
 
-// Pending is the changes that this replica has admitted and does not see in the tree yet. Two quotas that are created in the same second
-// so see each other, and a child its parent. The truth is the tree: what is pending here is forgotten as soon as the tree shows it, or
-// after ten seconds. Make one with NewPending; it outlives a change of the policy.
+// Pending holds the changes that this replica has admitted and not observed in the tree yet, so that two quotas created
+// in the same second are judged against each other, and a child finds its parent. The tree is authoritative: a pending
+// change is dropped as soon as the tree shows it, or after ten seconds. Create it with NewPending; it outlives a change
+// of the policy.
 type Pending struct {
 	now func() time.Time
 
-	// admits is held by Admit from its first look to its last word, so that of two changes one is judged with the other. Nobody else
-	// waits for it: a rule may look at all pods of the cluster.
+	// admits serializes Admit, so that of two changes one is judged on top of the other. Other methods do not wait for
+	// it: a rule may look at all pods of the cluster.
 	admits sync.Mutex
 
-	mu      sync.Mutex // of what follows; it is held for a look or a note, never while a rule runs
+	mu      sync.Mutex // guards the fields below; never held while a rule runs
 	entries map[types.NamespacedName]*pending
-	// The last tree that was made with the entries, and of what; both nil once the entries are others.
-	base, made *quota.Tree
+	// base is the stored tree that overlaid, the last tree with the entries applied, was built from; both are nil after a
+	// change of entries.
+	base, overlaid *quota.Tree
 }
 
-// pending is what a quota will be, by the last of some admitted changes. It never changes.
+// pending is the state of a quota after one or more admitted changes. It is immutable.
 type pending struct {
-	will *quota.Quota // nil: there will be none
-	// past is what it was before: what the tree showed at the time of each of the changes, and what each of them found, which may be
-	// newer. nil: there was none.
+	will *quota.Quota // nil if the quota is deleted
+	// past holds the earlier states of the quota: what the tree showed at each change, and the old object of each
+	// change, which may be newer. A nil element means that the quota did not exist.
 	past    []*quota.Quota
 	expires time.Time
 }
 
-// maxPast bounds what is kept of a quota that somebody changes all the time while the watch stands still.
+// maxPast bounds the states kept of a quota that changes all the time while the watch makes no progress.
 const maxPast = 32
 
-// NewPending makes an empty one; now is the clock.
+// NewPending returns an empty Pending; now is the clock.
 func NewPending(now func() time.Time) *Pending {
 	return &Pending{now: now, entries: map[types.NamespacedName]*pending{}}
 }
 
-// Over gives the stored tree with all that is pending. It does not wait while a change is judged.
+// Over returns the stored tree with all pending changes applied. It does not wait while a change is judged.
 func (p *Pending) Over(stored func() (*quota.Tree, error)) (*quota.Tree, error) {
-	seen, err := p.look(stored, types.NamespacedName{})
+	seen, err := p.observe(stored, types.NamespacedName{})
 	return seen.over, err
 }
 
-// Judge gives the verdict on a change of the stored tree with all that is pending. It remembers nothing.
+// Judge returns the verdict on a change of the stored tree with all pending changes applied. It stores nothing.
 func (p *Pending) Judge(r Rules, stored func() (*quota.Tree, error), c Change) (Verdict, error) {
 	tree, err := p.Over(stored)
 	if err != nil {
@@ -62,80 +64,81 @@ func (p *Pending) Judge(r Rules, stored func() (*quota.Tree, error), c Change) (
 	return r.Judge(tree, c)
 }
 
-// Admit gives the verdict too, and remembers the change if there is no problem, in place of what was pending for the same quota: a
-// repeated request counts once. Nobody else is admitted meanwhile.
+// Admit is like Judge, and stores the change if there is no problem. It replaces a pending change of the same quota, so
+// that a repeated request counts once. Calls of Admit are serialized.
 func (p *Pending) Admit(r Rules, stored func() (*quota.Tree, error), c Change) (Verdict, error) {
 	p.admits.Lock()
 	defer p.admits.Unlock()
-	seen, err := p.look(stored, c.Identity())
+	seen, err := p.observe(stored, c.Identity())
 	if err != nil {
 		return Verdict{}, err
 	}
 	verdict, err := r.Judge(seen.over, c)
 	if err == nil && len(verdict.Problems) == 0 {
-		p.remember(seen, c)
+		p.store(seen, c)
 	}
 	return verdict, err
 }
 
-// look is what there was to see at one moment.
-type look struct {
-	base, over *quota.Tree // the stored tree, and that with what is pending, which is the same one if nothing is
-	before     *pending    // what is pending for the quota that was asked for; nil if nothing is
+// observation is the state that a judgement is based on.
+type observation struct {
+	base, over *quota.Tree // the stored tree, without and with the pending changes; the same if there are none
+	before     *pending    // the pending state of the quota in question; nil if there is none
 }
 
-// look looks at the stored tree and at what is pending. The tree is asked for under the lock: an older one might not show what was
-// forgotten because a newer did.
-func (p *Pending) look(stored func() (*quota.Tree, error), id types.NamespacedName) (look, error) {
+// observe reads the stored tree and the pending changes. It gets the tree while holding the lock: an older tree might not
+// show a change that was dropped because a newer tree shows it.
+func (p *Pending) observe(stored func() (*quota.Tree, error), id types.NamespacedName) (observation, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	base, err := stored()
 	if err != nil {
-		return look{}, err
+		return observation{}, err
 	}
 	p.forget(base)
 	if len(p.entries) == 0 {
-		return look{base: base, over: base}, nil
+		return observation{base: base, over: base}, nil
 	}
 	if p.base != base {
 		changes := make(map[types.NamespacedName]*quota.Quota, len(p.entries))
 		for changed, entry := range p.entries {
 			changes[changed] = entry.will
 		}
-		p.base, p.made = base, base.With(changes)
+		p.base, p.overlaid = base, base.With(changes)
 	}
-	return look{base, p.made, p.entries[id]}, nil
+	return observation{base, p.overlaid, p.entries[id]}, nil
 }
 
-// forget drops what the tree shows, and what has expired.
+// forget drops the changes that the tree shows, and expired ones.
 func (p *Pending) forget(tree *quota.Tree) {
 	now := p.now()
 	for id, entry := range p.entries {
-		if !now.Before(entry.expires) || entry.seenAs(tree.At(id)) {
+		if !now.Before(entry.expires) || entry.caughtUp(tree.At(id)) {
 			delete(p.entries, id)
-			p.base, p.made = nil, nil
+			p.base, p.overlaid = nil, nil
 		}
 	}
 }
 
-// seenAs reports whether a tree that shows this quota, or nil, has come to know of the changes: it no longer shows what was before them.
-func (e *pending) seenAs(MaxNames *quota.Quota) bool {
-	return !slices.ContainsFunc(e.past, func(before *quota.Quota) bool { return alike(before, MaxNames) })
+// caughtUp reports whether a tree in which the quota is shown has caught up with the changes: it is none of the earlier
+// states.
+func (e *pending) caughtUp(shown *quota.Quota) bool {
+	return !slices.ContainsFunc(e.past, func(before *quota.Quota) bool { return equal(before, shown) })
 }
 
-// alike reports whether both are the same object in the same state, or both are nil.
-func alike(a, b *quota.Quota) bool {
+// equal reports whether both are the same object in the same state, or both nil.
+func equal(a, b *quota.Quota) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.UID == b.UID && a.Deleting == b.Deleting && same(a, b)
 }
 
-// remember keeps an admitted change, unless the rules do not see any in it, or it cannot come to be: a quota that is there is not
-// created once more, which the API server tells its user. It goes by what was seen when the judgement began: a reader may have forgotten
-// since what was pending for the quota, because a newer tree shows it. The note is the same as if that reader had come later, and what the
-// newer tree shows is in its past.
-func (p *Pending) remember(seen look, c Change) {
+// store stores an admitted change, unless it changes nothing for the rules or cannot succeed: the API server refuses
+// to create a quota that exists. It uses the state from the beginning of the judgement. A reader may since have dropped
+// the pending state of the quota because a newer tree shows it; the result is the same as if that reader had come
+// later, because what the newer tree shows is in past.
+func (p *Pending) store(seen observation, c Change) {
 	id, was, before := c.Identity(), seen.base.At(c.Identity()), seen.before
 	if before == nil {
 		before = &pending{will: was}
@@ -153,5 +156,5 @@ func (p *Pending) remember(seen look, c Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries[id] = &pending{c.New, past, p.now().Add(pendingLasts)}
-	p.base, p.made = nil, nil
+	p.base, p.overlaid = nil, nil
 }

@@ -18,14 +18,14 @@ import (
 	"usher.dev/usher/colocation/quota/quotatest"
 )
 
-// replica is one usher: what it sees stored, and what it remembers.
+// replica is one usher process: what it observes, and what it has pending.
 type replica struct {
 	*testing.T
 	pending *Pending
 	rules   Rules
 	now     time.Time
 	stored  []string    // quotas in short, as they are stored
-	tree    *quota.Tree // what the replica sees of them
+	tree    *quota.Tree // as observed by the replica
 }
 
 func newReplica(t *testing.T, stored ...string) *replica {
@@ -40,11 +40,11 @@ func (r *replica) sync() { r.tree = treeOf(r.T, r.stored...) }
 
 func (r *replica) asked() (*quota.Tree, error) { return r.tree, nil }
 
-// admit sends a change, old and new in short, and compares what is told.
+// admit sends a change, old and new in short notation, and compares the verdict.
 func (r *replica) admit(about, old, new string, wants ...string) {
 	r.Helper()
 	change := Change{quotaOf(r, old), quotaOf(r, new)}
-	for range 2 { // a rehearsal tells the same, and leaves nothing behind
+	for range 2 { // a dry run gives the same and stores nothing
 		rehearsed, err := r.pending.Judge(r.rules, r.asked, change)
 		if err != nil {
 			r.Errorf("%s: %v", about, err)
@@ -58,7 +58,7 @@ func (r *replica) admit(about, old, new string, wants ...string) {
 	quotatest.WantTexts(r.T, about, told(verdict), wants...)
 }
 
-// sees tells which of the quotas q, r, s, t the overlaid tree has, with their min.
+// sees returns which of the quotas q, r, s, t the overlaid tree has, with their min.
 func (r *replica) sees() string {
 	r.Helper()
 	tree, err := r.pending.Over(r.asked)
@@ -114,7 +114,7 @@ func TestPendingRetries(t *testing.T) {
 	r.wantSeen("and deleted by another replica", "p cpu=10")
 }
 
-// The tree comes to know of several changes one after the other, some of them another replica's.
+// The tree catches up with several changes one after the other, some of them from another replica.
 func TestPendingBehind(t *testing.T) {
 	state := func(min int) string { return fmt.Sprintf("q min=cpu:%d max=cpu:10", min) }
 	r := newReplica(t, state(1))
@@ -141,7 +141,7 @@ func TestPendingParent(t *testing.T) {
 	r.stored = []string{parentOfTen, "q parent=p is-parent=true min=cpu:6 max=cpu:10"}
 	r.sync()
 	r.wantSeen("two are seen", "p cpu=10, q cpu=6, r cpu=6")
-	r.stored[1] = "q parent=p is-parent=true min=cpu:7 max=cpu:10" // somebody else changes it
+	r.stored[1] = "q parent=p is-parent=true min=cpu:7 max=cpu:10" // another writer changes it
 	r.sync()
 	r.wantSeen("the tree is the truth", "p cpu=10, q cpu=7, r cpu=6")
 	r.stored = r.stored[:1]
@@ -271,7 +271,7 @@ func TestPendingRecreation(t *testing.T) {
 	r.wantSeen("and gone", "p cpu=10")
 }
 
-// Creating what is there comes to nothing: the API server refuses it.
+// Creating an existing quota is not stored: the API server refuses it.
 func TestPendingCreationOfWhatIsThere(t *testing.T) {
 	r := newReplica(t, parentOfTen, "q parent=p min=cpu:1 max=cpu:10")
 	r.admit("once more", "", "q parent=p min=cpu:9 max=cpu:10")
@@ -280,7 +280,7 @@ func TestPendingCreationOfWhatIsThere(t *testing.T) {
 	r.wantSeen("as it is", "p cpu=10, q cpu=1")
 }
 
-// Of many that come at once, no more are admitted than fit.
+// Of many concurrent requests, no more are admitted than fit.
 func TestPendingAtOnce(t *testing.T) {
 	r := newReplica(t, parentOfTen)
 	admitted := make(chan bool, 100)
@@ -304,8 +304,8 @@ func TestPendingAtOnce(t *testing.T) {
 	}
 }
 
-// stuck admits a change, in short, whose judgement looks at pods, and comes back when it does. It goes on once release is called, and sends
-// what it was told.
+// stuck admits a change, in short notation, whose judgement reads pods, and returns once it does. The judgement continues when release is
+// called, and then sends its verdict.
 func (r *replica) stuck(old, new string) (release func(), done <-chan []string) {
 	looks, goOn, verdicts := make(chan bool), make(chan bool), make(chan []string, 1)
 	rules := r.rules
@@ -326,7 +326,7 @@ func (r *replica) stuck(old, new string) (release func(), done <-chan []string) 
 	return func() { close(goOn) }, verdicts
 }
 
-// soon does what must not wait for anybody.
+// soon calls do, which must not block.
 func (r *replica) soon(about string, do func()) {
 	r.Helper()
 	done := make(chan bool)
@@ -341,7 +341,7 @@ func (r *replica) soon(about string, do func()) {
 	}
 }
 
-// Who reads does not wait for a judgement that takes long; who is admitted does, and sees the other.
+// Readers do not wait for a slow judgement; another admission does, and is judged on top of it.
 func TestPendingReadersDoNotWait(t *testing.T) {
 	r := newReplica(t, parentOfTen, "q parent=p min=cpu:1 max=cpu:10")
 	r.admit("pending before", "", "r parent=p min=cpu:1 max=cpu:10")
@@ -369,8 +369,8 @@ func TestPendingReadersDoNotWait(t *testing.T) {
 	r.wantSeen("after both", "p cpu=10, q cpu=6, r cpu=1")
 }
 
-// What a reader forgets while a change is judged, because it sees a newer tree, stays forgotten, and the change is remembered as if the
-// reader had come later.
+// What a reader drops while a change is judged, because it sees a newer tree, stays dropped, and the change is stored as if the reader had
+// come later.
 func TestPendingForgottenMeanwhile(t *testing.T) {
 	const one, two, three = "q min=cpu:1 max=cpu:10", "q min=cpu:2 max=cpu:10", "q is-parent=true min=cpu:3 max=cpu:10"
 	r := newReplica(t, one)
@@ -394,7 +394,7 @@ func TestPendingForgottenMeanwhile(t *testing.T) {
 	r.wantSeen("the tree is the truth", "q cpu=2")
 }
 
-// Who is given an older tree sees with it all that it does not show, though another has a newer one that shows it.
+// A reader with an older tree sees everything on top of it that it does not show, even if another reader has a newer tree that does.
 func TestPendingOlderTree(t *testing.T) {
 	r := newReplica(t)
 	r.admit("created", "", "q max=cpu:1")
@@ -421,7 +421,8 @@ func TestPendingOlderTree(t *testing.T) {
 	<-done
 }
 
-// TestPendingShowsWhatWasAdmitted: while many are admitted and the watch follows, whoever asks after an admission sees it, pending or stored.
+// TestPendingShowsWhatWasAdmitted: while many changes are admitted and the watch follows, a reader after an admission sees it, pending or
+// stored.
 func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 	r := newReplica(t)
 	var mu sync.Mutex
@@ -459,8 +460,8 @@ func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 	}
 }
 
-// TestAdmittedChangesKeepTheTreeInOrder: whatever is asked for, and however late the watch is, what one replica admits leaves nothing wrong
-// in what is stored.
+// TestAdmittedChangesKeepTheTreeInOrder: whatever the requests, and however late the watch, the changes that one replica admits leave no
+// flaws in the stored tree.
 func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
 	random := quotatest.Random(t)
 	admitted := 0
@@ -516,7 +517,7 @@ func randomChange(t *testing.T, random *rand.Rand, stored map[types.NamespacedNa
 	return c
 }
 
-// Our own failures are told as such, and remember nothing.
+// Internal errors are returned as such, and nothing is stored.
 func TestPendingFailures(t *testing.T) {
 	r := newReplica(t, parentOfTen, "q parent=p max=cpu:10")
 	broken := errors.New("not synced")
@@ -538,7 +539,7 @@ func TestPendingFailures(t *testing.T) {
 	r.wantSeen("nothing happened", "p cpu=10, q")
 }
 
-// manyQuotas are a hundred parents with as many children.
+// manyQuotas returns a hundred parents with a hundred children each.
 func manyQuotas(t testing.TB) []*quota.Quota {
 	var list []*quota.Quota
 	for i := range 100 {
@@ -581,7 +582,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkGrow is the cost of a new picture of ten thousand quotas.
+// BenchmarkGrow builds a tree of ten thousand quotas.
 func BenchmarkGrow(b *testing.B) {
 	list := manyQuotas(b)
 	for b.Loop() {

@@ -15,25 +15,26 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// Rules are the rules that a change of an elastic quota must keep: what Koordinator's webhook asks of one, with all problems told at
-// once. An update is judged only for what it changes: whoever takes a finalizer off a quota, or mends one mistake of two, is not
-// stopped by what is wrong beside it.
+// Rules are the rules for changes of elastic quotas: those of Koordinator's webhook, but reporting all problems at
+// once. An update is judged only for what it changes: removing a finalizer, or fixing one of two mistakes, is not
+// blocked by other mistakes of the quota.
 type Rules struct {
 	// UpdateResourceKey (gate ElasticQuotaEnableUpdateResourceKey) lets a quota's max name fewer resources than its parent's.
 	UpdateResourceKey bool
-	// GuaranteeUsage (gate ElasticQuotaGuaranteeUsage) asks that the tree guarantees the min of a quota.
+	// GuaranteeUsage (gate ElasticQuotaGuaranteeUsage) requires that the tree guarantees the min of a quota.
 	GuaranteeUsage bool
-	// HasPods gives the pods that are bound to a quota, as Tree.Bind tells, and hold something still: some of them, as namespace/name,
-	// and how many there are.
+	// HasPods returns the pods that are bound to a quota by Tree.Bind and have not ended: some of their names, as
+	// namespace/name, and their number.
 	HasPods func(quota string) (names []string, total int)
-	// NamespaceDeleting reports whether a namespace is on its way out, and what is in it must go.
+	// NamespaceDeleting reports whether a namespace is being deleted, so that its content must be deletable.
 	NamespaceDeleting func(namespace string) (bool, error)
 }
 
-// Change is what a request does to a quota. Old is nil on CREATE, New on DELETE.
+// Change is a change of a quota. Old is nil on CREATE, New on DELETE.
 type Change struct{ Old, New *quota.Quota }
 
-// Identity is that of the quota. A name says which quota is meant, but an object has a namespace too.
+// Identity returns the namespace and name of the quota. Quotas are identified by name, but objects by namespace and
+// name.
 func (c Change) Identity() types.NamespacedName {
 	if c.New != nil {
 		return c.New.Identity()
@@ -41,17 +42,18 @@ func (c Change) Identity() types.NamespacedName {
 	return c.Old.Identity()
 }
 
-// Verdict is what the rules say of a change. Without problems it is allowed.
+// Verdict is the result of the rules. A change without problems is allowed.
 type Verdict struct {
-	Problems field.ErrorList // sorted by field; at most maxProblems, of which the last says how many more there are
-	Warnings []string        // at most maxWarnings, and one that says how many more there are
+	Problems field.ErrorList // sorted by field; at most maxProblems, the last of which says how many more there are
+	Warnings []string        // at most maxWarnings, plus one that says how many more there are
 }
 
-// How much is told at most. A quota may name thousands of resources and namespaces, with a problem each, and nobody reads an answer of
-// megabytes.
+// The limits of an answer. A quota may name thousands of resources and namespaces with a problem each, and an answer of
+// megabytes helps no one.
 const maxProblems, maxWarnings = 20, 10
 
-// Judge applies the rules to a change of a tree, which may or may not show the change already. An error is that of a question.
+// Judge applies the rules to a change of a tree, which may or may not already include the change. An error is one of
+// NamespaceDeleting.
 func (r Rules) Judge(t *quota.Tree, c Change) (Verdict, error) {
 	if c.New == nil {
 		return r.judgeDeletion(t, c.Old)
@@ -72,9 +74,9 @@ func (r Rules) Judge(t *quota.Tree, c Change) (Verdict, error) {
 	return Verdict{firstProblems(j.Problems), firstWarnings(j.Warnings)}, nil
 }
 
-// firstProblems sorts problems, and leaves no more than anybody reads.
+// firstProblems sorts problems and returns the first maxProblems.
 func firstProblems(problems field.ErrorList) field.ErrorList {
-	texts := make(map[*field.Error]string, len(problems)) // made once each: there may be very many
+	texts := make(map[*field.Error]string, len(problems)) // computed once each: there may be very many
 	for _, problem := range problems {
 		texts[problem] = problem.Error()
 	}
@@ -89,7 +91,7 @@ func firstProblems(problems field.ErrorList) field.ErrorList {
 	return append(slices.Clone(problems[:maxProblems-1]), &last)
 }
 
-// firstWarnings leaves no more warnings than anybody reads.
+// firstWarnings returns the first maxWarnings warnings.
 func firstWarnings(warnings []string) []string {
 	if more := len(warnings) - maxWarnings; more > 0 {
 		return append(slices.Clone(warnings[:maxWarnings]), fmt.Sprintf("and %d more warnings about this quota", more))
@@ -97,12 +99,12 @@ func firstWarnings(warnings []string) []string {
 	return warnings
 }
 
-// judge is one creation or update while the rules look at it.
+// judge is the state of the rules while they check a creation or update.
 type judge struct {
 	Rules
 	Verdict
 	tree     *quota.Tree
-	old, new *quota.Quota // old is empty on CREATE
+	old, new *quota.Quota // old is zero on CREATE
 	create   bool
 }
 
@@ -114,17 +116,17 @@ func (j *judge) warn(at *field.Path, format string, args ...any) {
 	j.Warnings = append(j.Warnings, at.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// moved reports whether the quota comes to another parent.
+// moved reports whether the quota gets another parent.
 func (j *judge) moved() bool { return j.create || j.old.Parent != j.new.Parent }
 
-// exempt reports whether sums and guarantees are not checked. A label that comes with the request counts only on CREATE: else
-// whoever may change a quota could exempt the very change.
+// exempt reports whether sums and guarantees are not checked. A label that the request adds counts only on CREATE:
+// otherwise a user who may change a quota could exempt that very change.
 func (j *judge) exempt() bool { return j.new.Exempt() && (j.create || j.old.Exempt()) }
 
-// unexempted reports whether an exemption ends, so that all must be checked that was not.
+// unexempted reports whether an exemption ends, so that everything it covered must be checked.
 func (j *judge) unexempted() bool { return j.old.Exempt() && !j.new.Exempt() }
 
-// The field paths of what the rules look at.
+// The field paths that the rules report.
 var (
 	minPath        = field.NewPath("spec", "min")
 	maxPath        = field.NewPath("spec", "max")
@@ -139,16 +141,17 @@ var (
 	strictPath     = admit.AnnotationPath(api.AnnotationQuotaMaxStrictCheck)
 )
 
-// part is a part of a quota that rules depend on.
+// part is a part of a quota that the rules depend on.
 type part struct {
 	path *field.Path
 	same func(a, b *quota.Quota) bool
 }
 
-// parts are what users write; what the scheduler writes, guaranteed and used, is not of them.
+// parts are the parts that users write, without the scheduler's: guaranteed and used.
 var parts = []part{
 	{parentPath, func(a, b *quota.Quota) bool {
-		return a.Parent == b.Parent && (a.ParentLabel == b.ParentLabel || !fixed(a.Name)) // the root quota has no parent, but a label
+		// The root quota has no parent, but may have a label.
+		return a.Parent == b.Parent && (a.ParentLabel == b.ParentLabel || !fixed(a.Name))
 	}},
 	{treePath, func(a, b *quota.Quota) bool { return a.TreeID == b.TreeID }},
 	{isParentPath, func(a, b *quota.Quota) bool { return a.IsParent == b.IsParent }},
@@ -162,15 +165,16 @@ var parts = []part{
 	{maxPath, func(a, b *quota.Quota) bool { return quantity.SameList(a.Max, b.Max) }},
 }
 
-// same reports whether two quotas are the same to the rules, but for what the scheduler writes.
+// same reports whether two quotas are equal to the rules, apart from what the scheduler writes.
 func same(a, b *quota.Quota) bool {
 	return !slices.ContainsFunc(parts, func(p part) bool { return !p.same(a, b) })
 }
 
-// fixed reports whether a quota is one of those that nobody may change: the scheduler computes them.
+// fixed reports whether a quota is computed by the scheduler, so that users may not change it.
 func fixed(name string) bool { return name == api.RootQuota || name == api.SystemQuota }
 
-// checkFixed refuses changes of the root and the system quota (U2), but for labels and annotations that the rules do not know.
+// checkFixed refuses changes of the root and the system quota, except for labels and annotations that the rules do not
+// use.
 func (j *judge) checkFixed() {
 	for _, p := range parts {
 		if !p.same(j.old, j.new) || j.old.ProblemAt(p.path) != j.new.ProblemAt(p.path) {
@@ -179,7 +183,8 @@ func (j *judge) checkFixed() {
 	}
 }
 
-// checkAnnotations refuses annotations that do not parse. Koordinator reads them as if they were empty, and then counts wrong.
+// checkAnnotations refuses annotations that do not parse. Koordinator treats them as empty and then computes wrong
+// results.
 func (j *judge) checkAnnotations() {
 	for _, problem := range j.new.Problems {
 		if !slices.ContainsFunc(j.old.Problems, func(known *field.Error) bool { return known.Error() == problem.Error() }) {
@@ -188,7 +193,8 @@ func (j *judge) checkAnnotations() {
 	}
 }
 
-// warnOfFlaws tells what stays wrong with the quota in the tree after the change. A new one has no part in anything yet.
+// warnOfFlaws warns of the flaws of the tree that still involve the quota after the change. A new quota is not involved
+// in any yet.
 func (j *judge) warnOfFlaws(c Change) {
 	if j.create || len(j.Problems) > 0 || len(j.tree.FlawsOf(j.new.Name)) == 0 {
 		return
@@ -198,10 +204,10 @@ func (j *judge) warnOfFlaws(c Change) {
 	}
 }
 
-// names is a plain list of resources, for a message.
+// names formats the resources of a list for a message.
 func names(list corev1.ResourceList) string { return admit.SomeOrNothing(quantity.Names(list)) }
 
-// firstResources are the names in a list as the value of a problem: no more than anybody reads.
+// firstResources returns the first names of a list, as the value of a problem.
 func firstResources(list corev1.ResourceList) []corev1.ResourceName {
 	names := quantity.Names(list)
 	if len(names) > maxProblems {
@@ -210,7 +216,7 @@ func firstResources(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// set is a list to look things up in, which may be long.
+// set returns the elements of a list, which may be long, for lookups.
 func set[T comparable](list []T) map[T]bool {
 	all := make(map[T]bool, len(list))
 	for _, one := range list {

@@ -32,7 +32,7 @@ func treeOf(t testing.TB, lines ...string) *quota.Tree {
 	return quota.NewTree(quotas)
 }
 
-// calm are rules in a cluster without pods, where no namespace goes.
+// calm returns rules for a cluster without pods, where no namespace is being deleted.
 func calm() Rules {
 	return Rules{
 		HasPods:           func(string) ([]string, int) { return nil, 0 },
@@ -40,7 +40,7 @@ func calm() Rules {
 	}
 }
 
-// told is what a verdict says: problems as "field: text", then warnings as "warning: text".
+// told returns the content of a verdict: problems as "field: text", then warnings as "warning: text".
 func told(v Verdict) []string {
 	var all []string
 	for _, problem := range v.Problems {
@@ -52,7 +52,7 @@ func told(v Verdict) []string {
 	return all
 }
 
-// ruleCase is a change of a tree and what the rules say.
+// ruleCase is a change of a tree and its verdict.
 type ruleCase struct {
 	about, tree, old, new string
 	wants                 []string
@@ -72,7 +72,7 @@ const (
 	annotationAt = "metadata.annotations[quota.scheduling.koordinator.sh/"
 )
 
-// What a quota says by itself: spec 11.7.
+// The checks of a quota on its own.
 func TestSelf(t *testing.T) {
 	for _, c := range []ruleCase{
 		{"max", "", "", "q max=cpu:120,memory:1048576", nil},
@@ -101,7 +101,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// An update is judged for what it changes.
+// An update is judged only for what it changes.
 func TestSelfUpdate(t *testing.T) {
 	bad := "q max=cpu:-1,memory:1 min=cpu:0,memory:5,x:1 used=memory:9 max-strict-check-resource-keys=memory shared-weight=!{ admission=!no guaranteed=!no namespaces=!no"
 	for _, c := range []ruleCase{
@@ -126,7 +126,7 @@ func TestSelfUpdate(t *testing.T) {
 	}
 }
 
-// The tree: spec 11.8, and the weaknesses of spec 10.3.
+// The tree, with its special cases.
 func TestTopology(t *testing.T) {
 	const parent = "temp is-parent=true max=cpu:120,memory:1048576 min=cpu:100,memory:51200\n"
 	const children = parent + "sub-1 parent=temp max=cpu:120,memory:1048576 min=cpu:60,memory:12800\n"
@@ -138,7 +138,6 @@ func TestTopology(t *testing.T) {
 		{"a parent below a root object", "koordinator-root-quota max=x:1", "", "q is-parent=true" + max, nil},
 		{"SYSTEM, DEFAULT and ROOT are created", "", "", "koordinator-root-quota max=cpu:1", nil},
 
-		// T3
 		{"unknown parent", "", "", "sub-1 parent=temp" + max, []string{labelAt + `parent]: Invalid value: "temp": there is no such quota; create the parent first`}},
 		{"parent is none", "temp" + max, "", "sub-1 parent=temp" + max, []string{labelAt + `parent]: Invalid value: "temp": is no parent; set its label`}},
 		{"parent goes", parent[:len(parent)-1] + " deleting", "", "sub-1 parent=temp" + max, []string{labelAt + `parent]: Invalid value: "temp": is being deleted`}},
@@ -148,13 +147,11 @@ func TestTopology(t *testing.T) {
 			[]string{`warning: elastic quota sub-1: its parent temp has no label`}},
 		{"children were first", "sub-1 parent=temp" + max, "", "temp" + max, []string{"warning: " + labelAt + `is-parent]: quotas name this one as their parent (sub-1), but it is none`}},
 
-		// T1
 		{"no parent any more", parent, "temp is-parent=true" + max, "temp" + max, nil},
 		{"no parent any more, with children", children, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp" + max + " min=cpu:100,memory:51200",
 			[]string{labelAt + `is-parent]: Invalid value: "false": the quota has children (sub-1)`}},
 		{"a parent from now on", "temp" + max, "temp" + max, "temp is-parent=true" + max, nil},
 
-		// T2
 		{"a tree id comes", children, "sub-1 parent=temp" + max, "sub-1 parent=temp tree-id=tree-1" + max, []string{
 			labelAt + `tree-id]: Invalid value: "tree-1": was ""`}},
 		{"a tree id changes", "q tree-id=tree-2" + max, "q tree-id=tree-2" + max, "q tree-id=tree-1 allow-force-update=true" + max, []string{labelAt + `tree-id]: Invalid value: "tree-1": was "tree-2"`}},
@@ -168,7 +165,6 @@ func TestTopology(t *testing.T) {
 			labelAt + `tree-id]: Invalid value: "t": is not that of its child sub, which is ""`}},
 		{"wrong tree stays", "temp is-parent=true tree-id=t" + max, "sub parent=temp" + max, "sub parent=temp shared-weight=cpu:1" + max, nil},
 
-		// T4, T5, T6
 		{"fewer resources than the parent", parent, "", "sub parent=temp max=cpu:1", []string{`spec.max: Invalid value: ["cpu"]: its parent temp names cpu, memory: parent and child must name the same`}},
 		{"more resources than the parent", parent, "", "sub parent=temp max=cpu:1,memory:1,x:1", []string{`spec.max: Invalid value: ["cpu","memory","x"]: its parent temp names cpu, memory`}},
 		{"fewer resources than a child", children, "temp is-parent=true" + max + " min=cpu:60,memory:12800", "temp is-parent=true max=cpu:120 min=cpu:60,memory:12800", []string{
@@ -182,7 +178,6 @@ func TestTopology(t *testing.T) {
 		{"other resources stay", parent, "sub parent=temp max=cpu:1", "sub parent=temp max=cpu:2", nil},
 		{"a child with other resources stays", parent + "sub parent=temp max=cpu:1", "temp is-parent=true" + max, "temp is-parent=true max=cpu:121,memory:1048576", nil},
 
-		// T7, T8
 		{"less min than the children", children, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:59,memory:12799", []string{
 			`spec.min[cpu]: Invalid value: "59": is less than the 60 of its children together (sub-1)`, `spec.min[memory]`}},
 		{"as much as the children", children, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:60,memory:12800", nil},
@@ -246,7 +241,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// chain is quotas that stand one below the other, the first of them at the top: prefix1 to prefixN.
+// chain returns quotas one below the other, from the top down: prefix1 to prefixN.
 func chain(prefix, parent string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -257,7 +252,7 @@ func chain(prefix, parent string, n int) string {
 	return b.String()
 }
 
-// No path comes to have more than 32 quotas; where more are stored, they are kept and can be mended.
+// No path may grow beyond 32 quotas; longer stored paths are kept and can be shortened.
 func TestLevels(t *testing.T) {
 	refused := func(parent, text string) []string {
 		return []string{labelAt + `parent]: Invalid value: "` + parent + `": would make ` + text + ` ... , and 32 are allowed; choose a parent nearer to the root quota`}
@@ -286,7 +281,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// An answer stays short, whatever the number of mistakes, and the same each time.
+// An answer is short, whatever the number of mistakes, and deterministic.
 func TestVerdictIsBounded(t *testing.T) {
 	many := func(n int, format string) string {
 		var all []string
@@ -316,7 +311,7 @@ func TestVerdictIsBounded(t *testing.T) {
 		append(slices.Repeat([]string{"warning: spec.max[r"}, 10), "warning: and 990 more warnings about this quota")}.run(t, calm())
 }
 
-// A chain or a cycle of ten thousand, as a tree may have that nobody judged, ends.
+// A chain or a cycle of ten thousand, as an unchecked tree may have, terminates.
 func TestLongChain(t *testing.T) {
 	const n = 10_000
 	for _, last := range []string{"", "q0", "q5000"} {
@@ -330,7 +325,7 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// What a quota names very many of is looked at once each.
+// A quota that names very many resources is checked in linear time.
 func TestManyNames(t *testing.T) {
 	growth.WantLinear(t, 6_000, func(n int) func() {
 		holds, before, now := quotaOf(t, "holds"), quotaOf(t, "q max=cpu:1"), quotaOf(t, "q max=cpu:2")
@@ -352,7 +347,7 @@ func TestManyNames(t *testing.T) {
 	})
 }
 
-// Names are global, and a namespace belongs to one quota: spec 11.8.
+// Names are global, and a namespace belongs to one quota.
 func TestNames(t *testing.T) {
 	const temp = "temp@one namespaces=test1,test2"
 	for _, c := range []ruleCase{
@@ -369,7 +364,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// With the gate a child may name fewer resources: spec 11.8.
+// With the gate a child may name fewer resources.
 func TestUpdateResourceKey(t *testing.T) {
 	rules := calm()
 	rules.UpdateResourceKey = true
@@ -384,7 +379,7 @@ func TestUpdateResourceKey(t *testing.T) {
 	}
 }
 
-// Nobody changes what the scheduler computes: spec 11.8.
+// Quotas that the scheduler computes may not be changed.
 func TestFixedQuotas(t *testing.T) {
 	for _, name := range []string{api.RootQuota, api.SystemQuota} {
 		for _, c := range []ruleCase{
@@ -404,7 +399,7 @@ func TestFixedQuotas(t *testing.T) {
 	ruleCase{"DEFAULT", "", api.DefaultQuota, api.DefaultQuota + " max=cpu:1", nil}.run(t, calm())
 }
 
-// Pods keep a quota from becoming a parent: spec 11.8.
+// Pods keep a quota from becoming a parent.
 func TestIsParentWithPods(t *testing.T) {
 	rules := calm()
 	rules.HasPods = func(quota string) ([]string, int) {
@@ -415,7 +410,7 @@ func TestIsParentWithPods(t *testing.T) {
 	ruleCase{"a parent already", "", "sub-1 is-parent=true", "sub-1 is-parent=true max=cpu:1", nil}.run(t, rules)
 }
 
-// The guarantee: spec 11.8, and what spec 10.3 says of its special cases.
+// The guarantee, with its special cases.
 func TestGuarantee(t *testing.T) {
 	rules := calm()
 	rules.GuaranteeUsage = true
@@ -447,7 +442,7 @@ func TestGuarantee(t *testing.T) {
 	off.run(t, calm())
 }
 
-// What needs a quota keeps it, unless its namespace goes: spec 11.8.
+// A quota that is needed may not be deleted, unless its namespace is being deleted.
 func TestDelete(t *testing.T) {
 	pods := func(total int, names ...string) func(string) ([]string, int) {
 		return func(quota string) ([]string, int) {

@@ -9,17 +9,17 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// checkSelf checks what a quota says by itself.
+// checkSelf checks a quota on its own.
 func (j *judge) checkSelf() {
-	j.checkSign(maxPath, j.old.Max, j.new.Max)                      // S1
-	j.checkSign(minPath, j.old.Min, j.new.Min)                      // S2
-	j.checkSign(weightPath, j.old.SharedWeight, j.new.SharedWeight) // S4
+	j.checkSign(maxPath, j.old.Max, j.new.Max)
+	j.checkSign(minPath, j.old.Min, j.new.Min)
+	j.checkSign(weightPath, j.old.SharedWeight, j.new.SharedWeight)
 	j.checkSign(admissionPath, j.old.Admission, j.new.Admission)
 	j.checkRange()
 	j.checkUsed()
 }
 
-// checkSign refuses negative amounts (S1, S2, S4).
+// checkSign refuses negative amounts.
 func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
 	for _, name := range quantity.Names(new) {
 		if amount := new[name]; amount.Sign() < 0 && !quantity.SameAmount(old, new, name) {
@@ -28,7 +28,7 @@ func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
 	}
 }
 
-// checkRange asks that each resource of min is in max (S5), and not above it (S6).
+// checkRange requires that each resource of min is in max, and not above it.
 func (j *judge) checkRange() {
 	for _, name := range quantity.Names(j.new.Min) {
 		if quantity.SameAmount(j.old.Min, j.new.Min, name) && quantity.SameAmount(j.old.Max, j.new.Max, name) {
@@ -43,8 +43,8 @@ func (j *judge) checkRange() {
 	}
 }
 
-// checkUsed keeps max from falling below what is used, for the resources that the annotation names (S8, S9). It looks at those only whose
-// max falls, or which the annotation begins to name: use may grow above a max that is there.
+// checkUsed keeps max from falling below what is used, for the resources that the annotation names. It checks only
+// those whose max falls or which the annotation newly names: usage may already exceed the existing max.
 func (j *judge) checkUsed() {
 	strict, named := set(j.old.StrictKeys), firstResources(j.new.Max)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(j.new.StrictKeys))) {

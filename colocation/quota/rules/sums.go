@@ -5,9 +5,9 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// checkSum keeps the min of a parent's children together within its own (T7). All siblings count, also those that were exempt from the
-// check themselves: the scheduler gives them their min too. A resource whose min does not grow is not looked at, so that a sum which is too
-// large can be mended child by child.
+// checkSum keeps the sum of the min of a parent's children within the parent's own. All siblings count, also those that
+// are exempt from the check themselves: the scheduler gives them their min too. A resource whose min does not grow is
+// not checked, so that an excessive sum can be repaired child by child.
 func (j *judge) checkSum(parent *quota.Quota) {
 	if j.exempt() {
 		return
@@ -23,7 +23,7 @@ func (j *judge) checkSum(parent *quota.Quota) {
 	}
 }
 
-// checkChildrenSum is the same from the other side (T8): all children count.
+// checkChildrenSum is checkSum as seen from the parent: all children count.
 func (j *judge) checkChildrenSum(children []*quota.Quota) {
 	if j.exempt() {
 		return
@@ -37,7 +37,7 @@ func (j *judge) checkChildrenSum(children []*quota.Quota) {
 	}
 }
 
-// warnOfForce tells of an exemption that comes with a new quota: its label is seldom looked at again.
+// warnOfForce warns of an exemption on a new quota: the label is easily forgotten.
 func (j *judge) warnOfForce() {
 	if j.create && j.new.Force {
 		j.warn(forcePath, "true exempts this quota from the checks of the sums of min and of guarantees; its min counts in what its siblings and its parent may have")

@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// checkTopology checks the place of a quota in the tree. The root quota has none.
+// checkTopology checks the position of a quota in the tree. The root quota has none.
 func (j *judge) checkTopology() {
 	if j.new.Name == api.RootQuota {
 		return
@@ -43,7 +43,7 @@ func (j *judge) checkChildren() {
 	}
 }
 
-// checkBelow checks a quota against its parent, which is not the root quota.
+// checkBelow checks a quota against its parent, if that is not the root quota.
 func (j *judge) checkBelow(parent *quota.Quota) {
 	j.checkKeys(parent)
 	j.checkSum(parent)
@@ -54,7 +54,7 @@ func (j *judge) checkBelow(parent *quota.Quota) {
 	}
 }
 
-// children are the quotas that name a quota as their parent, but for the one that changes.
+// children returns the quotas whose parent has the given name, except the one that changes.
 func (j *judge) children(name string) (list []*quota.Quota) {
 	for _, child := range j.tree.Children(name) {
 		if q, ok := j.tree.Get(child); ok && child != j.new.Name {
@@ -72,7 +72,7 @@ func namesOf(quotas []*quota.Quota) string {
 	return admit.SomeNames(list)
 }
 
-// checkIsParent keeps parents from having pods, and others from having children (T1, T1b).
+// checkIsParent keeps parents from having pods, and other quotas from having children.
 func (j *judge) checkIsParent() {
 	if j.create || j.old.IsParent == j.new.IsParent {
 		return
@@ -86,7 +86,7 @@ func (j *judge) checkIsParent() {
 	}
 }
 
-// checkTreeID keeps a quota in its tree (T2), and in that of its parent (T2b).
+// checkTreeID keeps a quota in its tree, and in that of its parent.
 func (j *judge) checkTreeID() {
 	if !j.create && j.old.TreeID != j.new.TreeID {
 		j.refuse(treePath, j.new.TreeID, "was %q, and a quota stays in its tree; create a new quota in the other one", j.old.TreeID)
@@ -97,7 +97,7 @@ func (j *judge) checkTreeID() {
 	}
 }
 
-// checkChildrenTreeID keeps children in the tree of their parent (T2c).
+// checkChildrenTreeID keeps children in the tree of their parent.
 func (j *judge) checkChildrenTreeID(children []*quota.Quota) {
 	others := slices.DeleteFunc(slices.Clone(children), func(child *quota.Quota) bool { return child.TreeID == j.new.TreeID })
 	if len(others) > 0 && (j.create || j.old.TreeID != j.new.TreeID) {
@@ -105,7 +105,7 @@ func (j *judge) checkChildrenTreeID(children []*quota.Quota) {
 	}
 }
 
-// checkParent asks for a parent that exists and may have children (T3). A quota that stands below it already may stay.
+// checkParent requires a parent that exists and may have children. A quota that already is its child may stay.
 func (j *judge) checkParent(parent *quota.Quota) {
 	switch {
 	case !j.moved():
@@ -118,7 +118,8 @@ func (j *judge) checkParent(parent *quota.Quota) {
 	}
 }
 
-// cycle refuses a parent that stands below the quota, and reports whether it does. What else such a parent breaks is not worth telling.
+// cycle refuses a parent that is a descendant of the quota, and reports whether it is. Other problems with such a
+// parent are not reported.
 func (j *judge) cycle() bool {
 	if !j.moved() {
 		return j.new.Parent == j.new.Name
@@ -138,7 +139,7 @@ func (j *judge) cycle() bool {
 	return false
 }
 
-// parentOf is the name of a quota's parent; empty for the root quota, and if there is no such quota.
+// parentOf returns the name of a quota's parent; empty for the root quota and for quotas that do not exist.
 func (j *judge) parentOf(name string) string {
 	if q, ok := j.tree.Get(name); ok {
 		return q.Parent
@@ -146,12 +147,12 @@ func (j *judge) parentOf(name string) string {
 	return ""
 }
 
-// maxLevels is the most quotas that may stand one below the other, the root quota not counted. Every decision about a quota or a pod looks
-// at the whole path up: one who makes a chain of thousands makes all of them slow. No organisation has so many levels.
+// maxLevels is the maximum depth of quotas, not counting the root quota. Every decision about a quota or a pod walks
+// the whole path up, so a chain of thousands would make all of them slow. No organisation has that many levels.
 const maxLevels = 32
 
-// checkLevels refuses a place by which a path comes to have too many quotas, with those that stand below the quota already. Where more are
-// stored they may stay, and move up.
+// checkLevels refuses a position that makes a path too long, including the quotas that are already below. Where longer
+// paths are stored, their quotas may stay and move up.
 func (j *judge) checkLevels() {
 	if !j.moved() {
 		return
@@ -165,8 +166,8 @@ func (j *judge) checkLevels() {
 		levels, above, below, maxLevels)
 }
 
-// levelsBelow is how many levels of quotas stand below the quota. The way down ends, though stored quotas may stand in a cycle: who is in
-// one has no parent outside of it, and the quota itself is nobody's child here.
+// levelsBelow returns how many levels of quotas are below the quota. The walk down ends even if stored quotas form a
+// cycle: a member of a cycle has no parent outside of it, and the quota itself is excluded as a child here.
 func (j *judge) levelsBelow() (levels int) {
 	for level := j.children(j.new.Name); len(level) > 0; levels++ {
 		var next []*quota.Quota
