@@ -1,4 +1,5 @@
-// Package colocation is the suite that does what Koordinator's webhooks do. New is its only door: the program's list of suites opens it.
+// Package colocation is the suite that does what Koordinator's webhooks do. Its entry point is New, which the program's
+// list of suites calls.
 package colocation
 
 import (
@@ -28,43 +29,44 @@ import (
 	"usher.dev/usher/suite"
 )
 
-// Suite is the colocation suite: its flags, and what it remembers of the cluster and its quotas. The zero value is ready for Flags.
+// Suite is the colocation suite: its flags, its view of the cluster, and its state of the quotas. The zero value is
+// ready for Flags.
 type Suite struct {
 	options options
 	gates   gate.Set
 	state   state
-	source  string // where the cluster comes from: files or api
+	source  string // the source of the cluster: "files" or "api"
 	routes  []handlers.Route
 }
 
 // options are the flags of the suite.
 type options struct {
 	labelRules, sloConfig types.NamespacedName
-	sloNames              string // whether the entries of the SLO configuration need names: "true" or "false"
+	sloNames              string // whether every entry of the SLO configuration needs a name: "true" or "false"
 	quotaExpiry           time.Duration
 	childRequest          bool
 }
 
-// Name is the suite's, as in `usher webhooks --suite`.
+// Name is the name of the suite, as in `usher webhooks --suite`.
 const Name = "colocation"
 
 // New returns the colocation suite.
 func New() suite.Suite { return (&Suite{}).Value() }
 
 // Value returns the suite as a value.
-func (w *Suite) Value() suite.Suite {
+func (s *Suite) Value() suite.Suite {
 	return suite.Suite{
 		Name: Name, Doc: "all namespaces but kube-system and usher's own",
-		Gates: api.Gates(), Sections: sections.All(), DefaultPolicy: sections.Default, Kinds: w.Kinds(),
-		Flags: w.Flags, ServeFlags: w.ServeFlags, Check: w.Check,
-		Catalogue: w.Catalogue, Rights: w.Rights, Routes: w.Routes, Open: w.Open, Use: w.Use, Start: w.Start,
-		Metrics: w.Metrics, Debug: w.Debug, Explain: w.Explain,
+		Gates: api.Gates(), Sections: sections.All(), DefaultPolicy: sections.Default, Kinds: s.Kinds(),
+		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
+		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start,
+		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain,
 	}
 }
 
-// Flags adds the flags that say which ConfigMaps the steps read.
-func (w *Suite) Flags(set *pflag.FlagSet) {
-	o := &w.options
+// Flags adds the flags that name the ConfigMaps that steps read.
+func (s *Suite) Flags(set *pflag.FlagSet) {
+	o := &s.options
 	o.quotaExpiry = ledger.DefaultExpiry
 	set.StringVar(&o.labelRules.Namespace, "pod-enhanced-validator-config-namespace", collections.DefaultLabelRules.Namespace,
 		"namespace of the ConfigMap with the rules about required labels")
@@ -76,16 +78,16 @@ func (w *Suite) Flags(set *pflag.FlagSet) {
 }
 
 // ServeFlags adds the flags of the quota ledger.
-func (w *Suite) ServeFlags(set *pflag.FlagSet) {
-	set.DurationVar(&w.options.quotaExpiry, "quota-reservation-expiry", ledger.DefaultExpiry,
+func (s *Suite) ServeFlags(set *pflag.FlagSet) {
+	set.DurationVar(&s.options.quotaExpiry, "quota-reservation-expiry", ledger.DefaultExpiry,
 		"how long a quota holds room for an admitted pod that does not appear: longer than the API server's --request-timeout and half a minute")
-	set.BoolVar(&w.options.childRequest, "quota-child-request", false,
+	set.BoolVar(&s.options.childRequest, "quota-child-request", false,
 		"write what pods ask for to the quotas' annotation child-request: where no Koordinator scheduler does")
 }
 
-// Check reports what is wrong with the flags. source is where the cluster comes from: files or api.
-func (w *Suite) Check(source string) error {
-	o := w.options
+// Check validates the flags. source is the source of the cluster: "files" or "api".
+func (s *Suite) Check(source string) error {
+	o := s.options
 	switch {
 	case o.quotaExpiry < time.Second:
 		return fmt.Errorf("--quota-reservation-expiry %s: must be longer than the API server works on a request, 60s by default", o.quotaExpiry)
@@ -97,18 +99,18 @@ func (w *Suite) Check(source string) error {
 	return nil
 }
 
-// Catalogue returns the collections that the suite's steps may need.
-func (w *Suite) Catalogue() []cluster.Declared {
-	return collections.Catalogue(w.options.labelRules, w.options.sloConfig)
+// Catalogue returns the collections that the steps of the suite may need.
+func (s *Suite) Catalogue() []cluster.Declared {
+	return collections.Catalogue(s.options.labelRules, s.options.sloConfig)
 }
 
 // Routes returns every route of the suite.
-func (w *Suite) Routes(policy *config.Policy, gates gate.Set) []handlers.Route {
-	return colocation(deps{policy, gates, w.state, w.options})
+func (s *Suite) Routes(policy *config.Policy, gates gate.Set) []handlers.Route {
+	return colocation(deps{policy: policy, gates: gates, state: s.state, options: s.options})
 }
 
-// Kinds returns the typed objects behind the kinds of the suite's routes.
-func (w *Suite) Kinds() map[metav1.GroupVersionKind]func() any {
+// Kinds returns, for each kind that the routes review, a function that returns a new typed object.
+func (s *Suite) Kinds() map[metav1.GroupVersionKind]func() any {
 	return map[metav1.GroupVersionKind]func() any{
 		metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Binding")):   func() any { return &corev1.Binding{} },
 		metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap")): func() any { return &corev1.ConfigMap{} },
@@ -118,99 +120,99 @@ func (w *Suite) Kinds() map[metav1.GroupVersionKind]func() any {
 	}
 }
 
-// Rights returns what usher must be allowed to do beside watching: write the records of the quota ledger if it has one, and look whether
-// Koordinator's webhooks are registered.
-func (w *Suite) Rights(served []handlers.Route) (rules []rbacv1.PolicyRule) {
-	if holdsPods(served) {
+// Rights returns the permissions that usher needs beyond watching: to write the records of the quota ledger, if there
+// is one, and to check for Koordinator's webhooks.
+func (s *Suite) Rights(served []handlers.Route) (rules []rbacv1.PolicyRule) {
+	if evaluatesQuotas(served) {
 		rules = append(rules, collections.WriteRule())
 	}
-	return append(rules, collections.RivalRule())
+	return append(rules, collections.ConflictingWebhookRule())
 }
 
-// Open prepares the quota ledger, if the routes that are served hold pods to their quotas, and lets it follow the cluster.
-func (w *Suite) Open(o suite.Opening) {
-	w.source, w.gates, w.routes = o.Source, o.Gates, o.Routes
-	w.state = state{quotas: newQuotas(w.options, o.Source, o.Gates, holdsPods(o.Routes), o.Options.Log), needs: o.Options.Needs}
-	if l := w.state.quotas.ledger; l != nil {
+// Open creates the quota ledger if a served route evaluates quotas, and subscribes it to the cluster.
+func (s *Suite) Open(o suite.Opening) {
+	s.source, s.gates, s.routes = o.Source, o.Gates, o.Routes
+	s.state = state{quotas: newQuotas(s.options, o.Source, o.Gates, evaluatesQuotas(o.Routes), o.Options.Log), needs: o.Options.Needs}
+	if l := s.state.quotas.ledger; l != nil {
 		o.Options.Follow = collections.Follow(l)
 	}
 }
 
-// Use gives the suite the cluster that was opened.
-func (w *Suite) Use(known *cluster.Cluster) {
-	w.state.Cluster = known
-	w.state.quotas.cluster.Store(known)
+// Use passes the opened cluster to the suite.
+func (s *Suite) Use(c *cluster.Cluster) {
+	s.state.Cluster = c
+	s.state.quotas.cluster.Store(c)
 }
 
-// Start looks for Koordinator's own webhooks, and keeps the records of the ledger until ctx ends.
-func (w *Suite) Start(ctx context.Context, log logrus.FieldLogger) error {
-	if w.source == "api" {
-		if err := w.checkRivals(ctx, log); err != nil {
+// Start checks for Koordinator's own webhooks, and then maintains the records of the ledger until ctx ends.
+func (s *Suite) Start(ctx context.Context, log logrus.FieldLogger) error {
+	if s.source == "api" {
+		if err := s.checkConflictingWebhooks(ctx, log); err != nil {
 			return err
 		}
 	}
-	if w.gates.On(api.GateEnableQuotaAdmission) && !w.gates.On(api.GateElasticMutatingWebhook) {
+	if s.gates.On(api.GateEnableQuotaAdmission) && !s.gates.On(api.GateElasticMutatingWebhook) {
 		log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
 	}
-	w.state.quotas.run(ctx, w.options.childRequest)
+	s.state.quotas.run(ctx, s.options.childRequest)
 	return nil
 }
 
-// checkRivals refuses to work beside Koordinator's webhooks for the same resources. If the API server does not answer, that is logged:
-// usher must come up also when nothing else does.
-func (w *Suite) checkRivals(ctx context.Context, log logrus.FieldLogger) error {
+// checkConflictingWebhooks returns an error if Koordinator's webhooks are registered for the same resources. If the API server does
+// not answer, it only logs that: usher must be able to start before anything else.
+func (s *Suite) checkConflictingWebhooks(ctx context.Context, log logrus.FieldLogger) error {
 	var resources []string
-	for _, r := range w.routes {
+	for _, r := range s.routes {
 		if r.Suite == Name {
 			resources = append(resources, r.For.Resources...)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err := collections.CheckRivals(ctx, w.state.Cluster, resources)
-	if err != nil && !errors.Is(err, collections.ErrRivals) {
+	err := collections.CheckConflictingWebhooks(ctx, s.state.Cluster, resources)
+	if err != nil && !errors.Is(err, collections.ErrConflictingWebhooks) {
 		log.WithError(err).Warn("cannot tell whether Koordinator's webhooks are registered as well")
 		return nil
 	}
 	return err
 }
 
-// Metrics returns those of the ledger, if there is one.
-func (w *Suite) Metrics() []prometheus.Collector {
-	if w.state.quotas.ledger == nil {
+// Metrics returns the metrics of the ledger, if there is one.
+func (s *Suite) Metrics() []prometheus.Collector {
+	if s.state.quotas.ledger == nil {
 		return nil
 	}
-	return []prometheus.Collector{quotaMetrics{w.state.quotas.ledger}}
+	return []prometheus.Collector{quotaMetrics{s.state.quotas.ledger}}
 }
 
-// Debug returns the page of the quotas, if there is a ledger.
-func (w *Suite) Debug() map[string]http.Handler {
-	if w.state.quotas.ledger == nil {
+// Debug returns the debug page of the quotas, if there is a ledger.
+func (s *Suite) Debug() map[string]http.Handler {
+	if s.state.quotas.ledger == nil {
 		return nil
 	}
-	return map[string]http.Handler{"/debug/quotas": debugQuotas(w.state.quotas.ledger)}
+	return map[string]http.Handler{"/debug/quotas": debugQuotas(s.state.quotas.ledger)}
 }
 
-// state is what the suite knows of the cluster, and remembers of its quotas.
+// state is the suite's view of the cluster and its state of the quotas.
 type state struct {
 	*cluster.Cluster
 	quotas *quotas
-	needs  []string // the collections that are kept
+	needs  []string // the names of the collections that are kept
 }
 
-// questions are what a step that needs the collections may ask. They are answered each time as it is then, and only where there is a
-// cluster, not where routes are merely listed.
+// questions returns the questions that a step may ask that needs the given collections. Each is answered from the
+// current state. They work only if there is a cluster, not where routes are merely listed.
 func (s state) questions(needs []string) questions {
 	return questions{collections.Questions{Reader: s.Reader(needs)}, s.quotas}
 }
 
-// questions are the questions about the cluster, and those that are about what this replica remembers, too: see quotas.go.
+// questions are the questions about the cluster, and those that also involve the state of this replica, see quotas.go.
 type questions struct {
 	collections.Questions
 	quotas *quotas
 }
 
-// profileQuestions are those of the steps that apply colocation profiles.
+// profileQuestions returns the questions of the steps that apply colocation profiles.
 func (q questions) profileQuestions() mutators.ProfileQuestions {
 	return mutators.ProfileQuestions{Profiles: q.Profiles, Namespace: q.Namespace, OwnersNamespace: q.NamedNamespace, PriorityClass: q.PriorityClass}
 }

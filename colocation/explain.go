@@ -15,40 +15,42 @@ import (
 	"usher.dev/usher/suite"
 )
 
-// Explain returns the way through the quota tree that a pod is judged by, as it is before that; and with why, for each colocation profile
-// why a pod or reservation gets it, or not. What is wrong with the review is in its report.
-func (w *Suite) Explain(body []byte, why bool) (remarks []suite.Remark, err error) {
+// Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it adds, for each
+// colocation profile, why it applies to the pod or reservation, or why not. An invalid review gets no remarks and no error: its errors are
+// in the report on the review.
+func (s *Suite) Explain(body []byte, why bool) (remarks []suite.Remark, err error) {
 	_, req, err := handlers.ReadReview(body)
 	if err != nil || req.Object == nil {
 		return nil, nil
 	}
 	defer req.Release()
 	if why {
-		if remarks, err = w.explainProfiles(req); err != nil {
+		if remarks, err = s.explainProfiles(req); err != nil {
 			return nil, err
 		}
 	}
-	if req.Kind.Kind != "Pod" || w.state.quotas.ledger == nil {
+	if req.Kind.Kind != "Pod" || s.state.quotas.ledger == nil {
 		return remarks, nil
 	}
-	quota, err := w.explainQuota(req)
+	quota, err := s.explainQuota(req)
 	return append(remarks, quota), err
 }
 
-// quotaPath is the elastic quota of a pod, how the pod came to it, and how that and each one above it stand.
+// quotaPath is the elastic quota of a pod, the reason why the pod belongs to it, and the state of the quota and its
+// ancestors.
 type quotaPath struct {
 	Name string       `json:"name"`
 	Via  string       `json:"via"`
 	Path []ledger.Row `json:"path,omitempty"`
 }
 
-func (w *Suite) explainQuota(req *admit.Request) (suite.Remark, error) {
-	tree, err := w.state.quotas.stored()
+func (s *Suite) explainQuota(req *admit.Request) (suite.Remark, error) {
+	tree, err := s.state.quotas.stored()
 	if err != nil {
 		return suite.Remark{}, err
 	}
-	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), w.state.quotas.labelOnly)
-	path, err := w.state.quotas.ledger.Path(binding.Name)
+	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), s.state.quotas.labelOnly)
+	path, err := s.state.quotas.ledger.Path(binding.Name)
 	remark := suite.Remark{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
 		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}
 	for _, row := range path {
@@ -61,11 +63,11 @@ func (w *Suite) explainQuota(req *admit.Request) (suite.Remark, error) {
 	return remark, err
 }
 
-func (w *Suite) explainProfiles(req *admit.Request) ([]suite.Remark, error) {
+func (s *Suite) explainProfiles(req *admit.Request) ([]suite.Remark, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return nil, nil
 	}
-	ask := w.state.questions(w.state.needs).profileQuestions()
+	ask := s.state.questions(s.state.needs).profileQuestions()
 	var subject profile.Subject
 	switch req.Kind.Kind {
 	case "Pod":

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMain runs the tests in the root of the repository, where the samples are.
+// TestMain runs the tests in the root directory of the repository, which has the samples.
 func TestMain(m *testing.M) {
 	if err := os.Chdir(".."); err != nil {
 		panic(err)

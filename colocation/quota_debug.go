@@ -14,16 +14,17 @@ import (
 	"usher.dev/usher/colocation/ledger"
 )
 
-// onThisMachine is what somebody is told who asks for the names of pods from elsewhere.
-const onThisMachine = "pod names are given on loopback only: kubectl -n usher port-forward deploy/usher 8081, then curl '127.0.0.1:8081/debug/quotas?pods=true'"
+// loopbackOnly is the answer to a request for pod names from elsewhere.
+const loopbackOnly = "pod names are given on loopback only: kubectl -n usher port-forward deploy/usher 8081, then curl '127.0.0.1:8081/debug/quotas?pods=true'"
 
-// debugQuotas shows the quota trees as this replica knows them: as text, or as JSON to who accepts that or asks with ?o=json. The
-// port is open to whoever reaches it, and the trees are all tenants': so names of pods are told on loopback only, and with ?pods=true.
+// debugQuotas serves the quota trees as this replica knows them: as text, or as JSON if the client accepts it or asks
+// for it with ?o=json. The port is open to any client that can reach it, and the trees belong to all tenants, so names
+// of pods are only served on loopback, and only with ?pods=true.
 func debugQuotas(l *ledger.Ledger) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		names := r.URL.Query().Get("pods") == "true"
 		if names && !fromLoopback(r) {
-			http.Error(w, onThisMachine, http.StatusForbidden)
+			http.Error(w, loopbackOnly, http.StatusForbidden)
 			return
 		}
 		rows, err := l.Report()
@@ -36,7 +37,7 @@ func debugQuotas(l *ledger.Ledger) http.HandlerFunc {
 			return
 		}
 		if !names {
-			forgetPods(rows)
+			removePodNames(rows)
 		}
 		if r.URL.Query().Get("o") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
 			w.Header().Set("Content-Type", "application/json")
@@ -53,19 +54,20 @@ func debugQuotas(l *ledger.Ledger) http.HandlerFunc {
 	}
 }
 
-// fromLoopback reports whether the other end of the connection is this machine; headers count for nothing. Only the two addresses
-// that kubectl port-forward and curl use do: a service mesh's proxy passes on everybody's requests from others, such as 127.0.0.6.
+// fromLoopback reports whether the peer of the connection is this machine, ignoring headers. Only the two addresses
+// that kubectl port-forward and curl use count: the proxy of a service mesh forwards requests of others from addresses
+// such as 127.0.0.6.
 func fromLoopback(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	address := from.Addr().Unmap()
 	return err == nil && (address == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || address == netip.IPv6Loopback())
 }
 
-// forgetPods leaves of the pods how many they are.
-func forgetPods(rows []ledger.Row) {
+// removePodNames removes the names of pods, and keeps their number.
+func removePodNames(rows []ledger.Row) {
 	for i := range rows {
 		rows[i].Waiting = nil
-		forgetPods(rows[i].Children)
+		removePodNames(rows[i].Children)
 	}
 }
 

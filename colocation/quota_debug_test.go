@@ -11,10 +11,10 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// elsewhere and loopback are addresses that a request comes from.
+// elsewhere and loopback are addresses of clients.
 const elsewhere, loopback = "192.0.2.1:1234", "127.0.0.1:1234"
 
-// askQuotas gives an answer of /debug/quotas with one pod admitted a moment ago, apps/evaluate-quota-room.
+// askQuotas returns a function that requests /debug/quotas, with one pod just admitted, apps/evaluate-quota-room.
 func askQuotas(t *testing.T) func(target, from, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	wing := &Suite{}
@@ -24,7 +24,7 @@ func askQuotas(t *testing.T) func(target, from, accept string) *httptest.Respons
 		r := httptest.NewRequest("GET", target, nil)
 		r.RemoteAddr = from
 		r.Header.Set("Accept", accept)
-		for _, header := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded"} { // anybody may write these
+		for _, header := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded"} { // any client may set these
 			r.Header.Set(header, "127.0.0.1")
 		}
 		r.Host = "127.0.0.1"
@@ -34,7 +34,7 @@ func askQuotas(t *testing.T) func(target, from, accept string) *httptest.Respons
 	}
 }
 
-// TestDebugQuotas: the tree as text for people, as JSON for who asks; with what was reserved a moment ago.
+// TestDebugQuotas: the tree as text, or as JSON on request, including what was just reserved.
 func TestDebugQuotas(t *testing.T) {
 	ask := askQuotas(t)
 	text := ask("/debug/quotas", elsewhere, "*/*").Body.String()
@@ -57,7 +57,7 @@ func TestDebugQuotas(t *testing.T) {
 	}
 }
 
-// TestDebugQuotasNames: names of pods are told to this machine only, and when they are asked for.
+// TestDebugQuotasNames: names of pods are served to this machine only, and only on request.
 func TestDebugQuotasNames(t *testing.T) {
 	ask := askQuotas(t)
 	for _, test := range []struct {
@@ -70,7 +70,7 @@ func TestDebugQuotasNames(t *testing.T) {
 		{elsewhere, "?pods=true", 403, false},
 		{elsewhere, "?pods=true&o=json", 403, false},
 		{"[2001:db8::1]:1234", "?pods=true", 403, false},
-		{"127.0.0.6:1234", "?pods=true", 403, false}, // from where a service mesh's proxy passes everybody's requests on
+		{"127.0.0.6:1234", "?pods=true", 403, false}, // the address from which a service mesh's proxy forwards requests
 		{"", "?pods=true", 403, false},
 		{loopback, "", 200, false},
 		{loopback, "?o=json", 200, false},

@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/colocation/ledger"
 )
 
-// quotaMetrics tell how the quota ledger is doing.
+// quotaMetrics exports the state of the quota ledger.
 type quotaMetrics struct{ *ledger.Ledger }
 
 var (
@@ -15,10 +15,10 @@ var (
 	quotaReservations = prometheus.NewDesc("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.", nil, nil)
 )
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (m quotaMetrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
 
-// Collect is for the registry.
+// Collect implements prometheus.Collector.
 func (m quotaMetrics) Collect(to chan<- prometheus.Metric) {
 	s := m.Stats()
 	for result, n := range map[string]int64{"written": s.Writes - s.Conflicts - s.Failures, "conflict": s.Conflicts, "failed": s.Failures} {

@@ -22,22 +22,22 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// quotas are what usher remembers of elastic quotas beside the snapshot of the cluster: what it has admitted and not seen yet. They outlive
-// a change of the policy.
+// quotas is the state of elastic quotas beyond the snapshot of the cluster: what this replica has admitted and not
+// observed yet. It outlives a change of the policy.
 type quotas struct {
-	cluster   atomic.Pointer[cluster.Cluster] // nil until it is open
+	cluster   atomic.Pointer[cluster.Cluster] // nil until it is opened
 	pending   *rules.Pending
-	ledger    *ledger.Ledger // nil unless pods are held to their quotas
+	ledger    *ledger.Ledger // nil unless quotas are evaluated
 	labelOnly bool
-	watched   bool // the cluster is an API server, where other replicas let quotas in
+	watched   bool // the cluster is an API server, where other replicas admit quotas too
 }
 
-func newQuotas(o options, source string, open gate.Set, held bool, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: rules.NewPending(time.Now), labelOnly: open.On(api.GateDisableDefaultQuota), watched: source == "api"}
-	if !held {
+func newQuotas(o options, source string, gates gate.Set, evaluated bool, log logrus.FieldLogger) *quotas {
+	q := &quotas{pending: rules.NewPending(time.Now), labelOnly: gates.On(api.GateDisableDefaultQuota), watched: source == "api"}
+	if !evaluated {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: counting(open), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
 	if source == "api" {
 		settings.Store = records{q}
 	}
@@ -45,31 +45,31 @@ func newQuotas(o options, source string, open gate.Set, held bool, log logrus.Fi
 	return q
 }
 
-// counting is how pods are counted.
-func counting(open gate.Set) quota.Counting {
+// counting returns what pods are charged for under the given gates.
+func counting(gates gate.Set) quota.Counting {
 	return quota.Counting{
-		IgnoreOverhead: open.On(api.GateElasticQuotaIgnorePodOverhead),
-		Replace:        open.On(api.GateElasticQuotaEvaluationTransformPod) && open.On(api.GateReplaceResourcesTransformer),
+		IgnoreOverhead: gates.On(api.GateElasticQuotaIgnorePodOverhead),
+		Replace:        gates.On(api.GateElasticQuotaEvaluationTransformPod) && gates.On(api.GateReplaceResourcesTransformer),
 	}
 }
 
-// holdsPods reports whether pods are held to their quotas: by step evaluate-quota, which asks the ledger.
-func holdsPods(served []handlers.Route) bool {
+// evaluatesQuotas reports whether a served route has the step evaluate-quota, which needs the ledger.
+func evaluatesQuotas(served []handlers.Route) bool {
 	return slices.ContainsFunc(served, func(r handlers.Route) bool {
 		return slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool { return s.Name == "evaluate-quota" })
 	})
 }
 
-// now is the cluster as it is known now. The error wraps admit.ErrNotReady until it is open.
+// now returns the current snapshot of the cluster. The error wraps admit.ErrNotReady until the cluster is open.
 func (q *quotas) now() (cluster.Snapshot, error) {
-	known := q.cluster.Load()
-	if known == nil {
+	c := q.cluster.Load()
+	if c == nil {
 		return cluster.Snapshot{}, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
 	}
-	return known.Now(), nil
+	return c.Now(), nil
 }
 
-// tree returns the quotas that the cluster shows, once they have the one that is awaited, if it comes in time. For the ledger.
+// tree returns the stored quotas; it waits up to maxAwait for a quota named awaited. It is ledger.Options.Tree.
 func (q *quotas) tree(ctx context.Context, awaited string) (*quota.Tree, error) {
 	return q.await(ctx, awaited, q.stored)
 }
@@ -82,11 +82,12 @@ func (q *quotas) stored() (*quota.Tree, error) {
 	return collections.TreeOf(now)
 }
 
-// maxAwait is how long a quota is waited for that somebody names and the watch does not show: a watch is milliseconds late.
+// maxAwait is how long to wait for a quota that a request names and the watch has not delivered. A watch lags by
+// milliseconds.
 const maxAwait = 300 * time.Millisecond
 
-// await returns a tree, once that has a quota, or when the time or ctx is over. What files do not hold does not come, and what has no name is
-// not waited for.
+// await returns a tree as soon as it has the named quota, or when maxAwait or ctx is over. It does not wait for an
+// empty name, nor when the cluster is read from files, where a missing quota will not appear.
 func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tree, error)) (*quota.Tree, error) {
 	if !q.watched || name == "" || api.ReservedQuota(name) {
 		return tree()
@@ -113,7 +114,7 @@ func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tre
 	}
 }
 
-// run keeps the records tidy, and the numbers of the quotas if that was asked.
+// run maintains the records, and with childRequest the annotations of the quotas, until ctx ends.
 func (q *quotas) run(ctx context.Context, childRequest bool) {
 	if q.ledger == nil {
 		return
@@ -124,16 +125,16 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 	}
 }
 
-// pendingTree are the quotas that the cluster shows, with those that this replica has just admitted.
+// pendingTree returns the stored quotas with the changes that this replica has just admitted.
 func (q questions) pendingTree() (*quota.Tree, error) { return q.quotas.pending.Over(q.QuotaTree) }
 
-// awaitedTree is pendingTree, once it has the quota that is awaited, if that comes in time.
+// awaitedTree is pendingTree that waits up to maxAwait for a quota named awaited.
 func (q questions) awaitedTree(ctx context.Context, awaited string) (*quota.Tree, error) {
 	return q.quotas.await(ctx, awaited, q.pendingTree)
 }
 
-// storedTree are the quotas that the cluster shows, for a caller that asks about their pods too, once they or what this replica has just
-// admitted have the one that is awaited, if that comes in time.
+// storedTree returns the stored quotas for a caller that also asks about their pods. It waits up to maxAwait until a
+// quota named awaited is stored or has just been admitted.
 func (q questions) storedTree(ctx context.Context, awaited string) (*quota.Tree, error) {
 	if awaited != "" {
 		if _, err := q.awaitedTree(ctx, awaited); err != nil {
@@ -143,10 +144,10 @@ func (q questions) storedTree(ctx context.Context, awaited string) (*quota.Tree,
 	return q.QuotasWithPods()
 }
 
-// podsOf are the pods that count against a quota.
+// podsOf returns the pods that belong to a quota, and their number.
 func (q questions) podsOf(name string) ([]string, int) { return q.PodsOf(name, q.quotas.labelOnly) }
 
-// ledger is nil where pods are not held to their quotas.
+// ledger returns nil if quotas are not evaluated.
 func (s state) ledger() validators.Ledger {
 	if s.quotas == nil || s.quotas.ledger == nil {
 		return nil
@@ -161,20 +162,20 @@ func (s state) pendingQuotas() *rules.Pending {
 	return s.quotas.pending
 }
 
-// records is the ledger's store on the API server, which the cluster knows once it is open.
+// records is the ledger's store on the API server. The cluster is available once it is open.
 type records struct{ *quotas }
 
-// Read is ledger.Store's.
+// Read implements ledger.Store.
 func (r records) Read(ctx context.Context, key types.NamespacedName) (ledger.Object, error) {
 	return collections.Records{Cluster: r.cluster.Load()}.Read(ctx, key)
 }
 
-// Write is ledger.Store's.
+// Write implements ledger.Store.
 func (r records) Write(ctx context.Context, key types.NamespacedName, version, record string) (ledger.Object, error) {
 	return collections.Records{Cluster: r.cluster.Load()}.Write(ctx, key, version, record)
 }
 
-// Pod is ledger.Store's.
+// Pod implements ledger.Store.
 func (r records) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
 	return collections.Records{Cluster: r.cluster.Load()}.Pod(ctx, key)
 }

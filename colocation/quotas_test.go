@@ -18,7 +18,7 @@ import (
 
 const newQuota = `{"apiVersion":"scheduling.sigs.k8s.io/v1alpha1","kind":"ElasticQuota","metadata":{"namespace":"quotas","name":"new"}}`
 
-// quotasIn are quotas of a cluster in a directory, which is watched as an API server would be.
+// quotasIn returns the quotas of a cluster in a directory, which is watched like an API server.
 func quotasIn(t *testing.T, dir string) *quotas {
 	c, err := cluster.Files(dir, cluster.Options{Catalogue: collections.Catalogue(types.NamespacedName{}, types.NamespacedName{}),
 		Needs: []string{api.CollectionElasticQuotas}, Poll: poll.Times{Every: 5 * time.Millisecond}})
@@ -31,7 +31,8 @@ func quotasIn(t *testing.T, dir string) *quotas {
 	return q
 }
 
-// TestAwaitQuota: a quota that another replica has just let in is waited for, without looking again before anything has changed.
+// TestAwaitQuota: await waits for a quota that another replica has just admitted, and reads the tree again only after a
+// change.
 func TestAwaitQuota(t *testing.T) {
 	dir := t.TempDir()
 	q := quotasIn(t, dir)
@@ -53,7 +54,7 @@ func TestAwaitQuota(t *testing.T) {
 	}
 }
 
-// TestAwaitNoQuota: what does not come is waited for only for a moment, no longer than its caller waits, and with files not at all.
+// TestAwaitNoQuota: await gives up on a missing quota after a moment, when its caller does, and at once with files.
 func TestAwaitNoQuota(t *testing.T) {
 	q := quotasIn(t, t.TempDir())
 	asked := 0

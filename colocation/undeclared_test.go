@@ -14,8 +14,8 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestUndeclaredNeed: a step that asks about what it does not declare gets no answer, but an HTTP 500, though another step of the chain
-// declares it. It is our fault, whatever the object.
+// TestUndeclaredNeed: a step that queries a collection it does not declare fails with HTTP 500, even if another step of
+// the chain declares it. It is an internal error, whatever the object.
 func TestUndeclaredNeed(t *testing.T) {
 	wing := &Suite{}
 	w := harness.OpenWorld(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
@@ -23,7 +23,7 @@ func TestUndeclaredNeed(t *testing.T) {
 	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
 	with := func(needs ...string) handlers.Route {
 		r := binding
-		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, known: wing.options}.chain(func(ask questions) admit.Chain {
+		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, options: wing.options}.chain(func(ask questions) admit.Chain {
 			declared, undeclared := validators.Bindings(w.Policy, ask.Pod), validators.Bindings(w.Policy, ask.Pod)
 			for i := range undeclared {
 				undeclared[i].Needs = needs

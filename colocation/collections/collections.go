@@ -1,5 +1,6 @@
-// Package collections declares what the colocation suite keeps of a cluster, a collection a file, with the questions that its steps ask
-// about it. Beside them stand the store of the quota ledger's records, and the check for Koordinator's own webhooks.
+// Package collections declares what the colocation suite keeps of a cluster, one collection per file, with the queries
+// that its steps use. It also has the store for the quota ledger's records, and the check for Koordinator's own
+// webhooks.
 package collections
 
 import (
@@ -14,12 +15,13 @@ import (
 	"usher.dev/usher/cluster"
 )
 
-// Questions are what steps ask about the cluster, as methods, each answered as it is known then: about the collections that the step
-// needs, see cluster.Reader. An error is not the user's fault; it wraps admit.ErrNotReady if a later question may succeed.
+// Questions has a method for each query that steps make about the cluster, answered from the current snapshot. A step
+// may only query the collections that it declares, see cluster.Reader. An error is never the user's fault; it wraps
+// admit.ErrNotReady if a later query may succeed.
 type Questions struct{ cluster.Reader }
 
-// Catalogue are all collections of the suite. The two names say which ConfigMaps hold the rules of the enhanced pod validator and the SLO
-// configuration; empty means DefaultLabelRules and DefaultSLOConfig.
+// Catalogue returns all collections of the suite. The arguments name the ConfigMaps with the rules of the enhanced pod
+// validator and with the SLO configuration; a zero name means DefaultLabelRules or DefaultSLOConfig.
 func Catalogue(rules, config types.NamespacedName) []cluster.Declared {
 	labelRules, sloConfig := *LabelRules, *SLOConfig
 	labelRules.Only = cmp.Or(rules, DefaultLabelRules)
@@ -30,8 +32,9 @@ func Catalogue(rules, config types.NamespacedName) []cluster.Declared {
 	}
 }
 
-// answered reports whether a question that must not wait has an answer: before its collection was listed it has none. Any other error is a
-// mistake of ours in what a step declares, which must not pass for an object that is not there: it panics, and the review gets an HTTP 500.
+// answered reports whether a query that must not wait has an answer; it has none before its collection was listed. Any
+// other error is an undeclared need of a step, which must not be mistaken for a missing object: answered panics, and
+// the review ends with HTTP 500.
 func answered(err error) bool {
 	if err != nil && !errors.Is(err, admit.ErrNotReady) {
 		panic(err)
@@ -39,12 +42,12 @@ func answered(err error) bool {
 	return err == nil
 }
 
-// nameAndKeys is the metadata that is kept of custom resources.
+// nameAndKeys returns the metadata that is kept of custom resources.
 func nameAndKeys(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels(), Annotations: withoutLastApplied(o.GetAnnotations())}
 }
 
-// withoutLastApplied drops kubectl's copy of the whole object.
+// withoutLastApplied removes kubectl's copy of the whole object.
 func withoutLastApplied(annotations map[string]string) map[string]string {
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return annotations

@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// leftBehind reports whether nothing is kept of an object that nobody reads.
+// leftBehind reports whether nothing is kept of an object that no collection reads.
 func leftBehind(o metav1.Object) bool {
 	return o.GetManagedFields() == nil && o.GetUID() == "" && o.GetFinalizers() == nil
 }
@@ -129,7 +129,7 @@ func TestLabelRules(t *testing.T) {
 	}
 }
 
-// TestEveryQuestionIsLimited: no question of the suite's is answered to a step that does not declare what it needs.
+// TestEveryQuestionIsLimited: no query of the suite answers a step that does not declare what it needs.
 func TestEveryQuestionIsLimited(t *testing.T) {
 	_, c := samples(t, names()...)
 	for _, need := range append(names(), "") {

@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/colocation/profile"
 )
 
-// ColocationProfiles are all ClusterColocationProfiles, and the set that they make: name, labels, annotations and spec.
+// ColocationProfiles holds the name, labels, annotations and spec of all ClusterColocationProfiles, compiled to a set.
 var ColocationProfiles = &cluster.Compiled[*api.ClusterColocationProfile, *profile.Set]{
 	Collection: cluster.Collection[*api.ClusterColocationProfile]{
 		Name: api.CollectionColocationProfiles, Kind: api.ClusterColocationProfileKind, Resource: api.ClusterColocationProfileResource.Resource, CRD: true,

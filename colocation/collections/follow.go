@@ -8,8 +8,8 @@ import (
 	"usher.dev/usher/colocation/ledger"
 )
 
-// Follow lets a ledger follow what the cluster keeps of pods and, if its records are shared with other replicas, of elastic quotas. It is
-// for cluster.Options.
+// Follow returns a value for cluster.Options.Follow that passes the kept state of pods, and of elastic quotas if the
+// records are shared with other replicas, to a ledger.
 func Follow(l *ledger.Ledger) map[string]cluster.Follower {
 	followers := map[string]cluster.Follower{api.CollectionPodRequests: follower{l.Pods()}}
 	if l.Shared() {
@@ -18,10 +18,10 @@ func Follow(l *ledger.Ledger) map[string]cluster.Follower {
 	return followers
 }
 
-// follower tells a ledger's follower what a cluster's is told.
+// follower passes the events of a cluster to a follower of the ledger.
 type follower struct{ to ledger.Follower }
 
-// Replace is cluster.Follower's.
+// Replace implements cluster.Follower.
 func (f follower) Replace(all iter.Seq[cluster.Object], version string) {
 	var list []ledger.Seen
 	for o := range all {
@@ -30,13 +30,13 @@ func (f follower) Replace(all iter.Seq[cluster.Object], version string) {
 	f.to.Replace(list, version)
 }
 
-// Put is cluster.Follower's.
+// Put implements cluster.Follower.
 func (f follower) Put(o cluster.Object) { f.to.Put(seen(o)) }
 
-// Remove is cluster.Follower's.
+// Remove implements cluster.Follower.
 func (f follower) Remove(o cluster.Object) { f.to.Remove(seen(o)) }
 
-// Reached is cluster.Follower's.
+// Reached implements cluster.Follower.
 func (f follower) Reached(version string) { f.to.Reached(version) }
 
 func seen(o cluster.Object) ledger.Seen {

@@ -13,12 +13,12 @@ import (
 	"usher.dev/usher/cluster/clustertest"
 )
 
-// keeping are options for a cluster that keeps the collections.
+// keeping returns options for a cluster that keeps the collections.
 func keeping(needs ...string) cluster.Options {
 	return cluster.Options{Catalogue: Catalogue(types.NamespacedName{}, types.NamespacedName{}), Needs: needs}
 }
 
-// inFiles gives what is asked of a cluster that is read from a manifest.
+// inFiles returns the queries of a cluster that is read from a manifest.
 func inFiles(t testing.TB, manifest string, needs ...string) (Questions, *cluster.Cluster, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func inFiles(t testing.TB, manifest string, needs ...string) (Questions, *cluste
 	return Questions{c.Reader(needs)}, c, nil
 }
 
-// samples gives what is asked of the sample cluster.
+// samples returns the queries of the sample cluster.
 func samples(t testing.TB, needs ...string) (Questions, *cluster.Cluster) {
 	t.Helper()
 	c, err := cluster.Files("../../samples/cluster", keeping(needs...))
@@ -42,7 +42,7 @@ func samples(t testing.TB, needs ...string) (Questions, *cluster.Cluster) {
 	return Questions{c.Reader(needs)}, c
 }
 
-// watching gives what is asked of a cluster that watches a server until the test ends.
+// watching returns the queries of a cluster that watches a server until the test ends.
 func watching(t testing.TB, f *clustertest.Server, o cluster.Options) (Questions, *cluster.Cluster) {
 	t.Helper()
 	o.Backoff = clustertest.Backoff()
@@ -54,7 +54,7 @@ func watching(t testing.TB, f *clustertest.Server, o cluster.Options) (Questions
 	return Questions{c.Reader(o.Needs)}, c
 }
 
-// notListed gives what is asked of a cluster before anything was listed.
+// notListed returns the queries of a cluster before anything was listed.
 func notListed(t testing.TB, needs ...string) Questions {
 	t.Helper()
 	c, err := cluster.API(&rest.Config{Host: "http://127.0.0.1:1"}, keeping(needs...))
@@ -64,20 +64,20 @@ func notListed(t testing.TB, needs ...string) Questions {
 	return Questions{c.Reader(needs)}
 }
 
-// kind gives a collection for a test server.
+// kind returns a collection for a test server.
 func kind[T any](c *cluster.Collection[T]) clustertest.Kind {
 	return clustertest.Kind{GroupVersionKind: c.Kind, Resource: c.Resource}
 }
 
 var elasticQuotas, podRequests = kind(&ElasticQuotas.Collection), kind(PodRequests)
 
-// names are those of all collections.
+// names returns the names of all collections.
 func names() (all []string) {
 	return []string{"namespaces", "priorityclasses", "clustercolocationprofiles", "reservations", "pods", "nodes", "enhancedrules", "sloconfig",
 		"nodemetrics", "podrequests", "elasticquotas", "elasticquotaprofiles"}
 }
 
-// TestNames: logs and metrics print them, and dashboards know them.
+// TestNames: the names appear in logs and metrics, and dashboards rely on them.
 func TestNames(t *testing.T) {
 	_, c := samples(t, names()...)
 	var got []string

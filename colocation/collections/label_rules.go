@@ -12,10 +12,10 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// DefaultLabelRules is where Koordinator keeps the rules of its enhanced pod validator.
+// DefaultLabelRules is the ConfigMap where Koordinator keeps the rules of its enhanced pod validator.
 var DefaultLabelRules = types.NamespacedName{Namespace: "koordinator-system", Name: "pod-enhanced-validator-config"}
 
-// LabelRules is the ConfigMap with the rules of the enhanced pod validator, and the rules.
+// LabelRules is the ConfigMap with the rules of the enhanced pod validator, compiled to the rules.
 var LabelRules = &cluster.Compiled[map[string]string, []api.LabelRule]{
 	Collection: cluster.Collection[map[string]string]{
 		Name: api.CollectionLabelRules, Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true,
@@ -27,8 +27,8 @@ var LabelRules = &cluster.Compiled[map[string]string, []api.LabelRule]{
 // configMapData keeps the data of a ConfigMap.
 var configMapData = cluster.Keep(func(o *corev1.ConfigMap) map[string]string { return o.Data })
 
-// compileLabelRules makes the rules of the ConfigMap: of its keys "enable" and "rules". No ConfigMap: no rules. Rules that do not parse
-// leave everything as it was, "enable" too.
+// compileLabelRules parses the keys "enable" and "rules" of the ConfigMap. Without a ConfigMap there are no rules. If
+// the rules do not parse, the error keeps the previous state, including that of "enable".
 func compileLabelRules(all cluster.Objects[map[string]string]) (rules []api.LabelRule, problems []error, err error) {
 	found := all.Sorted()
 	if len(found) == 0 {
@@ -47,7 +47,7 @@ func compileLabelRules(all cluster.Objects[map[string]string]) (rules []api.Labe
 	return rules, problems, nil
 }
 
-// cleanRules drops empty namespaces, and tells which rules ask for nothing.
+// cleanRules removes empty namespaces and reports the rules that require nothing.
 func cleanRules(rules []api.LabelRule) (problems []error) {
 	for i := range rules {
 		r := &rules[i]

@@ -33,7 +33,7 @@ func TestNodeQuestions(t *testing.T) {
 	}
 }
 
-// Nobody waits for these: before they were listed they are not known.
+// These queries do not wait: before the first list, known is false.
 func TestNodeQuestionsDoNotWait(t *testing.T) {
 	s := notListed(t, "nodemetrics", "podrequests")
 	if _, known := s.NodeMetric("n"); known {
@@ -44,7 +44,7 @@ func TestNodeQuestionsDoNotWait(t *testing.T) {
 	}
 }
 
-// keptPod gives what is kept of a pod p, given as JSON without its name.
+// keptPod returns what is kept of a pod p, given as JSON without its name.
 func keptPod(t *testing.T, namespace, raw string) (Questions, *quota.Pod) {
 	t.Helper()
 	s, c, err := inFiles(t, string(clustertest.WithVersion(podRequests, namespace+"/p", raw, 1)), "podrequests")
@@ -80,7 +80,7 @@ func TestKeepPod(t *testing.T) {
 	}
 }
 
-// TestEndedOnNode: a pod that has ended asks its node for nothing, whatever was kept of it.
+// TestEndedOnNode: a pod that has ended requests nothing of its node, whatever was kept of it.
 func TestEndedOnNode(t *testing.T) {
 	s, kept := keptPod(t, "default", `{"spec":{"nodeName":"n","containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`)
 	kept.Ended = true
@@ -89,7 +89,7 @@ func TestEndedOnNode(t *testing.T) {
 	}
 }
 
-// TestKeepPodWhole: all that quota.PodOf reads is decoded.
+// TestKeepPodWhole: everything that quota.PodOf reads is decoded.
 func TestKeepPodWhole(t *testing.T) {
 	_, got := keptPod(t, "ns", `{"metadata":{"uid":"u","labels":{"quota.scheduling.koordinator.sh/name":"q"},
 		"annotations":{"pod.koordinator.sh/replace-resources":"gpu:"},"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30},
@@ -112,7 +112,7 @@ func TestHostilePod(t *testing.T) {
 	}
 }
 
-// manyPods gives what is asked of 100,000 pods.
+// manyPods returns the queries of a cluster with 100,000 pods.
 func manyPods(b *testing.B) Questions {
 	b.Helper()
 	var manifest strings.Builder
@@ -136,7 +136,7 @@ func BenchmarkNodeRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkPodRequestsMemory tells the bytes that one kept pod takes.
+// BenchmarkPodRequestsMemory reports the bytes that one kept pod takes.
 func BenchmarkPodRequestsMemory(b *testing.B) {
 	for b.Loop() {
 		var before, after runtime.MemStats

@@ -12,14 +12,14 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// PodRequests are what is counted of all pods: their requests, node, quota label, and whether they have ended.
+// PodRequests holds what quotas need of all pods: requests, node, quota label, and whether they have ended.
 var PodRequests = &cluster.Collection[*quota.Pod]{
 	Name: api.CollectionPodRequests, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true,
 	Keep: cluster.Keep(keepPod),
 }
 
-// countedPod is a Pod of which only what quota.PodOf reads is decoded. Requests are enough: the API server has made requests of limits
-// that stand alone before it stored the pod.
+// countedPod is a Pod that decodes only what quota.PodOf reads. Requests are sufficient: the API server defaults
+// missing requests from limits before it stores a pod.
 type countedPod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -41,7 +41,7 @@ type requestingContainer struct {
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
 }
 
-// requests is a corev1.ResourceRequirements that is safe to read from a file, too.
+// requests is a corev1.ResourceRequirements that is also safe to read from a file.
 type requests struct {
 	Requests api.ResourceList `json:"requests"`
 }
@@ -50,7 +50,7 @@ func (r requests) requirements() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList(r.Requests)}
 }
 
-// keepPod keeps what is counted of a pod.
+// keepPod returns what is kept of a pod.
 func keepPod(o *countedPod) *quota.Pod {
 	spec := &corev1.PodSpec{
 		NodeName: o.Spec.NodeName, Overhead: corev1.ResourceList(o.Spec.Overhead),
@@ -71,8 +71,8 @@ func containersOf(list []requestingContainer) []corev1.Container {
 	return containers
 }
 
-// NodeRequests returns the sum of what the pods on a node ask for, of cpu and memory, without those that have ended. It is not known
-// before pods were listed. Every pod is looked at (10 ms for 100,000): only the rare question is for it.
+// NodeRequests returns the sum of the cpu and memory requests of the pods on a node, without those that have ended.
+// known is false before pods were listed. It scans all pods (10 ms for 100,000), so it is for rare queries only.
 func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, known bool) {
 	pods, err := PodRequests.All(q.Now())
 	if !answered(err) {
@@ -87,7 +87,7 @@ func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, know
 	return requests, true
 }
 
-// addRequests adds what a pod asks its node for, of cpu and memory, to a sum.
+// addRequests adds the cpu and memory requests of a pod to a sum.
 func addRequests(sum corev1.ResourceList, p *quota.Pod) {
 	for _, name := range amplify.Amplifiable() {
 		if api.Asks(p.Requests, name) {
@@ -98,8 +98,9 @@ func addRequests(sum corev1.ResourceList, p *quota.Pod) {
 	}
 }
 
-// PodsOf returns the pods that count against a quota: namespace/name, sorted, and how many. labelOnly is gate DisableDefaultQuota. Every pod
-// is looked at: only the rare question is for it. Where pods are not known, there are none: ask QuotasWithPods first.
+// PodsOf returns the pods that belong to a quota, as sorted namespace/name, and their number. labelOnly is gate
+// DisableDefaultQuota. It scans all pods, so it is for rare queries only. It returns none if pods have not been listed:
+// call QuotasWithPods first.
 func (q Questions) PodsOf(name string, labelOnly bool) (found []string, total int) {
 	s := q.Now()
 	tree, err := TreeOf(s)

@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Pods are the labels and annotations of all pods.
+// Pods holds the labels and annotations of all pods.
 var Pods = &cluster.Collection[*PodMeta]{
 	Name: api.CollectionPods, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true,
 	MetaOnly: true, Keep: cluster.Keep(func(o *metav1.PartialObjectMetadata) *PodMeta {
@@ -19,8 +19,8 @@ var Pods = &cluster.Collection[*PodMeta]{
 // PodMeta is what is kept of a pod.
 type PodMeta struct{ Labels, Annotations map[string]string }
 
-// Pod returns a stored pod's labels and annotations. In files, a pod that is not there is not known; a watched one that is asked for
-// exists, as for its binding, so that the error wraps admit.ErrNotReady.
+// Pod returns the labels and annotations of a stored pod. With files, known is false for a missing pod. With a watch,
+// the caller knows that the pod exists, because it is being bound, so the error wraps admit.ErrNotReady.
 func (q Questions) Pod(namespace, name string) (labels, annotations map[string]string, known bool, err error) {
 	found, known, err := Pods.Expect(q.Now(), namespace+"/"+name)
 	if known {

@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// PriorityClasses are all priority classes.
+// PriorityClasses holds all priority classes.
 var PriorityClasses = &cluster.Collection[*PriorityClass]{
 	Name: api.CollectionPriorityClasses, Kind: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), Resource: "priorityclasses",
 	Keep: cluster.Keep(func(o *schedulingv1.PriorityClass) *PriorityClass { return &PriorityClass{o.Value, o.PreemptionPolicy} }),
@@ -20,7 +20,8 @@ type PriorityClass struct {
 	Preemption *corev1.PreemptionPolicy
 }
 
-// PriorityClass returns value and preemption policy of a class. One that is not there is not known: people name classes that do not exist.
+// PriorityClass returns the value and the preemption policy of a class. known is false if the class does not exist:
+// pods may name such classes.
 func (q Questions) PriorityClass(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error) {
 	class, known, err := PriorityClasses.Find(q.Now(), name)
 	if known {

@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// ElasticQuotaProfiles are all ElasticQuotaProfiles: name, namespace, labels and spec.
+// ElasticQuotaProfiles holds the name, namespace, labels and spec of all ElasticQuotaProfiles.
 var ElasticQuotaProfiles = &cluster.Collection[*api.ElasticQuotaProfile]{
 	Name: api.CollectionElasticQuotaProfiles, Kind: api.ElasticQuotaProfileKind, Resource: api.ElasticQuotaProfileResource.Resource,
 	Namespaced: true, CRD: true,

@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// ElasticQuotas are all elastic quotas, and the tree that they make: what the rules and the ledger need of them. What others write all the
-// time is not of it: status.used, the record of the ledger, and most of the scheduler's annotations.
+// ElasticQuotas holds what the rules and the ledger need of all elastic quotas, compiled to the tree. It leaves out
+// what changes all the time: status.used, the record of the ledger, and most of the scheduler's annotations.
 var ElasticQuotas = &cluster.Compiled[*quota.Quota, *quota.Tree]{
 	Collection: cluster.Collection[*quota.Quota]{
 		Name: api.CollectionElasticQuotas, Kind: api.ElasticQuotaKind, Resource: api.ElasticQuotaResource.Resource, Namespaced: true, CRD: true,
@@ -24,14 +24,14 @@ var ElasticQuotas = &cluster.Compiled[*quota.Quota, *quota.Tree]{
 	Compile: compileQuotas,
 }
 
-// elasticQuota is an api.ElasticQuota that does not look into its status: nobody checks that, and nobody here asks for it.
+// elasticQuota is an api.ElasticQuota that does not decode its status: it is not validated, and not used here.
 type elasticQuota struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              api.ElasticQuotaSpec `json:"spec"`
 }
 
-// compileQuotas makes the tree, and tells what is wrong with it.
+// compileQuotas builds the tree and returns its flaws.
 func compileQuotas(all cluster.Objects[*quota.Quota]) (*quota.Tree, []error, error) {
 	list := make([]*quota.Quota, 0, all.Len())
 	for _, q := range all.Each() {
@@ -41,19 +41,19 @@ func compileQuotas(all cluster.Objects[*quota.Quota]) (*quota.Tree, []error, err
 	return tree, tree.Problems(), nil
 }
 
-// QuotaTree returns the tree of all elastic quotas that are stored.
+// QuotaTree returns the tree of all stored elastic quotas.
 func (q Questions) QuotaTree() (*quota.Tree, error) { return TreeOf(q.Now()) }
 
-// TreeOf returns the tree of all elastic quotas of a snapshot.
+// TreeOf returns the tree of all elastic quotas in a snapshot.
 func TreeOf(s cluster.Snapshot) (*quota.Tree, error) {
 	tree, err := ElasticQuotas.Get(s)
-	if err == nil && tree == nil { // an empty tree would let everything in
+	if err == nil && tree == nil { // an empty tree would admit everything
 		err = fmt.Errorf("cluster state: there is no tree of the %s", ElasticQuotas.Name)
 	}
 	return tree, err
 }
 
-// QuotasWithPods is QuotaTree for a caller that asks PodsOf too: it fails as long as pods are not known.
+// QuotasWithPods is QuotaTree for a caller that also uses PodsOf: it fails until pods have been listed.
 func (q Questions) QuotasWithPods() (*quota.Tree, error) {
 	s := q.Now()
 	tree, err := TreeOf(s)

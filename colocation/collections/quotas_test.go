@@ -58,7 +58,7 @@ func TestQuotasFromFiles(t *testing.T) {
 	}
 }
 
-// checkQuotas checks for what someQuotas says.
+// checkQuotas checks the content of someQuotas.
 func checkQuotas(t *testing.T, s Questions) {
 	t.Helper()
 	tree, err := s.QuotaTree()
@@ -105,7 +105,7 @@ func TestQuotasFromAPI(t *testing.T) {
 	clustertest.Eventually(t, "a quota is gone", func() bool { tree, _ := s.QuotaTree(); return tree.Len() == 1 })
 }
 
-// TestQuotaProblems: what is wrong with the tree is shown.
+// TestQuotaProblems: the flaws of the tree are shown.
 func TestQuotaProblems(t *testing.T) {
 	again := strings.ReplaceAll(someQuotas, "namespace: shop", "namespace: shop2")
 	_, c, err := inFiles(t, someQuotas+"---"+strings.Split(again, "---")[0], quotaNeeds...)
@@ -117,7 +117,7 @@ func TestQuotaProblems(t *testing.T) {
 	}
 }
 
-// TestQuotasNotReady: nothing is guessed.
+// TestQuotasNotReady: queries fail before the first list.
 func TestQuotasNotReady(t *testing.T) {
 	s := notListed(t, quotaNeeds...)
 	if tree, err := s.QuotaTree(); tree != nil || !errors.Is(err, admit.ErrNotReady) {
@@ -151,7 +151,7 @@ func TestQuotasWithoutCRD(t *testing.T) {
 	}
 }
 
-// toldQuotas notes what a ledger is told of quotas, as version=cpu and annotations.
+// toldQuotas records what a ledger receives of quotas, as version=cpu and annotations.
 type toldQuotas struct{ lines chan string }
 
 func (f toldQuotas) text(s ledger.Seen) string {
@@ -167,8 +167,8 @@ func (f toldQuotas) Put(s ledger.Seen)    { f.lines <- "put " + f.text(s) }
 func (f toldQuotas) Remove(s ledger.Seen) { f.lines <- "remove " + f.text(s) }
 func (f toldQuotas) Reached(string)       {}
 
-// TestFollowQuotas: a ledger sees what nobody else is told of, and nothing else that others write on quotas many times a second changes what
-// is kept or costs a new tree.
+// TestFollowQuotas: a ledger receives fields that are not kept. Fields that other writers change many times a second
+// change nothing that is kept and cost no new tree.
 func TestFollowQuotas(t *testing.T) {
 	f, told := clustertest.New(t), toldQuotas{make(chan string, 100)}
 	f.Apply(elasticQuotas, "org/top", aQuota) // 101
@@ -222,7 +222,7 @@ func TestQuotaRules(t *testing.T) {
 	}
 }
 
-// TestPodsOf: pods that count against a quota, by label or namespace, but for those that have ended.
+// TestPodsOf: pods that belong to a quota, by label or namespace, except those that have ended.
 func TestPodsOf(t *testing.T) {
 	pod := func(name, rest string) string {
 		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", " + rest + "\n"

@@ -14,32 +14,33 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Records keeps the quota ledger's records on the quota objects of an API server, one request for each call. Nothing limits their rate but
-// the ledger. It implements ledger.Store. It is not for files: one process has such a cluster alone, and the ledger remembers in memory.
+// Records stores the quota ledger's records on the quota objects of an API server, with one request per call. Only the
+// ledger limits their rate. It implements ledger.Store. It is not for files: such a cluster has a single process, and
+// the ledger keeps its records in memory.
 type Records struct{ Cluster *cluster.Cluster }
 
-// WriteRule is the permission that writing records and WriteChildRequest take.
+// WriteRule returns the permission that writing records and WriteChildRequest need.
 func WriteRule() rbacv1.PolicyRule {
 	quotas := api.ElasticQuotaResource
 	return rbacv1.PolicyRule{APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource}, Verbs: []string{"patch"}}
 }
 
-// Read is ledger.Store's.
+// Read implements ledger.Store.
 func (r Records) Read(ctx context.Context, name types.NamespacedName) (ledger.Object, error) {
 	found, err := r.Cluster.Read(ctx, api.CollectionElasticQuotas, name)
 	return recordOf(name, found, err)
 }
 
-// Write is ledger.Store's.
+// Write implements ledger.Store.
 func (r Records) Write(ctx context.Context, name types.NamespacedName, version, record string) (ledger.Object, error) {
-	if version == "" { // a patch that names none would overwrite whatever is there
+	if version == "" { // a patch without a version would overwrite any state
 		return ledger.Object{}, fmt.Errorf("quota %s: no resourceVersion is known: %w", name, ledger.ErrConflict)
 	}
 	written, err := r.Cluster.Annotate(ctx, api.CollectionElasticQuotas, name, version, ledger.Annotation, record)
 	return recordOf(name, written, err)
 }
 
-// Pod is ledger.Store's.
+// Pod implements ledger.Store.
 func (r Records) Pod(ctx context.Context, name types.NamespacedName) (string, error) {
 	version, err := r.Cluster.Version(ctx, api.CollectionPodRequests, name)
 	if apierrors.IsNotFound(err) {
@@ -56,7 +57,7 @@ func (r Records) WriteChildRequest(ctx context.Context, name types.NamespacedNam
 	return err
 }
 
-// recordOf reads an answer.
+// recordOf converts an answer of the API server.
 func recordOf(name types.NamespacedName, o cluster.Object, err error) (ledger.Object, error) {
 	switch {
 	case apierrors.IsConflict(err):

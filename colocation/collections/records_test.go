@@ -19,7 +19,7 @@ const aQuota = `{"metadata":{"labels":{"quota.scheduling.koordinator.sh/is-paren
 
 var top = types.NamespacedName{Namespace: "org", Name: "top"}
 
-// recording gives a server that has the quota top, and the records of a cluster that it stands for. Nobody watches it.
+// recording returns a server with the quota top, and the records of a cluster on it. There is no watch.
 func recording(t *testing.T) (*clustertest.Server, Records) {
 	t.Helper()
 	f := clustertest.New(t)
@@ -30,7 +30,7 @@ func recording(t *testing.T) (*clustertest.Server, Records) {
 
 var _ ledger.Store = Records{}
 
-// newest is top as the server has it, without what a write must change.
+// newest returns top as the server has it, without the fields that a write must change.
 func newest(t *testing.T, f *clustertest.Server) (text string, annotations map[string]string) {
 	t.Helper()
 	var o map[string]any
@@ -88,7 +88,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsFail: who is told an error knows whether to begin again, to give up, or that anything may have happened.
+// TestRecordsFail: the error says whether to start again, to give up, or that the write may have happened.
 func TestRecordsFail(t *testing.T) {
 	ctx := t.Context()
 	f, store := recording(t)
@@ -96,7 +96,7 @@ func TestRecordsFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Apply(elasticQuotas, top.String(), aQuota) // somebody writes in between
+	f.Apply(elasticQuotas, top.String(), aQuota) // another write in between
 	for _, version := range []string{now.Version, ""} {
 		if _, err := store.Write(ctx, top, version, "r"); !errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrGone) || !strings.Contains(err.Error(), "quota org/top: ") {
 			t.Errorf("version %q: %v", version, err)
@@ -123,7 +123,7 @@ func TestRecordsFail(t *testing.T) {
 	}
 }
 
-// TestRecordsInTime: nobody waits longer than he said.
+// TestRecordsInTime: calls end with their context.
 func TestRecordsInTime(t *testing.T) {
 	f, store := recording(t)
 	f.Set(func() { f.Hang = true })
@@ -165,7 +165,7 @@ func TestWriteChildRequest(t *testing.T) {
 	}
 }
 
-// TestRecordOfUnreadable: a quota whose newest state does not decode counts as it last did, and its record lives on.
+// TestRecordOfUnreadable: a quota whose newest state does not decode counts as it last did, with its current record.
 func TestRecordOfUnreadable(t *testing.T) {
 	f := clustertest.New(t)
 	f.Apply(elasticQuotas, top.String(), aQuota)
@@ -185,7 +185,7 @@ func TestRecordOfUnreadable(t *testing.T) {
 	}
 }
 
-// TestPodVersion: a pod's version is asked for, and no more of it.
+// TestPodVersion: only the metadata of a pod is requested.
 func TestPodVersion(t *testing.T) {
 	f, store := recording(t)
 	f.Apply(podRequests, "ns/p", `{"spec":{"nodeName":"n"}}`) // 102

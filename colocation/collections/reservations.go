@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Reservations are all reservations, without their pod templates.
+// Reservations holds all reservations, without their pod templates.
 var Reservations = &cluster.Collection[*api.Reservation]{
 	Name: api.CollectionReservations, Kind: api.ReservationKind, Resource: api.ReservationResource.Resource, CRD: true,
 	Keep: cluster.Keep(func(o *reservation) *api.Reservation {
@@ -15,8 +15,8 @@ var Reservations = &cluster.Collection[*api.Reservation]{
 	}),
 }
 
-// reservation is an api.Reservation that does not look into its template, which is large, and which the API server does not
-// check.
+// reservation is an api.Reservation that does not decode its template, which is large and not validated by the API
+// server.
 type reservation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

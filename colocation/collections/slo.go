@@ -9,10 +9,10 @@ import (
 	"usher.dev/usher/colocation/slo"
 )
 
-// DefaultSLOConfig is where Koordinator keeps its SLO configuration.
+// DefaultSLOConfig is the ConfigMap where Koordinator keeps its SLO configuration.
 var DefaultSLOConfig = types.NamespacedName{Namespace: "koordinator-system", Name: "slo-controller-config"}
 
-// SLOConfig is the ConfigMap with the SLO configuration, and the configuration.
+// SLOConfig is the ConfigMap with the SLO configuration, compiled.
 var SLOConfig = &cluster.Compiled[map[string]string, *slo.Config]{
 	Collection: cluster.Collection[map[string]string]{
 		Name: api.CollectionSLOConfig, Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true,
@@ -21,8 +21,8 @@ var SLOConfig = &cluster.Compiled[map[string]string, *slo.Config]{
 	Compile: compileSLOConfig,
 }
 
-// compileSLOConfig makes the configuration of the ConfigMap. No ConfigMap: nil, which says nothing. What breaks a rule is a problem
-// to be mended, but the rest of the configuration is in force, as it is for Koordinator's manager.
+// compileSLOConfig compiles the configuration; without a ConfigMap it is nil, which sets nothing. A violation of a rule
+// is reported as a problem, and the rest of the configuration applies, as in Koordinator's manager.
 func compileSLOConfig(all cluster.Objects[map[string]string]) (_ *slo.Config, problems []error, _ error) {
 	found := all.Sorted()
 	if len(found) == 0 {
@@ -35,11 +35,11 @@ func compileSLOConfig(all cluster.Objects[map[string]string]) (_ *slo.Config, pr
 	return config, problems, nil
 }
 
-// SLOConfig returns the SLO configuration; nil, which says nothing, if there is no ConfigMap.
+// SLOConfig returns the SLO configuration; nil, which sets nothing, if there is no ConfigMap.
 func (q Questions) SLOConfig() (*slo.Config, error) { return SLOConfig.Get(q.Now()) }
 
-// SLORatios returns the ratios that the SLO configuration gives a node with such labels. Node routes never wait: what is not there yet
-// says nothing.
+// SLORatios returns the ratios that the SLO configuration sets for a node with the given labels. Node routes never
+// wait: before the first list, known is false.
 func (q Questions) SLORatios(labels map[string]string) (map[string]string, bool) {
 	known, err := q.SLOConfig()
 	if !answered(err) || known == nil {

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/cluster/clustertest"
 )
 
-// TestSLOSamples: both ConfigMaps of the samples are found, each by the kind that wants it, and nothing is wrong with them.
+// TestSLOSamples: both ConfigMaps of the samples are found, each by its own collection, and have no problems.
 func TestSLOSamples(t *testing.T) {
 	s, c := samples(t, "nodes", "enhancedrules", "sloconfig")
 	if p := c.Problems(); len(p) > 0 {
@@ -38,14 +38,15 @@ func TestSLOSamples(t *testing.T) {
 		t.Errorf("AllNodes: %v", all)
 	}
 	for range nodes {
-		break // it can be left early
+		break // the iteration can be ended early
 	}
 	if problems := config.NodeProblems(nodes, func(string) bool { return true }); len(problems) > 0 {
 		t.Errorf("the sample nodes are in conflict: %v", problems)
 	}
 }
 
-// TestSLOConfig: one compiled configuration for each version of the ConfigMap. What is wrong with it is shown; the rest counts.
+// TestSLOConfig: one compiled configuration for each version of the ConfigMap. Its problems are shown; the rest
+// applies.
 func TestSLOConfig(t *testing.T) {
 	early := notListed(t, "sloconfig", "nodes")
 	if _, err := early.SLOConfig(); !errors.Is(err, admit.ErrNotReady) {
@@ -88,7 +89,7 @@ func TestSLOConfig(t *testing.T) {
 	}
 }
 
-// TestSLOConfigElsewhere: which ConfigMap it is can be said, and its rights name just that one.
+// TestSLOConfigElsewhere: another ConfigMap can be chosen, and the permissions name only that one.
 func TestSLOConfigElsewhere(t *testing.T) {
 	at := types.NamespacedName{Namespace: "k", Name: "s"}
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: k}\ndata: {system-config: '{'}\n---\n" +

@@ -8,14 +8,14 @@ import (
 	"usher.dev/usher/document"
 )
 
-// Binding is the view of a core/v1 Binding: it sends the pod of its name to a node.
+// Binding is the view of a core/v1 Binding, which binds the pod of the same name to a node.
 type Binding struct{ admit.Meta }
 
 // AsBinding views a document as a Binding.
 func AsBinding(d *document.Document) *Binding { return &Binding{admit.MetaOf(d.Root())} }
 
-// Target is target.name: the node.
+// Target returns target.name, the name of the node.
 func (b *Binding) Target() string { return b.Root().At("target", "name").Text() }
 
-// BindingTargetPath is the field path of a binding's node.
+// BindingTargetPath is the field path of the node of a binding.
 var BindingTargetPath = field.NewPath("target", "name")

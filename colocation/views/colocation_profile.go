@@ -16,12 +16,12 @@ func AsColocationProfile(d *document.Document) *ColocationProfile {
 	return &ColocationProfile{admit.MetaOf(d.Root())}
 }
 
-// Object is the whole typed profile. Its patch is as it was written.
+// Object returns the whole typed profile, with its patch exactly as written.
 func (p *ColocationProfile) Object() api.ClusterColocationProfile {
 	return document.As[api.ClusterColocationProfile](p.Root())
 }
 
-// SpecChanged reports whether the spec is another than that of the stored object; it is if there is none.
+// SpecChanged reports whether the spec differs from that of the stored object, or there is no stored object.
 func (p *ColocationProfile) SpecChanged(stored *document.Document) bool {
 	return stored == nil || !bytes.Equal(p.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

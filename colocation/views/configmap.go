@@ -11,5 +11,5 @@ type ConfigMap struct{ admit.Meta }
 // AsConfigMap views a document as a ConfigMap.
 func AsConfigMap(d *document.Document) *ConfigMap { return &ConfigMap{admit.MetaOf(d.Root())} }
 
-// Data is data: texts by key, without binaryData.
+// Data returns data: texts by key, without binaryData.
 func (c *ConfigMap) Data() map[string]string { return admit.Texts(c.Root().At("data")) }

@@ -16,11 +16,12 @@ type ElasticQuota struct{ admit.Meta }
 // AsElasticQuota views a document as an ElasticQuota.
 func AsElasticQuota(d *document.Document) *ElasticQuota { return &ElasticQuota{admit.MetaOf(d.Root())} }
 
-// Object is the whole typed quota with all edits so far. It is read part by part, so that what does not decode is known by its place.
+// Object returns the whole typed quota with all edits so far. It is decoded field by field, so that errors have the
+// path of the field.
 func (q *ElasticQuota) Object() api.ElasticQuota { return elasticQuota(q.Root()) }
 
-// Readable is Object of a stored quota, which may be older than the rules: a part of it that cannot be read counts as missing, and is not
-// the request's error.
+// Readable is Object for a stored quota, which may predate the rules: a field that does not decode counts as missing,
+// and is not an error of the request.
 func (q *ElasticQuota) Readable() api.ElasticQuota {
 	sub := q.Root().Sub()
 	if sub == nil {
@@ -40,12 +41,13 @@ func elasticQuota(root *document.Value) api.ElasticQuota {
 	}
 }
 
-// Max is spec.max; nil if it is absent or null.
+// Max returns spec.max; nil if it is absent or null.
 func (q *ElasticQuota) Max() api.ResourceList {
 	return document.As[api.ResourceList](q.Root().At("spec", "max"))
 }
 
-// SpecChanged reports whether the spec is written differently from that of the stored object, perhaps without a difference in meaning.
+// SpecChanged reports whether the text of the spec differs from that of the stored object, even if the meaning may be
+// the same.
 func (q *ElasticQuota) SpecChanged(stored *ElasticQuota) bool {
 	return !bytes.Equal(q.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

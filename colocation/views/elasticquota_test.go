@@ -33,7 +33,7 @@ func TestElasticQuota(t *testing.T) {
 	}
 }
 
-// What of a stored quota cannot be read is not the request's error; its metadata is read all the same.
+// A field of a stored quota that does not decode is not an error of the request; the metadata is read nevertheless.
 func TestElasticQuotaReadable(t *testing.T) {
 	for raw, want := range map[string]int{
 		`{"metadata":{"name":"q","labels":{"a":"b"}},"spec":{"max":{"cpu":"1"}}}`:           1,
@@ -50,7 +50,7 @@ func TestElasticQuotaReadable(t *testing.T) {
 	}
 }
 
-// The typed quota is what the API server would decode, and what does not decode is known by its place.
+// The typed quota equals what the API server would decode, and errors have the path of the field.
 func TestElasticQuotaObject(t *testing.T) {
 	raw := `{"apiVersion":"a/v1","kind":"K","metadata":{"name":"q","generation":3},"spec":{"min":{"x":"1"},"max":{"x":2}},"status":{"used":{"x":"3"}}}`
 	d := viewed(t, raw)

@@ -12,21 +12,22 @@ type Reservation struct{ admit.Meta }
 // AsReservation views a document as a Reservation.
 func AsReservation(d *document.Document) *Reservation { return &Reservation{admit.MetaOf(d.Root())} }
 
-// Template is the pod that room is reserved for, spec.template, with the metadata and spec of a Pod; false if there is none.
+// Template returns the pod that is reserved for, spec.template, with the metadata and spec of a Pod; false if there is
+// none.
 func (r *Reservation) Template() (*admit.Pod, bool) {
 	template := r.Root().At("spec", "template")
 	return &admit.Pod{Meta: admit.MetaOf(template)}, template.Exists()
 }
 
-// Owners are those who may use what is reserved.
+// Owners returns the owners, which may use what is reserved.
 func (r *Reservation) Owners() []api.ReservationOwner {
 	return document.As[[]api.ReservationOwner](r.Root().At("spec", "owners"))
 }
 
-// DefaultTTL sets spec.ttl, such as 24h, unless it is there.
+// DefaultTTL sets spec.ttl, such as "24h", if it is not set.
 func (r *Reservation) DefaultTTL(ttl string) { r.defaultTo("ttl", ttl) }
 
-// DefaultAllocateOnce sets spec.allocateOnce unless it is there.
+// DefaultAllocateOnce sets spec.allocateOnce if it is not set.
 func (r *Reservation) DefaultAllocateOnce(once bool) { r.defaultTo("allocateOnce", once) }
 
 func (r *Reservation) defaultTo(name string, value any) {

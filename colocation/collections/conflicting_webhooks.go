@@ -15,17 +15,17 @@ import (
 	"usher.dev/usher/cluster"
 )
 
-// rivals are Koordinator's webhook configurations, by resource and name. usher does what they do: two translations of one pod, or two
-// amplifiers of one node, compound.
-var rivals = map[string]string{
+// conflictingWebhooks are Koordinator's webhook configurations: resource to name. They do the same as usher: two translations of one
+// pod, or two amplifications of one node, compound.
+var conflictingWebhooks = map[string]string{
 	"mutatingwebhookconfigurations":   "koordinator-mutating-webhook-configuration",
 	"validatingwebhookconfigurations": "koordinator-validating-webhook-configuration",
 }
 
-// RivalRule is the permission that CheckRivals takes.
-func RivalRule() rbacv1.PolicyRule {
+// ConflictingWebhookRule returns the permission that CheckConflictingWebhooks needs.
+func ConflictingWebhookRule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{APIGroups: []string{registration.GroupName}, Verbs: []string{"get"}}
-	for resource, name := range rivals {
+	for resource, name := range conflictingWebhooks {
 		rule.Resources, rule.ResourceNames = append(rule.Resources, resource), append(rule.ResourceNames, name)
 	}
 	slices.Sort(rule.Resources)
@@ -33,13 +33,13 @@ func RivalRule() rbacv1.PolicyRule {
 	return rule
 }
 
-// ErrRivals is the cause of CheckRivals' error when Koordinator's webhooks were found.
-var ErrRivals = errors.New("webhooks of Koordinator are registered")
+// ErrConflictingWebhooks is wrapped by the error of CheckConflictingWebhooks if Koordinator's webhooks were found.
+var ErrConflictingWebhooks = errors.New("webhooks of Koordinator are registered")
 
-// CheckRivals gives an error if Koordinator's webhooks are registered for any of the resources, which are named as in a webhook's rule,
-// such as pods or nodes/status.
-func CheckRivals(ctx context.Context, c *cluster.Cluster, resources []string) error {
-	for resource, name := range rivals {
+// CheckConflictingWebhooks returns an error if Koordinator's webhooks are registered for any of the resources, which are named as in
+// the rules of a webhook, such as pods or nodes/status.
+func CheckConflictingWebhooks(ctx context.Context, c *cluster.Cluster, resources []string) error {
+	for resource, name := range conflictingWebhooks {
 		raw, err := c.Raw(ctx, "/apis/admissionregistration.k8s.io/v1", resource, name)
 		if apierrors.IsNotFound(err) {
 			continue
@@ -48,21 +48,21 @@ func CheckRivals(ctx context.Context, c *cluster.Cluster, resources []string) er
 			return fmt.Errorf("looking for Koordinator's webhooks: %w", err)
 		}
 		if taken, err := sharedResources(raw, resources); err != nil || len(taken) > 0 {
-			return rivalry(resource, name, taken, err)
+			return conflictError(resource, name, taken, err)
 		}
 	}
 	return nil
 }
 
-func rivalry(resource, name string, taken []string, err error) error {
+func conflictError(resource, name string, taken []string, err error) error {
 	if err != nil {
 		return fmt.Errorf("looking for Koordinator's webhooks: %s: %w", name, err)
 	}
 	return fmt.Errorf("%w for %s, and two on one object compound: switch Koordinator's off (its gate WebhookFramework=false), or kubectl delete %s %s",
-		ErrRivals, strings.Join(taken, ", "), resource, name)
+		ErrConflictingWebhooks, strings.Join(taken, ", "), resource, name)
 }
 
-// sharedResources are those of the resources that a webhook configuration is for.
+// sharedResources returns those of the resources that a webhook configuration covers.
 func sharedResources(raw []byte, resources []string) (taken []string, err error) {
 	var configuration struct {
 		Webhooks []struct {

@@ -16,21 +16,21 @@ import (
 const koordinatorPods = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration",
 	"webhooks":[{"name":"mpod-create.koordinator.sh","rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}]}`
 
-// notFound is what an API server answers about what is not there.
+// notFound answers like an API server for a missing object.
 func notFound(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNotFound)
 	_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 }
 
-func TestCheckRivals(t *testing.T) {
+func TestCheckConflictingWebhooks(t *testing.T) {
 	const mutating = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/koordinator-mutating-webhook-configuration"
 	cases := []struct {
 		name      string
 		answer    func(http.ResponseWriter)
 		resources []string
-		rival     bool
-		says      string // of an error
+		conflict  bool
+		says      string // the text of the error
 	}{
 		{"no Koordinator", notFound, []string{"pods"}, false, ""},
 		{"for the same resource", body(koordinatorPods), []string{"nodes/status", "pods"}, true, "registered for pods, and"},
@@ -51,9 +51,9 @@ func TestCheckRivals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = CheckRivals(t.Context(), at, c.resources)
+		err = CheckConflictingWebhooks(t.Context(), at, c.resources)
 		server.Close()
-		if errors.Is(err, ErrRivals) != c.rival || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if errors.Is(err, ErrConflictingWebhooks) != c.conflict || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
