@@ -1,12 +1,12 @@
 package api
 
-// The names of the collections of Kubernetes' own objects that steps of the colocation suite need, beside admit.CollectionNamespaces; those of
-// CRDs stand beside their types. Logs and metrics print them.
+// The names of the collections of built-in objects that steps of the colocation suite need, besides
+// admit.CollectionNamespaces. Those of CRDs are next to their types. Logs and metrics print these names.
 const (
 	CollectionPriorityClasses = "priorityclasses"
-	CollectionPods            = "pods" // their labels and annotations
+	CollectionPods            = "pods" // labels and annotations of pods
 	CollectionNodes           = "nodes"
-	CollectionLabelRules      = "enhancedrules" // of the ConfigMap of the enhanced pod validator
-	CollectionSLOConfig       = "sloconfig"     // the ConfigMap
-	CollectionPodRequests     = "podrequests"   // what is counted of pods
+	CollectionLabelRules      = "enhancedrules" // the ConfigMap of the enhanced pod validator
+	CollectionSLOConfig       = "sloconfig"     // the ConfigMap of the SLO configuration
+	CollectionPodRequests     = "podrequests"   // what quotas and nodes count of pods
 )

@@ -22,7 +22,7 @@ import (
 
 const crds = "../../deploy/crds"
 
-// crd is what these tests read of a CustomResourceDefinition.
+// crd is the part of a CustomResourceDefinition that these tests read.
 type crd struct {
 	APIVersion, Kind string
 	Metadata         struct {
@@ -45,7 +45,7 @@ type crd struct {
 	}
 }
 
-// property is a JSON schema. Whatever these tests do not know of it is an error.
+// property is a JSON schema. A keyword that these tests do not know is an error.
 type property struct {
 	Description           string              `json:"description"`
 	Type                  string              `json:"type"`
@@ -83,7 +83,7 @@ func readCRD(t *testing.T, plural string) crd {
 	return c
 }
 
-// at is a property of the only version of a CRD.
+// at returns a property of the only version of a CRD.
 func (c crd) at(path ...string) property {
 	p := c.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, name := range path {
@@ -96,7 +96,7 @@ func (c crd) at(path ...string) property {
 	return p
 }
 
-// kinds are the kinds with what they share with Koordinator.
+// kinds are the kinds that are shared with Koordinator.
 var kinds = []struct {
 	gvk            schema.GroupVersionKind
 	gvr            schema.GroupVersionResource
@@ -137,18 +137,18 @@ func TestCRDNames(t *testing.T) {
 	}
 }
 
-// TestCRDsAreTheGoTypes: what the API server stores is what we read, field by field.
+// TestCRDsAreTheGoTypes: the schema of the CRDs matches the Go types, field by field.
 func TestCRDsAreTheGoTypes(t *testing.T) {
 	for _, k := range kinds {
 		root := readCRD(t, k.gvr.Resource).at()
 		if status, ok := root.Properties["status"]; ok && len(status.Properties) == 0 {
-			delete(root.Properties, "status") // Koordinator's have an empty one, of which there is nothing to read
+			delete(root.Properties, "status") // Koordinator's have an empty status, with nothing to read
 		}
 		compare(t, k.gvk.Kind, reflect.TypeOf(k.object), root)
 	}
 }
 
-// leaves are the types that are more, or less, in JSON than their Go fields.
+// leaves are the types whose JSON form differs from their Go fields.
 var leaves = map[reflect.Type]property{
 	reflect.TypeFor[metav1.ObjectMeta]():      {Type: "object"},
 	reflect.TypeFor[metav1.Time]():            {Type: "string", Format: "date-time"},
@@ -204,7 +204,7 @@ func compareFields(t *testing.T, path string, goType reflect.Type, p property) {
 	}
 }
 
-// jsonFields are a struct's fields as JSON names them, with those of inlined structs.
+// jsonFields returns the JSON names of a struct's fields, including those of inlined structs.
 func jsonFields(goType reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range goType.NumField() {
@@ -248,7 +248,7 @@ func TestCRDsKeepMistakesOut(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreOne: the selectors of all kinds are checked alike.
+// TestSelectorsAreOne: the selectors of all kinds are validated alike.
 func TestSelectorsAreOne(t *testing.T) {
 	profile := readCRD(t, "clustercolocationprofiles")
 	selectors := []property{
@@ -269,7 +269,7 @@ func TestSelectorsAreOne(t *testing.T) {
 	}
 }
 
-// TestStoredQuantitiesAreRead: the CRDs let no quantity through that ParseQuantity refuses.
+// TestStoredQuantitiesAreRead: the CRDs accept no quantity that ParseQuantity refuses.
 func TestStoredQuantitiesAreRead(t *testing.T) {
 	pattern := readCRD(t, "elasticquotas").at("spec", "max").AdditionalProperties.Pattern
 	for _, other := range []property{

@@ -5,17 +5,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// How the API server knows ElasticQuotas.
+// The kind and the resource of ElasticQuotas.
 var (
 	ElasticQuotaKind     = schema.GroupVersionKind{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Kind: "ElasticQuota"}
 	ElasticQuotaResource = ElasticQuotaKind.GroupVersion().WithResource("elasticquotas")
 )
 
-// CollectionElasticQuotas names the collection of all of them, for Needs.
+// CollectionElasticQuotas is the name of their collection, for Needs.
 const CollectionElasticQuotas = "elasticquotas"
 
-// ElasticQuota is a node of the quota tree. Most of what it says is in labels and annotations: LabelQuotaParent and the like.
-// It lives in a namespace, but counts pods of others too.
+// ElasticQuota is a node of the quota tree. Most of its settings are labels and annotations, such as LabelQuotaParent.
+// It is namespaced, but pods of other namespaces may belong to it.
 type ElasticQuota struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -26,13 +26,14 @@ type ElasticQuota struct {
 
 // ElasticQuotaSpec is the range of an elastic quota.
 type ElasticQuotaSpec struct {
-	// Min is what the quota's pods get in any case; Max is what they get at most. A resource that Max does not name is not limited.
+	// Min is what the quota's pods are guaranteed; Max is what they may use at most. A resource that Max does not name
+	// is not limited.
 	Min ResourceList `json:"min,omitempty"`
 	Max ResourceList `json:"max,omitempty"`
 }
 
-// ElasticQuotaStatus is not a subresource: whoever may write the quota may write it.
+// ElasticQuotaStatus is not a subresource: a user who may write the quota may write its status.
 type ElasticQuotaStatus struct {
-	// Used is what the quota's running pods ask for, as the scheduler counts.
+	// Used is the total of the requests of the quota's running pods, as computed by the scheduler.
 	Used ResourceList `json:"used,omitempty"`
 }

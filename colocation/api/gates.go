@@ -2,8 +2,8 @@ package api
 
 import "usher.dev/usher/gate"
 
-// The feature gates of the colocation suite, with Koordinator's names. A route's or a step's gate stands in its own table; the
-// others are arguments of steps, in routes.go.
+// The feature gates of the colocation suite, with Koordinator's names. Gates of routes and steps are listed with the
+// route or the step; the others are arguments of steps, in routes.go.
 const (
 	GatePodMutatingWebhook                      gate.Name = "PodMutatingWebhook"
 	GatePodValidatingWebhook                    gate.Name = "PodValidatingWebhook"
@@ -36,7 +36,8 @@ const (
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
 
-// Gates are all of them, in the order of usher steps --gates, with Koordinator's default where Koordinator has it.
+// Gates returns all gates in the order of usher steps --gates, with Koordinator's defaults where Koordinator has the
+// gate.
 func Gates() []gate.Gate {
 	return []gate.Gate{
 		{Name: GatePodMutatingWebhook, Default: true, Doc: "serve /mutate-pod"},

@@ -17,12 +17,13 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and members that
-// T does not know are passed over. Two members of the same name are an error: readers would not agree on which one counts.
-// So is text that decodes into more than anybody means: see document.Value.Decodable. Empty text is no JSON and so an error too; null is the zero value. Quantities belong into a ResourceList. The error is worded
-// for the user, as the detail of a field error.
+// ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and
+// members that T does not have are ignored. Duplicate members are an error, because readers would disagree on which one
+// counts. So is text that decodes into much more data than its length, see document.Value.Decodable, and empty text;
+// null is the zero value. Use ResourceList for quantities. The error is worded for users, as the detail of a field
+// error.
 func ParseJSONText[T any](text string) (value T, err error) {
-	if err := document.CheckText(text); err != nil { // sigs.k8s.io/json does not see duplicates in members that it passes over
+	if err := document.CheckText(text); err != nil { // sigs.k8s.io/json does not detect duplicates in members that it ignores
 		return value, err
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value); err != nil {
@@ -31,7 +32,7 @@ func ParseJSONText[T any](text string) (value T, err error) {
 	return value, nil
 }
 
-// withoutGoTypes words a decoder's error for people who do not know our types.
+// withoutGoTypes rewords a decoder's error for users who do not know our types.
 func withoutGoTypes(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -43,18 +44,19 @@ func withoutGoTypes(err error) error {
 	return fmt.Errorf("JSON type %s does not belong at %s", wrong.Value, wrong.Field)
 }
 
-// ResourceList is a corev1.ResourceList (convert it, that costs nothing) that reads quantities as ParseQuantity does. The API
-// server never parses the quantities of custom resources and annotations: one that takes minutes to parse can be stored there.
+// ResourceList is a corev1.ResourceList (a conversion is free) whose quantities are decoded by ParseQuantity. The API
+// server never parses the quantities in custom resources and annotations, so a quantity that takes minutes to parse can
+// be stored there.
 type ResourceList map[corev1.ResourceName]resource.Quantity
 
-// UnmarshalJSON reads an object of quantities.
+// UnmarshalJSON decodes an object of quantities.
 func (l *ResourceList) UnmarshalJSON(data []byte) error {
 	members, err := ParseJSONText[map[corev1.ResourceName]json.RawMessage](string(data))
 	if err != nil || members == nil {
-		return err // null leaves the list as it is, as encoding/json wants it
+		return err // null leaves the list unchanged, as encoding/json requires
 	}
 	list := make(ResourceList, len(members))
-	for _, name := range slices.Sorted(maps.Keys(members)) { // in order, so that the same text gives the same error
+	for _, name := range slices.Sorted(maps.Keys(members)) { // sorted, so that the same text always gives the same error
 		if list[name], err = readQuantity(members[name]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -63,7 +65,8 @@ func (l *ResourceList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readQuantity reads what resource.Quantity reads: a string, blanks around it allowed, a bare number, or null for zero.
+// readQuantity accepts what resource.Quantity accepts: a string, possibly surrounded by blanks, a bare number, or null
+// for zero.
 func readQuantity(data []byte) (resource.Quantity, error) {
 	if bytes.Equal(data, []byte("null")) {
 		return resource.Quantity{}, nil

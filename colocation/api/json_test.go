@@ -68,7 +68,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestExtendedResourceSpec: the form in which the reference writes it: compact, names sorted, limits first, no empty maps.
+// TestExtendedResourceSpec: the encoding of the reference: compact, names sorted, limits first, no empty maps.
 func TestExtendedResourceSpec(t *testing.T) {
 	both := ResourceList{ResourceBatchMemory: resource.MustParse("1Gi"), ResourceBatchCPU: milliCores(resource.MustParse("1500m"))}
 	spec := ExtendedResourceSpec{map[string]ExtendedResourceContainer{"c": {Limits: both, Requests: both}, "b": {Requests: ResourceList{ResourceBatchCPU: milliCores(resource.MustParse("1"))}}}}
@@ -115,7 +115,8 @@ func TestResourceList(t *testing.T) {
 	}
 }
 
-// TestStoredQuantityOfDoom: resource.Quantity spends a minute and gigabytes on this one; it can be stored in a custom resource.
+// TestStoredQuantityOfDoom: resource.Quantity spends a minute and gigabytes on this one, which can be stored in a
+// custom resource.
 func TestStoredQuantityOfDoom(t *testing.T) {
 	const doom = `{"cpu":"1e-5000000"}`
 	for _, into := range []any{new(ElasticQuota), new(Reservation), new(ExtendedResourceSpec)} {
@@ -140,7 +141,7 @@ func TestProfileJSON(t *testing.T) {
 	}
 }
 
-// FuzzParseJSONText: what is accepted is JSON, and says the same when it is written and read again.
+// FuzzParseJSONText: accepted text is JSON, and survives a round trip.
 func FuzzParseJSONText(f *testing.F) {
 	for _, seed := range []string{
 		`{"containers":{"c":{"limits":{"kubernetes.io/batch-cpu":"1k"},"requests":{"kubernetes.io/batch-memory":"1Gi"}}}}`,
@@ -167,7 +168,7 @@ func FuzzParseJSONText(f *testing.F) {
 	})
 }
 
-// FuzzAnnotations: no text makes a decoder of an annotation panic, and none that is refused gives half a value.
+// FuzzAnnotations: no text makes the decoder of an annotation panic, and refused text returns no partial value.
 func FuzzAnnotations(f *testing.F) {
 	for _, seed := range []string{
 		`{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}`,

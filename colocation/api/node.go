@@ -15,21 +15,23 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// LabelOvercommitPrefix begins the label of a node that gives a resource's ratio, such as overcommit-cpu: "1.5". A kubelet may write
-// any annotation on its node, but no label with this prefix (Kubernetes documentation, "NodeRestriction").
+// LabelOvercommitPrefix is the prefix of the node labels that set the ratio of a resource, such as overcommit-cpu:
+// "1.5". A kubelet may write any annotation on its node, but no label with this prefix (Kubernetes documentation,
+// "NodeRestriction").
 const LabelOvercommitPrefix = corev1.LabelNamespaceNodeRestriction + "/overcommit-"
 
-// NodeRatios is what AnnotationAmplificationRatio says: JSON of resource name to number, {"cpu":1.5}.
+// NodeRatios is the content of AnnotationAmplificationRatio, a JSON object from resource name to number: {"cpu":1.5}.
 type NodeRatios struct {
-	// Of are the ratios of resources that may be amplified.
+	// Of holds the ratios of resources that may be amplified.
 	Of map[corev1.ResourceName]quantity.Ratio
-	// Wrong are those that cannot be obeyed, and why.
+	// Wrong holds the errors of ratios that are not valid.
 	Wrong map[corev1.ResourceName]error
-	// Foreign are other names that stand there, sorted: they are not amplified.
+	// Foreign lists the other names, sorted. They are not amplified.
 	Foreign []string
 }
 
-// ParseNodeRatios reads the annotation. Empty text says nothing. The error, that it is no JSON object, is worded for the user.
+// ParseNodeRatios parses the annotation. Empty text has no ratios. The error, that the text is not a JSON object, is
+// worded for users.
 func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	if text == "" {
 		return said, nil
@@ -58,7 +60,8 @@ func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	return said, parsed.Err()
 }
 
-// NodeMetric is what Koordinator's node agent measured on the node of the same name: the fields that usher uses.
+// NodeMetric is what Koordinator's node agent measured on the node of the same name, reduced to the fields that usher
+// uses.
 type NodeMetric struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -67,27 +70,28 @@ type NodeMetric struct {
 
 // NodeMetricStatus is the status of a NodeMetric.
 type NodeMetricStatus struct {
-	// UpdateTime is when the agent reported last; nil: never.
+	// UpdateTime is the time of the agent's last report; nil if there is none.
 	UpdateTime *metav1.Time `json:"updateTime,omitempty"`
 	NodeMetric struct {
-		// AggregatedNodeUsages are the uses of the node as a whole, one for each window.
+		// AggregatedNodeUsages is the usage of the whole node, for several windows.
 		AggregatedNodeUsages []AggregatedUsage `json:"aggregatedNodeUsages,omitempty"`
 	} `json:"nodeMetric"`
 }
 
-// AggregatedUsage is what was used in a window of time.
+// AggregatedUsage is the usage in a window of time.
 type AggregatedUsage struct {
 	// Duration is the length of the window, which ends at UpdateTime.
 	Duration metav1.Duration `json:"duration"`
 	Usage    struct {
-		// P95 is the amount that was not exceeded in 95 % of the window.
+		// P95 is the 95th percentile of the usage in the window.
 		P95 struct {
 			Resources ResourceList `json:"resources,omitempty"`
 		} `json:"p95"`
 	} `json:"usage"`
 }
 
-// P95 gives the 95th percentile of a resource's use in the longest window that has it, and the length of that window.
+// P95 returns the 95th percentile of a resource's usage in the longest window that has it, and the length of that
+// window.
 func (m *NodeMetric) P95(name corev1.ResourceName) (used resource.Quantity, window time.Duration, known bool) {
 	for _, usage := range m.Status.NodeMetric.AggregatedNodeUsages {
 		q, has := usage.Usage.P95.Resources[name]
@@ -104,5 +108,5 @@ var (
 	NodeMetricResource = NodeMetricKind.GroupVersion().WithResource("nodemetrics")
 )
 
-// CollectionNodeMetrics names the collection of all of them, for Needs.
+// CollectionNodeMetrics is the name of their collection, for Needs.
 const CollectionNodeMetrics = "nodemetrics"

@@ -2,24 +2,24 @@ package api
 
 import corev1 "k8s.io/api/core/v1"
 
-// PriorityClass is Koordinator's coarse priority, by which a pod uses native, mid or batch resources.
+// PriorityClass is Koordinator's coarse priority, which decides whether a pod uses native, mid or batch resources.
 type PriorityClass string
 
 // The priority classes.
 const (
-	PriorityNone  PriorityClass = "" // a value outside the ranges, or none at all
+	PriorityNone  PriorityClass = "" // none, or a value outside the ranges
 	PriorityProd  PriorityClass = "koord-prod"
 	PriorityMid   PriorityClass = "koord-mid"
 	PriorityBatch PriorityClass = "koord-batch"
 	PriorityFree  PriorityClass = "koord-free"
 )
 
-// PriorityClasses are the classes that LabelPriorityClass can name, the highest first.
+// PriorityClasses returns the classes that LabelPriorityClass can name, the highest first.
 func PriorityClasses() []PriorityClass {
 	return []PriorityClass{PriorityProd, PriorityMid, PriorityBatch, PriorityFree}
 }
 
-// Range gives the values of spec.priority that belong to a class, both ends included. PriorityNone has no range.
+// Range returns the values of spec.priority that belong to a class, both ends included. PriorityNone has no range.
 func (c PriorityClass) Range() (lowest, highest int32, ok bool) {
 	switch c {
 	case PriorityProd:
@@ -34,7 +34,7 @@ func (c PriorityClass) Range() (lowest, highest int32, ok bool) {
 	return 0, 0, false
 }
 
-// priorityClassOf is the class that a value of spec.priority belongs to.
+// priorityClassOf returns the class that a value of spec.priority belongs to.
 func priorityClassOf(priority int32) PriorityClass {
 	for _, class := range PriorityClasses() {
 		if lowest, highest, _ := class.Range(); lowest <= priority && priority <= highest {
@@ -44,8 +44,8 @@ func priorityClassOf(priority int32) PriorityClass {
 	return PriorityNone
 }
 
-// RawPriorityClass is the class that a pod's LabelPriorityClass names if that label is there at all, even empty or naming no
-// class; else the class of spec.priority.
+// RawPriorityClass returns the class that LabelPriorityClass names if the label is set, PriorityNone if its value is
+// not a class, and otherwise the class of spec.priority.
 func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
 	if name, ok := labels[LabelPriorityClass]; ok {
 		if _, _, known := PriorityClass(name).Range(); known {
@@ -59,7 +59,8 @@ func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
 	return priorityClassOf(*priority)
 }
 
-// PriorityClassWithDefault is RawPriorityClass or else what follows from qosWithDefault: batch for BE, prod for all others.
+// PriorityClassWithDefault is RawPriorityClass with a default that follows from qosWithDefault: batch for BE, prod for
+// all others.
 func PriorityClassWithDefault(labels map[string]string, spec *corev1.PodSpec) PriorityClass {
 	if class := RawPriorityClass(labels, spec.Priority); class != PriorityNone {
 		return class
@@ -67,7 +68,7 @@ func PriorityClassWithDefault(labels map[string]string, spec *corev1.PodSpec) Pr
 	return qosWithDefault(labels, spec).DefaultPriorityClass()
 }
 
-// DefaultPriorityClass is the class of pods of which only the QoS is known.
+// DefaultPriorityClass returns the class of pods of which only the QoS class is known.
 func (c QoSClass) DefaultPriorityClass() PriorityClass {
 	switch c {
 	case QoSLSE, QoSLSR, QoSLS, QoSSystem:

@@ -13,18 +13,18 @@ type QoSClass string
 
 // The QoS classes.
 const (
-	QoSNone   QoSClass = ""       // not a class, or none was named
-	QoSLSE    QoSClass = "LSE"    // latency sensitive, CPUs of its own that nobody shares
-	QoSLSR    QoSClass = "LSR"    // latency sensitive, CPUs of its own that BE may use while they idle
-	QoSLS     QoSClass = "LS"     // latency sensitive, shared CPUs
+	QoSNone   QoSClass = ""       // none, or not a class
+	QoSLSE    QoSClass = "LSE"    // latency sensitive, with exclusive CPUs
+	QoSLSR    QoSClass = "LSR"    // latency sensitive, with CPUs that only BE pods may use while they are idle
+	QoSLS     QoSClass = "LS"     // latency sensitive, with shared CPUs
 	QoSBE     QoSClass = "BE"     // best effort, on what others do not use
-	QoSSystem QoSClass = "SYSTEM" // what a node itself needs
+	QoSSystem QoSClass = "SYSTEM" // for the needs of a node itself
 )
 
-// QoSClasses are the classes that LabelQoSClass can name.
+// QoSClasses returns the classes that LabelQoSClass can name.
 func QoSClasses() []QoSClass { return []QoSClass{QoSLSE, QoSLSR, QoSLS, QoSBE, QoSSystem} }
 
-// RawQoS is the class that an object's labels name; QoSNone if they name none, or something that is no class.
+// RawQoS returns the class that an object's labels name; QoSNone if they name none, or the value is not a class.
 func RawQoS(labels map[string]string) QoSClass {
 	if class := QoSClass(labels[LabelQoSClass]); slices.Contains(QoSClasses(), class) {
 		return class
@@ -32,7 +32,7 @@ func RawQoS(labels map[string]string) QoSClass {
 	return QoSNone
 }
 
-// qosWithDefault is RawQoS or else what follows from the Kubernetes QoS class.
+// qosWithDefault is RawQoS with a default that follows from the Kubernetes QoS class.
 func qosWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
 	if class := RawQoS(labels); class != QoSNone {
 		return class
@@ -46,11 +46,11 @@ func qosWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
 	return QoSBE
 }
 
-// kubernetesQoS is the QoS class that the kubelet will give a pod. It is computed from the spec alone: status.qosClass of a pod
-// under review is what its author wrote (W16).
+// kubernetesQoS returns the QoS class that the kubelet will assign to a pod. It is computed from the spec alone: in a
+// pod under review, status.qosClass was written by its author (W16).
 func kubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var requests, limits qosAmounts
-	limited := true // everything has limits on both cpu and memory
+	limited := true // everything has limits for both cpu and memory
 	for requirements := range qosRequirements(spec) {
 		requests.add(requirements.Requests)
 		limits.add(requirements.Limits)
@@ -66,7 +66,8 @@ func kubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	return corev1.PodQOSBurstable
 }
 
-// qosRequirements gives all that counts: the pod as a whole if it has resources of its own, else the containers of both kinds.
+// qosRequirements returns all requirements that count: those of the pod as a whole if it has any, otherwise those of
+// the containers of both kinds.
 func qosRequirements(spec *corev1.PodSpec) iter.Seq[*corev1.ResourceRequirements] {
 	return func(yield func(*corev1.ResourceRequirements) bool) {
 		if spec.Resources != nil {
@@ -83,7 +84,7 @@ func qosRequirements(spec *corev1.PodSpec) iter.Seq[*corev1.ResourceRequirements
 	}
 }
 
-// qosAmounts are sums of the two resources that make a QoS class.
+// qosAmounts are the sums of the two resources that determine the QoS class.
 type qosAmounts struct{ cpu, memory resource.Quantity }
 
 func (a *qosAmounts) add(list corev1.ResourceList) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// list makes a resource list of names and quantities in turn.
+// list returns a resource list of alternating names and quantities.
 func list(pairs ...string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -67,7 +67,7 @@ func TestKubernetesQoS(t *testing.T) {
 		"one has nothing":     {pod(guaranteed, container(nil, nil)), corev1.PodQOSBurstable, QoSLS},
 		"init has nothing":    {withInit(container(nil, nil)), corev1.PodQOSBurstable, QoSLS},
 		"init equal":          {withInit(guaranteed), corev1.PodQOSGuaranteed, QoSLSR},
-		"totals are equal":    {pod(container(both, twice), container(twice, both)), corev1.PodQOSGuaranteed, QoSLSR}, // as the kubelet has it
+		"totals are equal":    {pod(container(both, twice), container(twice, both)), corev1.PodQOSGuaranteed, QoSLSR}, // as computed by the kubelet
 		"pod level equal":     {podLevel(both, both, container(nil, nil)), corev1.PodQOSGuaranteed, QoSLSR},
 		"pod level goes over": {podLevel(both, twice, guaranteed), corev1.PodQOSBurstable, QoSLS},
 		"pod level empty":     {podLevel(nil, nil, guaranteed), corev1.PodQOSBestEffort, QoSBE},

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// How the API server knows ElasticQuotaProfiles.
+// The kind and the resource of ElasticQuotaProfiles.
 var (
 	ElasticQuotaProfileKind = schema.GroupVersionKind{
 		Group: "quota.koordinator.sh", Version: "v1alpha1", Kind: "ElasticQuotaProfile",
@@ -13,10 +13,10 @@ var (
 	ElasticQuotaProfileResource = ElasticQuotaProfileKind.GroupVersion().WithResource("elasticquotaprofiles")
 )
 
-// CollectionElasticQuotaProfiles names the collection of all of them, for Needs.
+// CollectionElasticQuotaProfiles is the name of their collection, for Needs.
 const CollectionElasticQuotaProfiles = "elasticquotaprofiles"
 
-// ElasticQuotaProfile makes the nodes that it selects a quota tree of their own. It lives in a namespace and carries
+// ElasticQuotaProfile gives the nodes that it selects a quota tree of their own. It is namespaced and has the label
 // LabelQuotaTreeID. Its status is empty.
 type ElasticQuotaProfile struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -27,7 +27,7 @@ type ElasticQuotaProfile struct {
 
 // ElasticQuotaProfileSpec is a root quota and its nodes.
 type ElasticQuotaProfileSpec struct {
-	// QuotaName names the tree's root quota, which a controller makes in the profile's namespace.
+	// QuotaName names the tree's root quota, which a controller creates in the profile's namespace.
 	QuotaName string `json:"quotaName"`
 	// QuotaLabels are labels that the root quota gets.
 	QuotaLabels map[string]string `json:"quotaLabels,omitempty"`

@@ -6,13 +6,14 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// PodRequest is what a pod asks a node for, as the scheduler counts: the sum over containers and sidecars, or what an init
-// container needs beside the sidecars before it if that is more; the pod's own requests instead, for cpu, memory and huge pages;
-// plus its overhead. The status of the pod is not looked at: under review it is what its author wrote.
+// PodRequest returns what a pod requests of a node, as the scheduler computes it: the sum over containers and sidecars,
+// or the maximum of the init containers plus the sidecars started before them if that is more; instead of that the
+// pod-level requests, for cpu, memory and huge pages; plus the overhead. It does not use the status of the pod: under
+// review, its author wrote it.
 func PodRequest(spec *corev1.PodSpec) corev1.ResourceList {
 	request := podresource.PodRequests(&corev1.Pod{Spec: *spec}, podresource.PodResourcesOptions{ExcludeOverhead: true})
 	if spec.Resources != nil {
-		// These quantities are the pod's own, and adding to one with very many digits would change it there.
+		// These quantities belong to the pod, and adding to one with very many digits would change it there.
 		request = request.DeepCopy()
 	}
 	for name, overhead := range spec.Overhead {
@@ -23,11 +24,11 @@ func PodRequest(spec *corev1.PodSpec) corev1.ResourceList {
 	return request
 }
 
-// Asks reports whether a list holds a resource with an amount other than zero.
+// Asks reports whether a list has a non-zero amount of a resource.
 func Asks(list corev1.ResourceList, name corev1.ResourceName) bool {
 	q, ok := list[name]
 	return ok && !q.IsZero()
 }
 
-// WholeCores reports whether a quantity of cpu is a whole number of cores, as pods that own their CPUs must ask for.
+// WholeCores reports whether a quantity of cpu is a whole number of cores, as pods with exclusive CPUs must request.
 func WholeCores(cpu resource.Quantity) bool { return cpu.RoundUp(0) }

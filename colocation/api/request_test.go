@@ -45,8 +45,8 @@ func TestPodRequest(t *testing.T) {
 	}
 }
 
-// TestPodRequestLeavesThePodAlone: quantities of very many digits share memory when they are copied. Asking twice, or working with
-// the answer, changes nothing.
+// TestPodRequestLeavesThePodAlone: copies of quantities with very many digits share memory. Computing the request
+// twice, or changing the result, must not change the pod.
 func TestPodRequestLeavesThePodAlone(t *testing.T) {
 	const long = "1234567890123.123456789"
 	spec := corev1.PodSpec{Containers: []corev1.Container{asks("memory", long)}, Overhead: list("cpu", long, "memory", long),

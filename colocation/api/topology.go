@@ -2,12 +2,12 @@ package api
 
 import corev1 "k8s.io/api/core/v1"
 
-// ResourceSpec is the JSON of AnnotationResourceSpec: how a pod wants to be bound to CPUs.
+// ResourceSpec is the JSON of AnnotationResourceSpec: the CPU binding that a pod requests.
 type ResourceSpec struct {
-	// RequiredCPUBindPolicy fails scheduling if it cannot be had; PreferredCPUBindPolicy does not.
+	// RequiredCPUBindPolicy makes scheduling fail if it cannot be satisfied; PreferredCPUBindPolicy does not.
 	RequiredCPUBindPolicy  CPUBindPolicy `json:"requiredCPUBindPolicy,omitempty"`
 	PreferredCPUBindPolicy CPUBindPolicy `json:"preferredCPUBindPolicy,omitempty"`
-	// PreferredCPUExclusivePolicy keeps others of the same policy away, as far as can be.
+	// PreferredCPUExclusivePolicy keeps away other pods with the same policy, as far as possible.
 	PreferredCPUExclusivePolicy CPUExclusivePolicy `json:"preferredCPUExclusivePolicy,omitempty"`
 }
 
@@ -22,12 +22,12 @@ const (
 	CPUBindConstrainedBurst CPUBindPolicy = "ConstrainedBurst" // shared CPUs of a restricted range
 )
 
-// CPUBindPolicies are all CPU bind policies.
+// CPUBindPolicies returns all CPU bind policies.
 func CPUBindPolicies() []CPUBindPolicy {
 	return []CPUBindPolicy{CPUBindDefault, CPUBindFullPCPUs, CPUBindSpreadByPCPUs, CPUBindConstrainedBurst}
 }
 
-// CPUExclusivePolicy says what a pod does not share with its like.
+// CPUExclusivePolicy is what a pod does not share with other pods of the same policy.
 type CPUExclusivePolicy string
 
 // The CPU exclusive policies.
@@ -37,15 +37,15 @@ const (
 	CPUExclusiveNUMANodeLevel CPUExclusivePolicy = "NUMANodeLevel" // a NUMA node
 )
 
-// CPUExclusivePolicies are all CPU exclusive policies.
+// CPUExclusivePolicies returns all CPU exclusive policies.
 func CPUExclusivePolicies() []CPUExclusivePolicy {
 	return []CPUExclusivePolicy{CPUExclusiveNone, CPUExclusivePCPULevel, CPUExclusiveNUMANodeLevel}
 }
 
-// NUMATopologySpec is the JSON of AnnotationNUMATopologySpec: how a pod wants to be aligned with NUMA nodes.
+// NUMATopologySpec is the JSON of AnnotationNUMATopologySpec: the NUMA alignment that a pod requests.
 type NUMATopologySpec struct {
 	NUMATopologyPolicy NUMATopologyPolicy `json:"numaTopologyPolicy,omitempty"`
-	// SingleNUMANodeExclusive keeps pods of one NUMA node and pods of several apart.
+	// SingleNUMANodeExclusive separates pods on a single NUMA node from pods on several.
 	SingleNUMANodeExclusive NUMAExclusive `json:"singleNUMANodeExclusive,omitempty"`
 }
 
@@ -60,48 +60,49 @@ const (
 	NUMATopologySingleNUMANode NUMATopologyPolicy = "SingleNUMANode"
 )
 
-// NUMATopologyPolicies are all NUMA topology policies that have a name.
+// NUMATopologyPolicies returns all NUMA topology policies except the empty one.
 func NUMATopologyPolicies() []NUMATopologyPolicy {
 	return []NUMATopologyPolicy{NUMATopologyBestEffort, NUMATopologyRestricted, NUMATopologySingleNUMANode}
 }
 
-// NUMAExclusive says how strictly pods of one NUMA node and pods of several are kept apart.
+// NUMAExclusive is how strictly pods on a single NUMA node and pods on several are separated.
 type NUMAExclusive string
 
-// The ways to keep apart.
+// The degrees of separation.
 const (
 	NUMAExclusivePreferred NUMAExclusive = "Preferred"
 	NUMAExclusiveRequired  NUMAExclusive = "Required"
 )
 
-// NUMAExclusives are all ways to keep apart.
+// NUMAExclusives returns all degrees of separation.
 func NUMAExclusives() []NUMAExclusive {
 	return []NUMAExclusive{NUMAExclusivePreferred, NUMAExclusiveRequired}
 }
 
-// ReservationAffinity is the JSON of AnnotationReservationAffinity: which reservations a pod must use. It uses none beside them.
+// ReservationAffinity is the JSON of AnnotationReservationAffinity: the reservations of which a pod must use one. It
+// then uses no others.
 type ReservationAffinity struct {
-	// Name is the one reservation.
+	// Name selects a single reservation.
 	Name string `json:"name,omitempty"`
-	// ReservationSelector are labels of the reservation.
+	// ReservationSelector are required labels of the reservation.
 	ReservationSelector map[string]string `json:"reservationSelector,omitempty"`
 	// RequiredDuringSchedulingIgnoredDuringExecution selects by labels, like a pod's node affinity.
 	RequiredDuringSchedulingIgnoredDuringExecution *ReservationAffinitySelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
-	// Tolerations are of the reservation's taints.
+	// Tolerations are for the taints of the reservation.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// ReservationAffinitySelector fits if any of its terms does.
+// ReservationAffinitySelector matches if any of its terms does.
 type ReservationAffinitySelector struct {
 	ReservationSelectorTerms []corev1.NodeSelectorTerm `json:"reservationSelectorTerms,omitempty"`
 }
 
-// ExtendedResourceSpec is the JSON of AnnotationExtendedResourceSpec: the batch resources of a pod's containers, by container.
+// ExtendedResourceSpec is the JSON of AnnotationExtendedResourceSpec: the batch resources of a pod, by container.
 type ExtendedResourceSpec struct {
 	Containers map[string]ExtendedResourceContainer `json:"containers,omitempty"`
 }
 
-// ExtendedResourceContainer is one container's part of an ExtendedResourceSpec.
+// ExtendedResourceContainer is the part of an ExtendedResourceSpec for one container.
 type ExtendedResourceContainer struct {
 	Limits   ResourceList `json:"limits,omitempty"`
 	Requests ResourceList `json:"requests,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Translate is what a native resource is called for pods of a class. ok is false if it keeps its name: prod, free and no class,
-// and everything but cpu and memory.
+// Translate returns the name of a native resource for pods of a class. ok is false if the name does not change: for
+// prod, free and no class, and for everything but cpu and memory.
 func Translate(class PriorityClass, name corev1.ResourceName) (translated corev1.ResourceName, ok bool) {
 	switch {
 	case class == PriorityBatch && name == corev1.ResourceCPU:
@@ -23,8 +23,8 @@ func Translate(class PriorityClass, name corev1.ResourceName) (translated corev1
 	return name, false
 }
 
-// TranslateAmount is a quantity of a native resource as a translated resource counts it: cpu in whole milli-cores, rounded up, so
-// that 500m is 500 and 1 is 1k on the wire; memory as it is.
+// TranslateAmount converts a quantity of a native resource to the unit of the translated resource: cpu to whole
+// milli-cores, rounded up, so that 500m becomes 500, and 1 becomes 1k on the wire; memory is unchanged.
 func TranslateAmount(native corev1.ResourceName, q resource.Quantity) resource.Quantity {
 	if native == corev1.ResourceCPU {
 		return milliCores(q)
@@ -32,7 +32,7 @@ func TranslateAmount(native corev1.ResourceName, q resource.Quantity) resource.Q
 	return q.DeepCopy()
 }
 
-// milliCores is a number of cores as an integer number of milli-cores, rounded up. What does not fit into an int64 is cut to it.
+// milliCores returns a number of cores as an integer number of milli-cores, rounded up and capped at an int64.
 func milliCores(cores resource.Quantity) resource.Quantity {
 	if cores.CmpInt64(math.MaxInt64/1000) >= 0 { // MilliValue would overflow
 		return *resource.NewQuantity(math.MaxInt64, resource.DecimalSI)

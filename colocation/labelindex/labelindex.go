@@ -1,28 +1,29 @@
-// Package labelindex finds the label selectors that may match an object by the labels that the object has, so that all others cost
-// nothing.
+// Package labelindex finds the label selectors that may match an object by the labels of the object, so that all other
+// selectors cost nothing.
 package labelindex
 
 import "iter"
 
-// Requirement is what a selector requires of one label key: that the object has it, with any value or with one of some.
+// Requirement is a requirement of a selector on one label key: any value, or one of several.
 type Requirement struct {
 	Key    string
-	Any    bool     // any value will do
-	Values []string // else one of these, each named once
+	Any    bool     // any value matches
+	Values []string // otherwise one of these, without duplicates
 }
 
-// Index holds selectors by their numbers. Each is filed once, under a requirement that it cannot match without. The zero Index is
-// empty; an Index that is not added to may be read by many at once.
+// Index holds selectors, identified by numbers. Each is filed once, under a requirement without which it cannot match.
+// The zero Index is empty. Concurrent reads are safe.
 type Index struct {
-	values map[label][]int  // requires this label
-	keys   map[string][]int // requires a label of this key, with any value
-	filed  map[string][]int // all that are filed under a key, by its value or not
-	always []int            // requires nothing
+	values map[label][]int  // by label: selectors that require it
+	keys   map[string][]int // by key: selectors that require any value
+	filed  map[string][]int // by key: all selectors filed under the key, with or without a value
+	always []int            // selectors without requirements
 }
 
 type label struct{ key, value string }
 
-// New returns the index of selectors, each given as its number and what it requires; one without requirements may match any object.
+// New returns the index of selectors, given as pairs of number and requirements. A selector without requirements may
+// match any object.
 func New(selectors iter.Seq2[int, []Requirement]) Index {
 	x := Index{values: map[label][]int{}, keys: map[string][]int{}, filed: map[string][]int{}}
 	popular := map[label]int{}
@@ -39,7 +40,7 @@ func New(selectors iter.Seq2[int, []Requirement]) Index {
 	return x
 }
 
-// file files a selector under the requirement that it shares with the fewest others.
+// file adds a selector under the requirement that it shares with the fewest others.
 func (x *Index) file(n int, requirements []Requirement, popular map[label]int) {
 	r := rarest(requirements, popular)
 	if r == nil {
@@ -56,8 +57,8 @@ func (x *Index) file(n int, requirements []Requirement, popular map[label]int) {
 	}
 }
 
-// rarest returns the requirement that is shared with the fewest others, the first of them; nil if there is none. A key with any value
-// is the last resort.
+// rarest returns the first of the requirements that are shared with the fewest others; nil if there are none. A key
+// with any value is the last choice.
 func rarest(requirements []Requirement, popular map[label]int) (best *Requirement) {
 	least := 0
 	for i := range requirements {
@@ -73,21 +74,21 @@ func rarest(requirements []Requirement, popular map[label]int) (best *Requiremen
 	return best
 }
 
-// Empty reports whether there is no selector at all.
+// Empty reports whether there are no selectors at all.
 func (x *Index) Empty() bool { return len(x.filed)+len(x.always) == 0 }
 
-// Always returns the selectors that may match without any label. The caller must not change them.
+// Always returns the selectors that may match without any label. The caller must not modify the slice.
 func (x *Index) Always() []int { return x.always }
 
-// Append appends the selectors that may match because of a label. All that may match an object are those of Always and of each of its
-// labels, each selector once, in no order.
+// Append appends the selectors that may match because of a label. The candidates for an object are those of Always and
+// of each of its labels, each selector once, in no particular order.
 func (x *Index) Append(into []int, key, value string) []int {
 	into = append(into, x.keys[key]...)
 	return append(into, x.values[label{key, value}]...)
 }
 
-// Near yields the selectors that are filed where an object that fulfils a requirement may find them, some of them more than once.
-// With those of Always, what is near one of its requirements is all that a selector may overlap with on its own labels.
+// Near yields the selectors filed under keys and values that satisfy a requirement, possibly several times. Together
+// with Always, the results for any one requirement of a selector include all selectors that can overlap with it.
 func (x *Index) Near(r Requirement) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if r.Any {

@@ -18,7 +18,8 @@ func candidates(x Index, labels map[string]string) []int {
 	return found
 }
 
-// TestRarest: a selector is filed where the fewest others are, and under any value of a key only if nothing else is required.
+// TestRarest: a selector is filed under its rarest requirement, and under any value of a key only if nothing else is
+// required.
 func TestRarest(t *testing.T) {
 	common, rare, anyValue := Requirement{Key: "app", Values: []string{"web"}}, Requirement{Key: "group", Values: []string{"a", "b"}}, Requirement{Key: "zone", Any: true}
 	x := index([]Requirement{common}, []Requirement{common}, []Requirement{common, rare}, []Requirement{anyValue, common}, []Requirement{anyValue}, nil)
@@ -46,7 +47,7 @@ func TestRarest(t *testing.T) {
 	}
 }
 
-// TestCandidates: whatever the index leaves out does not match, and nothing comes twice.
+// TestCandidates: a selector that is not returned does not match, and none is returned twice.
 func TestCandidates(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

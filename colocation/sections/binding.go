@@ -10,28 +10,29 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Binding is the policy on who may bind pods to nodes. No users: everybody may.
+// Binding is the policy on which users may bind pods to nodes. Without users, everybody may.
 type Binding struct {
-	// Users are the names of users who may. The last part of a name, after a colon, may be "*" for any one part.
+	// Users are the names of the users that may bind. The last part of a name, after a colon, may be "*" for any single
+	// part.
 	Users []string `json:"users,omitempty"`
-	// Namespaces are those of the pods that the rule protects; ["*"] is all of them.
+	// Namespaces are the namespaces of the pods that the policy protects; ["*"] means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// ExcludeNamespaces are not protected. Left out: kube-system; [] is none.
+	// ExcludeNamespaces are not protected. The default is kube-system; [] means none.
 	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
-	// BypassLabels are keys of pod labels whose mere presence lets everybody bind the pod. Left out:
-	// koordinator.sh/binding-admission-bypass; [] is none.
+	// BypassLabels are keys of pod labels whose presence lets every user bind the pod. The default is
+	// koordinator.sh/binding-admission-bypass; [] means none.
 	BypassLabels []string `json:"bypassLabels,omitempty"`
-	// BypassAnnotations are keys of annotations, likewise. Left out: none.
+	// BypassAnnotations are keys of annotations with the same effect. The default is none.
 	BypassAnnotations []string `json:"bypassAnnotations,omitempty"`
 }
 
-// AllNamespaces in Binding.Namespaces, alone, is every namespace.
+// AllNamespaces as the only element of Binding.Namespaces means every namespace.
 const AllNamespaces = "*"
 
-// AnyPart at the end of one of Binding.Users is any one part of a name.
+// AnyPart at the end of one of Binding.Users matches any single part of a name.
 const AnyPart = ":*"
 
-// Excluded is ExcludeNamespaces with its default.
+// Excluded returns ExcludeNamespaces, or its default.
 func (b *Binding) Excluded() []string {
 	if b.ExcludeNamespaces == nil {
 		return []string{"kube-system"}
@@ -39,7 +40,7 @@ func (b *Binding) Excluded() []string {
 	return b.ExcludeNamespaces
 }
 
-// Bypassing is BypassLabels with its default.
+// Bypassing returns BypassLabels, or its default.
 func (b *Binding) Bypassing() []string {
 	if b.BypassLabels == nil {
 		return []string{api.LabelBindingBypass}
@@ -47,7 +48,7 @@ func (b *Binding) Bypassing() []string {
 	return b.BypassLabels
 }
 
-// Check is config.Section's.
+// Check implements config.Section.
 func (b *Binding) Check(at *field.Path) (problems field.ErrorList) {
 	for i, user := range b.Users {
 		if problem := checkUser(user); problem != "" {
@@ -82,8 +83,8 @@ func checkNamespace(name string) []string {
 	return validation.IsDNS1123Label(name)
 }
 
-// checkUser says what is wrong with a user, or "". The rules are strict because a name that matches more than its author meant
-// lets somebody bind pods whom nobody has thought of.
+// checkUser returns what is wrong with a user, or "". The rules are strict because a pattern that matches more than its
+// author meant lets unintended users bind pods.
 func checkUser(user string) string {
 	prefix, _ := strings.CutSuffix(user, AnyPart)
 	account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
@@ -98,7 +99,7 @@ func checkUser(user string) string {
 	return ""
 }
 
-// checkServiceAccount checks what stands behind system:serviceaccount: in a user's name.
+// checkServiceAccount checks the part of a user's name after system:serviceaccount:.
 func checkServiceAccount(account string) string {
 	namespace, name, _ := strings.Cut(account, ":")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || name != "*" && len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -49,7 +49,7 @@ func TestBindingProblems(t *testing.T) {
 	}
 }
 
-// What is left out has a default; what is empty is none.
+// Fields that are not set have a default; empty lists are empty.
 func TestBindingDefaults(t *testing.T) {
 	for text, want := range map[string][2]int{`binding: {}`: {1, 1}, `binding: {excludeNamespaces: [], bypassLabels: []}`: {0, 0},
 		`binding: {excludeNamespaces: [a, b], bypassLabels: [a, b]}`: {2, 2}, `binding: {excludeNamespaces: null, bypassLabels: null}`: {1, 1}} {

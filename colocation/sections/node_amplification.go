@@ -13,30 +13,32 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// NodeAmplification is the policy on amplifying nodes in the colocation suite. Left out: a node's label or its annotation alone
-// decides, without a bound.
+// NodeAmplification is the policy on amplifying nodes. If it is not set, a node's label or annotation alone decides,
+// without a bound.
 type NodeAmplification struct {
-	// Pools are tried in order; the first whose selector matches a node's labels is the node's.
+	// Pools are tried in order; a node belongs to the first whose selector matches its labels.
 	Pools []AmplificationPool `json:"pools,omitempty"`
-	// FromSLOConfig takes the ratios of the SLO configuration (resource-amplification-config) where a node's pool has none.
+	// FromSLOConfig uses the ratios of the SLO configuration (resource-amplification-config) for nodes whose pool sets
+	// none.
 	FromSLOConfig bool `json:"fromSLOConfig,omitempty"`
 }
 
-// AmplificationPool is a set of nodes, how they are amplified, and how far others may go.
+// AmplificationPool is a set of nodes, their ratios, and the bounds for ratios from other sources.
 type AmplificationPool struct {
 	Name string `json:"name"`
-	// Selector picks nodes by their labels; empty: all nodes.
+	// Selector selects nodes by their labels; an empty one selects all nodes.
 	Selector metav1.LabelSelector `json:"selector"`
-	// Ratios are decimal strings of at least 1, for cpu and memory. They come before what labels and annotations say; a resource that is
-	// left out is left to them.
+	// Ratios are decimal strings of at least 1, for cpu and memory. They take precedence over labels and annotations,
+	// which decide on the resources that are not set here.
 	Ratios map[corev1.ResourceName]string `json:"ratios,omitempty"`
-	// MaxRatios bound the ratio of a resource, wherever it comes from; left out: no bound.
+	// MaxRatios bound the ratio of a resource, from whatever source; there is no bound if not set.
 	MaxRatios map[corev1.ResourceName]string `json:"maxRatios,omitempty"`
-	// MaxUtilization lowers the ratio of a resource on nodes that use more of it than so many percent of capacity; left out: it does not.
+	// MaxUtilization lowers the ratio of a resource on nodes that use more than this percentage of capacity; not
+	// lowered if not set.
 	MaxUtilization map[corev1.ResourceName]int `json:"maxUtilization,omitempty"`
 }
 
-// Check is config.Section's.
+// Check implements config.Section.
 func (n *NodeAmplification) Check(at *field.Path) (problems field.ErrorList) {
 	at = at.Child("pools")
 	seen := map[string]bool{}
@@ -72,7 +74,7 @@ func (p *AmplificationPool) check(at *field.Path) (problems field.ErrorList) {
 
 type byResource = map[corev1.ResourceName]quantity.Ratio
 
-// checkRatios gives those that can be read.
+// checkRatios returns the ratios that are valid.
 func checkRatios(texts map[corev1.ResourceName]string, at *field.Path) (ratios byResource, problems field.ErrorList) {
 	ratios = byResource{}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

@@ -37,7 +37,7 @@ func TestNodeAmplificationProblems(t *testing.T) {
 	}
 }
 
-// Without a policy nobody bounds what labels and annotations say; without any of them nobody speaks.
+// Without a policy, labels and annotations are not bounded; without those, no source sets a ratio.
 func TestSourcesWithoutPolicy(t *testing.T) {
 	var none *NodeAmplification
 	for raw, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestSourcesWithoutPolicy(t *testing.T) {
 	}
 }
 
-// The SLO configuration is asked only if the policy says so.
+// The SLO configuration is only read if the policy says so.
 func TestSLORatiosAreOffByDefault(t *testing.T) {
 	d, _ := document.Parse([]byte(`{}`))
 	asked := 0

@@ -1,4 +1,4 @@
-// Package sections holds the sections of the policy file that are the colocation suite's, and what they say about a node or a user.
+// Package sections has the colocation suite's sections of the policy file, and evaluates them for nodes and users.
 package sections
 
 import (
@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Default is what the suite adds to the policy that is used without a file, in YAML.
+// Default is the suite's part of the policy that is used without a file, in YAML.
 //
 //go:embed default.yaml
 var Default string
