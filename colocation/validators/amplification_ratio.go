@@ -17,13 +17,14 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// NodeRequests gives the sum of what the pods on a node ask for, of cpu and memory; known is false if it cannot be told, or not yet.
-// It does not wait. Nil: it cannot be told.
+// NodeRequests returns the sum of the cpu and memory requests of the pods on a node; known is false if it is not
+// available, or not yet. It must not wait. A nil function knows nothing.
 type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
 
-// amplificationRatio refuses to store ratios on a node that /mutate-node-status could not obey, or only within the bounds of the node's
-// pool: a heartbeat cannot be refused for them. Ratios that stand there already may stay. One that is lowered below what the node's
-// pods ask for is allowed, with a warning: they go on running, but the node takes no more.
+// amplificationRatio refuses to store ratios on a node that /mutate-node-status could not apply, or only up to the
+// bounds of the node's pool, because it cannot refuse the heartbeat. Ratios that are already stored may stay. A ratio
+// that is lowered below what the node's pods request is allowed with a warning: they keep running, but the node accepts
+// no more.
 func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
 	sources := policy.Sources(slo)
 	return admit.Validator[admit.Node]{
@@ -58,7 +59,7 @@ func annotationChanged(node, old *admit.Node) bool {
 	return text != was || has != had
 }
 
-// checkRatioAnnotation finds all that is wrong with an annotation that was changed.
+// checkRatioAnnotation returns all problems of a changed annotation.
 func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
 	if req.ByKubelet() {
 		return field.ErrorList{field.Forbidden(ratioPath, "a kubelet must not say how its node is amplified; ask an administrator, "+
@@ -80,7 +81,7 @@ func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *section
 	return append(problems, foreign(said.Foreign)...)
 }
 
-// foreign refuses names that are not amplified; the first ten of them.
+// foreign refuses names that are not amplified; it lists the first ten.
 func foreign(names []string) (problems field.ErrorList) {
 	for _, name := range names[:min(len(names), 10)] {
 		detail := "is not amplified: only cpu and memory are; remove it"
@@ -92,7 +93,7 @@ func foreign(names []string) (problems field.ErrorList) {
 	return problems
 }
 
-// checkRatioLabels does it for the labels that give ratios. NodeRestriction keeps kubelets off them.
+// checkRatioLabels checks the labels that set ratios. NodeRestriction prevents kubelets from writing them.
 func checkRatioLabels(node, old *admit.Node, sources *sections.RatioSources) (problems field.ErrorList) {
 	for _, name := range amplify.Amplifiable() {
 		text, has := views.RatioLabel(node, name)
@@ -117,7 +118,7 @@ func checkRatioLabels(node, old *admit.Node, sources *sections.RatioSources) (pr
 	return problems
 }
 
-// ratioBound is the administrator's bound, if there is one.
+// ratioBound checks against the administrator's bound, if there is one.
 type ratioBound struct {
 	quantity.Ratio
 	there bool
@@ -125,7 +126,7 @@ type ratioBound struct {
 
 func (b ratioBound) above(ratio quantity.Ratio) bool { return b.there && ratio.Above(b.Ratio) }
 
-// boundOf gives the bound of a node's pool, and words what is allowed.
+// boundOf returns the bound of a node's pool, and a description of what is allowed.
 func boundOf(sources *sections.RatioSources, node *admit.Node, name corev1.ResourceName) (bound ratioBound, allowed string) {
 	ratio, by, there := sources.Bound(node, name)
 	if !there {
@@ -134,8 +135,8 @@ func boundOf(sources *sections.RatioSources, node *admit.Node, name corev1.Resou
 	return ratioBound{ratio, true}, fmt.Sprintf("it must be from 1 to %s, the bound of %s", ratio, by)
 }
 
-// warnOfLowered warns where a node's pods ask for more than a lowered ratio leaves. A node whose originals were not noted was not
-// amplified, so that nothing is lowered.
+// warnOfLowered warns if a node's pods request more than a lowered ratio leaves. A node without recorded originals was
+// not amplified, so nothing is lowered.
 func warnOfLowered(req *admit.Request, node, old *admit.Node, sources *sections.RatioSources, pods NodeRequests) {
 	text, noted := old.Annotation(api.AnnotationRawAllocatable)
 	if !noted {

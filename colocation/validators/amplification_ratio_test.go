@@ -14,12 +14,13 @@ import (
 	"usher.dev/usher/config"
 )
 
-// ratioPolicy has one pool of bounds for nodes labelled pool=small, and one of a ratio for pool=fixed.
+// ratioPolicy has one pool with bounds for nodes labelled pool=small, and one with a ratio for pool=fixed.
 const ratioPolicy = `nodeAmplification: {pools: [
   {name: small, selector: {matchLabels: {pool: small}}, maxRatios: {cpu: "2", memory: "1.25"}},
   {name: fixed, selector: {matchLabels: {pool: fixed}}, ratios: {cpu: "1.5"}}]}`
 
-// ratioNode is a node with a pool's label, an annotation and, unless it is empty, the list of originals; "-" is no annotation.
+// ratioNode returns a node with a pool's label, an annotation, and the list of originals unless it is empty; "-" means
+// no annotation.
 func ratioNode(pool, ratio, raw string) string {
 	annotations := map[string]string{api.AnnotationAmplificationRatio: ratio, api.AnnotationRawAllocatable: raw}
 	for key, text := range annotations {
@@ -32,7 +33,7 @@ func ratioNode(pool, ratio, raw string) string {
 	return string(node)
 }
 
-// checkRatio runs the check as a user. It gives the problems' texts and the warnings.
+// checkRatio runs the check as a user, and returns the texts of the problems, and the warnings.
 func checkRatio(t testing.TB, user, old, node string, pods NodeRequests) (problems, warnings []string) {
 	t.Helper()
 	policy, wrong := config.Parse([]byte(ratioPolicy), config.Schema{Sections: sections.All()})
@@ -77,7 +78,7 @@ func TestAmplificationRatio(t *testing.T) {
 		{"small", `{"cpu":0.5,"memory":3}`, []string{"cpu: 0.5 " + below + ", which would shrink the node; it must be from 1 to 2", "memory " + above}},
 		{"", `{"eni":2}`, []string{`"eni": is not amplified: only cpu and memory are`}},
 		{"", `{"CPU":2,"gpu":0}`, []string{`"CPU": must be written cpu`, `"gpu": is not amplified`}},
-		{"fixed", `{"cpu":10000}`, []string{"is above 9999"}}, // wrong, though the pool's ratio is used
+		{"fixed", `{"cpu":10000}`, []string{"is above 9999"}}, // refused, although the pool's ratio is used
 	} {
 		node := ratioNode(c.pool, c.ratio, "")
 		for name, old := range map[string]string{"created": "", "added": ratioNode(c.pool, "-", ""), "changed": ratioNode(c.pool, `{"cpu":7}`, "")} {
@@ -98,7 +99,7 @@ func TestAmplificationRatio(t *testing.T) {
 	}
 }
 
-// Only what changes is looked at, and nothing on a node that goes.
+// Only changes are checked, and nothing on a node that is being deleted.
 func TestAmplificationRatioLeavesTheRest(t *testing.T) {
 	bad := ratioNode("small", `{"cpu":7}`, "")
 	if got, _ := checkRatio(t, "admin", strings.Replace(bad, "small", "other", 1), bad, nil); len(got) > 0 {
@@ -147,7 +148,7 @@ func TestRatioLabels(t *testing.T) {
 	}
 }
 
-// A ratio may be lowered at any time, but whoever does it is told what becomes of the pods.
+// A ratio may always be lowered, with a warning about the pods.
 func TestLoweredRatio(t *testing.T) {
 	const raw = `{"cpu":"15900m","memory":"62914560Ki"}`
 	asking := func(cpu, memory string) NodeRequests {
@@ -181,7 +182,7 @@ func TestLoweredRatio(t *testing.T) {
 			t.Errorf("%d: %s to %s: %q, warnings %q", i, c.from, c.to, got, warnings)
 		}
 	}
-	// What the pool decides is not lowered by an annotation; moving to another pool is.
+	// An annotation cannot lower a ratio set by the pool; moving to another pool can.
 	if _, warnings := checkRatio(t, "admin", ratioNode("fixed", `{"cpu":4}`, raw), ratioNode("fixed", "-", raw), asking("99", "1Gi")); len(warnings) > 0 {
 		t.Errorf("the pool decides: %q", warnings)
 	}
@@ -190,7 +191,7 @@ func TestLoweredRatio(t *testing.T) {
 	}
 }
 
-// FuzzAmplificationRatio: what is accepted, the heartbeat obeys.
+// FuzzAmplificationRatio: the heartbeat can apply every accepted ratio.
 func FuzzAmplificationRatio(f *testing.F) {
 	for _, seed := range []string{`{"cpu":1.5}`, `{"cpu":1e1,"memory":2.0}`, `{"CPU":2}`, `null`, `{`, `{"cpu":{}}`} {
 		f.Add(seed)

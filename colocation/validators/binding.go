@@ -15,11 +15,12 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// PodMeta gives the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
-// admit.ErrNotReady when the pod may only not have arrived yet; the step fails then, and never guesses.
+// PodMeta returns the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
+// admit.ErrNotReady if the pod may just not have been observed yet; the step then fails instead of guessing.
 type PodMeta func(namespace, name string) (labels, annotations map[string]string, known bool, err error)
 
-// The decisions on a binding, in the reference's words. One that goes to the pod's labels is made last: it costs a lookup.
+// The decisions on a binding, in the reference's words. The one by the pod's labels is made last, because it needs a
+// lookup.
 const (
 	allowedUser      = "allowed_username"
 	excludedSpace    = "excluded_ns"
@@ -29,9 +30,9 @@ const (
 	deniedBinding    = "denied"
 )
 
-// binding lets only the policy's users bind pods to nodes: whoever binds a pod by himself goes around the scheduler and its
-// quotas, reservations and placement. A label or an annotation of the pod lets everybody bind it; the audit log names the
-// decision.
+// binding lets only the users of the policy bind pods to nodes: any other binding bypasses the scheduler with its
+// quotas, reservations and placement. A label or an annotation of the pod lets every user bind it; the audit log
+// records the decision.
 func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Binding] {
 	users := usersOf(policy)
 	return admit.Validator[views.Binding]{
@@ -60,7 +61,7 @@ func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Bindi
 	}
 }
 
-// decideByRequest decides by user and namespace; "" if they do not.
+// decideByRequest decides by user and namespace; "" if they are not decisive.
 func decideByRequest(policy *sections.Binding, users binders, req *admit.Request) string {
 	switch {
 	case users.allow(req.UserInfo.Username):
@@ -73,7 +74,7 @@ func decideByRequest(policy *sections.Binding, users binders, req *admit.Request
 	return ""
 }
 
-// decideByPod decides by the pod's labels and annotations. A pod that is not known has none.
+// decideByPod decides by the pod's labels and annotations. An unknown pod has none.
 func decideByPod(policy *sections.Binding, pods PodMeta, namespace, name string) (decision string, known bool, err error) {
 	if len(policy.Bypassing()) == 0 && len(policy.BypassAnnotations) == 0 {
 		return deniedBinding, true, nil
@@ -94,8 +95,8 @@ func hasAny(present map[string]string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { _, ok := present[key]; return ok })
 }
 
-// boundPod is the name of the pod. The API server takes it from the URL of pods/binding, and from the object of the older
-// resource bindings, whose URL has none.
+// boundPod returns the name of the pod. The API server takes it from the URL of pods/binding, and from the object of
+// the older resource bindings, whose URL has none.
 func boundPod(req *admit.Request, b *views.Binding) string {
 	if req.Resource.Resource == "bindings" {
 		return cmp.Or(b.Name(), req.Name)
@@ -115,7 +116,7 @@ func bindingProblem(policy *sections.Binding, req *admit.Request, b *views.Bindi
 	return field.Forbidden(views.BindingTargetPath, detail)
 }
 
-// binders are the users of a policy: exact names, and what stands before a "*", its colon included.
+// binders are the users of a policy: exact names, and the prefixes before a "*", including the colon.
 type binders struct{ names, prefixes map[string]bool }
 
 func usersOf(policy *sections.Binding) binders {
@@ -133,7 +134,8 @@ func usersOf(policy *sections.Binding) binders {
 	return b
 }
 
-// allow reports whether a user is one of them. A "*" is exactly one part of a name: not empty, and without a colon.
+// allow reports whether a user is one of them. A "*" matches exactly one part of a name: not empty, and without a
+// colon.
 func (b binders) allow(user string) bool {
 	last := strings.LastIndex(user, ":") + 1
 	return b.names[user] || last > 0 && last < len(user) && b.prefixes[user[:last]]

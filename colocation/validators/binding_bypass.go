@@ -11,8 +11,9 @@ import (
 	"usher.dev/usher/colocation/sections"
 )
 
-// bindingBypass keeps the labels and annotations that let everybody bind a pod in the hands of the users who may bind: an owner who
-// sets one on a pod of his own lets himself bind it. Everybody may remove them, and what an update leaves alone is not asked about.
+// bindingBypass lets only the users that may bind pods set the labels and annotations that let every user bind a pod:
+// otherwise the owner of a pod could grant that to himself. Every user may remove them, and what an update does not
+// change is not checked.
 func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	var labels []string
@@ -24,7 +25,7 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
 		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			if policy == nil || pod.Deleting() { // what is being deleted cannot be bound
+			if policy == nil || pod.Deleting() { // a pod that is being deleted cannot be bound
 				return nil, nil
 			}
 			set := bypassesSet(labels, policy.BypassAnnotations, pod, storedPod(req))
@@ -41,7 +42,7 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 	}
 }
 
-// bypassesSet returns the paths of the bypassing labels and annotations that a pod has and the stored one has not, or not so.
+// bypassesSet returns the paths of the bypassing labels and annotations that the request adds to the pod or changes.
 func bypassesSet(labels, annotations []string, pod, old *admit.Pod) (set []*field.Path) {
 	for _, key := range labels {
 		if pod.HasLabel(key) && (old == nil || !old.HasLabel(key) || old.Label(key) != pod.Label(key)) {

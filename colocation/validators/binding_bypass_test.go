@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// Only who may bind gives others the right to; what a request leaves alone, or removes, is nobody's business.
+// Only users that may bind can set a bypass; not changing or removing one is always allowed.
 func TestBindingBypass(t *testing.T) {
 	own := &sections.Binding{Users: guarded.Users, Namespaces: []string{"*"}, BypassLabels: []string{"a", "b"}, BypassAnnotations: []string{"c"}}
 	const key = "koordinator.sh/binding-admission-bypass"
@@ -53,7 +53,7 @@ func TestBindingBypass(t *testing.T) {
 	}
 }
 
-// A Binding gives its pod no quota, also not an empty one.
+// A Binding cannot set a quota label on its pod, not even an empty one.
 func TestBindingLabels(t *testing.T) {
 	const key = "quota.scheduling.koordinator.sh/name"
 	for labels, refused := range map[string]bool{

@@ -10,9 +10,9 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// bindingLabels keeps Bindings from moving pods to other quotas: the API server copies a Binding's labels to its pod, over those that are
-// there (feature gate PodTopologyLabelsAdmission, on by default since Kubernetes 1.35). Schedulers send no quota label, so that
-// nothing is gained by judging the move instead.
+// bindingLabels keeps Bindings from moving pods to other quotas: the API server copies a Binding's labels to its pod,
+// replacing existing ones (feature gate PodTopologyLabelsAdmission, on by default since Kubernetes 1.35). Schedulers
+// send no quota label, so there is no need to evaluate such a move.
 func bindingLabels() admit.Validator[views.Binding] {
 	return admit.Validator[views.Binding]{
 		Name: "binding-labels",

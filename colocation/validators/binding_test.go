@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// noPods is a cluster in which a question about a pod is a mistake.
+// noPods is a cluster in which any query about a pod is a mistake.
 func noPods(t *testing.T) PodMeta {
 	return func(namespace, name string) (map[string]string, map[string]string, bool, error) {
 		t.Errorf("pod %s/%s was asked for", namespace, name)
@@ -28,7 +28,7 @@ func onePod(labels, annotations map[string]string) PodMeta {
 	}
 }
 
-// bindingRequest asks to bind pod web-1 of a namespace to node-7.
+// bindingRequest is a request to bind pod web-1 of a namespace to node-7.
 func bindingRequest(t testing.TB, user, namespace string) *admit.Request {
 	req := requestFor(t, namespace, `{"kind":"Binding","apiVersion":"v1","metadata":{"name":"web-1"},"target":{"kind":"Node","name":"node-7"}}`, "")
 	req.Name, req.UserInfo.Username = "web-1", user
@@ -38,7 +38,7 @@ func bindingRequest(t testing.TB, user, namespace string) *admit.Request {
 
 const koordScheduler = "system:serviceaccount:koordinator-system:koord-scheduler"
 
-// The table of the reference (spec 11.14) without its substrings.
+// The table of the reference without its substrings.
 func TestBinding(t *testing.T) {
 	all := []string{"*"}
 	users := []string{"other", koordScheduler}
@@ -105,7 +105,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// A star is one whole part of a name, at its end.
+// A star matches one whole part of a name, at its end.
 func TestBindingUsers(t *testing.T) {
 	policy := &sections.Binding{Users: []string{"bob", "system:serviceaccount:kube-system:*", "oidc:*"}}
 	for user, want := range map[string]bool{
@@ -141,7 +141,7 @@ func TestBindingNamesThePod(t *testing.T) {
 	}
 }
 
-// The way out that a denial names is the one that there is.
+// A denial names only ways out that exist.
 func TestBindingTellsTheWayOut(t *testing.T) {
 	for _, c := range []struct {
 		policy sections.Binding
@@ -167,7 +167,7 @@ func TestBindingTellsTheWayOut(t *testing.T) {
 	}
 }
 
-// A pod whose labels cannot be read is neither let pass nor refused.
+// A pod whose labels cannot be read is neither allowed nor refused.
 func TestBindingNotReady(t *testing.T) {
 	late := func(string, string) (map[string]string, map[string]string, bool, error) {
 		return nil, nil, false, admit.ErrNotReady

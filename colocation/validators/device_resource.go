@@ -12,9 +12,9 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// deviceResource refuses GPU resources that no card can give, in the short form (koordinator.sh/gpu) and in the long one that
-// mutation makes of it (gpu-core, gpu-memory or gpu-memory-ratio, gpu.shared). Of an update only containers whose devices it
-// changes are asked.
+// deviceResource refuses GPU resources that no card can provide, in the short form (koordinator.sh/gpu) and in the long
+// form that mutation turns it into (gpu-core, gpu-memory or gpu-memory-ratio, gpu.shared). On update only containers
+// describeQuota devices change are checked.
 func deviceResource() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "device-resource",
@@ -48,7 +48,7 @@ type devices struct {
 	amounts   map[corev1.ResourceName]resource.Quantity
 }
 
-// devicesOf reads a container's devices; nil if it asks for no GPU, whole or shared.
+// devicesOf returns the devices that a container requests; nil if it requests no GPU, whole or shared.
 func devicesOf(c *admit.Container) *devices {
 	_, gpu := c.Request(api.ResourceGPU)
 	_, shared := c.Request(api.ResourceGPUShared)
@@ -64,7 +64,8 @@ func devicesOf(c *admit.Container) *devices {
 	return d
 }
 
-// containersOf are a pod's containers by name, each looked up once: a stored pod may have thousands. No pod has none.
+// containersOf returns a pod's containers by name, or nil without a pod. It avoids repeated searches: a stored pod may
+// have thousands of containers.
 func containersOf(pod *admit.Pod) map[string]*admit.Container {
 	if pod == nil {
 		return nil
@@ -78,7 +79,7 @@ func containersOf(pod *admit.Pod) map[string]*admit.Container {
 	return byName
 }
 
-// sameAs reports whether a container, if there is one, asks for the same devices.
+// sameAs reports whether a stored container exists and requests the same devices.
 func (d *devices) sameAs(stored *admit.Container) bool {
 	if stored == nil {
 		return false
@@ -97,13 +98,13 @@ func (d *devices) has(name corev1.ResourceName) bool {
 	return ok
 }
 
-// value is an amount as an integer, rounded up; 0 if it is missing.
+// value returns an amount as an integer, rounded up; 0 if it is missing.
 func (d *devices) value(name corev1.ResourceName) int64 {
 	q := d.amounts[name]
 	return q.Value()
 }
 
-// path is where the amount stands: in the requests unless only the limits have it.
+// path returns the field of the amount: in the requests, unless only the limits have it.
 func (d *devices) path(name corev1.ResourceName) *field.Path {
 	if r := d.container.Resources(); !r.Requests().Has(name) && r.Limits().Has(name) {
 		return r.Limits().Path(name)
@@ -111,7 +112,7 @@ func (d *devices) path(name corev1.ResourceName) *field.Path {
 	return d.container.Resources().Requests().Path(name)
 }
 
-// say begins a message with the container's name.
+// say prefixes a message with the container's name.
 func (d *devices) say(format string, args ...any) string {
 	return fmt.Sprintf("container %q: ", d.container.Name()) + fmt.Sprintf(format, args...)
 }
@@ -132,10 +133,10 @@ func (d *devices) problems() field.ErrorList {
 	return d.sharedProblems()
 }
 
-// percentOfCard is all of a card in the unit of gpu, gpu-core and gpu-memory-ratio.
+// percentOfCard is a whole card in the unit of gpu, gpu-core and gpu-memory-ratio.
 const percentOfCard = 100
 
-// wholeProblems are those of the short form.
+// wholeProblems returns the problems of the short form.
 func (d *devices) wholeProblems() field.ErrorList {
 	switch gpu := d.value(api.ResourceGPU); {
 	case gpu <= 0:
@@ -146,14 +147,14 @@ func (d *devices) wholeProblems() field.ErrorList {
 	return nil
 }
 
-// sharedProblems are those of the long form.
+// sharedProblems returns the problems of the long form.
 func (d *devices) sharedProblems() (problems field.ErrorList) {
 	cards := d.value(api.ResourceGPUShared)
 	if cards <= 0 {
 		problems = append(problems, d.invalid(api.ResourceGPUShared, "must be greater than zero; it is a number of cards"))
 	}
 	if d.value(api.ResourceHuaweiNPUCore) != 0 {
-		return problems // these are not counted by memory
+		return problems // these have no memory amounts
 	}
 	switch memory, ratio := d.value(api.ResourceGPUMemory), d.value(api.ResourceGPUMemoryRatio); {
 	case memory == 0 && ratio == 0:
@@ -171,7 +172,7 @@ func (d *devices) sharedProblems() (problems field.ErrorList) {
 	return problems
 }
 
-// perCard refuses a percentage that does not spread evenly over the cards, or is more than they have.
+// perCard refuses a percentage that cannot be divided evenly among the cards, or is more than they have.
 func (d *devices) perCard(name corev1.ResourceName, cards int64) *field.Error {
 	percent := d.value(name)
 	switch {

@@ -8,7 +8,7 @@ import (
 var deviceShort = strings.NewReplacer("gpu=", "koordinator.sh/gpu=", "shared=", "koordinator.sh/gpu.shared=", "core=", "koordinator.sh/gpu-core=",
 	"memory=", "koordinator.sh/gpu-memory=", "ratio=", "koordinator.sh/gpu-memory-ratio=", "npu=", "huawei.com/npu-core=")
 
-// deviceList writes resources in short: "gpu=200 shared=2".
+// deviceList returns resources in short notation: "gpu=200 shared=2".
 func deviceList(short string) string {
 	var parts []string
 	for _, part := range strings.Fields(deviceShort.Replace(short)) {
@@ -26,7 +26,7 @@ func TestDeviceResource(t *testing.T) {
 	}
 	var cases []verdictCase
 	for short, want := range map[string][]string{
-		// What the reference's own tests have.
+		// The cases of the reference's own tests.
 		"gpu=200":                        nil,
 		"gpu=70":                         nil,
 		"memory=4000 ratio=100 shared=1": at("gpu-memory", "Forbidden", "koordinator.sh/gpu-memory and koordinator.sh/gpu-memory-ratio are two ways"),
@@ -46,7 +46,7 @@ func TestDeviceResource(t *testing.T) {
 		"core=150 ratio=150": nil, // neither gpu nor shared: mutation is off
 		"memory=1":           nil,
 		"":                   nil,
-		// W9: what mutation made of koordinator.sh/gpu.
+		// W9: the result of mutating koordinator.sh/gpu.
 		"core=200 ratio=200 shared=2": nil,
 		"core=70 ratio=70 shared=1":   nil,
 		"core=200 ratio=200 shared=4": nil,

@@ -15,42 +15,45 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Ledger answers whether a pod fits into its quota and all above it, now.
+// Ledger decides whether a pod fits into its quota and all quotas above it.
 type Ledger interface {
-	// Judge returns the verdict and remembers nothing.
+	// Judge returns the verdict and reserves nothing.
 	Judge(ctx context.Context, ask quota.Request) (quota.PodVerdict, error)
-	// Reserve returns the verdict and, if the pod fits, holds its room until the pod is seen.
+	// Reserve returns the verdict and, if the pod fits, reserves its request until the pod is observed.
 	Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdict, error)
 }
 
-// QuotaAdmission is what pods are held to their quotas by.
+// QuotaAdmission is what the admission of pods to quotas depends on.
 type QuotaAdmission struct {
 	// Ledger is nil where the steps are merely listed.
 	Ledger Ledger
-	// OnUpdate: a pod that an update moves to another quota must fit there (gate EnableQuotaAdmissionOnUpdate).
+	// OnUpdate requires that a pod fits into the quota that an update moves it to (gate EnableQuotaAdmissionOnUpdate).
 	OnUpdate bool
 }
 
-// evaluateQuota refuses pods that do not fit into their elastic quota, or into one above it. It decides which requests ask for room and
-// for how much; the ledger knows how much there is. What a pod counts for is held only if nothing else refused the pod: by Commit.
+// evaluateQuota refuses pods that do not fit into their elastic quota, or into one above it. It decides which requests
+// need capacity and how much; the ledger knows how much is available. Capacity is reserved by Commit, which only runs
+// if no other step refused the pod.
 func evaluateQuota(ask QuotaAdmission) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:   "evaluate-quota",
 		Doc:    "refuses pods that do not fit into their elastic quota or one above it; holds the room of those that do",
 		Gate:   api.GateEnableQuotaAdmission,
 		Needs:  []string{api.CollectionElasticQuotas, api.CollectionPodRequests},
-		Run:    ask.by(Ledger.Judge),
-		Commit: ask.by(Ledger.Reserve),
+		Run:    ask.step(Ledger.Judge),
+		Commit: ask.step(Ledger.Reserve),
 	}
 }
 
-// by makes the step of one of the ledger's answers.
-func (q QuotaAdmission) by(answer func(Ledger, context.Context, quota.Request) (quota.PodVerdict, error)) func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
+// step returns the step function for one of the ledger's methods.
+func (q QuotaAdmission) step(
+	answer func(Ledger, context.Context, quota.Request) (quota.PodVerdict, error),
+) func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 	return func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-		if q.Ledger == nil || !q.mayAsk(req, pod) {
+		if q.Ledger == nil || !q.needsCapacity(req, pod) {
 			return nil, nil
 		}
-		verdict, err := answer(q.Ledger, ctx, askFor(req, pod))
+		verdict, err := answer(q.Ledger, ctx, ledgerRequest(req, pod))
 		if err != nil {
 			return nil, err
 		}
@@ -58,16 +61,17 @@ func (q QuotaAdmission) by(answer func(Ledger, context.Context, quota.Request) (
 			return field.ErrorList{field.Invalid(quotaPath, admit.Shorten(verdict.Binding.Name, 80),
 				"no elastic quota has this name; set the label to one that exists, or remove it")}, nil
 		}
-		for _, name := range verdict.BrokenLimits { // (W63)
+		for _, name := range verdict.BrokenLimits { // W63
 			req.Warnf("elastic quota %.60s: annotation %s does not read; spec.max limits alone", name, api.AnnotationQuotaAdmission)
 		}
 		return refusals(verdict), nil
 	}
 }
 
-// mayAsk reports whether a request may need room: that of a new pod, one that gives a pod another quota, a resize, or a status by which a
-// pod that has ended counts again. A pod that is being deleted is no exception: it counts until it is gone, and that may take long.
-func (q QuotaAdmission) mayAsk(req *admit.Request, pod *admit.Pod) bool {
+// needsCapacity reports whether a request may need capacity: it creates a pod, moves a pod to another quota, resizes it, or
+// sets a status by which an ended pod counts again. A pod that is being deleted is no exception: it counts until it is
+// gone, which may take long.
+func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 	old := storedPod(req)
 	switch {
 	case ended(pod):
@@ -84,13 +88,13 @@ func (q QuotaAdmission) mayAsk(req *admit.Request, pod *admit.Pod) bool {
 	return req.SubResource == "resize"
 }
 
-// ended reports whether a pod is over and needs nothing any more.
+// ended reports whether a pod has ended and uses nothing any more.
 func ended(pod *admit.Pod) bool {
 	return pod.Phase() == corev1.PodSucceeded || pod.Phase() == corev1.PodFailed
 }
 
-// askFor is what the ledger is asked.
-func askFor(req *admit.Request, pod *admit.Pod) quota.Request {
+// ledgerRequest returns the question for the ledger.
+func ledgerRequest(req *admit.Request, pod *admit.Pod) quota.Request {
 	return quota.Request{Key: quota.BindingKeyOf(req.Namespace, pod), Read: func() (now, stored *quota.Pod) {
 		if old := storedPod(req); old != nil {
 			stored = countedPod(req, old)
@@ -99,7 +103,8 @@ func askFor(req *admit.Request, pod *admit.Pod) quota.Request {
 	}}
 }
 
-// countedPod is a pod as quotas count it. The request knows its namespace, and who it is while a hand-written review does not.
+// countedPod returns a pod as quotas count it. The namespace comes from the request, and so does the identity if a
+// hand-written review has none.
 func countedPod(req *admit.Request, pod *admit.Pod) *quota.Pod {
 	meta := metav1.ObjectMeta{
 		Namespace: req.Namespace, Name: pod.Name(), UID: cmp.Or(pod.UID(), req.UID), Labels: pod.Labels(), Annotations: pod.Annotations(),
@@ -108,10 +113,10 @@ func countedPod(req *admit.Request, pod *admit.Pod) *quota.Pod {
 	return quota.PodOf(&meta, &spec, pod.Phase())
 }
 
-// maxRefusals bounds how many exceeded limits are told: whoever keeps to these will hear of the others.
+// maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
 const maxRefusals = 10
 
-// refusals words what does not fit, one problem for each resource of each quota.
+// refusals returns a problem for each resource of each quota that does not fit.
 func refusals(verdict quota.PodVerdict) (problems field.ErrorList) {
 	at := admit.ContainersPath
 	if verdict.Binding.Via == "label" {
@@ -123,13 +128,13 @@ func refusals(verdict quota.PodVerdict) (problems field.ErrorList) {
 			return append(problems, field.Forbidden(at, fmt.Sprintf("and %d more limits, in quotas above these", len(verdict.Excess)-i)))
 		}
 		problems = append(problems, field.Forbidden(at, fmt.Sprintf("quota %s: %s requested %s, used %s%s, limit %s (%s); %s",
-			whose(item.Quota, verdict.Binding), item.Resource, &item.Requested, &item.Used, reserved(item), &item.Limit, item.Source, wayOut(item))))
+			describeQuota(item.Quota, verdict.Binding), item.Resource, &item.Requested, &item.Used, reserved(item), &item.Limit, item.Source, remedy(item))))
 	}
 	return problems
 }
 
-// whose names a quota, and what the pod has to do with it.
-func whose(name string, b quota.Binding) string {
+// describeQuota describes a quota and its relation to the pod.
+func describeQuota(name string, b quota.Binding) string {
 	switch {
 	case name == b.Name:
 		return fmt.Sprintf("%s (via %s)", name, b.Via)
@@ -139,7 +144,7 @@ func whose(name string, b quota.Binding) string {
 	return fmt.Sprintf("%s, above %s (via %s)", name, b.Name, b.Via)
 }
 
-// reserved is what is held for pods that were admitted a moment ago, if there is any.
+// reserved describes what is reserved for pods that were just admitted, if anything.
 func reserved(item *quota.Excess) string {
 	if item.Reserved.IsZero() {
 		return ""
@@ -147,8 +152,8 @@ func reserved(item *quota.Excess) string {
 	return ", reserved " + item.Reserved.String()
 }
 
-// wayOut is what helps. Where the request alone is too large, it does not help that others go.
-func wayOut(item *quota.Excess) string {
+// remedy says what helps. If the request alone is too large, deleting other pods does not.
+func remedy(item *quota.Excess) string {
 	if item.Requested.Cmp(item.Limit) > 0 {
 		return "ask for less, or raise the limit"
 	}

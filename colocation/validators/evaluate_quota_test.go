@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// bank is a ledger in memory that notes what it is asked.
+// bank is a ledger in memory that records the questions.
 type bank struct {
 	*ledger.Ledger
 	read         []readPod
@@ -30,7 +30,7 @@ type bank struct {
 // readPod is what a request lets read.
 type readPod struct{ pod, stored *quota.Pod }
 
-// bankOf makes a bank of quotas, with what pods use in each beside what they use in those below it.
+// bankOf returns a bank of quotas, and what pods use in each on top of the use in its descendants.
 func bankOf(used map[string]corev1.ResourceList, o ledger.Options, quotas ...*quota.Quota) *bank {
 	tree := quota.NewTree(quotas)
 	o.Tree = func(context.Context, string) (*quota.Tree, error) { return tree, nil }
@@ -80,7 +80,7 @@ func (l brokenLedger) Reserve(context.Context, quota.Request) (quota.PodVerdict,
 // limits reads "cpu=4 memory=8Gi".
 func limits(short string) corev1.ResourceList { return corev1.ResourceList(list(short)) }
 
-// listed is limits the other way round, sorted.
+// listed is the inverse of limits, sorted.
 func listed(l corev1.ResourceList) string {
 	var pairs []string
 	for name, amount := range l {
@@ -90,7 +90,7 @@ func listed(l corev1.ResourceList) string {
 	return strings.Join(pairs, " ")
 }
 
-// quotaOf makes a quota in kube-system with spec.max and the limits at admission.
+// quotaOf returns a quota in kube-system with spec.max and the limits at admission.
 func quotaOf(name, most, admission string) *quota.Quota {
 	q := &quota.Quota{Namespace: "kube-system", Name: name, Parent: api.RootQuota, Max: limits(most)}
 	if admission != "" {
@@ -99,7 +99,7 @@ func quotaOf(name, most, admission string) *quota.Quota {
 	return q
 }
 
-// askingPod is a pod of a quota ("": no label) that asks for resources; more is added to its metadata.
+// askingPod returns a pod of a quota ("": no label) that requests resources; more is added to its metadata.
 func askingPod(label, requests, more string) string {
 	labels := `"labels":{}`
 	if label != "" {
@@ -113,7 +113,7 @@ func askingPod(label, requests, more string) string {
 	return `{"metadata":{"name":"p",` + labels + more + `},"spec":{"containers":[{"name":"c","resources":{"requests":{` + strings.Join(pairs, ",") + `}}}]}}`
 }
 
-// evaluated runs the step as a request that is to be, and gives its problems and warnings, one a line.
+// evaluated runs the step on a request, and returns its problems and warnings, one per line.
 func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
 	t.Helper()
 	problems, err := evaluateQuota(ask).Commit(t.Context(), req, admit.AsPod(req.Object))
@@ -138,13 +138,13 @@ const (
 	fromNote     = ` (annotation quota.scheduling.koordinator.sh/admission)`
 )
 
-// The rows of spec 11.10 about one quota and a pod that is created, and W28.
+// One quota and a pod that is created, as in the reference, and W28.
 func TestEvaluateQuota(t *testing.T) {
 	const native, batch = "cpu=2 memory=4Gi", "kubernetes.io/batch-cpu=1 kubernetes.io/batch-memory=2Gi"
 	for _, c := range []struct {
 		name, most, used, admission, label, requests string
 		want                                         []string
-		holds                                        bool // whether room is held
+		holds                                        bool // whether capacity is reserved
 	}{
 		{"room", "cpu=4 memory=8Gi", "", "", "quota1", native, nil, true},
 		{"room beside others", "cpu=4 memory=8Gi", "cpu=2 memory=2Gi", "", "quota1", native, nil, true},
@@ -185,7 +185,7 @@ func TestEvaluateQuota(t *testing.T) {
 	}
 }
 
-// departments are a parent with two teams; own is what pods use in each quota itself.
+// departments is a parent with two teams; own is what pods use in each quota itself.
 func departments(own map[string]corev1.ResourceList, o ledger.Options) *bank {
 	company, teamA, teamB := quotaOf("company", "cpu=101 memory=200Gi", ""), quotaOf("team-a", "cpu=8 memory=16Gi", ""), quotaOf("team-b", "cpu=4", "")
 	parent := quotaOf("departments", "cpu=12 memory=20Gi", "")
@@ -194,7 +194,7 @@ func departments(own map[string]corev1.ResourceList, o ledger.Options) *bank {
 	return bankOf(own, o, company, parent, teamA, teamB)
 }
 
-// busyDepartments use most of what they may, and hold room for a pod of team-a that has not been seen.
+// busyDepartments are almost full, and have a reservation for a pod of team-a that has not been observed.
 func busyDepartments(t testing.TB) *bank {
 	b := departments(map[string]corev1.ResourceList{
 		"company": limits("cpu=90"), "departments": limits("memory=1Gi"), "team-a": limits("cpu=7"), "team-b": limits("cpu=2"),
@@ -207,7 +207,7 @@ func busyDepartments(t testing.TB) *bank {
 	return b
 }
 
-// Every quota on the path, how the pod came there, and where to change it (W30, W63).
+// Every quota on the path, why the pod belongs there, and where to change the limit (W30, W63).
 func TestEvaluateQuotaPath(t *testing.T) {
 	const bound = `spec.containers: Forbidden: quota team-a (via namespace annotation): `
 	for _, c := range []struct{ name, namespace, label, requests, want string }{
@@ -225,7 +225,7 @@ func TestEvaluateQuotaPath(t *testing.T) {
 	}
 }
 
-// Which requests are asked about: the update rows of spec 11.10, resizes, and those that need nothing.
+// Which requests are evaluated: updates as in the reference, resizes, and those that need nothing.
 func TestEvaluateQuotaWhen(t *testing.T) {
 	const small, large = "cpu=1", "cpu=3"
 	ended := func(pod, phase string) string {
@@ -240,7 +240,7 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 		name, operation, sub string
 		onUpdate             bool
 		old, pod             string
-		counts               bool // whether it asks for more than it had
+		counts               bool // whether it requests more than before
 		want                 string
 	}{
 		{"move, gate off", "UPDATE", "", false, pod("team-a", large), pod("team-b", large), false, ""},
@@ -301,7 +301,8 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 	}
 }
 
-// Another label that leads to the same quota moves nobody, and who keeps the label does not wait for the quotas.
+// Another label that leads to the same quota does not move the pod, and an update that keeps the label does not wait
+// for the quotas.
 func TestEvaluateQuotaStays(t *testing.T) {
 	b := departments(nil, ledger.Options{})
 	evaluated(t, QuotaAdmission{b, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
@@ -311,7 +312,7 @@ func TestEvaluateQuotaStays(t *testing.T) {
 	evaluated(t, QuotaAdmission{brokenLedger{admit.ErrNotReady}, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
 }
 
-// What the ledger is asked: the pod with its identity and namespace, its quota, and what it counts for.
+// What the ledger receives: the pod with its identity and namespace, its quota, and what it counts for.
 func TestEvaluateQuotaQuestion(t *testing.T) {
 	const uid = `,"uid":"own","namespace":"ignored"`
 	replaced := askingPod("quota1", "cpu=2 memory=4Gi example.io/gpu=1", `,"annotations":{"pod.koordinator.sh/replace-resources":"cpu:example.io/cpu,memory:"}`)
@@ -351,7 +352,7 @@ func TestEvaluateQuotaQuestion(t *testing.T) {
 	}
 }
 
-// Of a pod that is there already the ledger may read what is stored; of one that is of no quota it reads nothing.
+// For an existing pod the ledger may read what is stored; for a pod without a quota it reads nothing.
 func TestEvaluateQuotaStored(t *testing.T) {
 	for _, c := range []struct{ name, sub, old, pod, want string }{
 		{"create", "", "", askingPod("team-b", "cpu=1", ""), "none"},
@@ -378,7 +379,7 @@ func TestEvaluateQuotaStored(t *testing.T) {
 	}
 }
 
-// Only Commit holds room.
+// Only Commit reserves.
 func TestEvaluateQuotaJudges(t *testing.T) {
 	b := departments(nil, ledger.Options{})
 	for requests, want := range map[string]int{"cpu=3": 0, "cpu=102": 3} {
@@ -390,7 +391,7 @@ func TestEvaluateQuotaJudges(t *testing.T) {
 	}
 }
 
-// The chain runs Commit, Run or neither as a dry run or a check before it demands.
+// The chain runs Commit, Run or neither, depending on dry run and on earlier checks.
 func TestEvaluateQuotaInAChain(t *testing.T) {
 	denies := admit.Validator[admit.Pod]{Name: "no", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 		return field.ErrorList{field.Forbidden(admit.NamePath, "no")}, nil
@@ -411,14 +412,14 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 	}
 }
 
-// An annotation that does not read counts as missing, and the pod's author hears of it (W63).
+// An annotation that does not parse counts as missing, and the author of the pod is warned (W63).
 func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 	broken := &api.ElasticQuota{}
 	broken.Name = "quota1"
 	broken.Annotations = map[string]string{api.AnnotationQuotaAdmission: "junk", api.AnnotationQuotaGuaranteed: "junk", api.AnnotationQuotaNamespaces: "junk"}
 	broken.Spec.Max = list("cpu=2")
 	other := *broken
-	other.Name, other.Annotations = "quota2", map[string]string{api.AnnotationQuotaGuaranteed: "junk"} // no business of pods
+	other.Name, other.Annotations = "quota2", map[string]string{api.AnnotationQuotaGuaranteed: "junk"} // does not concern pods
 	const warning = "elastic quota quota1: annotation quota.scheduling.koordinator.sh/admission does not read; spec.max limits alone"
 	for _, c := range []struct{ label, requests, want string }{
 		{"quota1", "cpu=2", warning},
@@ -432,7 +433,7 @@ func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 	}
 }
 
-// What is our fault stays that, with its cause.
+// Internal errors stay internal errors, with their cause.
 func TestEvaluateQuotaFails(t *testing.T) {
 	late := fmt.Errorf("a cause: %w", admit.ErrNotReady)
 	notReady := ledger.New(ledger.Options{Tree: func(context.Context, string) (*quota.Tree, error) { return nil, late }})
@@ -448,7 +449,7 @@ func TestEvaluateQuotaFails(t *testing.T) {
 	}
 }
 
-// Only with the gate does a label that is empty or missing mean no quota at all.
+// Only with the gate does an empty or missing label mean that there is no quota.
 func TestEvaluateQuotaLabelOnly(t *testing.T) {
 	for labelOnly, want := range map[bool]int{false: 1, true: 0} {
 		b := departments(nil, ledger.Options{LabelOnly: labelOnly})

@@ -12,8 +12,9 @@ import (
 	"usher.dev/usher/colocation/sections"
 )
 
-// nodeName treats spec.nodeName of a new pod as what it is: a binding, by the user who creates the pod. Such a pod never meets a scheduler,
-// and no Binding is ever sent for it. Bypass labels do not count here: their place is a pod that somebody else binds.
+// nodeName treats spec.nodeName of a new pod as what it is: a binding by the user that creates the pod. Such a pod
+// never passes a scheduler, and no Binding is ever sent for it. Bypass labels do not count here: they are meant for
+// pods that other users bind.
 func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Pod]{
@@ -32,7 +33,8 @@ func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 	}
 }
 
-// mayBind reports whether the policy lets a request's user bind pods of its namespace, and leaves the decision in the audit log.
+// mayBind reports whether the policy lets the user bind pods of the namespace, and records the decision in the audit
+// log.
 func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
 	if policy == nil || len(policy.Users) == 0 {
 		return true

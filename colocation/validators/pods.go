@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// cpuRequest is the pod's request of cpu as the scheduler counts it, see api.PodRequest.
+// cpuRequest returns the pod's request of cpu as the scheduler computes it, see api.PodRequest.
 func cpuRequest(pod *admit.Pod) resource.Quantity {
 	var spec corev1.PodSpec
 	for c := range pod.InitContainers() {
@@ -30,7 +30,7 @@ func cpuRequest(pod *admit.Pod) resource.Quantity {
 	return api.PodRequest(&spec)[corev1.ResourceCPU]
 }
 
-// onlyCPU is a container with nothing but what its request of cpu depends on.
+// onlyCPU returns a container reduced to what its request of cpu depends on.
 func onlyCPU(c *admit.Container) (only corev1.Container) {
 	if cpu, ok := c.Request(corev1.ResourceCPU); ok {
 		only.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: cpu}
@@ -41,66 +41,69 @@ func onlyCPU(c *admit.Container) (only corev1.Container) {
 	return only
 }
 
-// claim is what one part of a pod asks for of a resource.
-type claim struct {
-	by     string // as messages name it
+// partRequest is the request of one part of a pod for a resource.
+type partRequest struct {
+	by     string // the part, as named in messages
 	name   corev1.ResourceName
 	amount resource.Quantity
 	at     *field.Path
 }
 
-// claims are the amounts, other than zero, that containers, init containers and the overhead ask for.
-func claims(pod *admit.Pod, names []corev1.ResourceName) iter.Seq[claim] {
-	return func(yield func(claim) bool) {
+// partRequests yields the non-zero requests of containers, init containers and the overhead.
+func partRequests(pod *admit.Pod, names []corev1.ResourceName) iter.Seq[partRequest] {
+	return func(yield func(partRequest) bool) {
 		for c := range pod.Containers() {
 			for _, name := range names {
 				q, ok := c.Request(name)
-				if ok && !q.IsZero() && !yield(claim{fmt.Sprintf("container %q", c.Name()), name, q, c.Resources().Requests().Path(name)}) {
+				if !ok || q.IsZero() {
+					continue
+				}
+				if !yield(partRequest{fmt.Sprintf("container %q", c.Name()), name, q, c.Resources().Requests().Path(name)}) {
 					return
 				}
 			}
 		}
 		for _, name := range names {
 			q, ok := pod.Overhead().Get(name)
-			if ok && !q.IsZero() && !yield(claim{"spec.overhead", name, q, pod.Overhead().Path(name)}) {
+			if ok && !q.IsZero() && !yield(partRequest{"spec.overhead", name, q, pod.Overhead().Path(name)}) {
 				return
 			}
 		}
 	}
 }
 
-// cpuClaims are the claims of cpu that count: of the pod as a whole if it makes one.
-func cpuClaims(pod *admit.Pod) iter.Seq[claim] {
+// cpuRequests yields the effective requests of cpu: those of the pod as a whole, if set.
+func cpuRequests(pod *admit.Pod) iter.Seq[partRequest] {
 	requests := pod.Resources().Requests()
 	whole, ok := requests.Get(corev1.ResourceCPU)
 	if !ok {
-		return claims(pod, cpuName[:])
+		return partRequests(pod, cpuName[:])
 	}
-	return func(yield func(claim) bool) {
-		if !yield(claim{"spec.resources", corev1.ResourceCPU, whole, requests.Path(corev1.ResourceCPU)}) {
+	return func(yield func(partRequest) bool) {
+		if !yield(partRequest{"spec.resources", corev1.ResourceCPU, whole, requests.Path(corev1.ResourceCPU)}) {
 			return
 		}
 		if q, ok := pod.Overhead().Get(corev1.ResourceCPU); ok {
-			yield(claim{"spec.overhead", corev1.ResourceCPU, q, pod.Overhead().Path(corev1.ResourceCPU)})
+			yield(partRequest{"spec.overhead", corev1.ResourceCPU, q, pod.Overhead().Path(corev1.ResourceCPU)})
 		}
 	}
 }
 
-func firstClaim(pod *admit.Pod, names []corev1.ResourceName) (first claim, found bool) {
-	for c := range claims(pod, names) {
+func firstRequest(pod *admit.Pod, names []corev1.ResourceName) (first partRequest, found bool) {
+	for c := range partRequests(pod, names) {
 		return c, true
 	}
-	return claim{}, false
+	return partRequest{}, false
 }
 
-// sameSums reports whether two pods ask for the same amounts.
-func sameSums(a, b *admit.Pod, names []corev1.ResourceName) bool {
+// equalTotals reports whether two pods request the same totals.
+func equalTotals(a, b *admit.Pod, names []corev1.ResourceName) bool {
 	for _, name := range names {
 		var left, right resource.Quantity
-		for c := range claims(a, []corev1.ResourceName{name}) {
+		for c := range partRequests(a, []corev1.ResourceName{name}) {
 			left.Add(c.amount)
 		}
-		for c := range claims(b, []corev1.ResourceName{name}) {
+		for c := range partRequests(b, []corev1.ResourceName{name}) {
 			right.Add(c.amount)
 		}
 		if left.Cmp(right) != 0 {

@@ -12,10 +12,10 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// colocationProfile refuses to store a ClusterColocationProfile that could not be evaluated when a pod comes (W1, W2,
-// W17), or whose pods the API server would refuse. It warns of what may be meant: a PriorityClass that does not exist
-// yet, fields of the patch that no Pod has, and profiles that read what another writes, so that they do not give the
-// same twice. What is stored already may stay as it is: an update that leaves the spec alone is not looked at.
+// colocationProfile refuses to store a ClusterColocationProfile that cannot be evaluated (W1, W2, W17), or whose pods
+// the API server would refuse. It warns of what may be intended: a PriorityClass that does not exist yet, fields of the
+// patch that pods do not have, and profiles that read what another writes, whose result depends on repetition. A stored
+// profile may stay as it is: an update that does not change the spec is not checked.
 func colocationProfile(profiles storedSet, classes priorityClasses) admit.Validator[views.ColocationProfile] {
 	return admit.Validator[views.ColocationProfile]{
 		Name:  "profile",
@@ -27,7 +27,7 @@ func colocationProfile(profiles storedSet, classes priorityClasses) admit.Valida
 			}
 			object := view.Object()
 			if req.Object.Err() != nil {
-				return nil, nil // found by the chain
+				return nil, nil // reported by the chain
 			}
 			if problems := profile.Check(&object); len(problems) > 0 {
 				return problems, nil
@@ -38,9 +38,9 @@ func colocationProfile(profiles storedSet, classes priorityClasses) admit.Valida
 }
 
 type (
-	// storedSet is the question for the profiles that are stored.
+	// storedSet returns the stored profiles.
 	storedSet = func() (*profile.Set, error)
-	// priorityClasses is the question for the value and the preemption policy of a PriorityClass.
+	// priorityClasses returns the value and the preemption policy of a PriorityClass.
 	priorityClasses = func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
 )
 

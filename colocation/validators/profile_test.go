@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// storedProfile is one that is there already; it selects on label tier.
+// storedProfile is an existing profile; it selects on label tier.
 const storedProfile = "metadata: {name: m}\nspec: {selector: {matchLabels: {tier: batch}}, labels: {made-by: m}}"
 
 func storedProfiles() (*profile.Set, error) {
@@ -34,7 +34,8 @@ func oneClass(name string) (int32, *corev1.PreemptionPolicy, bool, error) {
 	return 5000, nil, name == "koord-batch", nil
 }
 
-// checkProfile validates a profile given as YAML, over an old one unless that is empty, and gives problems and warnings.
+// checkProfile validates a profile given as YAML, replacing an old one unless that is empty, and returns problems and
+// warnings.
 func checkProfile(t *testing.T, text, old string) (problems, warnings []string) {
 	t.Helper()
 	req := &admit.Request{Object: fromYAML(t, text)}
@@ -68,7 +69,7 @@ func fromYAML(t *testing.T, text string) *document.Document {
 	return d
 }
 
-// TestProfile: each spec, the problems that it has, and what is warned of.
+// TestProfile: specs with their problems and warnings.
 func TestProfile(t *testing.T) {
 	cases := []struct {
 		spec     string
@@ -107,7 +108,7 @@ func allContain(texts, parts []string) bool {
 	return slices.EqualFunc(texts, parts, strings.Contains)
 }
 
-// TestProfileUpdate: a stored profile may be broken; what changes its spec must mend it.
+// TestProfileUpdate: a stored profile may be broken; an update of its spec must repair it.
 func TestProfileUpdate(t *testing.T) {
 	broken, mended := "metadata: {name: p}\nspec: {probability: 101}", "metadata: {name: p}\nspec: {probability: 100}"
 	labelled := strings.Replace(broken, "{name: p}", "{name: p, labels: {a: b}}", 1)
@@ -125,7 +126,7 @@ func TestProfileUpdate(t *testing.T) {
 	}
 }
 
-// TestProfileNotReady: what is not known is our fault, not the user's.
+// TestProfileNotReady: missing data is an internal error, not the user's.
 func TestProfileNotReady(t *testing.T) {
 	late := fmt.Errorf("profiles: %w", admit.ErrNotReady)
 	noProfiles := func() (*profile.Set, error) { return nil, late }
@@ -139,7 +140,7 @@ func TestProfileNotReady(t *testing.T) {
 	}
 }
 
-// TestRefusedAreBroken: what Compile finds broken is refused with the same words.
+// TestRefusedAreBroken: what Compile finds broken is refused with the same text.
 func TestRefusedAreBroken(t *testing.T) {
 	for _, spec := range []string{`{"probability":"5"}`, `{"selector":{"matchLabels":{"a b":"c"}}}`, `{"patch":[1]}`} {
 		text := `{"metadata":{"name":"p"},"spec":` + spec + `}`
@@ -155,7 +156,7 @@ func TestRefusedAreBroken(t *testing.T) {
 	}
 }
 
-// TestPatchOfWhatItCannotGive: a patch that each pod would be refused for.
+// TestPatchOfWhatItCannotGive: a patch for which every pod would be refused.
 func TestPatchOfWhatItCannotGive(t *testing.T) {
 	for patch, says := range map[string]string{
 		`{metadata: {name: x}}`:                          "spec.patch.metadata.name: Forbidden",

@@ -14,22 +14,23 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// qosPriority holds together what a pod says by its QoS class, its priority class and its resources: the scheduler and the node
-// agent rely on it. An update, an in-place resize too, is only asked about what it changes, so that a pod which broke a rule
-// while nobody looked can still be labelled, released by its finalizers, and deleted. skipPriority lets the sub-priority change.
+// qosPriority requires that a pod's QoS class, priority class and resources are consistent: the scheduler and the node
+// agent rely on it. On update, including in-place resize, only changes are checked, so that a pod that broke a rule
+// earlier can still be labelled, released by its finalizers, and deleted. skipPriority allows changes of the
+// sub-priority.
 func qosPriority(skipPriority bool) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "qos-priority",
 		Doc:  "holds a pod's QoS class, priority class and resources together; an update is asked only about what it changes",
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			is, was := standingOf(pod), standingOf(storedPod(req))
+			is, was := readClasses(pod), readClasses(storedPod(req))
 			if was != nil {
 				if was.pod.Deleting() {
 					return nil, nil
 				}
-				problems = unchanging(is, was, skipPriority)
+				problems = immutable(is, was, skipPriority)
 			}
-			for _, check := range []func(*admit.Request, *standing, *standing) *field.Error{
+			for _, check := range []func(*admit.Request, *podClasses, *podClasses) *field.Error{
 				knownClasses, combination, batchNeedsBE, midNeedsQoS, wholeCPUs,
 			} {
 				if problem := check(req, is, was); problem != nil {
@@ -41,25 +42,25 @@ func qosPriority(skipPriority bool) admit.Validator[admit.Pod] {
 	}
 }
 
-// standing is how a pod stands to others. The checks compare it with the one before the update, which is nil for a new pod.
-type standing struct {
+// podClasses holds the classes of a pod. The checks compare it with that of the stored pod, which is nil on create.
+type podClasses struct {
 	pod   *admit.Pod
 	qos   api.QoSClass
 	class api.PriorityClass
 }
 
-func standingOf(pod *admit.Pod) *standing {
+func readClasses(pod *admit.Pod) *podClasses {
 	if pod == nil {
 		return nil
 	}
-	return &standing{
+	return &podClasses{
 		pod:   pod,
 		qos:   api.RawQoS(oneLabel(pod, api.LabelQoSClass)),
 		class: api.RawPriorityClass(oneLabel(pod, api.LabelPriorityClass), pod.Priority()),
 	}
 }
 
-// oneLabel is a pod's labels without all but one.
+// oneLabel returns the pod's labels reduced to one.
 func oneLabel(pod *admit.Pod, key string) map[string]string {
 	if !pod.HasLabel(key) {
 		return nil
@@ -67,17 +68,17 @@ func oneLabel(pod *admit.Pod, key string) map[string]string {
 	return map[string]string{key: pod.Label(key)}
 }
 
-// classPath is the field that decides on the pod's priority class.
-func (s *standing) classPath() *field.Path {
+// classPath returns the field that determines the pod's priority class.
+func (s *podClasses) classPath() *field.Path {
 	if s.pod.HasLabel(api.LabelPriorityClass) {
 		return admit.LabelPath(api.LabelPriorityClass)
 	}
 	return admit.PriorityPath
 }
 
-// unchanging refuses changes of what is settled when a pod is created. The label of the priority class may still put a pod into a
-// class that is in none: that is what the label is for, pods that ran with priorities of their own before the classes came.
-func unchanging(is, was *standing, skipPriority bool) (problems field.ErrorList) {
+// immutable refuses changes of classes that are settled when a pod is created. The label may still put a pod that has
+// no priority class into one: it exists for pods that had priorities of their own before the classes were introduced.
+func immutable(is, was *podClasses, skipPriority bool) (problems field.ErrorList) {
 	const detail = "was %q and cannot change while the pod exists; create a new pod, or set it back"
 	if is.qos != was.qos {
 		problems = append(problems, field.Invalid(admit.LabelPath(api.LabelQoSClass), string(is.qos), fmt.Sprintf(detail, was.qos)))
@@ -95,39 +96,39 @@ func unchanging(is, was *standing, skipPriority bool) (problems field.ErrorList)
 	return problems
 }
 
-// knownClasses warns of labels whose value is no class: they count as if they said nothing.
-func knownClasses(req *admit.Request, is, was *standing) *field.Error {
-	news := func(key string) string { // the label's value if it is new
+// knownClasses warns of labels whose value is not a class: they have no effect.
+func knownClasses(req *admit.Request, is, was *podClasses) *field.Error {
+	newValue := func(key string) string { // the value of the label if it is new
 		if value := is.pod.Label(key); was == nil || was.pod.Label(key) != value {
 			return value
 		}
 		return ""
 	}
-	if value := news(api.LabelQoSClass); value != "" && is.qos == api.QoSNone {
+	if value := newValue(api.LabelQoSClass); value != "" && is.qos == api.QoSNone {
 		req.Warnf("label koordinator.sh/qosClass: %.20q is no QoS class and counts for nothing; LSE, LSR, LS, BE, SYSTEM are", value)
 	}
-	if value := news(api.LabelPriorityClass); value != "" && is.class == api.PriorityNone {
+	if value := newValue(api.LabelPriorityClass); value != "" && is.class == api.PriorityNone {
 		req.Warnf("label koordinator.sh/priority-class: %.20q is no class and hides spec.priority; koord-prod is one", value)
 	}
 	return nil
 }
 
-// classesOf are the priority classes that a QoS class goes with. Of the classes with advised set Koordinator lets all pass, so
-// they are only warned about. A QoS class that is not here, and none, go with all.
-var classesOf = map[api.QoSClass]struct {
+// compatibleClasses holds the priority classes that are compatible with a QoS class. Koordinator does not enforce those with
+// advised set, so they only cause a warning. QoS classes that are not listed are compatible with all.
+var compatibleClasses = map[api.QoSClass]struct {
 	classes []api.PriorityClass
 	advised bool
 }{
 	api.QoSBE:  {classes: []api.PriorityClass{api.PriorityMid, api.PriorityBatch, api.PriorityFree}},
 	api.QoSLSR: {classes: []api.PriorityClass{api.PriorityProd}},
 	api.QoSLSE: {classes: []api.PriorityClass{api.PriorityProd}, advised: true},
-	// system-node-critical is in no class.
+	// system-node-critical has no class.
 	api.QoSSystem: {classes: []api.PriorityClass{api.PriorityProd, api.PriorityNone}, advised: true},
 }
 
-// combination refuses QoS and priority classes that do not go together.
-func combination(req *admit.Request, is, was *standing) *field.Error {
-	rule, ruled := classesOf[is.qos]
+// combination refuses incompatible QoS and priority classes.
+func combination(req *admit.Request, is, was *podClasses) *field.Error {
+	rule, ruled := compatibleClasses[is.qos]
 	if !ruled || slices.Contains(rule.classes, is.class) || was != nil && was.qos == is.qos && was.class == is.class {
 		return nil
 	}
@@ -147,8 +148,8 @@ func orNone(class api.PriorityClass) string {
 	return string(class)
 }
 
-// describeClass tells what is wrong with the priority class, and where it comes from.
-func (s *standing) describeClass() string {
+// describeClass says what is wrong with the priority class, and where it comes from.
+func (s *podClasses) describeClass() string {
 	wrong := "does not go with priority class " + string(s.class)
 	if s.class == api.PriorityNone {
 		wrong = "needs a priority class, and the pod is in none"
@@ -162,7 +163,7 @@ func (s *standing) describeClass() string {
 	return wrong + " (spec.priority is not set)"
 }
 
-// ranges names priority classes with their values.
+// ranges lists priority classes with their values.
 func ranges(classes []api.PriorityClass) string {
 	var texts []string
 	for _, class := range classes {
@@ -172,14 +173,14 @@ func ranges(classes []api.PriorityClass) string {
 	return strings.Join(texts, " or ")
 }
 
-// batchNeedsBE refuses batch resources in pods of any QoS class but BE: they are what others leave over, and only BE pods give it
-// back.
-func batchNeedsBE(_ *admit.Request, is, was *standing) *field.Error {
+// batchNeedsBE refuses batch resources in pods of any QoS class but BE: they are reclaimed from other pods, and only BE
+// pods can be made to return them.
+func batchNeedsBE(_ *admit.Request, is, was *podClasses) *field.Error {
 	if is.qos == api.QoSBE {
 		return nil
 	}
-	batch, asks := firstClaim(is.pod, batchNames[:])
-	if !asks || was != nil && was.qos == is.qos && sameSums(is.pod, was.pod, batchNames[:]) {
+	batch, asks := firstRequest(is.pod, batchNames[:])
+	if !asks || was != nil && was.qos == is.qos && equalTotals(is.pod, was.pod, batchNames[:]) {
 		return nil
 	}
 	detail := fmt.Sprintf("%s asks for %s %s, which only pods of QoS BE may have; set the label to BE, or ask for cpu and memory",
@@ -190,12 +191,12 @@ func batchNeedsBE(_ *admit.Request, is, was *standing) *field.Error {
 	return field.Invalid(admit.LabelPath(api.LabelQoSClass), string(is.qos), detail)
 }
 
-// midNeedsQoS warns of mid resources in pods of a QoS class that does not go with them. Koordinator lets them pass.
-func midNeedsQoS(req *admit.Request, is, was *standing) *field.Error {
+// midNeedsQoS warns of mid resources in pods of an incompatible QoS class. Koordinator allows them.
+func midNeedsQoS(req *admit.Request, is, was *podClasses) *field.Error {
 	if was != nil || is.qos == api.QoSLS || is.qos == api.QoSBE {
-		return nil // neither the resources nor the QoS class of a pod that exists can change
+		return nil // the resources and the QoS class of an existing pod cannot change
 	}
-	if mid, asks := firstClaim(is.pod, midNames[:]); asks {
+	if mid, asks := firstRequest(is.pod, midNames[:]); asks {
 		req.Warnf("%.40s asks for %s; set label koordinator.sh/qosClass to LS or BE", mid.by, mid.name)
 	}
 	return nil
@@ -207,8 +208,8 @@ var (
 	cpuName    = [...]corev1.ResourceName{corev1.ResourceCPU}
 )
 
-// wholeCPUs refuses pods that own their CPUs but do not ask for a whole number of cores.
-func wholeCPUs(_ *admit.Request, is, was *standing) *field.Error {
+// wholeCPUs refuses pods with exclusive CPUs that do not request a whole number of cores.
+func wholeCPUs(_ *admit.Request, is, was *podClasses) *field.Error {
 	if is.qos != api.QoSLSR && is.qos != api.QoSLSE {
 		return nil
 	}
@@ -219,15 +220,15 @@ func wholeCPUs(_ *admit.Request, is, was *standing) *field.Error {
 	rule := fmt.Sprintf("pods of QoS %s own their CPUs and must ask for a whole number of cores", is.qos)
 	switch {
 	case cpu.IsZero():
-		return noCPU(is.pod, rule)
+		return missingCPU(is.pod, rule)
 	case !api.WholeCores(cpu):
-		return brokenCPU(is.pod, rule, cpu)
+		return fractionalCPU(is.pod, rule, cpu)
 	}
 	return nil
 }
 
-// noCPU names the containers, at the first of them.
-func noCPU(pod *admit.Pod, rule string) *field.Error {
+// missingCPU returns a problem at the first container that lists all containers.
+func missingCPU(pod *admit.Pod, rule string) *field.Error {
 	at, names := admit.LabelPath(api.LabelQoSClass), []string{}
 	for c := range pod.RegularContainers() {
 		if len(names) == 0 {
@@ -239,11 +240,11 @@ func noCPU(pod *admit.Pod, rule string) *field.Error {
 		"%s, but nothing is asked for by container %s; set requests.cpu, or choose QoS LS", rule, strings.Join(names, ", ")))
 }
 
-// brokenCPU names what asks for a part of a core, at the first of it.
-func brokenCPU(pod *admit.Pod, rule string, cpu resource.Quantity) *field.Error {
-	first := claim{at: admit.LabelPath(api.LabelQoSClass), amount: cpu}
+// fractionalCPU returns a problem at the first request of a fraction of a core that lists all of them.
+func fractionalCPU(pod *admit.Pod, rule string, cpu resource.Quantity) *field.Error {
+	first := partRequest{at: admit.LabelPath(api.LabelQoSClass), amount: cpu}
 	var parts []string
-	for c := range cpuClaims(pod) {
+	for c := range cpuRequests(pod) {
 		if api.WholeCores(c.amount) {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// judge runs a check on a pod that is new, or that an update makes of old, and gives its problems and warnings, one a line.
+// judge runs a check on a new pod, or on an update of old, and returns its problems and warnings, one per line.
 func judge(t testing.TB, check admit.Validator[admit.Pod], old, pod string) string {
 	t.Helper()
 	req := &admit.Request{Operation: "CREATE", Object: parsed(t, pod)}
@@ -51,7 +51,8 @@ func parsed(t testing.TB, raw string) *document.Document {
 	return d
 }
 
-// verdictCase is a table row. want is what each line of the verdict begins with or, after "…", contains; none: all is well.
+// verdictCase is a row of a table. want is the beginning of each line of the verdict, or its content after "…"; none
+// means accepted.
 type verdictCase struct {
 	name, old, pod string
 	want           []string
@@ -76,7 +77,7 @@ func runVerdicts(t *testing.T, check admit.Validator[admit.Pod], cases []verdict
 	}
 }
 
-// qosPod writes a pod in short: "qos=BE class=koord-mid sub=1 prio=5000 del", and the rest of the spec.
+// qosPod returns a pod in short notation: "qos=BE class=koord-mid sub=1 prio=5000 del", and the rest of the spec.
 func qosPod(short, spec string) string {
 	labels, metadata, parts := map[string]string{}, "", []string{}
 	for _, part := range strings.Fields(short) {
@@ -101,7 +102,7 @@ func qosPod(short, spec string) string {
 	return `{"metadata":{"name":"p","labels":` + string(encoded) + metadata + `},"spec":{` + strings.Join(parts, ",") + `}}`
 }
 
-// asking is a spec with containers a, b, … that request the given lists.
+// asking returns a spec with containers a, b, … that request the given lists.
 func asking(requests ...string) string {
 	return `"containers":[` + containersAsking("a", requests) + `]`
 }
@@ -122,7 +123,7 @@ const (
 	cpuPath = "spec.containers[0].resources.requests.cpu: "
 )
 
-// TestQoSPriority has the rows of the reference's own tests, and beside them the weaknesses of those.
+// TestQoSPriority has the cases of the reference's own tests, and their gaps.
 func TestQoSPriority(t *testing.T) {
 	runVerdicts(t, qosPriority(false), []verdictCase{
 		{"create empty", "", `{}`, nil},
@@ -202,7 +203,7 @@ func TestQoSPriorityOnUpdate(t *testing.T) {
 		{"a class's label repeats the priority", qosPod("prio=5000", ""), qosPod("class=koord-batch prio=5000", ""), nil},
 		{"sub-priority", qosPod("sub=9999", ""), qosPod("sub=8888", ""), []string{`metadata.labels[koordinator.sh/priority]: Invalid value: "8888": was "9999" and cannot`}},
 		{"sub-priority goes", qosPod("sub=9999", ""), qosPod("", ""), []string{`metadata.labels[koordinator.sh/priority]: Invalid value: "": was "9999"`}},
-		// W22: what was wrong before may stay so.
+		// W22: existing violations may stay.
 		{"BE + prod gets a finalizer", qosPod("qos=BE prio=9999", ""), strings.Replace(qosPod("qos=BE prio=9999", ""), `"name"`, `"finalizers":["x"],"name"`, 1), nil},
 		{"LSR without cpu is annotated", qosPod("qos=LSR", asking("")), strings.Replace(qosPod("qos=LSR", asking("")), `"name"`, `"annotations":{"x":"y"},"name"`, 1), nil},
 		{"batch without BE is labelled", qosPod("", asking(batch)), strings.Replace(qosPod("", asking(batch)), `"labels":{`, `"labels":{"x":"y"`, 1), nil},

@@ -12,19 +12,19 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// QuotaTree gives the elastic quotas as they are now. An error wraps admit.ErrNotReady when they have not arrived yet. Nil: there
-// are none.
+// QuotaTree returns the current elastic quotas. An error wraps admit.ErrNotReady before they have been listed. A nil
+// function has no quotas.
 type QuotaTree func() (*quota.Tree, error)
 
-// QuotaMembership is what the check of the quotas that pods name goes by.
+// QuotaMembership is what the check of the quotas that pods name depends on.
 type QuotaMembership struct {
 	Tree QuotaTree
-	// LabelOnly: only its label gives a pod a quota (gate DisableDefaultQuota).
+	// LabelOnly: only the label binds a pod to a quota (gate DisableDefaultQuota).
 	LabelOnly bool
-	// Parents: pods may belong to parent quotas too (gate SupportParentQuotaSubmitPod).
+	// Parents: pods may also belong to parent quotas (gate SupportParentQuotaSubmitPod).
 	Parents bool
-	// Evaluated and EvaluatedOnUpdate tell whether step evaluate-quota refuses pods that are created, and pods that change their quota,
-	// so that nothing need be said here of a quota that does not exist.
+	// Evaluated and EvaluatedOnUpdate report whether step evaluate-quota refuses pods on create, and on a change of
+	// their quota. It then also refuses quotas that do not exist.
 	Evaluated, EvaluatedOnUpdate bool
 }
 
@@ -33,8 +33,8 @@ var (
 	preemptiblePath = admit.LabelPath(api.LabelQuotaPreemptible)
 )
 
-// quotaMeta keeps pods out of parent quotas, whose room is that of their children, and keeps what the scheduler counts of a pod as
-// not preemptible. Like quotas, it changes under pods that exist: an update is only asked about the labels that it changes.
+// quotaMeta keeps pods out of parent quotas, whose capacity is for their children, and keeps the preemptibility that
+// the scheduler relies on. Quotas change while pods exist, so on update only changed labels are checked.
 func quotaMeta(by QuotaMembership) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "quota-meta",
@@ -70,12 +70,13 @@ func keepsPreemptible(is, was *admit.Pod) field.ErrorList {
 		"was %q and cannot change while the pod exists; create a new pod, or set it back", before))}
 }
 
-// sameQuotaLabel reports whether an update leaves alone what decides on the quota: a pod's namespace cannot change.
+// sameQuotaLabel reports whether an update keeps the quota label. The namespace of a pod, which also matters, cannot
+// change.
 func sameQuotaLabel(is, was *admit.Pod) bool {
 	return quota.BindingKeyOf("", is) == quota.BindingKeyOf("", was)
 }
 
-// judge judges the quota that a pod comes to. One that it is in already is not asked about again.
+// judge checks the quota that a pod moves to. The quota that it already belongs to is not checked again.
 func (by QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
 	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), by.LabelOnly), by.Evaluated
 	if old != nil {
@@ -94,7 +95,7 @@ func (by QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *
 	return nil
 }
 
-// childrenOf names some quotas that a pod may belong to instead of their parent.
+// childrenOf lists some quotas that a pod may use instead of their parent.
 func childrenOf(tree *quota.Tree, parent string) string {
 	const some = 3
 	names := tree.Children(parent)

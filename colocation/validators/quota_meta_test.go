@@ -11,13 +11,13 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// growing gives the tree of some quotas.
+// growing returns the tree of some quotas.
 func growing(quotas ...*quota.Quota) QuotaTree {
 	tree := quota.NewTree(quotas)
 	return func() (*quota.Tree, error) { return tree, nil }
 }
 
-// quotaPod is a pod with labels "name=sub-1 preemptible=false", each key without its prefix, and more of metadata.
+// quotaPod returns a pod with labels "name=sub-1 preemptible=false", each key without its prefix, and more metadata.
 func quotaPod(labels, more string) string {
 	var pairs []string
 	for _, pair := range strings.Fields(labels) {
@@ -27,10 +27,10 @@ func quotaPod(labels, more string) string {
 	return `{"metadata":{"labels":{` + strings.Join(pairs, ",") + `}` + more + `}}`
 }
 
-// The rows of spec 11.9.
+// The cases of the reference.
 func TestQuotaMeta(t *testing.T) {
 	quotas := growing(
-		&quota.Quota{Name: "temp", IsParent: true, Namespaces: []string{""}}, // also that of pods without a label in this test
+		&quota.Quota{Name: "temp", IsParent: true, Namespaces: []string{""}}, // in this test also for pods without a label
 		&quota.Quota{Name: "sub-1", Parent: "temp"}, &quota.Quota{Name: "sub-2", Parent: "temp"},
 		&quota.Quota{Name: "empty", IsParent: true}, &quota.Quota{Name: "one", IsParent: true}, &quota.Quota{Name: "only", Parent: "one"},
 		&quota.Quota{Name: "many", IsParent: true}, &quota.Quota{Name: "a", Parent: "many"}, &quota.Quota{Name: "b", Parent: "many"},
@@ -103,7 +103,7 @@ func TestQuotaMeta(t *testing.T) {
 	})
 }
 
-// The name is found as everywhere: spec 11.9's last row.
+// The quota is determined as everywhere else.
 func TestQuotaMetaNamespace(t *testing.T) {
 	check := quotaMeta(QuotaMembership{Tree: growing(&quota.Quota{Name: "test-ns", Namespace: "test-ns", IsParent: true})})
 	for namespace, want := range map[string]string{"test-ns": "quota test-ns (via namespace name)", "other": ""} {

@@ -15,19 +15,20 @@ import (
 	"usher.dev/usher/document"
 )
 
-// QuotaQuestions are what the rules of the quota tree ask.
+// QuotaQuestions is what the step quota-rules depends on.
 type QuotaQuestions struct {
-	// Tree returns the quotas that are stored. It waits a moment until they, or what is pending, have the one of a name, if that is not
-	// empty: another replica may just have let it in. An error that wraps admit.ErrNotReady makes the client try again.
+	// Tree returns the stored quotas. If awaited is not empty, it waits briefly until a quota of that name is stored or
+	// pending, because another replica may just have admitted it. An error that wraps admit.ErrNotReady makes the
+	// client retry.
 	Tree func(ctx context.Context, awaited string) (*quota.Tree, error)
-	// Pending is what this replica has admitted and not seen stored yet.
+	// Pending holds what this replica has admitted and not observed as stored yet.
 	Pending *rules.Pending
-	// Rules are the gates, and the questions about pods and namespaces.
+	// Rules are the settings of the gates, and the queries about pods and namespaces.
 	Rules rules.Rules
 }
 
-// quotaRules keeps the quota tree in order: see quota.Rules. An admitted change is remembered until the tree shows it, and never on dry
-// run.
+// quotaRules enforces the rules of the quota tree, see package rules. An admitted change is kept until the tree shows
+// it; never on dry run.
 func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 	return admit.Validator[views.ElasticQuota]{
 		Name:  "quota-rules",
@@ -50,24 +51,24 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 	}
 }
 
-// stored returns the question for the tree, once that has the parent that a quota comes to. Pending asks it again under its lock, where nobody
-// may wait.
+// stored returns the query for the tree, after waiting for the new parent of the quota. Pending calls the query again
+// under its lock, where it must not wait.
 func (q QuotaQuestions) stored(ctx context.Context, c rules.Change) func() (*quota.Tree, error) {
 	if c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
-		_, _ = q.Tree(ctx, c.New.Parent) // Pending hears the error
+		_, _ = q.Tree(ctx, c.New.Parent) // Pending gets the error again
 	}
 	return func() (*quota.Tree, error) { return q.Tree(ctx, "") }
 }
 
-// judgeQuota reads the request and tells the verdict. What changes nothing that a rule reads, as most writes of the scheduler do, is
-// not even decoded.
+// judgeQuota reads the request and reports the verdict. A request that changes nothing that a rule reads, like most
+// writes of the scheduler, is not even decoded.
 func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Change) (rules.Verdict, error)) (field.ErrorList, error) {
 	if req.SubResource != "" || req.Object != nil && req.OldObject != nil && !quotaChanged(q, views.AsElasticQuota(req.OldObject)) {
 		return nil, nil
 	}
 	change := quotaChange(req, q)
 	if unreadable(req.Object) || unreadable(req.OldObject) {
-		return nil, nil // found by the chain
+		return nil, nil // reported by the chain
 	}
 	verdict, err := judge(change)
 	if err != nil {
@@ -79,7 +80,7 @@ func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Chan
 	return verdict.Problems, nil
 }
 
-// quotaLabels and quotaAnnotations are those that the rules read.
+// quotaLabels and quotaAnnotations are the keys that the rules read.
 var (
 	quotaLabels = []string{api.LabelQuotaParent, api.LabelQuotaIsParent, api.LabelQuotaTreeID, api.LabelQuotaIsRoot, api.LabelQuotaAllowForceUpdate}
 
@@ -100,7 +101,7 @@ func quotaChanged(now, was *views.ElasticQuota) bool {
 
 func unreadable(d *document.Document) bool { return d != nil && d.Err() != nil }
 
-// quotaChange is what the request does. It is in the request's namespace, whatever its metadata says.
+// quotaChange returns the change that the request makes. Its namespace is the request's, whatever the metadata says.
 func quotaChange(req *admit.Request, q *views.ElasticQuota) (change rules.Change) {
 	of := func(object api.ElasticQuota) *quota.Quota {
 		object.Namespace = cmp.Or(req.Namespace, object.Namespace)

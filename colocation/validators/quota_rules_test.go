@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// forest is a cluster with some quotas for the step quota-rules.
+// forest is a cluster with some quotas, for the step quota-rules.
 func forest(t *testing.T, stored ...string) QuotaQuestions {
 	t.Helper()
 	var quotas []*quota.Quota
@@ -36,7 +36,7 @@ func forest(t *testing.T, stored ...string) QuotaQuestions {
 	}
 }
 
-// quotaText is a quota with labels as "key=value ...", and more members of its metadata and spec.
+// quotaText returns a quota with labels given as "key=value ...", and more metadata and spec.
 func quotaText(name, labels, metadata, spec string) string {
 	var members []string
 	for _, pair := range strings.Fields(labels) {
@@ -62,7 +62,7 @@ func quotaRequest(t *testing.T, object, old string) *admit.Request {
 	return req
 }
 
-// admitQuota runs the step in its chain and gives problems and warnings.
+// admitQuota runs the step in its chain and returns problems and warnings.
 func admitQuota(t *testing.T, ask QuotaQuestions, req *admit.Request) (all []string) {
 	t.Helper()
 	chain := admit.Validate(views.AsElasticQuota, ElasticQuotas(ask))
@@ -116,7 +116,7 @@ func TestQuotaRules(t *testing.T) {
 	}
 }
 
-// What a rule reads is looked at when it changes; nothing else even asks for the tree.
+// A rule is only checked when its input changes; otherwise the tree is not even read.
 func TestQuotaRulesLooksAtWhatChanges(t *testing.T) {
 	ask := forest(t)
 	broken := errors.New("asked")
@@ -191,7 +191,7 @@ func TestQuotaRulesRemembers(t *testing.T) {
 	}
 }
 
-// What is ours is an error, never a refusal.
+// An internal error is an error, never a refusal.
 func TestQuotaRulesNotReady(t *testing.T) {
 	ask := forest(t, quotaText("p", "is-parent=true", "", ""), quotaText("q", "parent=p", "", ""))
 	ask.Rules.NamespaceDeleting = func(string) (bool, error) { return false, admit.ErrNotReady }
@@ -214,7 +214,7 @@ func TestQuotaRulesNotReady(t *testing.T) {
 	}
 }
 
-// A quota that has part in something wrong is told so.
+// Changes of a quota that is involved in a flaw get a warning.
 func TestQuotaRulesWarnsOfFlaws(t *testing.T) {
 	ask := forest(t, quotaText("q", "parent=lost", "", ""))
 	got := admitQuota(t, ask, quotaRequest(t, quotaText("q", "parent=lost is-root=true", "", ""), quotaText("q", "parent=lost", "", "")))

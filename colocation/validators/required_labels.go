@@ -13,12 +13,13 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// LabelRules gives the rules that are in force: none if the ConfigMap is not there or not enabled. The step only reads them.
+// LabelRules returns the current rules: none if the ConfigMap does not exist or is not enabled. The step only reads
+// them.
 type LabelRules func() (rules []api.LabelRule, err error)
 
-// requiredLabels refuses pods that lack labels which a rule of their namespace asks for. All rules are checked, and all that
-// are broken are told. Everybody may exempt a pod by a label, as in the reference; here the audit log then says from what.
-// configMap is where the rules stand, as namespace/name.
+// requiredLabels refuses pods without labels that a rule for their namespace requires. It reports all broken rules. As
+// in the reference, every user may exempt a pod by a label; here the audit log records which rules it was exempted
+// from. configMap is the ConfigMap of the rules, as namespace/name.
 func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "required-labels",
@@ -44,19 +45,19 @@ func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Po
 	}
 }
 
-// brokenRule is a rule and the labels that a pod lacks for it.
+// brokenRule is a rule, and the labels that a pod lacks.
 type brokenRule struct {
 	name    string
 	missing []string
 }
 
-// brokenRules are the rules that a pod breaks by being created, or by the update under review.
+// brokenRules returns the rules that a pod breaks by being created, or by the update under review.
 func brokenRules(rules []api.LabelRule, req *admit.Request, pod *admit.Pod) (broken []brokenRule) {
 	for i, rule := range rules {
 		if slices.Contains(rule.NamespaceWhitelist, req.Namespace) {
 			continue
 		}
-		if missing := missingLabels(rule.RequiredLabels, pod); len(missing) > 0 && anew(missing, req, pod) {
+		if missing := missingLabels(rule.RequiredLabels, pod); len(missing) > 0 && removesLabels(missing, req, pod) {
 			broken = append(broken, brokenRule{cmp.Or(rule.Name, fmt.Sprintf("number %d", i+1)), missing})
 		}
 	}
@@ -72,9 +73,9 @@ func missingLabels(keys []string, pod *admit.Pod) (missing []string) {
 	return missing
 }
 
-// anew reports whether it is this request that takes the labels away. An update of a pod that never had them passes, or the pod
-// could not even lose its finalizers; so does everything about a pod that is being deleted.
-func anew(missing []string, req *admit.Request, pod *admit.Pod) bool {
+// removesLabels reports whether this request removes the labels. An update of a pod that never had them is allowed, or the pod
+// could not even lose its finalizers; so is every update of a pod that is being deleted.
+func removesLabels(missing []string, req *admit.Request, pod *admit.Pod) bool {
 	if pod.Deleting() {
 		return false
 	}
@@ -82,7 +83,7 @@ func anew(missing []string, req *admit.Request, pod *admit.Pod) bool {
 	return old == nil || exempt(old) != exempt(pod) || slices.ContainsFunc(missing, old.HasLabel)
 }
 
-// exempt reports whether a pod carries the label that exempts it from all rules.
+// exempt reports whether a pod has the label that exempts it from all rules.
 func exempt(pod *admit.Pod) bool { return pod.Label(api.LabelSkipEnhancedValidation) == "true" }
 
 func auditExemption(req *admit.Request, broken []brokenRule) {

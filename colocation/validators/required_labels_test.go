@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// requestFor is a request about objects written as JSON; an empty old is a creation.
+// requestFor returns a request about objects written as JSON; an empty old means CREATE.
 func requestFor(t testing.TB, namespace, object, old string) *admit.Request {
 	t.Helper()
 	req := &admit.Request{Namespace: namespace, Operation: "CREATE", Object: parsed(t, object)}
@@ -22,7 +22,7 @@ func requestFor(t testing.TB, namespace, object, old string) *admit.Request {
 	return req
 }
 
-// wantProblems compares problems with what each of them must say.
+// wantProblems compares problems with the text that each of them must contain.
 func wantProblems(t *testing.T, about string, problems field.ErrorList, err error, wants ...string) {
 	t.Helper()
 	if err != nil || len(problems) != len(wants) {
@@ -54,7 +54,7 @@ func labelsOf(keys ...string) string {
 	return `{"metadata":{"labels":{` + strings.Join(pairs, ",") + `}}}`
 }
 
-// The table of the reference (spec 11.13), and what is better here.
+// The table of the reference, and the improvements here.
 func TestRequiredLabels(t *testing.T) {
 	const quota, skip = "quota.scheduling.koordinator.sh/name", "pod.koordinator.sh/skip-enhanced-validation"
 	quotaRule := rule("quota-label-required", []string{quota}, []string{"kube-system", "koordinator-system"})
@@ -111,7 +111,7 @@ func TestRequiredLabels(t *testing.T) {
 	}
 }
 
-// Who exempts a pod from a rule that it breaks stands in the audit log; nobody else does.
+// The audit log records which user exempts a pod from a rule that it breaks, and nothing else.
 func TestRequiredLabelsAudit(t *testing.T) {
 	const skip = "pod.koordinator.sh/skip-enhanced-validation"
 	rules := someRules(rule("first", []string{"a"}, nil), rule("kept", []string{"c"}, nil), rule("second", []string{"b"}, nil))
@@ -120,7 +120,7 @@ func TestRequiredLabelsAudit(t *testing.T) {
 		{labelsOf("c", skip), ""}:                      exempted,
 		{labelsOf("a", "b", "c", skip), ""}:            "",
 		{labelsOf("a", "b", "c"), ""}:                  "",
-		{labelsOf("c", skip), labelsOf("c", skip)}:     "", // told when it was created
+		{labelsOf("c", skip), labelsOf("c", skip)}:     "", // recorded on create
 		{labelsOf("c", skip), labelsOf("c")}:           exempted,
 		{labelsOf("c", skip), labelsOf("a", "b", "c")}: exempted,
 	} {
@@ -132,7 +132,7 @@ func TestRequiredLabelsAudit(t *testing.T) {
 	}
 }
 
-// Rules that cannot be read are our fault: nobody is let in or refused for it.
+// Rules that cannot be read are an internal error: no pod is allowed or refused because of it.
 func TestRequiredLabelsNotReady(t *testing.T) {
 	rules := func() ([]api.LabelRule, error) { return nil, fmt.Errorf("rules: %w", admit.ErrNotReady) }
 	req := requestFor(t, "apps", `{}`, "")
@@ -148,7 +148,7 @@ func BenchmarkRequiredLabelsKept(b *testing.B) {
 	benchmarkPod(b, requiredLabels(rulesMap, rules), req)
 }
 
-// benchmarkPod runs a check of a pod that has nothing to complain of.
+// benchmarkPod runs a check on a pod without problems.
 func benchmarkPod(b *testing.B, v admit.Validator[admit.Pod], req *admit.Request) {
 	b.Helper()
 	b.ReportAllocs()

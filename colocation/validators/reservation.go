@@ -22,9 +22,9 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// reservation refuses reservations that the scheduler could not serve, or that nobody or everybody could use, and changes of
-// the template once there is something reserved for it. What is wrong already may stay: an update is only refused for what it
-// changes.
+// reservation refuses reservations that the scheduler could not serve, that no pod or every pod could use, and changes
+// of the template after resources were reserved for it. Existing problems may stay: an update is only refused for what
+// it changes.
 func reservation() admit.Validator[views.Reservation] {
 	return admit.Validator[views.Reservation]{
 		Name: "reservation",
@@ -32,7 +32,7 @@ func reservation() admit.Validator[views.Reservation] {
 		Run: func(_ context.Context, req *admit.Request, r *views.Reservation) (field.ErrorList, error) {
 			spec := req.Object.Root().Get("spec")
 			if r.Deleting() {
-				return nil, nil // its finalizers must come off, whatever it looks like
+				return nil, nil // its finalizers must be removable in any state
 			}
 			if req.OldObject == nil {
 				return checkReservation(spec), nil
@@ -46,13 +46,13 @@ func reservation() admit.Validator[views.Reservation] {
 	}
 }
 
-// newProblems are the problems of a spec that the stored one does not have.
+// newProblems returns the problems of a spec that the stored one does not have.
 func newProblems(spec, old *document.Value) field.ErrorList {
 	problems := checkReservation(spec)
 	if len(problems) == 0 || !old.Exists() {
 		return problems
 	}
-	stored := old.Sub() // so that what cannot be read of it is not the request's error
+	stored := old.Sub() // so that decoding errors of the stored spec are not the request's errors
 	defer stored.Release()
 	var known []string
 	for _, problem := range checkReservation(stored.Root()) {
@@ -66,7 +66,7 @@ func checkReservation(spec *document.Value) field.ErrorList {
 		checkAllocatePolicy(spec.Get("allocatePolicy")))
 }
 
-// checkTemplate checks what the scheduler makes a pod of. The API server knows no schema for it.
+// checkTemplate checks the template that the scheduler turns into a pod. Its CRD has no schema for it.
 func checkTemplate(template *document.Value) field.ErrorList {
 	if !template.Exists() {
 		return field.ErrorList{field.Required(template.Path(), "the pod whose requests are reserved, as in a Deployment")}
@@ -76,7 +76,7 @@ func checkTemplate(template *document.Value) field.ErrorList {
 		problems = append(problems, field.Required(containers.Path(), "at least one container: its requests are reserved"))
 	}
 	if !template.Decodable() {
-		return problems // found by the chain
+		return problems // reported by the chain
 	}
 	bad := badQuantities(template)
 	if len(bad) > 0 {
@@ -95,13 +95,14 @@ func count(list *document.Value) (n int) {
 	return n
 }
 
-// decodeTemplate decodes a template whose quantities have been looked at: see badQuantities.
+// decodeTemplate decodes a template whose quantities were checked by badQuantities.
 func decodeTemplate(raw []byte) (corev1.PodTemplateSpec, error) {
 	return api.ParseJSONText[corev1.PodTemplateSpec](string(raw))
 }
 
-// badQuantities are the quantities of a template that api.ParseQuantity refuses. As the API server has no schema for the
-// template, it has not parsed them, and some take resource.Quantity minutes; whoever decodes the stored reservation would hang.
+// badQuantities returns the quantities of a template that api.ParseQuantity refuses. The API server has not parsed
+// them, because the template has no schema, and some take resource.Quantity minutes: a client that decodes the stored
+// reservation would hang.
 func badQuantities(template *document.Value) field.ErrorList {
 	var tree any
 	decoder := json.NewDecoder(bytes.NewReader(template.Bytes()))
@@ -119,7 +120,7 @@ func badQuantities(template *document.Value) field.ErrorList {
 	return bad
 }
 
-// checkOwners checks who may use the reservation. An owner without anything to match by would be every pod.
+// checkOwners checks the owners of the reservation. An owner without any matcher would match every pod.
 func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	if count(owners) == 0 {
 		return field.ErrorList{field.Required(owners.Path(), "at least one owner: nobody could use the reservation")}
@@ -139,12 +140,12 @@ func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	return problems
 }
 
-// says reports whether one of an object's members is a text that is not empty.
+// says reports whether a member of an object is a non-empty text.
 func says(object *document.Value, members ...string) bool {
 	return slices.ContainsFunc(members, func(name string) bool { return object.Get(name).Text() != "" })
 }
 
-// checkEnd checks when the reservation ends. Both may be missing: the CRD's default is a ttl of 24h.
+// checkEnd checks when the reservation ends. Both fields may be missing: the CRD defaults the ttl to 24h.
 func checkEnd(spec *document.Value) (problems field.ErrorList) {
 	if ttl := spec.Get("ttl"); ttl.Exists() {
 		lives, err := time.ParseDuration(ttl.Text())
@@ -171,7 +172,7 @@ func checkAllocatePolicy(policy *document.Value) field.ErrorList {
 	return nil
 }
 
-// templateChanged refuses another template: what is reserved was sized and placed for the one that is stored.
+// templateChanged refuses another template: the resources were sized and placed for the stored one.
 func templateChanged(spec, old *document.Value) field.ErrorList {
 	now, was := spec.Get("template"), old.Get("template")
 	if !now.Exists() || !was.Exists() || sameTemplate(now, was) {
@@ -181,8 +182,8 @@ func templateChanged(spec, old *document.Value) field.ErrorList {
 		"cannot change: the resources are reserved for the stored template; create a new reservation and delete this one")}
 }
 
-// sameTemplate compares by meaning, since a typed client that only adds a label sends the template in its own encoding: 1000m
-// as 1, and without what its types do not know. What does not decode is compared as it stands.
+// sameTemplate compares by meaning: a typed client that only adds a label sends the template in its own encoding, with
+// 1000m as 1, and without the fields that its types do not have. What does not decode is compared as text.
 func sameTemplate(a, b *document.Value) bool {
 	if bytes.Equal(a.Bytes(), b.Bytes()) {
 		return true

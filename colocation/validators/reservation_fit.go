@@ -10,16 +10,16 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Reservations gives all reservations, without their templates. The step only reads them.
+// Reservations returns all reservations, without their templates. The step only reads them.
 type Reservations func() ([]*api.Reservation, error)
 
-// NodeLabels gives the labels of a node; known is false if they cannot be told. Nil: of no node.
+// NodeLabels returns the labels of a node; known is false if they are not available. A nil function knows no node.
 type NodeLabels func(node string) (labels map[string]string, known bool)
 
-// reservationFit refuses pods that may only use reservations which can never hold them. That can be said only of reservations
-// with the allocate policy Restricted: beside the others an owner takes what is missing from their node. Everything that cannot
-// be told at admission speaks for the pod: reservations that are not available yet, labels that a reservation may have from its
-// node, owners and taints.
+// reservationFit refuses pods that require a reservation when none of the matching ones can ever hold them. This is
+// only certain for reservations with the allocate policy Restricted: with the others, an owner also uses resources of
+// the node. Everything that is unknown at admission is decided in favour of the pod: reservations that are not
+// available yet, labels that a reservation may inherit from its node, owners and taints.
 func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "reservation-fit",
@@ -43,7 +43,7 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			if err != nil {
 				return nil, fmt.Errorf("reading the reservations: %w", err)
 			}
-			found, err := findRoom(ctx, all, affinity, nodes, api.PodRequest(&spec))
+			found, err := findCapacity(ctx, all, affinity, nodes, api.PodRequest(&spec))
 			if err != nil {
 				return nil, err
 			}
@@ -54,11 +54,12 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 
 var reservationAffinityPath = admit.AnnotationPath(api.AnnotationReservationAffinity)
 
-// labelReservationIgnored with the value "true" lets a pod use what any reservation holds, so that none limits it.
+// labelReservationIgnored with the value "true" lets a pod use the resources of any reservation, so that none limits
+// it.
 const labelReservationIgnored = "scheduling.koordinator.sh/reservation-ignored"
 
-// keepsReservationAffinity reports whether an update leaves the annotation as it was. A pod that waits must not become impossible
-// to change because a reservation has shrunk.
+// keepsReservationAffinity reports whether an update keeps the annotation. A pending pod must not become unchangeable
+// because a reservation has shrunk.
 func keepsReservationAffinity(req *admit.Request, text string) bool {
 	old := storedPod(req)
 	if old == nil {

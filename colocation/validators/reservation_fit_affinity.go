@@ -15,21 +15,21 @@ import (
 
 // affinity is a ReservationAffinity, compiled.
 type affinity struct {
-	// name alone decides if it is not empty.
+	// name, if not empty, is decisive alone.
 	name     string
 	selector map[string]string
-	required bool // one of the terms must match; no terms: none does
+	required bool // one of the terms must match; without terms none does
 	terms    []selectorTerm
 }
 
-// selectorTerm matches if everything in it does.
+// selectorTerm matches if all its parts do.
 type selectorTerm struct {
 	labels []*labels.Requirement
 	fields []corev1.NodeSelectorRequirement
 }
 
-// parseReservationAffinity reads the annotation as the scheduler does: empty text is an affinity to any reservation, and one term
-// that is wrong makes all of it wrong. The error is worded for the user.
+// parseReservationAffinity parses the annotation as the scheduler does: empty text is an affinity to any reservation,
+// and one invalid term makes the whole annotation invalid. The error is worded for users.
 func parseReservationAffinity(text string) (affinity, error) {
 	var parsed api.ReservationAffinity
 	if text != "" {
@@ -56,8 +56,8 @@ func parseReservationAffinity(text string) (affinity, error) {
 	return a, utilerrors.NewAggregate(problems)
 }
 
-// compileTerm compiles a term of a node selector. package nodeaffinity does the same, but cannot leave a key open that only the
-// node may have.
+// compileTerm compiles a term of a node selector. Package nodeaffinity does the same, but cannot leave a key undecided
+// that only the node may have.
 func compileTerm(term corev1.NodeSelectorTerm, at *field.Path) (selectorTerm, error) {
 	compiled := selectorTerm{fields: term.MatchFields}
 	var problems []error
@@ -77,7 +77,7 @@ func compileTerm(term corev1.NodeSelectorTerm, at *field.Path) (selectorTerm, er
 	return compiled, utilerrors.NewAggregate(problems)
 }
 
-// selectionOperators are the operators of a node selector by their name in selectors of labels.
+// selectionOperators maps the operators of node selectors to those of label selectors.
 var selectionOperators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
 	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
@@ -92,11 +92,11 @@ func compileExpression(e corev1.NodeSelectorRequirement, at *field.Path) (*label
 	return labels.NewRequirement(e.Key, operator, e.Values, field.WithPath(at))
 }
 
-// labelled is a reservation as selectors see it: under its own labels lie those of its node.
+// labelled is a reservation as selectors see it: its own labels, and below them those of its node.
 type labelled struct {
 	*api.Reservation
 	node  map[string]string
-	known bool // the node's labels are
+	known bool // whether the node's labels are known
 }
 
 func labelledWith(r *api.Reservation, nodes NodeLabels) *labelled {
@@ -107,7 +107,7 @@ func labelledWith(r *api.Reservation, nodes NodeLabels) *labelled {
 	return l
 }
 
-// Lookup, Has and Get make it labels.Labels.
+// Lookup, Has and Get implement labels.Labels.
 func (l *labelled) Lookup(key string) (string, bool) {
 	if value, ok := l.Labels[key]; ok {
 		return value, true
@@ -120,10 +120,10 @@ func (l *labelled) Has(key string) bool { _, ok := l.Lookup(key); return ok }
 
 func (l *labelled) Get(key string) string { value, _ := l.Lookup(key); return value }
 
-// open reports whether the reservation may have the label from its node, with any value.
+// open reports whether the reservation may get the label from its node, with any value.
 func (l *labelled) open(key string) bool { return !l.known && !l.Has(key) }
 
-// allows reports whether the affinity allows a reservation, or may allow it.
+// allows reports whether the affinity matches a reservation, or may match it.
 func (a affinity) allows(l *labelled) bool {
 	if a.name != "" {
 		return l.Name == a.name
@@ -143,7 +143,7 @@ func (t selectorTerm) allows(l *labelled) bool {
 		}
 	}
 	for _, f := range t.fields {
-		value := "" // as any field but the name reads
+		value := "" // the value of every field but the name
 		if f.Key == "metadata.name" {
 			value = l.Name
 		}

@@ -15,26 +15,27 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// room is what the reservations that a pod may use can do for it.
-type room struct {
-	any  bool // there is one
+// capacity is what the reservations that a pod may use can provide.
+type capacity struct {
+	any  bool // there is a matching reservation
 	held bool // one can hold the pod, now or later
-	free bool // one has room for it now
-	// largest is the one with the largest allocatable of those that are too small, emptiest the one with the most that is free
-	// of those that are available; nil if there is none.
+	free bool // one can hold it now
+	// largest is the one with the largest allocatable of those that are too small, emptiest the available one with the
+	// most free resources; nil if there is none.
 	largest, emptiest *offer
 }
 
-// offer is what a reservation has of the resources that a pod asks for.
+// offer is what a reservation has of the resources that a pod requests.
 type offer struct {
 	of    *api.Reservation
-	lacks []string // what there is too little of, as "2 of 4 cpu"
-	share float64  // how much of the request it has, of what is scarcest; 1 and above: all of it
+	lacks []string // insufficient resources, as "2 of 4 cpu"
+	share float64  // the covered share of the request, for the scarcest resource; at least 1 if all is covered
 }
 
-// findRoom looks at all reservations. Selectors as large as an annotation can be make that take longer than a review may.
-func findRoom(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, asks corev1.ResourceList) (room, error) {
-	var found room
+// findCapacity checks all reservations. With selectors as large as an annotation allows, that may take longer than a
+// review.
+func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, asks corev1.ResourceList) (capacity, error) {
+	var found capacity
 	for _, r := range all {
 		if err := ctx.Err(); err != nil {
 			return found, fmt.Errorf("matching %d reservations: %w", len(all), err)
@@ -44,16 +45,16 @@ func findRoom(ctx context.Context, all []*api.Reservation, a affinity, nodes Nod
 		}
 		found.any = true
 		if r.Status.Phase != api.ReservationAvailable {
-			found.held = true // nobody knows yet what it will have
+			found.held = true // its capacity is not known yet
 			continue
 		}
-		found.take(r, asks)
+		found.add(r, asks)
 	}
 	return found, nil
 }
 
-// take counts in an available reservation.
-func (found *room) take(r *api.Reservation, request corev1.ResourceList) {
+// add adds an available reservation.
+func (found *capacity) add(r *api.Reservation, request corev1.ResourceList) {
 	whole := offered(r, request, nil)
 	if r.Spec.AllocatePolicy != api.AllocateRestricted || whole.lacks == nil {
 		found.held = true
@@ -68,7 +69,7 @@ func (found *room) take(r *api.Reservation, request corev1.ResourceList) {
 	found.free = found.free || now.lacks == nil
 }
 
-// lacking is in words what there is too little of.
+// lacking lists the insufficient resources.
 func (o *offer) lacking() string { return strings.Join(o.lacks, ", ") }
 
 func larger(a *offer, b offer) *offer {
@@ -78,7 +79,8 @@ func larger(a *offer, b offer) *offer {
 	return a
 }
 
-// offered compares a request with a reservation's allocatable, less what is allocated, for resources that limit its owners.
+// offered compares a request with a reservation's allocatable, less what is allocated, for the resources that limit its
+// owners.
 func offered(r *api.Reservation, request corev1.ResourceList, allocated api.ResourceList) offer {
 	o, limits := offer{of: r, share: math.Inf(1)}, limited(r)
 	for _, name := range slices.Sorted(maps.Keys(request)) {
@@ -96,11 +98,11 @@ func offered(r *api.Reservation, request corev1.ResourceList, allocated api.Reso
 	return o
 }
 
-// annotationRestrictedOptions on a reservation names the resources, of those it reserves, that Restricted restricts:
-// {"resources":["cpu"]}. All, if it is not there, not readable, or names none of them.
+// annotationRestrictedOptions on a reservation selects the reserved resources that Restricted applies to:
+// {"resources":["cpu"]}. It applies to all if the annotation is missing, does not parse, or selects none of them.
 const annotationRestrictedOptions = "scheduling.koordinator.sh/reservation-restricted-options"
 
-// limited are the resources of a reservation that limit its owners. What it does not reserve comes from the node.
+// limited returns the resources of a reservation that limit its owners. All others come from the node.
 func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 	type options struct {
 		Resources []corev1.ResourceName `json:"resources"`
@@ -123,7 +125,7 @@ func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 }
 
 // judge refuses what can never be held, and warns of what must wait.
-func (found room) judge(req *admit.Request) field.ErrorList {
+func (found capacity) judge(req *admit.Request) field.ErrorList {
 	switch {
 	case !found.any:
 		req.Warnf("no reservation matches annotation %s; the pod waits until one does", api.AnnotationReservationAffinity)

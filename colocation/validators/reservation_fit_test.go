@@ -21,7 +21,7 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// held makes an available reservation that takes nothing from its node; lists are "cpu=4 memory=8Gi".
+// held returns an available reservation that uses nothing of its node; lists are "cpu=4 memory=8Gi".
 func held(name, allocatable, allocated string, change ...func(*api.Reservation)) *api.Reservation {
 	r := &api.Reservation{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Spec.AllocatePolicy, r.Status.Phase, r.Status.NodeName = api.AllocateRestricted, api.ReservationAvailable, "node-1"
@@ -62,7 +62,7 @@ func phase(p api.ReservationPhase) func(*api.Reservation) {
 	return func(r *api.Reservation) { r.Status.Phase = p }
 }
 
-// affine is a pod with a reservation affinity and requests, as "cpu=4"; spec and metadata may be added to.
+// affine returns a pod with a reservation affinity and requests, as "cpu=4"; spec and metadata may be added.
 func affine(affinity, requests, more string) string {
 	resources, _ := json.Marshal(corev1.ResourceList(list(requests)))
 	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}%s},"spec":{"containers":[{"name":"c","resources":{"requests":%s}}]}}`,
@@ -154,7 +154,7 @@ func restricted(options string) func(*api.Reservation) {
 	return func(r *api.Reservation) { r.Annotations = map[string]string{annotationRestrictedOptions: options} }
 }
 
-// The reservations belong to everybody: amounts that do not fit an int64 are changed in place by arithmetic that is not careful.
+// The reservations are shared: careless arithmetic changes amounts that do not fit an int64 in place.
 func TestReservationFitLeavesReservationsAlone(t *testing.T) {
 	big := held("big", "example.com/x=12345678901234567890123", "example.com/x=12345678901234567890122")
 	for range 3 {
@@ -168,7 +168,7 @@ func TestReservationFitLeavesReservationsAlone(t *testing.T) {
 	}
 }
 
-// A label that a reservation lacks may be its node's, and under the scheduler's eyes it is then the reservation's.
+// A label that a reservation lacks may come from its node; to the scheduler it is then the reservation's.
 func TestReservationFitNodeLabels(t *testing.T) {
 	const byZone = `{"reservationSelector":{"zone":"a"}}`
 	const byTerm = `{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["b"]}]}]}}`
@@ -204,7 +204,7 @@ func TestReservationFitNodeLabels(t *testing.T) {
 	}
 }
 
-// What does not parse is denied with the annotation's path and, if there is one, the place within.
+// An annotation that does not parse is denied with its path and, if available, the path within.
 func TestReservationFitAnnotation(t *testing.T) {
 	const term = `{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Exists"}]},%s]}}`
 	const at = `requiredDuringSchedulingIgnoredDuringExecution.reservationSelectorTerms[1].`
@@ -233,7 +233,7 @@ func TestReservationFitAnnotation(t *testing.T) {
 	}
 }
 
-// When a pod is looked at, and when not.
+// Which pods are checked.
 func TestReservationFitWhen(t *testing.T) {
 	tooMuch := affine(`{"name":"big"}`, "cpu=5", "")
 	with := func(old, new string) string { return strings.Replace(tooMuch, old, new, 1) }
@@ -276,7 +276,7 @@ func TestReservationFitFailures(t *testing.T) {
 	}
 }
 
-// FuzzReservationAffinity: whatever stands in the annotation, it is read or refused, and what is read can be matched.
+// FuzzReservationAffinity: an annotation is either parsed or refused, and what is parsed can be matched.
 func FuzzReservationAffinity(f *testing.F) {
 	for _, text := range []string{``, `null`, `{}`, `{"name":"big"}`, `{"reservationSelector":{"pool":"batch"}}`, `{"a":`, `{"name":"a","name":"b"}`,
 		`{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[{"matchExpressions":[{"key":"size","operator":"Gt","values":["5"]}],
@@ -301,7 +301,7 @@ func FuzzReservationAffinity(f *testing.F) {
 	})
 }
 
-// FuzzSelectorTerms compares the matching of terms with a brute-force evaluation, and with what the scheduler uses for nodes.
+// FuzzSelectorTerms compares the matching of terms with a brute-force evaluation, and with the scheduler's for nodes.
 func FuzzSelectorTerms(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed)
@@ -352,7 +352,7 @@ func randomTerm(random *rand.Rand) (term corev1.NodeSelectorTerm) {
 	return term
 }
 
-// compareTerms compares matching by labels that are all known with two other evaluations.
+// compareTerms compares matching on known labels with two other evaluations.
 func compareTerms(t *testing.T, terms []corev1.NodeSelectorTerm, a affinity, r *api.Reservation) {
 	t.Helper()
 	got := a.allows(labelledWith(r, barely))

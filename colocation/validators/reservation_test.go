@@ -20,7 +20,7 @@ const (
 	goodSpec     = `{"template":` + goodTemplate + `,"owners":[` + goodOwner + `],"ttl":"24h"}`
 )
 
-// reservationOf is a reservation with a spec.
+// reservationOf returns a reservation with a spec.
 func reservationOf(spec string) string { return `{"metadata":{"name":"r"},"spec":` + spec + `}` }
 
 func specOf(template, owners, more string) string {
@@ -88,7 +88,7 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// What has the wrong JSON type is the document's error, with its path.
+// A wrong JSON type is an error of the document, with its path.
 func TestReservationWrongTypes(t *testing.T) {
 	for spec, want := range map[string]string{
 		`"x"`: "spec", specOf(`"x"`, `[]`, ``): "spec.template", specOf(`{"spec":{"containers":{}}}`, `[]`, ``): "spec.template.spec.containers",
@@ -148,7 +148,7 @@ func TestReservationUpdate(t *testing.T) {
 	}
 }
 
-// reencode is what a client with types makes of a template.
+// reencode returns a template as a typed client would send it.
 func reencode(t *testing.T, template string) string {
 	t.Helper()
 	var typed corev1.PodTemplateSpec
@@ -162,8 +162,8 @@ func reencode(t *testing.T, template string) string {
 	return string(text)
 }
 
-// TestReservationQuantityOfDoom: the quantities of a template have no schema, so nobody has bounded them before. Reading one of these as the
-// library does takes minutes.
+// TestReservationQuantityOfDoom: the quantities of a template have no schema, so they are not bounded. Parsing one of
+// these with the library takes minutes.
 func TestReservationQuantityOfDoom(t *testing.T) {
 	for _, amount := range []string{`"1e-5000000"`, `"1\u0065-5000000"`, `1e-5000000`, `" 1e-5000000 "`, `["1e-5000000"]`, `"` + strings.Repeat("9", 1<<20) + `"`} {
 		for _, list := range []string{`"containers":[{"name":"c","resources":{"limits":{"cpu":%s}}}]`, `"containers":[{}],"overhead":{"cpu":%s}`,
@@ -180,7 +180,7 @@ func TestReservationQuantityOfDoom(t *testing.T) {
 	}
 }
 
-// FuzzReservationTemplate: a template is the same as itself encoded by a typed client, whatever it is, and nothing takes long.
+// FuzzReservationTemplate: any template equals itself as encoded by a typed client, and no check takes long.
 func FuzzReservationTemplate(f *testing.F) {
 	f.Add([]byte(goodTemplate))
 	f.Add([]byte(`{"spec":{"overhead":{"cpu":"1e-5000000"}}}`))

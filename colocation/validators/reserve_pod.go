@@ -9,8 +9,8 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// reservePod refuses pods that pass themselves off as a reservation. The scheduler keeps each Reservation as a pod of its own
-// making, which it knows by this annotation; a real pod with it would be mistaken for one. A pod that has it already may keep it.
+// reservePod refuses pods that pose as a reservation. The scheduler represents each Reservation by a pod of its own,
+// marked by this annotation; a real pod with it would be mistaken for one. A pod that already has it may keep it.
 func reservePod() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "reserve-pod",
@@ -31,7 +31,7 @@ func reservePod() admit.Validator[admit.Pod] {
 	}
 }
 
-// storedPod is the pod as it is stored, which an update changes; nil if the pod is new.
+// storedPod returns the pod that an update changes, as stored; nil on create.
 func storedPod(req *admit.Request) *admit.Pod {
 	if req.OldObject == nil {
 		return nil

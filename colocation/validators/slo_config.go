@@ -15,19 +15,19 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// AllNodes gives the names and labels of all nodes, in any order. The step only reads them.
+// AllNodes returns the names and labels of all nodes, in any order. The step only reads them.
 type AllNodes func() (iter.Seq2[string, map[string]string], error)
 
-// SLOOptions say which ConfigMap is the SLO configuration, and how strictly it is read.
+// SLOOptions select the ConfigMap of the SLO configuration, and how strictly it is checked.
 type SLOOptions struct {
-	// ConfigMap is Koordinator's --config-namespace and --slo-config-name.
+	// ConfigMap is set by Koordinator's flags --config-namespace and --slo-config-name.
 	ConfigMap types.NamespacedName
-	// NamesRequired wants a name of its own for every entry: Koordinator's --node-strategy-name-need-check.
+	// NamesRequired requires a unique name for every entry: Koordinator's --node-strategy-name-need-check.
 	NamesRequired bool
 }
 
-// sloConfig refuses an SLO configuration by which a manager or a node agent would not, or not as meant, work. An update is asked
-// only about the keys that it changes. Other ConfigMaps pass.
+// sloConfig refuses an SLO configuration with which a manager or node agent would not work, or not as intended. On
+// update only the changed keys are checked. Other ConfigMaps are allowed.
 func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigMap] {
 	return admit.Validator[views.ConfigMap]{
 		Name:  "slo-config",
@@ -49,7 +49,7 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 	}
 }
 
-// sloChange is an SLO configuration and what it was before; old is nil if there was none.
+// sloChange is a new SLO configuration and the stored one; old is nil if there was none.
 type sloChange struct {
 	old, data map[string]string
 	changed   func(key string) bool
@@ -82,8 +82,8 @@ func (c sloChange) problems(options SLOOptions, nodes AllNodes) (all field.Error
 	return all, nil
 }
 
-// hadBefore tells of a problem that another key has a part in whether it was there already: a change of the one is not blamed for
-// what was wrong with both. What was before is compiled only if it is needed.
+// hadBefore reports, for a problem that involves another key too, whether it existed before: a change of one key is not
+// refused for an earlier problem of both. The stored configuration is compiled only if needed.
 func (c sloChange) hadBefore() func(slo.Problem) bool {
 	var before []slo.Problem
 	return func(p slo.Problem) bool {

@@ -19,7 +19,7 @@ import (
 
 var sloMap = types.NamespacedName{Namespace: "koordinator-system", Name: "slo-controller-config"}
 
-// nodesNamed is the question for nodes, answered with one that has two labels.
+// nodesNamed returns an AllNodes with one node that has two labels.
 func nodesNamed(names ...string) AllNodes {
 	nodes := map[string]map[string]string{}
 	for _, name := range names {
@@ -28,7 +28,7 @@ func nodesNamed(names ...string) AllNodes {
 	return func() (iter.Seq2[string, map[string]string], error) { return maps.All(nodes), nil }
 }
 
-// configMap is a ConfigMap with these data, as a document.
+// configMap returns a ConfigMap with the given data, as a document.
 func configMap(t testing.TB, name types.NamespacedName, data map[string]string, deleting bool) *document.Document {
 	t.Helper()
 	metadata := map[string]any{"name": name.Name, "namespace": name.Namespace}
@@ -46,7 +46,7 @@ func configMap(t testing.TB, name types.NamespacedName, data map[string]string, 
 	return d
 }
 
-// runSLO asks the step about a ConfigMap, over an old one unless that is nil.
+// runSLO runs the step on a ConfigMap, replacing an old one unless that is nil.
 func runSLO(t testing.TB, options SLOOptions, nodes AllNodes, data, old map[string]string) (problems, warnings []string, _ error) {
 	t.Helper()
 	req := &admit.Request{Namespace: sloMap.Namespace, Object: configMap(t, sloMap, data, false)}
@@ -71,7 +71,7 @@ func nodeConfigs(entries ...string) string {
 	return `{"nodeConfigs":[` + strings.Join(entries, ",") + `]}`
 }
 
-// TestSLOConfig: what is asked about which change. The rules themselves are tested in package slo.
+// TestSLOConfig: which changes are checked. The rules themselves are tested in package slo.
 func TestSLOConfig(t *testing.T) {
 	const qos = `{"clusterStrategy":{"lsClass":{"networkQOS":{"egressRequest":"900M"}}}}`
 	system := func(total string) string { return `{"clusterStrategy":{"totalNetworkBandwidth":"` + total + `"}}` }
@@ -109,7 +109,7 @@ func TestSLOConfig(t *testing.T) {
 	}
 }
 
-// sameParts compares texts with the parts that are wanted of them.
+// sameParts compares texts with the parts that they must contain.
 func sameParts(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	ok := len(got) == len(want)
@@ -121,7 +121,7 @@ func sameParts(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestSLOConfigOthers: other ConfigMaps, and one that is being deleted, are not looked at.
+// TestSLOConfigOthers: other ConfigMaps, and one that is being deleted, are not checked.
 func TestSLOConfigOthers(t *testing.T) {
 	bad := map[string]string{slo.ColocationKey: "bad"}
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestSLOConfigOthers(t *testing.T) {
 	}
 }
 
-// TestSLOConfigNodesNotReady: nodes are asked for only where there can be a conflict, and who cannot answer is not guessed for.
+// TestSLOConfigNodesNotReady: nodes are only needed where there can be a conflict; without them there is no guess.
 func TestSLOConfigNodesNotReady(t *testing.T) {
 	late := func() (iter.Seq2[string, map[string]string], error) {
 		return nil, fmt.Errorf("nodes: %w", admit.ErrNotReady)

@@ -13,12 +13,12 @@ import (
 	"usher.dev/usher/colocation/slo"
 )
 
-// SLOConfig gives the SLO configuration as it is stored; nil if there is none.
+// SLOConfig returns the stored SLO configuration; nil if there is none.
 type SLOConfig func() (*slo.Config, error)
 
-// sloConflict refuses to label a node so that several entries of the SLO configuration select it. A node that is created so, or
-// that is so already, is only warned about: it may come from a machine pool whose labels nobody here decides, and an unrelated
-// change of a label must not wait for the configuration to be mended.
+// sloConflict refuses to label a node so that several entries of the SLO configuration select it. A node that is
+// created that way, or was that way before, only gets a warning: it may come from a machine pool with given labels, and
+// an unrelated change of a label must not wait for a repair of the configuration.
 func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validator[admit.Node] {
 	return admit.Validator[admit.Node]{
 		Name:  "slo-conflict",
@@ -46,7 +46,7 @@ func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validat
 	}
 }
 
-// newConflicts refuses the conflicts that are new, and warns of the others.
+// newConflicts refuses new conflicts, and warns of the others.
 func newConflicts(req *admit.Request, configMap types.NamespacedName, before, now []slo.Conflict) (problems field.ErrorList) {
 	for _, conflict := range now {
 		if conflict.Within(before) {

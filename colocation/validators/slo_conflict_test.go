@@ -27,7 +27,7 @@ func nodeWith(t testing.TB, labels map[string]string, deleting bool) *document.D
 	return d
 }
 
-// TestSLOConflict has the rows of the study's 11.2.
+// TestSLOConflict: the entries that select a node, before and after a change.
 func TestSLOConflict(t *testing.T) {
 	type labels = map[string]string
 	const selectZ = `{"nodeSelector":{"matchLabels":{"z":"1"}}}`
@@ -37,7 +37,7 @@ func TestSLOConflict(t *testing.T) {
 	const warning = "SLO colocation-config: nodeConfigs[0] (x), nodeConfigs[1] (y) select this node; only the first counts"
 	for name, c := range map[string]struct {
 		config         map[string]string
-		labels, old    labels // old nil: the node is created
+		labels, old    labels // nil if the node is created
 		deleting       bool
 		want, warnings []string
 	}{
@@ -83,7 +83,7 @@ func TestSLOConflict(t *testing.T) {
 	}
 }
 
-// TestSLOConflictNotReady: the configuration is asked for only if labels change, and who cannot answer is not guessed for.
+// TestSLOConflictNotReady: the configuration is only needed if labels change; without it there is no guess.
 func TestSLOConflictNotReady(t *testing.T) {
 	step := sloConflict(sloMap, func() (*slo.Config, error) { return nil, admit.ErrNotReady })
 	for value, wrong := range map[string]bool{"1": false, "2": true} {

@@ -14,9 +14,8 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// topology refuses annotations about CPU binding and NUMA placement that the scheduler could not read: it would refuse to place
-// the pod, long after its author has gone. It warns where one asks for what has no effect. An update is only asked about what it
-// changes.
+// topology refuses annotations on CPU binding and NUMA placement that the scheduler could not read: it would not place
+// the pod, long after its author could react. It warns of values without effect. On update only changes are checked.
 func topology() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "topology",
@@ -40,7 +39,7 @@ func topology() admit.Validator[admit.Pod] {
 	}
 }
 
-// newAnnotation is an annotation that the request brings or changes.
+// newAnnotation returns an annotation that the request adds or changes.
 func newAnnotation(req *admit.Request, pod *admit.Pod, key string) (text string, ok bool) {
 	text, ok = pod.Annotation(key)
 	if old := storedPod(req); ok && old != nil {
@@ -68,15 +67,15 @@ func checkNUMATopologySpec(text string) field.ErrorList {
 	return append(problems, oneOf(key, "singleNUMANodeExclusive", spec.SingleNUMANodeExclusive, api.NUMAExclusives())...)
 }
 
-// readSpec decodes an annotation. Koordinator reads member names in any case, we and the API server do not: a name that differs
-// from a known one only by case is refused, so that no value passes unseen.
+// readSpec decodes an annotation. Koordinator matches member names in any case, usher and the API server do not: a name
+// that differs from a known one only by case is refused, so that no value is missed.
 func readSpec[T any](key, text, example string, known ...string) (spec T, problems field.ErrorList) {
 	at := admit.AnnotationPath(key)
 	spec, err := api.ParseJSONText[T](text)
 	if err != nil {
 		return spec, field.ErrorList{field.Invalid(at, text, fmt.Sprintf("%v; write it like %s, or remove it", err, example))}
 	}
-	members, _ := api.ParseJSONText[map[string]json.RawMessage](text) // what decodes into a struct does so into a map
+	members, _ := api.ParseJSONText[map[string]json.RawMessage](text) // text that decodes into a struct also decodes into a map
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 		if i >= 0 && known[i] != name {
@@ -86,7 +85,7 @@ func readSpec[T any](key, text, example string, known ...string) (spec T, proble
 	return spec, problems
 }
 
-// oneOf refuses a value that is not known; none at all is fine.
+// oneOf refuses unknown values; an empty one is allowed.
 func oneOf[T ~string](key, member string, value T, known []T) field.ErrorList {
 	if value == "" || slices.Contains(known, value) {
 		return nil
@@ -99,7 +98,7 @@ func oneOf[T ~string](key, member string, value T, known []T) field.ErrorList {
 		fmt.Sprintf("%s must be one of %s; leave it out for the scheduler's default", member, strings.Join(texts, ", ")))}
 }
 
-// warnResourceSpec warns of policies that will have no effect.
+// warnResourceSpec warns of policies without effect.
 func warnResourceSpec(req *admit.Request, pod *admit.Pod, spec api.ResourceSpec) {
 	required, preferred := spec.RequiredCPUBindPolicy, spec.PreferredCPUBindPolicy
 	if !binds(required) {
@@ -108,12 +107,12 @@ func warnResourceSpec(req *admit.Request, pod *admit.Pod, spec api.ResourceSpec)
 	if binds(preferred) && preferred != required {
 		req.Warnf("preferredCPUBindPolicy %s has no effect beside requiredCPUBindPolicy %s; remove one", preferred, required)
 	}
-	// ConstrainedBurst is about the CPUs that pods share.
+	// ConstrainedBurst applies to the CPUs that pods share.
 	qos := api.RawQoS(oneLabel(pod, api.LabelQoSClass))
 	if required != api.CPUBindConstrainedBurst && qos != api.QoSLSR && qos != api.QoSLSE {
 		req.Warnf("requiredCPUBindPolicy %s binds only pods of QoS LSR or LSE; set label koordinator.sh/qosClass", required)
 	}
 }
 
-// binds reports whether a policy says anything: none and Default leave it to the scheduler.
+// binds reports whether a policy has an effect: an empty one and Default leave it to the scheduler.
 func binds(policy api.CPUBindPolicy) bool { return policy != "" && policy != api.CPUBindDefault }

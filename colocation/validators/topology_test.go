@@ -11,7 +11,7 @@ const (
 	numaSpecKey     = "scheduling.koordinator.sh/numa-topology-spec"
 )
 
-// topologyPod is a pod of a QoS class with one annotation.
+// topologyPod returns a pod of a QoS class with one annotation.
 func topologyPod(qos, key, text string) string {
 	annotations, _ := json.Marshal(map[string]string{key: text})
 	return `{"metadata":{"labels":{"koordinator.sh/qosClass":"` + qos + `"},"annotations":` + string(annotations) + `}}`
@@ -88,9 +88,9 @@ func FuzzTopology(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		pod := topologyPod("LS", resourceSpecKey, text)
 		got := judge(t, topology(), "", pod)
-		// encoding/json reads as Koordinator does: what passes here must be known there.
+		// encoding/json matches names like Koordinator: what is accepted here must be known to it.
 		var spec struct{ RequiredCPUBindPolicy string }
-		sent, _ := json.Marshal(map[string]string{resourceSpecKey: text}) // what is no UTF-8 is replaced on its way
+		sent, _ := json.Marshal(map[string]string{resourceSpecKey: text}) // invalid UTF-8 is replaced in transit
 		var annotations map[string]string
 		_ = json.Unmarshal(sent, &annotations)
 		err := json.Unmarshal([]byte(annotations[resourceSpecKey]), &spec)

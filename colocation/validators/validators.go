@@ -1,4 +1,4 @@
-// Package validators has the suite's checks, one a file. This file is their lists.
+// Package validators has the suite's checks, one per file. This file has the lists of checks for each route.
 package validators
 
 import (
@@ -11,19 +11,19 @@ import (
 	"usher.dev/usher/config"
 )
 
-// PodQuestions are what the colocation suite's checks of pods ask.
+// PodQuestions is what the checks of pods depend on.
 type PodQuestions struct {
 	LabelRules   LabelRules
-	RulesFrom    string // where the label rules stand, as namespace/name of a ConfigMap
+	RulesFrom    string // the ConfigMap of the label rules, as namespace/name
 	Reservations Reservations
 	Nodes        NodeLabels
 	Quotas       QuotaMembership
-	Binding      *sections.Binding // who may bind pods to nodes; nil: everybody
+	Binding      *sections.Binding // the users that may bind pods to nodes; nil: all users
 	Admission    QuotaAdmission    // whether the pod fits into its quota
 }
 
-// ColocatedPods are the colocation suite's checks of pods that are created or updated, in the reference's order, but for evaluate-quota,
-// which Koordinator runs after quota-meta: it commits, and so comes last.
+// ColocatedPods returns the checks of pods that are created or updated, in the reference's order. Only evaluate-quota,
+// which Koordinator runs after quota-meta, comes last, because it commits.
 func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		reservePod(),
@@ -39,7 +39,8 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 	}
 }
 
-// PodStatuses are the checks of what a write of a pod's status changes beside it. quota-meta stands here only where quotas count.
+// PodStatuses returns the checks of what a write of a pod's status changes besides the status. quota-meta is listed
+// only where quotas are evaluated.
 func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 	membership := quotaMeta(ask.Quotas)
 	membership.Gate = "EnableQuotaAdmission"
@@ -50,7 +51,7 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 	}
 }
 
-// Bindings are the checks of who binds a pod to a node, and what changes with it.
+// Bindings returns the checks of Bindings: the user, and the labels that they change.
 func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[views.Binding] {
 	return []admit.Validator[views.Binding]{
 		binding(config.SectionOf[sections.Binding](policy), pods),
@@ -58,14 +59,14 @@ func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[views.Bindi
 	}
 }
 
-// NodeQuestions are what the checks of nodes ask.
+// NodeQuestions is what the checks of nodes depend on.
 type NodeQuestions struct {
 	SLOConfig SLOConfig
 	SLORatios sections.SLORatios
 	Requests  NodeRequests
 }
 
-// Nodes are the checks of nodes that are created or updated, but for their status.
+// Nodes returns the checks of nodes that are created or updated, except for their status.
 func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuestions) []admit.Validator[admit.Node] {
 	return []admit.Validator[admit.Node]{
 		amplificationRatio(config.SectionOf[sections.NodeAmplification](policy), ask.SLORatios, ask.Requests),
@@ -73,28 +74,28 @@ func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuesti
 	}
 }
 
-// ConfigMaps are the checks of the SLO configuration.
+// ConfigMaps returns the checks of the SLO configuration.
 func ConfigMaps(options SLOOptions, nodes AllNodes) []admit.Validator[views.ConfigMap] {
 	return []admit.Validator[views.ConfigMap]{
 		sloConfig(options, nodes),
 	}
 }
 
-// Profiles are the checks of colocation profiles that are created or updated.
+// Profiles returns the checks of colocation profiles that are created or updated.
 func Profiles(profiles func() (*profile.Set, error), classes priorityClasses) []admit.Validator[views.ColocationProfile] {
 	return []admit.Validator[views.ColocationProfile]{
 		colocationProfile(profiles, classes),
 	}
 }
 
-// ReservationChecks are the checks of reservations that are created or updated.
+// ReservationChecks returns the checks of reservations that are created or updated.
 func ReservationChecks() []admit.Validator[views.Reservation] {
 	return []admit.Validator[views.Reservation]{
 		reservation(),
 	}
 }
 
-// ElasticQuotas are the checks of elastic quotas that are created, updated or deleted.
+// ElasticQuotas returns the checks of elastic quotas that are created, updated or deleted.
 func ElasticQuotas(ask QuotaQuestions) []admit.Validator[views.ElasticQuota] {
 	return []admit.Validator[views.ElasticQuota]{
 		quotaRules(ask),
