@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Amplification gives, for a node with these labels, by how much each of its resources is to be amplified: decimal numbers of at
-// least 1, by the resource's name. nil if that is not enabled for the node. The first entry that selects the node counts, over
-// the cluster's strategy. Ratios that break the rule are left out.
+// Amplification returns the ratios by which the resources of a node with the given labels are amplified: decimal
+// numbers of at least 1, by resource name. It is nil if amplification is not enabled for the node. The first entry that
+// selects the node overrides the cluster's strategy. Ratios outside the allowed range are left out.
 func (c *Config) Amplification(labels map[string]string) map[string]string {
 	s := c.section(AmplificationKey)
 	if s == nil {

@@ -2,7 +2,7 @@ package slo
 
 import "usher.dev/usher/document"
 
-// Keys are the data keys that are checked, in the order in which problems are told.
+// Keys returns the data keys that are checked, in the order in which problems are reported.
 func Keys() []string {
 	keys := make([]string, len(tables))
 	for i := range tables {
@@ -11,9 +11,9 @@ func Keys() []string {
 	return keys
 }
 
-// Changed tells of two versions of a ConfigMap's data which keys hold another configuration. How the JSON is laid out, and in
-// which order its members stand, makes no difference. old is nil if there is no older version. A key that was removed did not
-// change: there is nothing to check.
+// Changed returns the keys whose configuration differs between two versions of a ConfigMap's data. The layout of the
+// JSON and the order of its members make no difference. old is nil if there is no previous version. A removed key has
+// not changed: there is nothing to check.
 func Changed(old, data map[string]string) func(key string) bool {
 	changed := map[string]bool{}
 	for i := range tables {

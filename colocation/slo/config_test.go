@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// asJSON makes JSON of a configuration that a test writes in YAML.
+// asJSON converts a configuration from YAML to JSON.
 func asJSON(t testing.TB, text string) string {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -20,7 +20,7 @@ func asJSON(t testing.TB, text string) string {
 	return string(raw)
 }
 
-// errorsOf are a configuration's problems as texts, without "data".
+// errorsOf returns the problems of a configuration as texts, without "data".
 func errorsOf(c *Config) (list []string) {
 	for _, p := range c.Problems(nil) {
 		list = append(list, strings.TrimPrefix(p.Error(), "data"))
@@ -35,7 +35,7 @@ func warningsOf(c *Config) (list []string) {
 	return list
 }
 
-// same compares texts with the beginnings that are wanted.
+// same compares texts with their wanted beginnings.
 func same(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	matches := slices.EqualFunc(got, want, strings.HasPrefix)
@@ -44,7 +44,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestRanges has the rows of the study's 11.4, and the limits of other rules, in the cluster's part and in an entry's.
+// TestRanges: the ranges of all fields, and the limits of other rules, in the cluster's part and in an entry's.
 func TestRanges(t *testing.T) {
 	const nodes = `name: pool, nodeSelector: {matchLabels: {a: b}}`
 	for _, c := range []struct {
@@ -108,7 +108,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestPairs: both given, or one against what counts otherwise.
+// TestPairs: both given, or one against the effective value of the other.
 func TestPairs(t *testing.T) {
 	const nodes = `nodeSelector: {matchLabels: {a: b}}`
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestTexts: what is no configuration, or an odd one.
+// TestTexts: invalid and unusual configurations.
 func TestTexts(t *testing.T) {
 	for _, c := range []struct {
 		text           string
@@ -199,14 +199,14 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestDataKeys: a misspelt key is warned of, one of a third party is not.
+// TestDataKeys: a misspelt key gets a warning, one of a third party does not.
 func TestDataKeys(t *testing.T) {
 	c := Compile(map[string]string{"colocation-configs": "{}", "acme-config": "any text", "system-config": "{}"})
 	same(t, "keys", warningsOf(c), []string{"[colocation-configs]: unknown; is it colocation-config?"})
 	same(t, "keys", errorsOf(c), nil)
 }
 
-// TestAllKeys: what is wrong with each key is told at once, in the order of the tables.
+// TestAllKeys: the problems of all keys are reported at once, in the order of the tables.
 func TestAllKeys(t *testing.T) {
 	data := map[string]string{}
 	var want []string
@@ -263,7 +263,7 @@ func TestNetwork(t *testing.T) {
 		{node("500M", "600M"), bareNode, []string{`.nodeStrategies[0]: Invalid value: "1100M"`}},
 		{node("500M", "600M"), "null", nil},
 		{cluster("500M", 50), "", []string{".clusterStrategy: Invalid value: network requests must be all percentages (numbers) or all bandwidths (strings); percentages are lsClass.ingressRequest, bandwidths are lsrClass.ingressRequest"}},
-		{node("500M", "60"), total1000M, nil}, // 500 MB/s and 60 bytes per second: warned of
+		{node("500M", "60"), total1000M, nil}, // 500 MB/s and 60 bytes per second: a warning
 		{cluster(60, nil) + "," + node(nil, 60), "", []string{`.nodeStrategies[0]: Invalid value: "120": ingressRequest of lsrClass (60 by clusterStrategy), lsClass (60) must not sum`}},
 		{cluster(60, 60) + "," + node(nil, nil), "", []string{`.clusterStrategy: Invalid value: "120"`}}, // the entry is not blamed
 	} {
@@ -277,7 +277,7 @@ func TestNetwork(t *testing.T) {
 	same(t, "60 bytes", warningsOf(c), []string{`[resource-qos-config].clusterStrategy.lsrClass.networkQOS.ingressRequest: "60" is bytes/s; percent has no quotes`})
 }
 
-// TestProblemsOfChanged: only the keys that changed are asked about; the bandwidth rule when either of its keys did.
+// TestProblemsOfChanged: only changed keys are checked; the bandwidth rule if either of its keys changed.
 func TestProblemsOfChanged(t *testing.T) {
 	data := map[string]string{
 		ColocationKey: `{"degradeTimeMinutes":0}`, ThresholdKey: `{"clusterStrategy":{"cpuSuppressMinPercent":101}}`,
@@ -303,7 +303,7 @@ func TestProblemsOfChanged(t *testing.T) {
 	}
 }
 
-// TestMegabyte: texts of 1 MiB, made to take long, get an answer that is not as long.
+// TestMegabyte: hostile texts of 1 MiB get a short answer.
 func TestMegabyte(t *testing.T) {
 	many := func(entry string) string {
 		var b strings.Builder

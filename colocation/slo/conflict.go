@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Conflict is that several entries of one key select the same node: only the first of them counts for it.
+// Conflict means that several entries of one key select the same node: only the first of them applies to it.
 type Conflict struct {
 	Key string
 	// Entries says which, for example nodeConfigs[0] (spot).
@@ -17,7 +17,7 @@ type Conflict struct {
 	numbers []int // of Config.entries, in order
 }
 
-// Conflicts gives the conflicts about a node with these labels, in the order of the keys.
+// Conflicts returns the conflicts of a node with the given labels, in the order of the keys.
 func (c *Config) Conflicts(labels map[string]string) []Conflict {
 	if c == nil {
 		return nil
@@ -37,7 +37,7 @@ func (c *Config) conflict(numbers []int) Conflict {
 	return found
 }
 
-// clashes gives the sets of two or more entries of one section that select these labels. selected is a buffer.
+// clashes returns the sets of two or more entries of one section that select the given labels. selected is a buffer.
 func (c *Config) clashes(selected []int, labels map[string]string) (sets [][]int) {
 	selected = c.selecting(selected, labels)
 	for first := 0; first < len(selected); {
@@ -53,7 +53,7 @@ func (c *Config) clashes(selected []int, labels map[string]string) (sets [][]int
 	return sets
 }
 
-// selecting gives the entries that select these labels, in order.
+// selecting returns the entries that select the given labels, in order.
 func (c *Config) selecting(into []int, labels map[string]string) []int {
 	into = c.candidates(into[:0], labels)
 	into = slices.DeleteFunc(into, func(i int) bool { return !c.entries[i].selector.matches(labels) })
@@ -61,27 +61,27 @@ func (c *Config) selecting(into []int, labels map[string]string) []int {
 	return into
 }
 
-// Within reports whether all entries of a conflict are among those of another, of the same Config: then the one brings nothing that
-// the other does not have.
+// Within reports whether all entries of a conflict are among those of another one of the same Config, so that it adds
+// nothing new.
 func (f Conflict) Within(others []Conflict) bool {
 	return slices.ContainsFunc(others, func(o Conflict) bool {
 		return !slices.ContainsFunc(f.numbers, func(i int) bool { return !slices.Contains(o.numbers, i) })
 	})
 }
 
-// NodeProblems finds the nodes about which there is a conflict in one of the keys for which changed is true: one problem for each
-// set of entries, at the last of them, with up to ten nodes by name. nodes come in any order.
+// NodeProblems returns the conflicts of nodes in the keys for which changed returns true: one problem for each set of
+// entries, at the last of them, with the names of up to ten nodes. The nodes may be in any order.
 func (c *Config) NodeProblems(nodes iter.Seq2[string, map[string]string], changed func(key string) bool) (problems []Problem) {
-	crowds := c.crowds(nodes, changed)
-	slices.SortFunc(crowds, func(a, b *crowd) int { return slices.Compare(a.numbers, b.numbers) })
-	for _, found := range crowds[:min(len(crowds), maxProblems)] {
-		problems = append(problems, c.crowded(found))
+	groups := c.groupNodes(nodes, changed)
+	slices.SortFunc(groups, func(a, b *nodeGroup) int { return slices.Compare(a.numbers, b.numbers) })
+	for _, found := range groups[:min(len(groups), maxProblems)] {
+		problems = append(problems, c.nodeProblem(found))
 	}
 	return problems
 }
 
-func (c *Config) crowds(nodes iter.Seq2[string, map[string]string], changed func(key string) bool) (all []*crowd) {
-	byEntries := map[string]*crowd{}
+func (c *Config) groupNodes(nodes iter.Seq2[string, map[string]string], changed func(key string) bool) (all []*nodeGroup) {
+	byEntries := map[string]*nodeGroup{}
 	var buffer [64]int
 	for name, labels := range nodes {
 		for _, numbers := range c.clashes(buffer[:0], labels) {
@@ -90,7 +90,7 @@ func (c *Config) crowds(nodes iter.Seq2[string, map[string]string], changed func
 			}
 			id := fmt.Sprint(numbers)
 			if byEntries[id] == nil {
-				byEntries[id] = &crowd{numbers: numbers}
+				byEntries[id] = &nodeGroup{numbers: numbers}
 				all = append(all, byEntries[id])
 			}
 			byEntries[id].names = append(byEntries[id].names, name)
@@ -99,13 +99,13 @@ func (c *Config) crowds(nodes iter.Seq2[string, map[string]string], changed func
 	return all
 }
 
-// crowd are the nodes that are all selected by the same entries.
-type crowd struct {
+// nodeGroup holds the nodes that are all selected by the same entries.
+type nodeGroup struct {
 	numbers []int
 	names   []string
 }
 
-func (c *Config) crowded(found *crowd) Problem {
+func (c *Config) nodeProblem(found *nodeGroup) Problem {
 	slices.Sort(found.names)
 	nodes := strings.Join(found.names[:min(len(found.names), maxNamed)], ", ")
 	if more := len(found.names) - maxNamed; more > 0 {
@@ -118,7 +118,7 @@ func (c *Config) crowded(found *crowd) Problem {
 			"the nodes' labels", strings.Join(conflict.named(), ", "), nodes))}
 }
 
-// named are the first entries.
+// named returns the first entries.
 func (f Conflict) named() []string {
 	if len(f.Entries) <= maxNamed {
 		return f.Entries
@@ -126,18 +126,19 @@ func (f Conflict) named() []string {
 	return append(slices.Clone(f.Entries[:maxNamed]), fmt.Sprintf("%d more", len(f.Entries)-maxNamed))
 }
 
-// String says what the conflict is, for a node's message.
+// String describes the conflict, for a message about a node.
 func (f Conflict) String() string {
 	return fmt.Sprintf("%s: %s select this node; only the first counts", f.Key, strings.Join(f.named(), ", "))
 }
 
-// HasSeveral reports whether one of the keys for which changed is true has several entries, so that there can be a conflict.
+// HasSeveral reports whether one of the keys for which changed returns true has several entries, so that a conflict is
+// possible.
 func (c *Config) HasSeveral(changed func(key string) bool) bool {
 	return slices.ContainsFunc(c.sections, func(s section) bool { return s.last-s.first > 1 && changed(s.key) })
 }
 
-// NameProblems finds entries without a name, and names that entries of a key share. It is Koordinator's flag
-// --node-strategy-name-need-check that asks for it.
+// NameProblems returns entries without a name, and names used by several entries of a key. It implements Koordinator's
+// flag --node-strategy-name-need-check.
 func (c *Config) NameProblems(changed func(key string) bool) (problems []Problem) {
 	for i := range c.sections {
 		if s := &c.sections[i]; changed(s.key) {

@@ -16,13 +16,13 @@ func nodesOf(nodes map[string]map[string]string) iter.Seq2[string, map[string]st
 	return maps.All(nodes)
 }
 
-// twoEntries is a configuration with two entries, x first, as YAML of their selectors.
+// twoEntries returns a configuration with two entries, x first, given the YAML of their selectors.
 func twoEntries(t testing.TB, x, y string) *Config {
 	t.Helper()
 	return Compile(map[string]string{ColocationKey: asJSON(t, fmt.Sprintf(`nodeConfigs: [{name: x, nodeSelector: {%s}}, {name: "y", nodeSelector: {%s}}]`, x, y))})
 }
 
-// TestOverlapProblem: it stands at the later entry, with the earlier ones and the labels of a node in both.
+// TestOverlapProblem: the problem is at the later entry, and names the earlier ones and the labels of a node in both.
 func TestOverlapProblem(t *testing.T) {
 	c := twoEntries(t, `matchLabels: {a: b}`, `matchLabels: {a: b, c: d}`)
 	same(t, "overlap", errorsOf(c), []string{`[colocation-config].nodeConfigs[1].nodeSelector: Invalid value: "nodeConfigs[1] (y)": overlaps with nodeConfigs[0] (x): ` +
@@ -54,7 +54,7 @@ func TestOverlapProblem(t *testing.T) {
 	}
 }
 
-// TestNodeProblems has the node rows of the study's 11.3.
+// TestNodeProblems: nodes that several entries select.
 func TestNodeProblems(t *testing.T) {
 	for _, count := range []int{5, 500} {
 		nodes := map[string]map[string]string{}
@@ -80,7 +80,7 @@ func TestNodeProblems(t *testing.T) {
 	}
 }
 
-// TestNodeProblemsAreDeterministic: the same texts whatever the order of the nodes, and not more than ten names.
+// TestNodeProblemsAreDeterministic: the same texts in whatever order of the nodes, with at most ten names.
 func TestNodeProblemsAreDeterministic(t *testing.T) {
 	c := twoEntries(t, `matchLabels: {a: "1"}`, `matchLabels: {b: "1"}`)
 	nodes := map[string]map[string]string{}
@@ -101,7 +101,7 @@ func TestNodeProblemsAreDeterministic(t *testing.T) {
 	}
 }
 
-// TestConflicts: which entries select a node, and which conflict brings something new.
+// TestConflicts: which entries select a node, and which conflicts are new.
 func TestConflicts(t *testing.T) {
 	c := Compile(map[string]string{
 		ColocationKey: `{"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}}},{"name":"y","nodeSelector":{"matchLabels":{"y":"1"}}},{"nodeSelector":{"matchExpressions":[{"key":"z","operator":"Exists"}]}},{"nodeSelector":{}}]}`,
@@ -129,7 +129,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestNames: only when they are asked for.
+// TestNames: only checked on request.
 func TestNames(t *testing.T) {
 	c := Compile(map[string]string{
 		ColocationKey: `{"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}}},{"name":"x","nodeSelector":{"matchLabels":{"y":"1"}}},{"nodeSelector":{"matchLabels":{"z":"1"}}},{"name":"x","nodeSelector":{"matchLabels":{"w":"1"}}}]}`,
@@ -150,7 +150,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestAmplification: the first entry over the cluster's strategy.
+// TestAmplification: the first entry overrides the cluster's strategy.
 func TestAmplification(t *testing.T) {
 	c := Compile(map[string]string{ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"pool":"big"}}}]}`, AmplificationKey: asJSON(t, `{enable: true, resourceAmplificationRatio: {cpu: 1.5, memory: 1, broken: 0.5, text: "2"}, nodeConfigs: [
 		{nodeSelector: {matchLabels: {pool: big}}, resourceAmplificationRatio: {cpu: 2.25, nvidia.com/gpu: 3}},
@@ -169,7 +169,7 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-// TestConflictsAgainstEveryEntry: random configurations and nodes, and what asking every entry says.
+// TestConflictsAgainstEveryEntry compares random configurations and nodes with a check of every entry.
 func TestConflictsAgainstEveryEntry(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -196,7 +196,7 @@ func TestConflictsAgainstEveryEntry(t *testing.T) {
 	}
 }
 
-// bigConfig has 100 entries under each of the four keys that nodes differ in.
+// bigConfig has 100 entries under each of the four keys with entries for nodes.
 func bigConfig(broken bool) map[string]string {
 	var entries []string
 	for i := range 100 {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The rules of arrays and objects: each checks what is in it.
+// The rules of arrays and objects: each checks its elements.
 
 func (r list) check(f *finding, at *field.Path, value any) {
 	elements, ok := value.([]any)
@@ -16,7 +16,7 @@ func (r list) check(f *finding, at *field.Path, value any) {
 		f.wrongType(at, value, "an array")
 		return
 	}
-	_, always := r.rule.(duration) // which reads null, and cannot
+	_, always := r.rule.(duration) // which accepts null, and cannot
 	for i, element := range elements {
 		if element != nil || always {
 			r.rule.check(f, at.Index(i), element)
@@ -58,7 +58,8 @@ func (r fields) check(f *finding, at *field.Path, value any) {
 	}
 }
 
-// known is the member that a name stands for: Koordinator reads names in any case, and so must we, or a value would pass unseen.
+// known returns the member that a name stands for. Koordinator matches names in any case, so usher must too, or a value
+// would not be checked.
 func (r fields) known(name string) string {
 	if r[name] != nil {
 		return name
@@ -71,7 +72,7 @@ func (r fields) known(name string) string {
 	return ""
 }
 
-// rename gives a member the name that it stands for; false if there is one already.
+// rename gives a member its proper name; false if there is one of that name already.
 func (f *finding) rename(at *field.Path, members map[string]any, name, known string) bool {
 	if _, twice := members[known]; twice {
 		f.invalid(at.Child(name), name,

@@ -8,26 +8,26 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// finding is what was found of one key.
+// finding holds the problems of one key.
 type finding struct {
 	key      string
 	problems []Problem
-	more     int // problems that were not kept
+	more     int // the number of problems that were not kept
 	warn     func(Warning)
 }
 
-// maxProblems is how many problems of a key are told: a text of 1 MiB may have 100,000.
+// maxProblems is the number of reported problems per key: a text of 1 MiB may have 100,000.
 const maxProblems = 100
 
-// shorten cuts a value that is quoted.
+// shorten truncates a quoted value.
 func shorten(text string) string { return admit.Shorten(text, 81) }
 
-// pathOf is the field path of a data key.
+// pathOf returns the field path of a data key.
 func pathOf(key string) *field.Path { return field.NewPath("data").Key(key) }
 
 func (f *finding) path() *field.Path { return pathOf(f.key) }
 
-// add keeps a problem, without the long value that it may quote.
+// add adds a problem, with the quoted value truncated.
 func (f *finding) add(err *field.Error) {
 	if len(f.problems) == maxProblems {
 		f.more++
@@ -43,14 +43,14 @@ func (f *finding) invalid(at *field.Path, value any, format string, args ...any)
 	f.add(field.Invalid(at, value, fmt.Sprintf(format, args...)))
 }
 
-// count is how many problems there are.
+// count returns the number of problems.
 func (f *finding) count() int { return len(f.problems) + f.more }
 
 func (f *finding) warnf(format string, args ...any) {
 	f.warn(Warning{f.key, fmt.Sprintf(format, args...)})
 }
 
-// all are the problems that were kept, and how many there are beside them.
+// all returns the problems that were kept, and the number of the others.
 func (f *finding) all() []Problem {
 	if f.more == 0 {
 		return f.problems

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// typed makes the Go type that Koordinator would decode a value of a rule into: its reader is encoding/json.
+// typed returns a value of the Go type that Koordinator decodes a rule's value into, with encoding/json.
 func typed(r rule) reflect.Type {
 	switch r := r.(type) {
 	case boolean:
@@ -49,8 +49,8 @@ func typed(r rule) reflect.Type {
 	panic(fmt.Sprintf("%T", r))
 }
 
-// FuzzCompile: any text gets an answer; one without problems is one that Koordinator can decode, and that says the same when its
-// JSON is laid out another way.
+// FuzzCompile: any text gets an answer; one without problems can be decoded by Koordinator, and means the same in
+// another layout of its JSON.
 func FuzzCompile(f *testing.F) {
 	var types []reflect.Type
 	for i := range tables {

@@ -6,7 +6,7 @@ import (
 	"usher.dev/usher/colocation/labelindex"
 )
 
-// newIndex files the entries that select any node.
+// newIndex indexes the entries that may select a node.
 func newIndex(entries []entry) labelindex.Index {
 	return labelindex.New(func(yield func(int, []labelindex.Requirement) bool) {
 		for i := range entries {
@@ -17,7 +17,7 @@ func newIndex(entries []entry) labelindex.Index {
 	})
 }
 
-// required is what a node must have to be selected.
+// required returns the labels that a node must have to be selected.
 func (s selector) required() (all []labelindex.Requirement) {
 	for i := range s {
 		if !s[i].absent {
@@ -27,7 +27,7 @@ func (s selector) required() (all []labelindex.Requirement) {
 	return all
 }
 
-// requirement is what the constraint asks of a node that has the label.
+// requirement returns the constraint for nodes that have the label.
 func (c *constraint) requirement() labelindex.Requirement {
 	if c.except {
 		return labelindex.Requirement{Key: c.key, Any: true}
@@ -35,7 +35,7 @@ func (c *constraint) requirement() labelindex.Requirement {
 	return labelindex.Requirement{Key: c.key, Values: c.values}
 }
 
-// candidates appends the entries that may select a node, in no order and each once.
+// candidates appends the entries that may select a node, in no particular order, each once.
 func (c *Config) candidates(into []int, labels map[string]string) []int {
 	into = append(into, c.index.Always()...)
 	for key, value := range labels {
@@ -44,7 +44,7 @@ func (c *Config) candidates(into []int, labels map[string]string) []int {
 	return into
 }
 
-// near yields the entries that may overlap with a selector on its own labels, some of them more than once.
+// near yields the entries that may overlap with a selector on its own labels, possibly several times.
 func (c *Config) near(s selector) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, n := range c.index.Always() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// warnOfKeys tells of data keys that look like misspelt ones. Others are left alone: third parties keep theirs in the ConfigMap
+// warnOfKeys warns of data keys that look misspelt. Other unknown keys are ignored: third parties use the ConfigMap
 // too.
 func (c *Config) warnOfKeys(data map[string]string) {
 	keys := Keys()
@@ -17,7 +17,8 @@ func (c *Config) warnOfKeys(data map[string]string) {
 	}
 }
 
-// suggestion asks for the known name that is most like a misspelt one; if none is alike, it says what becomes of the field.
+// suggestion suggests the known name that is most similar to a misspelt one; without one, it says what happens to the
+// field.
 func suggestion(name string, known []string) string {
 	if best := nearest(name, known); best != "" {
 		return "; is it " + best + "?"
@@ -25,7 +26,7 @@ func suggestion(name string, known []string) string {
 	return ", so without effect"
 }
 
-// nearest is the known name that is most like a misspelt one; empty if none is alike.
+// nearest returns the known name that is most similar to a misspelt one; empty if none is.
 func nearest(name string, known []string) (best string) {
 	least := max(2, len(name)/4) + 1
 	for _, candidate := range known {
@@ -36,7 +37,7 @@ func nearest(name string, known []string) (best string) {
 	return best
 }
 
-// distance is how many letters must be put in, left out or replaced to make b of a; limit if it is that or more.
+// distance returns the number of letters to insert, delete or replace to turn a into b, up to limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -11,15 +11,15 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// What a strategy promises of the network is one of two things: a percentage of whatever there is, written as a number, or bytes
-// per second, written as a string. Percentages must not sum to more than 100, bandwidths to more than system-config's
-// totalNetworkBandwidth where that is known; the one is never added to the other. (Koordinator adds both to both, so that it
+// A strategy's share of the network is either a percentage, written as a number, or a bandwidth in bytes per second,
+// written as a string. Percentages must not add up to more than 100, bandwidths to no more than system-config's
+// totalNetworkBandwidth if that is known; the two are never added to each other. (Koordinator adds both, so that it
 // refuses "50M", and every percentage without a totalNetworkBandwidth.)
 
 // sharers are the classes that share the network.
 var sharers = []string{"lsrClass", "lsClass", "beClass"}
 
-// checkBandwidth checks what the entries of QoSKey ask of the network, beside what SystemKey says there is.
+// checkBandwidth checks the network requests of the entries of QoSKey, against the totals in SystemKey.
 func (c *Config) checkBandwidth() finding {
 	found := finding{key: QoSKey}
 	s := c.section(QoSKey)
@@ -41,10 +41,10 @@ func (c *Config) checkBandwidth() finding {
 	return found
 }
 
-// demand is what a strategy asks for: its own, and where it says nothing that of the cluster's strategy.
+// demand is the requests of a strategy: its own, and by default those of the cluster's strategy.
 type demand struct{ own, base map[string]any }
 
-// request gives a class's request; nil if there is none.
+// request returns the request of a class, nil if there is none, and whether it is the strategy's own.
 func (d demand) request(class, name string) (value any, own bool) {
 	at := []string{class, "networkQOS"}
 	if value := down(d.own, at)[name]; value != nil {
@@ -53,7 +53,7 @@ func (d demand) request(class, name string) (value any, own bool) {
 	return down(d.base, at)[name], false
 }
 
-// checkFormat wants the requests of a strategy to be all percentages or all bandwidths.
+// checkFormat requires that the requests of a strategy are all percentages or all bandwidths.
 func checkFormat(at *field.Path, tree map[string]any, found *finding) {
 	var percents, bandwidths []string
 	for _, class := range sharers {
@@ -73,7 +73,8 @@ func checkFormat(at *field.Path, tree map[string]any, found *finding) {
 	}
 }
 
-// checkSums sums each direction. A strategy that asks for nothing itself is not blamed for the cluster's.
+// checkSums checks the total of each direction. A strategy without own requests gets no errors for those of the
+// cluster.
 func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) {
 	for _, name := range []string{"ingressRequest", "egressRequest"} {
 		percents, bandwidths := d.sums(name)
@@ -87,7 +88,8 @@ func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) 
 	}
 }
 
-// sums are what the classes ask for in one direction. What breaks its own rule is told already, and not summed.
+// sums returns the totals of the classes in one direction. Values outside their range are reported elsewhere, and left
+// out.
 func (d demand) sums(name string) (percents, bandwidths sum) {
 	for _, class := range sharers {
 		value, own := d.request(class, name)
@@ -105,11 +107,11 @@ func (d demand) sums(name string) (percents, bandwidths sum) {
 	return percents, bandwidths
 }
 
-// sum is what classes ask for together.
+// sum is the total of several classes.
 type sum struct {
 	total resource.Quantity
 	parts []string
-	own   bool // the strategy itself has a part in it
+	own   bool // the strategy itself contributes to it
 }
 
 func (s *sum) add(class string, q resource.Quantity, own bool) {
@@ -124,8 +126,9 @@ func (s *sum) add(class string, q resource.Quantity, own bool) {
 
 func (s sum) String() string { return strings.Join(s.parts, ", ") }
 
-// totalFor gives the bandwidth of the nodes that a selector selects, in bytes per second: that of system-config's entry with the
-// same selector, else of its cluster's strategy. nil is not known: the node agent takes what the network card says.
+// totalFor returns the bandwidth of the nodes that a selector selects, in bytes per second: that of system-config's
+// entry with the same selector, otherwise that of its cluster's strategy. nil means unknown: the node agent then uses
+// the speed of the network card.
 func (c *Config) totalFor(nodes selector) *resource.Quantity {
 	s := c.section(SystemKey)
 	if s == nil {
@@ -141,7 +144,7 @@ func (c *Config) totalFor(nodes selector) *resource.Quantity {
 	return totalIn(s.clusterOf(s.tree))
 }
 
-// totalIn reads the bandwidth of a strategy; nil if it gives none.
+// totalIn returns the bandwidth of a strategy; nil if it is not set.
 func totalIn(tree map[string]any) *resource.Quantity {
 	text, ok := tree["totalNetworkBandwidth"].(string)
 	if n, isNumber := numberText(tree["totalNetworkBandwidth"]); isNumber {

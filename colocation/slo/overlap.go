@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-// Two selectors overlap if both select a node that has no labels but those that one of the two speaks of. So a=1 overlaps with
-// a=1,b=2, with a NotIn [2] and with b DoesNotExist. a=1 and b=1 do not: they meet on a node with both labels, and whether
-// there is such a node is a question to the nodes. (Koordinator tries labels made from the values that stand in the selectors:
-// all products of their numbers, though along the diagonal only, and none for Exists, so that it misses overlaps and may need
-// gigabytes.) Here it is decided key by key, as the keys of a selector do not depend on each other.
+// Two selectors overlap if both select a node that has no labels except those that one of the two names. So a=1
+// overlaps with a=1,b=2, with a NotIn [2] and with b DoesNotExist. a=1 and b=1 do not: both select a node with both
+// labels, but whether such a node exists depends on the nodes. (Koordinator tries label sets made from the values in
+// the selectors: all products of their numbers, but only along the diagonal, and none for Exists, so that it misses
+// overlaps and may need gigabytes.) Here the decision is made key by key, because the keys of a selector are
+// independent.
 
-// sample gives the labels of a node that both select and that has none but those that s speaks of; false if there is none.
+// sample returns the labels of a node that both select and that has no labels except those that s names; false if there
+// is none.
 func (s selector) sample(other selector) (labels []string, ok bool) {
 	i := 0
 	for j := range s {
 		if i, ok = other.missing(i, s[j].key); !ok {
 			return nil, false
 		}
-		by := &s[j] // who does not speak of a key takes what the other wants
+		by := &s[j] // a selector that does not name the key accepts any value
 		if i < len(other) && other[i].key == s[j].key {
 			by = &other[i]
 			i++
@@ -36,8 +38,8 @@ func (s selector) sample(other selector) (labels []string, ok bool) {
 	return labels, ok && s != nil && other != nil
 }
 
-// missing reports whether all keys before the given one may be missing, from a number on; "" is after the last. It gives the number
-// after them.
+// missing reports whether all keys from index from up to the key before may be missing; "" means up to the end. next is
+// the index after them.
 func (s selector) missing(from int, before string) (next int, ok bool) {
 	for next = from; next < len(s) && (before == "" || s[next].key < before); next++ {
 		if !s[next].absent {
@@ -47,7 +49,7 @@ func (s selector) missing(from int, before string) (next int, ok bool) {
 	return next, true
 }
 
-// common gives a value that both allow; present is false if both allow that the key is missing.
+// common returns a value that both allow; present is false if both allow that the key is missing.
 func (c *constraint) common(d *constraint) (value string, present, ok bool) {
 	if c.absent && d.absent {
 		return "", false, true
@@ -67,7 +69,7 @@ func (c *constraint) common(d *constraint) (value string, present, ok bool) {
 	return "", true, false
 }
 
-// example is a value that is none of those that are excepted.
+// example returns a value that is not excluded.
 func (c *constraint) example() string {
 	value := "any"
 	for i := 2; !c.allows(value); i++ {
@@ -76,35 +78,35 @@ func (c *constraint) example() string {
 	return value
 }
 
-// maxNamed is how many entries or nodes a message names.
+// maxNamed is the number of entries or nodes that a message names.
 const maxNamed = 10
 
-// findOverlaps finds the entries of each section that overlap, and tells so at the later one.
+// findOverlaps reports the overlapping entries of each section, at the later one.
 func (c *Config) findOverlaps() {
 	for n := range c.sections {
 		s := &c.sections[n]
-		met := map[int][]meeting{}
+		met := map[int][]overlapWith{}
 		for i := s.first; i < s.last && len(met) <= maxProblems; i++ {
-			c.meet(i, met)
+			c.findOverlapsOf(i, met)
 		}
 		found := &c.findings[slices.IndexFunc(c.findings, func(f finding) bool { return f.key == s.key })]
 		for i := s.first; i < s.last; i++ {
 			if len(met[i]) > 0 {
-				c.tellOverlap(i, met[i], found)
+				c.reportOverlap(i, met[i], found)
 			}
 		}
 	}
 }
 
-// meeting is an overlap with another entry.
-type meeting struct {
+// overlapWith is an overlap with another entry.
+type overlapWith struct {
 	with   int
 	labels []string
 }
 
-// meet finds entries with which one overlaps on its own labels: not many more than are told, so that a text in which all overlap
-// is not looked at for minutes.
-func (c *Config) meet(i int, met map[int][]meeting) {
+// findOverlapsOf finds entries that overlap with one on its own labels. It stops at maxNamed, so that a text in which all entries
+// overlap does not take minutes.
+func (c *Config) findOverlapsOf(i int, met map[int][]overlapWith) {
 	e := &c.entries[i]
 	n := 0
 	for j := range c.near(e.selector) {
@@ -116,8 +118,8 @@ func (c *Config) meet(i int, met map[int][]meeting) {
 			continue
 		}
 		later, sooner := max(i, j), min(i, j)
-		if !slices.ContainsFunc(met[later], func(m meeting) bool { return m.with == sooner }) {
-			met[later] = append(met[later], meeting{sooner, labels})
+		if !slices.ContainsFunc(met[later], func(m overlapWith) bool { return m.with == sooner }) {
+			met[later] = append(met[later], overlapWith{sooner, labels})
 		}
 		if n++; n >= maxNamed {
 			return
@@ -125,8 +127,8 @@ func (c *Config) meet(i int, met map[int][]meeting) {
 	}
 }
 
-func (c *Config) tellOverlap(i int, met []meeting, found *finding) {
-	slices.SortFunc(met, func(a, b meeting) int { return a.with - b.with })
+func (c *Config) reportOverlap(i int, met []overlapWith, found *finding) {
+	slices.SortFunc(met, func(a, b overlapWith) int { return a.with - b.with })
 	var names []string
 	for _, m := range met[:min(len(met), maxNamed)] {
 		names = append(names, c.label(m.with))
@@ -141,7 +143,7 @@ func (c *Config) tellOverlap(i int, met []meeting, found *finding) {
 		strings.Join(names, ", "), example)
 }
 
-// label is how messages call an entry.
+// label returns the name of an entry for messages.
 func (c *Config) label(i int) string {
 	e := &c.entries[i]
 	text := fmt.Sprintf("%s[%d]", c.sections[e.section].list, e.number)

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// pair is two numbers of which one must be below the other. Who gives only one of them leaves the other to the cluster's
-// strategy, or to the default.
+// pair is two numbers of which one must be less than the other. If a strategy sets only one of them, the other comes
+// from the cluster's strategy or is the default.
 type pair struct {
-	in                         []string // the members that lead to both
+	in                         []string // the path of members to both
 	lower, upper               string
-	lowerDefault, upperDefault *int64 // nil: it follows from the other one, or there is none
+	lowerDefault, upperDefault *int64 // nil: it follows from the other one, or does not exist
 }
 
 // checkPairs checks the pairs of the cluster's strategy and of each entry.
@@ -32,19 +32,19 @@ func (s *section) checkPairs(entries []entry, found *finding) {
 	}
 }
 
-// layer is a strategy and the one that counts where it says nothing.
+// layer is a strategy and the one that provides its defaults.
 type layer struct {
 	at         *field.Path
 	tree, base map[string]any
 }
 
-// limit is a number of a pair, as it counts in the end.
+// limit is the effective number of a pair.
 type limit struct {
 	value int64
-	given bool   // somebody gives it
-	ok    bool   // it keeps its own rule; one that does not is told already, and compared with nothing
-	own   bool   // the strategy itself gives it
-	from  string // who else does
+	given bool   // it is set anywhere
+	ok    bool   // it is in its own range; otherwise that is reported, and it is not compared
+	own   bool   // the strategy itself sets it
+	from  string // what else sets it, for messages
 }
 
 func (l limit) String() string { return fmt.Sprint(l.value) + l.from }
@@ -69,7 +69,7 @@ func (s *section) checkPair(p pair, l layer, found *finding) {
 	}
 }
 
-// limit looks for a number where it may be given.
+// limit returns the effective number.
 func (s *section) limit(p pair, name string, l layer, byDefault *int64) limit {
 	rule := s.strategy
 	for _, in := range p.in {
@@ -91,7 +91,7 @@ func (s *section) limit(p pair, name string, l layer, byDefault *int64) limit {
 	return limit{}
 }
 
-// down follows members; nil if one is missing.
+// down follows a path of members; nil if one is missing.
 func down(tree map[string]any, names []string) map[string]any {
 	for _, name := range names {
 		tree, _ = tree[name].(map[string]any)

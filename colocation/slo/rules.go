@@ -13,8 +13,8 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// rule is the type of a JSON value, and what the value must be. Values are as api.ParseJSONText gives them: whole numbers of 64
-// bits are int64, all others float64. null is never asked about: it is the same as nothing.
+// rule is the type and the range of a JSON value. Values are as returned by api.ParseJSONText: 64-bit integers are
+// int64, all other numbers float64. null is never checked: it is the same as a missing value.
 type rule interface {
 	check(f *finding, at *field.Path, value any)
 }
@@ -22,21 +22,21 @@ type rule interface {
 type (
 	boolean   struct{}
 	text      struct{}        // any string
-	choice    []string        // one of these; empty is none of them, and fine
+	choice    []string        // one of these; empty is also accepted
 	duration  struct{}        // such as 5m
 	bandwidth struct{}        // a quantity of bytes per second
 	share     struct{}        // of the network: a percentage as a number, or a bandwidth as a string
 	free      struct{}        // anything
 	list      struct{ rule }  // an array
-	dict      struct{ rule }  // an object with names of any kind
-	fields    map[string]rule // an object with these names
+	dict      struct{ rule }  // an array
+	fields    map[string]rule // an object with any names
 	whole     struct {        // an integer
 		min, max int64
 		unit     string
 	}
-	number struct { // not only whole ones
+	number struct { // including fractions
 		min, max float64
-		above    bool // min itself is too little
+		above    bool // min itself is excluded
 		unit     string
 	}
 )
@@ -189,7 +189,7 @@ func jsonType(value any) string {
 	}
 }
 
-// numberText writes a JSON number in digits.
+// numberText returns a JSON number in digits.
 func numberText(value any) (string, bool) {
 	switch n := value.(type) {
 	case int64:

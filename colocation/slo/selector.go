@@ -11,23 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// selector is a label selector as what it asks of each label key, sorted by key. nil selects nothing: it stands for one that is
-// broken or empty.
+// selector is a label selector as a list of constraints, sorted by key. nil selects nothing; it stands for a broken or
+// empty selector.
 type selector []constraint
 
-// constraint is what one key may be.
+// constraint is what a selector allows for one key.
 type constraint struct {
 	key    string
-	absent bool     // it may be missing
-	except bool     // it may have any value but these
-	values []string // else it may have one of these, sorted
+	absent bool     // the key may be missing
+	except bool     // any value but these is allowed
+	values []string // otherwise the allowed values, sorted
 }
 
-// compileSelector compiles the value of nodeSelector; null and an empty selector are refused, as an entry is for some nodes.
+// compileSelector compiles the value of nodeSelector; null and an empty selector are refused, because an entry is for a
+// subset of the nodes.
 func compileSelector(value any, at *field.Path, found *finding) selector {
 	tree, ok := value.(map[string]any)
 	if !ok && value != nil {
-		return nil // of the wrong type, which was found
+		return nil // of the wrong type, which is reported elsewhere
 	}
 	from, whole := labelSelector(tree)
 	if !whole {
@@ -50,7 +51,8 @@ func compileSelector(value any, at *field.Path, found *finding) selector {
 	return s
 }
 
-// labelSelector takes the typed form out of a tree; false if some of it has the wrong type, which was found.
+// labelSelector extracts the typed form from a tree; false if a part of it has the wrong type, which is reported
+// elsewhere.
 func labelSelector(tree map[string]any) (s metav1.LabelSelector, whole bool) {
 	whole = true
 	labels := members(tree["matchLabels"], &whole)
@@ -73,7 +75,7 @@ func labelSelector(tree map[string]any) (s metav1.LabelSelector, whole bool) {
 	return s, whole
 }
 
-// These read a part of a tree, null being the zero value, and clear ok if it has the wrong type.
+// These extract a part of a tree, with null as the zero value, and clear ok if it has the wrong type.
 func textOf(value any, ok *bool) string          { return as[string](value, ok) }
 func elements(value any, ok *bool) []any         { return as[[]any](value, ok) }
 func members(value any, ok *bool) map[string]any { return as[map[string]any](value, ok) }
@@ -85,7 +87,7 @@ func as[T any](value any, ok *bool) (part T) {
 	return part
 }
 
-// checkSelector finds what is no label selector.
+// checkSelector reports what is invalid in a label selector.
 func checkSelector(from metav1.LabelSelector, at *field.Path, found *finding) {
 	for _, key := range slices.Sorted(maps.Keys(from.MatchLabels)) {
 		path := at.Child("matchLabels").Key(shorten(key))
@@ -105,7 +107,7 @@ func checkSelector(from metav1.LabelSelector, at *field.Path, found *finding) {
 	}
 }
 
-// constraintsOf gathers what a selector asks of each key. Its expressions are valid.
+// constraintsOf returns the constraints of a selector with valid expressions.
 func constraintsOf(from metav1.LabelSelector) selector {
 	byKey := map[string]constraint{}
 	narrow := func(key string, by constraint) {
@@ -141,7 +143,7 @@ func constraintOf(e metav1.LabelSelectorRequirement) constraint {
 	}
 }
 
-// and is what both allow.
+// and returns what both constraints allow.
 func (c constraint) and(d constraint) constraint {
 	both := constraint{key: c.key, absent: c.absent && d.absent}
 	switch {
@@ -156,7 +158,7 @@ func (c constraint) and(d constraint) constraint {
 	return both
 }
 
-// without are the values that a constraint allows.
+// without returns the values that a constraint allows.
 func without(values []string, c constraint) (left []string) {
 	for _, value := range values {
 		if c.allows(value) {
@@ -172,7 +174,7 @@ func (c *constraint) allows(value string) bool {
 	return listed != c.except
 }
 
-// never tells that nothing is allowed.
+// never reports whether nothing is allowed.
 func (c *constraint) never() bool { return !c.absent && !c.except && len(c.values) == 0 }
 
 func (s selector) selectsNothing() (key string, never bool) {
@@ -194,7 +196,7 @@ func (s selector) matches(labels map[string]string) bool {
 	return s != nil
 }
 
-// equal reports whether two selectors ask for the same.
+// equal reports whether two selectors have the same constraints.
 func (s selector) equal(t selector) bool {
 	return slices.EqualFunc(s, t, func(a, b constraint) bool {
 		return a.key == b.key && a.absent == b.absent && a.except == b.except && slices.Equal(a.values, b.values)

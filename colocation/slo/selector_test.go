@@ -21,7 +21,7 @@ func parseSelector(t testing.TB, text string) (selector, metav1.LabelSelector) {
 	return constraintsOf(from), from
 }
 
-// overlap is what findOverlaps asks of two selectors.
+// overlap is what findOverlaps computes for two selectors.
 func overlap(a, b selector) ([]string, bool) {
 	if labels, ok := a.sample(b); ok {
 		return labels, true
@@ -29,7 +29,7 @@ func overlap(a, b selector) ([]string, bool) {
 	return b.sample(a)
 }
 
-// TestOverlap has the rows of the study's 11.3 and 4.7, with what Koordinator misses.
+// TestOverlap: overlapping and disjoint selectors, including those that Koordinator misses.
 func TestOverlap(t *testing.T) {
 	const (
 		x       = `matchLabels: {a: "1"}`
@@ -50,8 +50,8 @@ func TestOverlap(t *testing.T) {
 	}{
 		{x, x, "a=1"}, {x, xz, "a=1,z=3"}, {x, in, "a=1"}, {x, notIn, "a=1"}, {x, exists, "a=1"}, {x, absentB, "a=1"}, {absent, absentB, ""},
 		{x, absent, "no"}, {x, y, "no"}, {x, notIn1, "no"}, {exists, absent, "no"}, {in, absent, "no"},
-		{exists, exists, "a=any"}, {notIn, notIn, ""}, {notIn, notIn1, ""}, {exists, notIn, "a=any"}, {absent, notIn, ""}, // missed there
-		{square, corner, "a=1,b=2"}, // missed there: it looks along the diagonal only
+		{exists, exists, "a=any"}, {notIn, notIn, ""}, {notIn, notIn1, ""}, {exists, notIn, "a=any"}, {absent, notIn, ""}, // Koordinator misses these
+		{square, corner, "a=1,b=2"}, // Koordinator misses this: it only looks along the diagonal
 		{nothing, nothing, "no"}, {nothing, exists, "no"}, {nothing, x, "no"},
 	} {
 		a, _ := parseSelector(t, c.a)
@@ -65,7 +65,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestOverlapMemory: eight expressions of ten values, for which Koordinator makes 100 million label sets.
+// TestOverlapMemory: eight expressions of ten values, for which Koordinator creates 100 million label sets.
 func TestOverlapMemory(t *testing.T) {
 	var expressions []string
 	for key := range 8 {
@@ -81,7 +81,7 @@ func TestOverlapMemory(t *testing.T) {
 	}
 }
 
-// universe are the label sets over a few keys and values: every selector of randomSelector is decided by them, as it names no
+// universe is the label sets over a few keys and values. They decide every selector of randomSelector, which names no
 // more than two of the three values of a key.
 func universe() (all []map[string]string) {
 	options := []string{"", "1", "2", "3"} // "" is absent
@@ -101,7 +101,7 @@ func universe() (all []map[string]string) {
 	return all
 }
 
-// randomSelector is made of a few bytes.
+// randomSelector returns a selector made from a few bytes.
 func randomSelector(next func(n int) int) metav1.LabelSelector {
 	operators := []metav1.LabelSelectorOperator{"In", "NotIn", "Exists", "DoesNotExist"}
 	s := metav1.LabelSelector{}
@@ -133,7 +133,7 @@ func speaksOf(s metav1.LabelSelector) map[string]bool {
 	return keys
 }
 
-// checkBrute holds selectors against the library's matching, and their overlap against trying every label set.
+// checkBrute compares selectors with the library's matching, and their overlap with a search over all label sets.
 func checkBrute(t *testing.T, from [2]metav1.LabelSelector) {
 	var compiled [2]selector
 	var library [2]labels.Selector
@@ -181,7 +181,7 @@ func within(set map[string]string, keys map[string]bool) bool {
 	return true
 }
 
-// TestOverlapAgainstBruteForce tries some thousand pairs.
+// TestOverlapAgainstBruteForce tests some thousand pairs.
 func TestOverlapAgainstBruteForce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -191,7 +191,7 @@ func TestOverlapAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// FuzzOverlap does the same for pairs made of the fuzzer's bytes.
+// FuzzOverlap tests pairs made from the fuzzer's bytes.
 func FuzzOverlap(f *testing.F) {
 	f.Add([]byte{1, 0, 4, 0, 1, 0, 2})
 	f.Add([]byte{2, 0, 0, 1, 0, 1, 1, 0, 1, 2, 3, 1, 1, 0})
@@ -208,7 +208,7 @@ func FuzzOverlap(f *testing.F) {
 	})
 }
 
-// TestIndex: whatever the index leaves out does not match, and does not overlap.
+// TestIndex: an entry that is not returned neither matches nor overlaps.
 func TestIndex(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

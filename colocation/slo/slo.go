@@ -1,7 +1,7 @@
-// Package slo knows the SLO configuration: the ConfigMap from which Koordinator's manager and node agent learn what to do on
-// which nodes. Each data key holds the JSON text of one configuration: a strategy for the cluster, and a list of entries, each
-// for the nodes that its selector selects. Compile reads such a ConfigMap once, into a Config that never changes and that many
-// requests use at the same time. The package asks no cluster.
+// Package slo checks and evaluates the SLO configuration: the ConfigMap from which Koordinator's manager and node agent
+// read what to do on which nodes. Each data key holds a configuration as JSON text: a strategy for the cluster, and a
+// list of entries, each for the nodes that its selector selects. Compile turns such a ConfigMap into an immutable
+// Config that concurrent requests share. The package reads no cluster.
 package slo
 
 import (
@@ -24,31 +24,31 @@ const (
 	AmplificationKey = "resource-amplification-config"
 )
 
-// Config is what a ConfigMap says. nil is the one that says nothing.
+// Config is the content of a ConfigMap. nil is an empty one.
 type Config struct {
-	sections []section        // those that can be read, in the order of the tables
+	sections []section        // the valid ones, in the order of the tables
 	entries  []entry          // of all sections, in order
 	index    labelindex.Index // of entries
-	findings []finding        // one for each key, and one for what two keys say together
+	findings []finding        // one for each key, and one for rules across two keys
 	warnings []Warning
 }
 
-// Problem is one thing that is wrong with a configuration: where, which value, what the rule is and what to do.
+// Problem is one error of a configuration: the field, the value, the rule and what to do.
 type Problem struct {
 	Key string // the data key
-	// With is another key that the rule looks at too; empty for most.
+	// With is the other key that the rule involves; empty for most rules.
 	With string
 	Err  *field.Error
 }
 
-// Error is that of the field.
+// Error returns the error of the field.
 func (p Problem) Error() string { return p.Err.Error() }
 
-// Warning is about something that is allowed, but has no effect or not the one that was meant.
+// Warning is about something that is allowed, but has no effect or not the intended one.
 type Warning struct{ Key, Text string }
 
-// Compile reads the data of a ConfigMap. What cannot be read, or breaks a rule, is among the problems; the rest of the
-// configuration counts, as it does for those who work by it.
+// Compile compiles the data of a ConfigMap. What does not parse or violates a rule is among the problems; the rest of
+// the configuration applies, as it does for its other readers.
 func Compile(data map[string]string) *Config {
 	c := &Config{}
 	for i := range tables {
@@ -75,20 +75,20 @@ type section struct {
 
 // entry is the part of a configuration for some nodes.
 type entry struct {
-	section  int // Config.sections
-	number   int // in the list, from 0
+	section  int // index in Config.sections
+	number   int // index in the list
 	name     string
 	tree     map[string]any
-	selector selector // nil: broken, so that it selects nothing
+	selector selector // nil if it is broken, so that it selects nothing
 }
 
-// add takes up a section, its entries and what is wrong with them.
+// add adds a section with its entries and their problems.
 func (c *Config) add(s section, found *finding) {
 	s.first = len(c.entries)
 	list, _ := s.tree[s.list].([]any)
 	at := found.path().Child(s.list)
 	for i, value := range list {
-		tree, _ := value.(map[string]any) // null is an entry without a selector; anything else was found
+		tree, _ := value.(map[string]any) // null is an entry without a selector; anything else was reported
 		if tree == nil && value != nil {
 			continue
 		}
@@ -102,8 +102,8 @@ func (c *Config) add(s section, found *finding) {
 	s.checkPairs(c.entries[s.first:s.last], found)
 }
 
-// Problems gives what is wrong with the keys for which changed is true: with one of them, or with one of them beside another. nil
-// stands for all keys.
+// Problems returns the problems of the keys for which changed returns true, including those that involve one of them
+// and another key. nil means all keys.
 func (c *Config) Problems(changed func(key string) bool) (all []Problem) {
 	if c == nil {
 		return nil
@@ -118,7 +118,7 @@ func (c *Config) Problems(changed func(key string) bool) (all []Problem) {
 	return all
 }
 
-// Warnings gives what people may want to know of the keys, in their order.
+// Warnings returns the warnings about the keys, in their order.
 func (c *Config) Warnings() []Warning {
 	if c == nil {
 		return nil
@@ -135,7 +135,7 @@ func (c *Config) warn(w Warning) {
 	}
 }
 
-// section finds the configuration of a key; nil if there is none that can be read.
+// section returns the configuration of a key; nil if there is none, or it does not parse.
 func (c *Config) section(key string) *section {
 	if c == nil {
 		return nil
@@ -147,10 +147,10 @@ func (c *Config) section(key string) *section {
 	return &c.sections[i]
 }
 
-// entriesOf are the entries of a section.
+// entriesOf returns the entries of a section.
 func (c *Config) entriesOf(s *section) []entry { return c.entries[s.first:s.last] }
 
-// path is where an entry stands.
+// path returns the field path of an entry.
 func (c *Config) path(e *entry) *field.Path {
 	s := &c.sections[e.section]
 	return pathOf(s.key).Child(s.list).Index(e.number)

@@ -6,17 +6,17 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// table is what is known about a data key.
+// table describes a data key.
 type table struct {
 	key      string
-	cluster  string // the member that holds the cluster's strategy; empty: its fields stand beside the list
-	list     string // the member that holds the entries
+	cluster  string // the member with the cluster's strategy; empty: its fields are next to the list
+	list     string // the member with the entries
 	strategy fields
 	pairs    []pair
-	all      fields // the whole configuration; made of the rest
+	all      fields // the whole configuration, built from the other fields
 }
 
-// tables are in the order in which problems are told.
+// tables are in the order in which problems are reported.
 var tables = prepared([]table{
 	{key: ColocationKey, list: "nodeConfigs", strategy: colocationStrategy},
 	{key: ThresholdKey, cluster: "clusterStrategy", list: "nodeStrategies", strategy: thresholdStrategy, pairs: thresholdPairs},
@@ -36,7 +36,7 @@ func prepared(list []table) []table {
 	return list
 }
 
-// shape puts the whole configuration together.
+// shape builds the rule of the whole configuration.
 func (t *table) shape() fields {
 	entry := maps.Clone(t.strategy)
 	entry["name"], entry["nodeSelector"] = text{}, nodeSelector
@@ -48,7 +48,7 @@ func (t *table) shape() fields {
 	return all
 }
 
-// read gives the configuration that a text holds, its members named as in the tables; nil if there is none.
+// read returns the configuration in a text, with its members named as in the tables; nil if there is none.
 func (t *table) read(text string, found *finding) map[string]any {
 	if text == "" {
 		return nil
@@ -67,7 +67,7 @@ func (t *table) read(text string, found *finding) map[string]any {
 	return tree
 }
 
-// clusterOf is the strategy for the nodes that no entry selects; nil if there is none.
+// clusterOf returns the strategy for nodes that no entry selects; nil if there is none.
 func (t *table) clusterOf(tree map[string]any) map[string]any {
 	if t.cluster == "" {
 		return tree

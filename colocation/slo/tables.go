@@ -7,9 +7,9 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// The types of all configurations, each field with its range: the names, types and ranges are Koordinator's
-// (apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.go). Every field may be left out. Percentages
-// are of what the name says, and may be above 100 where the rule lets them.
+// The rules of all configurations, with the range of each field. Names, types and ranges are Koordinator's
+// (apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.go). Every field is optional.
+// Percentages are of what the name says, and may be above 100 where the rule allows it.
 
 const noLimit = math.MaxInt64
 
@@ -24,7 +24,7 @@ var (
 	amount   = atLeast(0, "0 is no limit")
 	model    = atLeast(1, "")
 	ratio    = number{min: 1, max: math.MaxFloat64}
-	// scaling is what Koordinator's manager takes as a CPU normalization ratio.
+	// scaling is the range of CPU normalization ratios that Koordinator's manager accepts.
 	scaling = number{min: 1, max: 5}
 )
 
@@ -139,8 +139,8 @@ var networkQOS = fields{
 	"egressRequest": share{}, "egressLimit": share{},
 }
 
-// ioConfig has the ranges that NodeSLO's schema gives: the API server would refuse what Koordinator's manager makes of another
-// value. Rates are per second, latencies in microseconds.
+// ioConfig has the ranges of NodeSLO's schema: the API server would refuse what Koordinator's manager makes of other
+// values. Rates are per second, latencies in microseconds.
 var ioConfig = fields{
 	"readIOPS": amount, "writeIOPS": amount, "readBPS": amount, "writeBPS": amount,
 	"ioWeightPercent":    whole{1, 100, "percent"},
