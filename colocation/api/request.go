@@ -24,8 +24,8 @@ func PodRequest(spec *corev1.PodSpec) corev1.ResourceList {
 	return request
 }
 
-// Asks reports whether a list has a non-zero amount of a resource.
-func Asks(list corev1.ResourceList, name corev1.ResourceName) bool {
+// HasResource reports whether a list has a non-zero amount of a resource.
+func HasResource(list corev1.ResourceList, name corev1.ResourceName) bool {
 	q, ok := list[name]
 	return ok && !q.IsZero()
 }

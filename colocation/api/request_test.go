@@ -68,7 +68,7 @@ func TestPodRequestLeavesThePodAlone(t *testing.T) {
 }
 
 func TestAsks(t *testing.T) {
-	if request := list("cpu", "0", "memory", "1"); Asks(request, "cpu") || !Asks(request, "memory") || Asks(request, "x") {
+	if request := list("cpu", "0", "memory", "1"); HasResource(request, "cpu") || !HasResource(request, "memory") || HasResource(request, "x") {
 		t.Error(request)
 	}
 }

@@ -90,7 +90,7 @@ func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, know
 // addRequests adds the cpu and memory requests of a pod to a sum.
 func addRequests(sum corev1.ResourceList, p *quota.Pod) {
 	for _, name := range amplify.Amplifiable() {
-		if api.Asks(p.Requests, name) {
+		if api.HasResource(p.Requests, name) {
 			total := sum[name].DeepCopy()
 			total.Add(p.Requests[name])
 			sum[name] = total

@@ -16,17 +16,18 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// cluster is a model of a node's kubelet, of its cache, and of who else writes the status. The kubelet patches what differs between its
-// cache, which may lag, and what it measures, and measures anew only when it starts, with a cache that was just listed
-// (k8s.io/kubernetes/pkg/kubelet: tryUpdateNodeStatus, GetCachedMachineInfo). All numbers are milli-units.
+// cluster models a node's kubelet with its cache, and the other writers of the status. The kubelet patches the
+// difference between its cache, which may lag, and its measurements. It measures again only when it starts, with a
+// freshly listed cache (k8s.io/kubernetes/pkg/kubelet: tryUpdateNodeStatus, GetCachedMachineInfo). All numbers are
+// milli-units.
 type cluster struct {
 	*amplifytest.Node
 	random   *rand.Rand
-	measured map[string]pair // what the machine has
+	measured map[string]pair // the true size of the machine
 	told     map[string]pair // what the kubelet wrote last
 	cache    map[string]pair
 	ratio    map[string]string
-	ask      func(ratios map[string]string) // puts the ratios into force
+	ask      func(ratios map[string]string) // applies the ratios
 }
 
 type pair struct{ allocatable, capacity int64 }
@@ -35,7 +36,7 @@ var modelled = []string{"cpu", "memory"}
 
 func (c *cluster) pick(list ...string) string { return list[c.random.IntN(len(list))] }
 
-// stand is what is stored.
+// stand returns what is stored.
 func (c *cluster) stand(name string) pair {
 	status := c.Stored["status"].(amplifytest.Object)
 	value := func(list string) int64 {
@@ -51,8 +52,8 @@ func (c *cluster) readCache() {
 	}
 }
 
-// grow gives the machine new sizes, and starts the kubelet. By chance memory comes to be just what usher made of it: what the system
-// reserves shrank, or the machine grew.
+// grow changes the size of the machine and starts the kubelet. By chance memory becomes exactly usher's result: the
+// reserved part shrank, or the machine grew.
 func (c *cluster) grow() {
 	for _, name := range modelled {
 		old := c.stand(name)
@@ -66,7 +67,7 @@ func (c *cluster) grow() {
 	c.heartbeat()
 }
 
-// amplified reports whether usher's own result stands there.
+// amplified reports whether usher's own result is stored.
 func (c *cluster) amplified(name string) bool {
 	Annotation, _ := amplify.ReadAnnotation(c.Annotation(), true)
 	r := Annotation[corev1.ResourceName(name)]
@@ -106,8 +107,8 @@ func (c *cluster) largest(name string) int64 {
 	return result.MilliValue()
 }
 
-// check holds after every write that usher saw: never below the true size, never above true size × ratio; and just that after a
-// write of a kubelet whose cache does not lag.
+// check is called after every write that usher saw: the number is never below the true size and never above true size ×
+// ratio, and equals that after a write of a kubelet whose cache does not lag.
 func (c *cluster) check(seed uint64, step int, what string, exact bool) {
 	c.T.Helper()
 	for _, name := range modelled {
@@ -122,7 +123,7 @@ func (c *cluster) check(seed uint64, step int, what string, exact bool) {
 	}
 }
 
-// TestAmplifierModel lets chance choose what happens to a node, and who writes its status.
+// TestAmplifierModel chooses at random what happens to a node, and who writes its status.
 func TestAmplifierModel(t *testing.T) {
 	first := rand.Uint64()
 	t.Logf("seeds from %d", first)

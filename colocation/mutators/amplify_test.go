@@ -11,18 +11,18 @@ import (
 	"usher.dev/usher/mutators"
 )
 
-// A step of a story: what is asked for from now on, and one write.
+// A step of a sequence: the ratios from now on, and one write.
 type chapter struct {
-	ratios string // the ratio annotation; empty: as before; "none": it is taken away
-	by     string // who writes
-	posts  string // "cpu:allocatable/capacity" each, by spaces; empty: an echo
-	away   bool   // usher is down
-	cpu    string // allocatable/capacity wanted afterwards; empty: not looked at
+	ratios string // the ratio annotation; empty: unchanged; "none": removed
+	by     string // the writer
+	posts  string // "cpu:allocatable/capacity" each, separated by spaces; empty: an echo
+	away   bool   // usher is not running
+	cpu    string // the wanted allocatable/capacity; empty: not checked
 	memory string
 }
 
-// A kubelet that writes one new number has measured all of them: one that equals our result is a measured one, and stays the
-// node's true size when the ratio falls or goes at that very moment.
+// A kubelet that writes one new number has measured all of them: one that equals our result was measured, and stays the
+// node's true size when the ratio is lowered or removed at that moment.
 func TestMeasuredEqualsOurResult(t *testing.T) {
 	before := []chapter{
 		{ratios: `{"cpu":2,"memory":1.2}`, by: amplifytest.Kubelet, posts: "cpu:15900m/16 memory:50Gi/64Gi", cpu: "31800m/16", memory: "60Gi/64Gi"},
@@ -86,7 +86,8 @@ func play(t *testing.T, story []chapter) {
 	}
 }
 
-// The machine doubles while capacity is raised: both its numbers are those that stood there, and only the other resource tells.
+// The machine doubles while capacity is amplified: both numbers are the stored ones, and only the other resource shows
+// it.
 func TestMachineDoublesWithCapacityRaised(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Raise, "2", mutators.Nodes)
 	f.Ratios(config.Raise, map[string]string{"cpu": "2", "memory": "1.5"})
@@ -102,7 +103,7 @@ func TestMachineDoublesWithCapacityRaised(t *testing.T) {
 	f.Want("doubled once more, and the policy goes", "cpu", "64/64")
 }
 
-// A number that nothing explains but that fits into capacity may be the true size: nobody but the kubelet may lower it.
+// A number without an explanation that fits into capacity may be the true size: only the kubelet may lower it.
 func TestUnexplainedNumberIsNotLowered(t *testing.T) {
 	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
 		f := amplifytest.NewNode(t, capacity, "2", mutators.Nodes)
@@ -119,7 +120,7 @@ func TestUnexplainedNumberIsNotLowered(t *testing.T) {
 	}
 }
 
-// A ratio that is new to a node takes effect with anybody's write, where the original is known.
+// A new ratio takes effect with the next write of any client if the original is known.
 func TestNewRatioWithAnybodysWrite(t *testing.T) {
 	k := newKoordinated(t, "")
 	k.measure()
@@ -147,11 +148,11 @@ func TestNewRatioWithAnybodysWrite(t *testing.T) {
 	}
 }
 
-// What does not stand there as measured, on a node that bears no trace of an amplifier, is not taken for an original.
+// On a node without traces of an amplifier, a number that cannot have been measured is not taken for an original.
 func TestOriginalThatNobodyKnows(t *testing.T) {
 	for _, test := range []struct {
 		name, cpu, raw, Annotation, want string
-		touch                            string // what the write itself changes
+		touch                            string // the change made by the write itself
 	}{
 		{"above capacity", "31800m/16", "", "", "31800m/16", ""},
 		{"no capacity", "15900m/", "", "", "15900m/<nil>", ""},
@@ -175,8 +176,8 @@ func TestOriginalThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// The ratio changed after Koordinator's webhook had written for the last time: its list of originals is believed where
-// the number cannot be measured.
+// The ratio changed after Koordinator's webhook had written last: its list of originals is used where the number cannot
+// have been measured.
 func TestRatioChangedSinceKoordinator(t *testing.T) {
 	for _, test := range []struct {
 		name, Annotation, raw, ratio, want string
@@ -195,7 +196,7 @@ func TestRatioChangedSinceKoordinator(t *testing.T) {
 			k.Away = false
 			k.mark(rawKey, `{"memory":"`+test.raw+`"}`)
 			if user == amplifytest.Kubelet && !test.known && test.raw == "50Gi" {
-				continue // it fits into capacity and is the kubelet's: it is measured
+				continue // it fits into capacity and was written by the kubelet: measured
 			}
 			for range 3 {
 				k.Echo(user)
@@ -208,7 +209,7 @@ func TestRatioChangedSinceKoordinator(t *testing.T) {
 	}
 }
 
-// What a write loses sight of keeps its memory, also beside a resource that is known.
+// What a write omits keeps its entry, also next to a known resource.
 func TestMemoryOfTheUnexplainedStays(t *testing.T) {
 	f := amplifytest.NewNode(t, config.Keep, "2", mutators.Nodes)
 	f.Ratios(config.Keep, map[string]string{"cpu": "2", "memory": "1.2"})

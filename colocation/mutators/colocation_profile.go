@@ -12,29 +12,29 @@ import (
 	"usher.dev/usher/colocation/profile"
 )
 
-// ProfileQuestions are what the steps that apply ClusterColocationProfiles ask. An error is not the user's fault; it wraps
-// admit.ErrNotReady when the answer has not arrived yet.
+// ProfileQuestions is what the steps that apply ClusterColocationProfiles depend on. An error is never the user's
+// fault; it wraps admit.ErrNotReady if the data is not available yet.
 type ProfileQuestions struct {
-	// Profiles gives the profiles as they are now.
+	// Profiles returns the current profiles.
 	Profiles func() (*profile.Set, error)
-	// Namespace gives the labels of a namespace. It is asked only if a profile that might match has a namespaceSelector. A
-	// namespace that is not known matches no namespaceSelector.
+	// Namespace returns the labels of a namespace. It is called only if a profile that might match has a
+	// namespaceSelector. An unknown namespace matches no namespaceSelector.
 	Namespace NamespaceLabels
-	// OwnersNamespace is Namespace for one that a reservation's author names: nobody has said that it exists, so that it is not known
-	// where Namespace would wait for it.
+	// OwnersNamespace is Namespace for a namespace that the author of a reservation names. It need not exist, so it
+	// counts as unknown where Namespace would wait for it.
 	OwnersNamespace NamespaceLabels
-	// PriorityClass gives the value and the preemption policy of a PriorityClass.
+	// PriorityClass returns the value and the preemption policy of a PriorityClass.
 	PriorityClass func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
-	// Trees are what the step on quota trees asks, which follows on the profiles.
+	// Trees is for the step on quota trees, which runs after the profiles.
 	Trees TreeQuestions
 }
 
-// NamespaceLabels gives the labels of a namespace.
+// NamespaceLabels returns the labels of a namespace.
 type NamespaceLabels func(name string) (labels map[string]string, known bool, err error)
 
-// colocationProfile gives pods what the ClusterColocationProfiles that match them say. All are matched with the pod as
-// it was submitted, and applied in the order of their names, so that the last one wins. Afterwards cpu and memory become
-// the resources of the pod's class if a profile asked for a class, unless skipResources.
+// colocationProfile applies the ClusterColocationProfiles that match a pod. All are matched with the pod as submitted,
+// and applied in the order of their names, so the last one wins. Then cpu and memory are translated to the resources of
+// the pod's class if a profile requested a class, unless skipResources.
 func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name:  "colocation-profile",
@@ -46,7 +46,7 @@ func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[a
 	}
 }
 
-// PodSubject is what profiles see of a pod, which is in the given namespace whatever its metadata says.
+// PodSubject returns what profiles match of a pod in the given namespace, whatever its metadata says.
 func PodSubject(namespace string, pod *admit.Pod, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
 		Labels:     pod.Labels(),
@@ -64,13 +64,13 @@ func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResourc
 	if err := q.apply(profiles, to); err != nil {
 		return err
 	}
-	if !skipResources && to.pod != nil && slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.AsksForClass }) {
+	if !skipResources && to.pod != nil && slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.RequestsClass }) {
 		translate(req, to.pod, classOf(to.Meta, to.pod))
 	}
 	return nil
 }
 
-// profilesFor finds the profiles to apply, and tells of broken ones that might have been for the subject.
+// profilesFor returns the profiles to apply, and warns of broken ones that might match the subject.
 func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subject) ([]*profile.Profile, error) {
 	set, err := q.Profiles()
 	if err != nil {
@@ -86,7 +86,7 @@ func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subjec
 	return matches.Applied, nil
 }
 
-// labelsOf gives the labels of namespaces; of none at all if one is not known.
+// labelsOf returns the labels of namespaces; none at all if one is unknown.
 func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (all []labels.Set, _ error) {
 	for _, name := range namespaces {
 		found, known, err := ask(name)
@@ -98,7 +98,7 @@ func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (a
 	return all, nil
 }
 
-// workloadOf names what an object is a replica of: its controlling owner, else what it shares its generateName with.
+// workloadOf returns the workload of an object: its controlling owner, or else its generateName.
 func workloadOf(kind, namespace string, object admit.Meta) profile.Workload {
 	owner, ok := object.Controller()
 	switch {

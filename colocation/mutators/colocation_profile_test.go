@@ -26,7 +26,8 @@ import (
 	"usher.dev/usher/document"
 )
 
-// colocationOf answers from profiles given as YAML documents, two namespaces and some classes. Problems of the profiles are not looked at.
+// colocationOf answers from profiles given as YAML documents, two namespaces and some classes. It ignores problems of
+// the profiles.
 func colocationOf(t testing.TB, documents ...string) ProfileQuestions {
 	t.Helper()
 	var list []api.ClusterColocationProfile
@@ -65,7 +66,7 @@ func priorityClassOf(name string) (int32, *corev1.PreemptionPolicy, bool, error)
 	return value, new(corev1.PreemptLowerPriority), known, nil
 }
 
-// basePod and baseProfile are those of the reference's tests (spec 11.2).
+// basePod and baseProfile are those of the reference's tests.
 const basePod = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"colocation","name":"test-pod","labels":{"koordinator-colocation-pod":"true"}},
 	"spec":{"initContainers":[{"name":"i","resources":{"limits":{"cpu":"500m","memory":"1Gi"},"requests":{"cpu":"500m","memory":"1Gi"}}}],
 	"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"4Gi"},"requests":{"cpu":"1","memory":"4Gi"}}}],
@@ -85,7 +86,7 @@ spec:
   patch: {metadata: {labels: {test-patch-label: patch-a}, annotations: {test-patch-annotation: patch-b}}}
 `
 
-// The outcome of the base case, by its parts.
+// The outcome of the base case, by parts.
 const (
 	injected = `labels: koordinator-colocation-pod=true koordinator.sh/priority=1111 koordinator.sh/qosClass=BE test-patch-label=patch-a testLabelA=valueA
 annotations: test-patch-annotation=patch-b testAnnotationA=valueA
@@ -149,7 +150,7 @@ func tellList(l corev1.ResourceList) string {
 	return tellMap(texts)
 }
 
-// colocate runs the step on a pod of namespace colocation and gives the pod then. A second run must change nothing.
+// colocate runs the step on a pod of namespace colocation and returns the result. A second run must change nothing.
 func colocate(t testing.TB, ask ProfileQuestions, raw string) ([]byte, *admit.Request, error) {
 	t.Helper()
 	step := colocationProfile(ask, false)
@@ -193,7 +194,7 @@ func runOnce[T any](t testing.TB, step admit.Mutator[T], as func(*document.Docum
 	return after, req, nil
 }
 
-// with changes a text, which must hold what is to be replaced.
+// with replaces a part of a text, which must be present.
 func with(t testing.TB, text string, oldNew ...string) string {
 	t.Helper()
 	for i := 0; i < len(oldNew); i += 2 {
@@ -205,7 +206,7 @@ func with(t testing.TB, text string, oldNew ...string) string {
 	return text
 }
 
-// plus adds pairs to a line of what tell tells.
+// plus adds pairs to a line of tell.
 func plus(text, line string, pairs ...string) string {
 	before, rest, _ := strings.Cut(text, line)
 	all, after, _ := strings.Cut(rest, "\n")
@@ -216,7 +217,7 @@ func plus(text, line string, pairs ...string) string {
 
 func spec(profileText, more string) string { return strings.TrimRight(profileText, "\n") + "\n" + more }
 
-// TestColocationProfile is the table of the reference's own tests, with the outcome that beats W3 and W4.
+// TestColocationProfile is the table of the reference's own tests, with the better outcomes of W3 and W4.
 func TestColocationProfile(t *testing.T) {
 	limits, requests := `"limits":{"cpu":"1","memory":"4Gi"}`, `"requests":{"cpu":"1","memory":"4Gi"}`
 	labelled := with(t, basePod, `"koordinator-colocation-pod":"true"`, `"koordinator-colocation-pod":"true","test-label-key":"test-label-value"`)
@@ -254,7 +255,7 @@ func TestColocationProfile(t *testing.T) {
 	}
 }
 
-// TestLabelSuffixes: a suffix is appended to what labels and mappings made, once (W5).
+// TestLabelSuffixes: a suffix is appended once, to the result of labels and mappings (W5).
 func TestLabelSuffixes(t *testing.T) {
 	pod := func(labels string) string { return `{"metadata":{"name":"p","labels":{` + labels + `}}}` }
 	suffixes := func(name, more string) string {
@@ -286,11 +287,11 @@ func TestLabelSuffixes(t *testing.T) {
 	}
 }
 
-// TestMappings: copies are made of the values before any was made, a missing one is not copied (W4).
+// TestMappings: all values are read before any copy is made, and a missing one is not copied (W4).
 func TestMappings(t *testing.T) {
 	one := "metadata: {name: a}\nspec: {labelKeysMapping: {a: b, b: c, x: b, yy: z}}"
 	step := colocationProfile(colocationOf(t, one), false)
-	for range 20 { // whatever the order of a Go map
+	for range 20 { // with any order of a Go map
 		after, _, err := runOnce(t, step, admit.AsPod, `{"metadata":{"labels":{"a":"1","b":"2","z":"3","yy":""}}}`)
 		if got := strings.Split(tell(after), "\n")[0]; err != nil || got != "labels: a=1 b=1 c=2 yy= z=" {
 			t.Fatalf("%s, %v", got, err)
@@ -298,7 +299,7 @@ func TestMappings(t *testing.T) {
 	}
 }
 
-// TestWorkedExample is section 5.6 of the specification, without the annotation of the next step.
+// TestWorkedExample is a complete example, without the annotation of the next step.
 func TestWorkedExample(t *testing.T) {
 	ask := colocationOf(t, "metadata: {name: a}\nspec: {qosClass: BE, priorityClassName: five}")
 	got := afterStep(t, colocationProfile(ask, false),
@@ -315,7 +316,8 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
-// TestWhichPodsAreTranslated is the table at the end of section 5.2. The profile asks for a class, by what it gives.
+// TestWhichPodsAreTranslated: which classes are translated, and from what they follow. The profile requests a class by
+// what it sets.
 func TestWhichPodsAreTranslated(t *testing.T) {
 	const limits = `"resources":{"limits":{"cpu":"1500m","memory":"1Gi","ephemeral-storage":"1Gi"}}`
 	pod := func(labels, priority, container, more string) string {
@@ -366,7 +368,7 @@ func TestWhichPodsAreTranslated(t *testing.T) {
 	}
 }
 
-// TestSkipIsOfOneProfile: the annotation takes its profile out, not what others demand; a gate stops all.
+// TestSkipIsOfOneProfile: the annotation exempts its own profile, not the requests of others; a gate stops all.
 func TestSkipIsOfOneProfile(t *testing.T) {
 	skipping := "metadata: {name: a, annotations: {" + api.AnnotationSkipUpdateResources + ": ''}}\nspec: {qosClass: BE}"
 	asking := "metadata: {name: b}\nspec: {priorityClassName: koord-batch}"
@@ -396,7 +398,7 @@ func TestPodLevelResources(t *testing.T) {
 	}
 }
 
-// TestOrderOfProfiles: all match the pod as it was submitted, and the last by name wins, whatever order they come in.
+// TestOrderOfProfiles: all match the pod as submitted, and the last by name wins, in whatever order they are listed.
 func TestOrderOfProfiles(t *testing.T) {
 	profiles := []string{
 		"metadata: {name: b}\nspec: {labels: {x: b}, qosClass: LS, schedulerName: b}",
@@ -418,7 +420,7 @@ func TestOrderOfProfiles(t *testing.T) {
 	}
 }
 
-// TestColocationDenials: whose fault it is, and what is said.
+// TestColocationDenials: the kind of error, and its text.
 func TestColocationDenials(t *testing.T) {
 	down := errors.New("down")
 	broken := colocationOf(t, "metadata: {name: a}\nspec: {namespaceSelector: {matchLabels: {x: y}}, labels: {a: b}}")
@@ -453,7 +455,7 @@ func TestColocationDenials(t *testing.T) {
 	}
 }
 
-// TestBrokenProfiles match nobody; whom they might have been for is told (W1).
+// TestBrokenProfiles: broken profiles match no pod; the pods that they might match get a warning (W1).
 func TestBrokenProfiles(t *testing.T) {
 	typo := "metadata: {name: typo}\nspec:\n  selector: {matchExpressions: [{key: a, operator: in, values: [b]}]}\n  qosClass: BE"
 	cases := []struct{ profile, pod, warning string }{
@@ -474,7 +476,7 @@ func TestBrokenProfiles(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsAskedLate: only if a profile that might match wants to know, and not more than once.
+// TestNamespaceIsAskedLate: the namespace is read only if a profile that might match needs it, and at most once.
 func TestNamespaceIsAskedLate(t *testing.T) {
 	profiles := "metadata: {name: a}\nspec: {selector: {matchLabels: {a: b}}, namespaceSelector: {matchLabels: {c: d}}}\n---\n" +
 		"metadata: {name: b}\nspec: {selector: {matchLabels: {a: b}}, namespaceSelector: {matchExpressions: [{key: c, operator: DoesNotExist}]}}\n---\n" +
@@ -492,7 +494,8 @@ func TestNamespaceIsAskedLate(t *testing.T) {
 	}
 }
 
-// TestUnknownNamespace matches no namespaceSelector, not even one that wants a label to be absent.
+// TestUnknownNamespace: an unknown namespace matches no namespaceSelector, not even one that requires a label to be
+// absent.
 func TestUnknownNamespace(t *testing.T) {
 	ask := colocationOf(t, "metadata: {name: a}\nspec: {namespaceSelector: {matchExpressions: [{key: x, operator: DoesNotExist}]}, labels: {a: b}}")
 	if after, _, err := colocate(t, ask, `{}`); err != nil || string(after) == `{}` {
@@ -504,7 +507,7 @@ func TestUnknownNamespace(t *testing.T) {
 	}
 }
 
-// TestWorkloads: what shares a draw.
+// TestWorkloads: which pods belong to one workload.
 func TestWorkloads(t *testing.T) {
 	owner := func(kind, name, more string) string {
 		return `{"metadata":{"name":"n","generateName":"g-","ownerReferences":[{"kind":"Other","name":"x"},{"kind":"` + kind + `","name":"` + name + `","controller":true}]` + more + `}}`
@@ -525,7 +528,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// profileSeed is USHER_SEED or the time, so that each run tries others and a failure can be repeated.
+// profileSeed is USHER_SEED or the time, so that each run tries other values and a failure can be repeated.
 func profileSeed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
 		return n
@@ -533,8 +536,8 @@ func profileSeed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// TestRandomProfiles: profiles without a hazard are idempotent together; their order in the list is nothing; and what no type knows
-// stays in its object.
+// TestRandomProfiles: profiles without hazards are idempotent together, independent of their order in the list, and
+// unknown fields stay in their object.
 func TestRandomProfiles(t *testing.T) {
 	first, changed, hazardous := profileSeed(), 0, 0
 	for i := range uint64(2000) {
@@ -584,7 +587,7 @@ func mustJSON(v any) []byte {
 	return raw
 }
 
-// checkUnknown finds each unknown field, whose value is its container's name, where it was.
+// checkUnknown checks that each unknown field, whose value is its container's name, is where it was.
 func checkUnknown(t *testing.T, name, raw, after string) {
 	t.Helper()
 	type named struct{ Name, Unknown string }
@@ -640,7 +643,7 @@ func randomProfile(r *rand.Rand, name string) (p api.ClusterColocationProfile) {
 	return p
 }
 
-// randomColocated is a pod with what profiles look at, and with fields that no type knows.
+// randomColocated returns a pod with the fields that profiles read, and with unknown fields.
 func randomColocated(r *rand.Rand) amplifytest.Object {
 	labels, spec := amplifytest.Object{"app": string(rune('a' + r.IntN(6)))}, amplifytest.Object{}
 	for range r.IntN(4) {

@@ -14,10 +14,10 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// deviceResourceSpec writes what a container asks for of GPUs in the words of the scheduler: koordinator.sh/gpu, in percent of a
-// card, becomes as much of gpu-core and gpu-memory-ratio, and gpu.shared says on how many cards that is, unless the container
-// says it itself. Request and limit of a device must be the same for the API server, so the one completes the other. The pod's
-// own spec.resources take no devices (KEP-2837), and the devices of a pod that exists cannot change.
+// deviceResourceSpec translates a container's GPU resources for the scheduler: koordinator.sh/gpu, in percent of a
+// card, becomes the same amount of gpu-core and gpu-memory-ratio, and gpu.shared is the number of cards, unless the
+// container sets it. The API server requires the same request and limit of a device, so each completes the other.
+// Pod-level spec.resources take no devices (KEP-2837), and the devices of an existing pod cannot change.
 func deviceResourceSpec() admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "device-resource-spec",
@@ -48,7 +48,7 @@ var gpuNames = [...]corev1.ResourceName{
 
 type gpuAmounts map[corev1.ResourceName]resource.Quantity
 
-// readGPU gives what a container asks for of GPUs, by requests or limits; nil if it is nothing.
+// readGPU returns the GPU resources of a container, from requests or limits; nil if there are none.
 func readGPU(c *admit.Container) (amounts gpuAmounts, _ error) {
 	requests, limits := c.Resources().Requests(), c.Resources().Limits()
 	if !requests.Exists() && !limits.Exists() {
@@ -73,13 +73,13 @@ func readGPU(c *admit.Container) (amounts gpuAmounts, _ error) {
 	return amounts, wholeCards(c, amounts)
 }
 
-// differing refuses a request and a limit of a device that are not the same.
+// differing refuses different requests and limits of a device.
 func differing(c *admit.Container, name corev1.ResourceName, request, limit resource.Quantity) error {
 	return field.Invalid(c.Resources().Limits().Path(name), limit.String(), fmt.Sprintf(
 		"container %q requests %s: request and limit of a device must be the same; set both to what is wanted", c.Name(), &request))
 }
 
-// wholeCards refuses an amount of koordinator.sh/gpu that is several cards, but not whole ones.
+// wholeCards refuses an amount of koordinator.sh/gpu above one card that is not a multiple of whole cards.
 func wholeCards(c *admit.Container, amounts gpuAmounts) error {
 	gpu, ok := amounts[api.ResourceGPU]
 	if !ok || gpu.Value() <= wholeCard || gpu.Value()%wholeCard == 0 {
@@ -93,10 +93,10 @@ func wholeCards(c *admit.Container, amounts gpuAmounts) error {
 		"container %q: above 100, one card, it must be a multiple of 100; ask for whole cards, or for at most 100", c.Name()))
 }
 
-// wholeCard is all of a card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.
+// wholeCard is a whole card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.
 const wholeCard = 100
 
-// completeGPU writes what follows from the amounts into both requests and limits.
+// completeGPU writes the derived amounts into both requests and limits.
 func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
 	if gpu, ok := amounts[api.ResourceGPU]; ok {
 		for _, name := range []corev1.ResourceName{api.ResourceGPUCore, api.ResourceGPUMemoryRatio} {
@@ -121,8 +121,8 @@ func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
 	}
 }
 
-// cardsOf is how many cards a container uses: several only if it asks for whole ones, by memory or, where it does not say how
-// much of that, by cores.
+// cardsOf returns how many cards a container uses: several only if it requests whole ones, by memory or, without a
+// memory amount, by cores.
 func cardsOf(amounts gpuAmounts) int64 {
 	percent, ok := amounts[api.ResourceGPUMemoryRatio]
 	if !ok {

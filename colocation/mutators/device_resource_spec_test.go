@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// lists writes resources in short: "gpu=200 shared=2" is a JSON object of quantities, "-" none at all.
+// lists writes resources in short notation: "gpu=200 shared=2" is a JSON object of quantities, "-" is absent.
 func lists(short string) string {
 	if short == "-" {
 		return "null"
@@ -30,7 +30,7 @@ var shortNames = map[string]string{
 	"memory": "koordinator.sh/gpu-memory", "ratio": "koordinator.sh/gpu-memory-ratio", "cpu": "cpu",
 }
 
-// short is lists the other way round.
+// short is the inverse of lists.
 func short(list map[string]string) string {
 	var parts []string
 	for name, long := range shortNames {
@@ -43,8 +43,8 @@ func short(list map[string]string) string {
 }
 
 func TestDeviceResourceSpec(t *testing.T) {
-	cases := []struct{ requests, limits, want string }{ // want: both lists afterwards, or what the refusal says
-		// What the reference does with requests that are the limits.
+	cases := []struct{ requests, limits, want string }{ // want: both lists afterwards, or the text of the refusal
+		// What the reference does with requests that equal the limits.
 		{"core=100 memory=4000 ratio=50", "=", "core=100 memory=4000 ratio=50 shared=1"},
 		{"core=100 memory=8000 ratio=200", "=", "core=100 memory=8000 ratio=200 shared=2"},
 		{"gpu=200", "=", "core=200 ratio=200 shared=2"},
@@ -62,7 +62,7 @@ func TestDeviceResourceSpec(t *testing.T) {
 		{"gpu=100 core=50", "=", "core=100 ratio=100 shared=1"},
 		{"gpu=100000", "=", "core=100k ratio=100k shared=1k"},
 		{"cpu=1", "=", "cpu=1"},
-		// W7: one of the two lists, or a part of it.
+		// W7: only one of the two lists, or a part of it.
 		{"gpu=200", "-", "core=200 ratio=200 shared=2"},
 		{"-", "gpu=200", "core=200 ratio=200 shared=2"},
 		{"core=100", "-", "core=100 shared=1"},
@@ -92,7 +92,7 @@ func TestDeviceResourceSpec(t *testing.T) {
 	}
 }
 
-// devicesAfter is what both lists of a container hold after the step, or why it is refused.
+// devicesAfter returns both lists of a container after the step, or the refusal.
 func devicesAfter(t *testing.T, kind, resources string) string {
 	t.Helper()
 	after := stepTwice(t, deviceResourceSpec(), `{"spec":{"`+kind+`":[{"name":"c","resources":`+resources+`}]}}`)
@@ -110,7 +110,7 @@ func devicesAfter(t *testing.T, kind, resources string) string {
 	return short(r.Requests)
 }
 
-// TestDeviceResourceSpecMembers: resources may be missing altogether, or be what the API server would not take.
+// TestDeviceResourceSpecMembers: resources may be missing, or be what the API server would not accept.
 func TestDeviceResourceSpecMembers(t *testing.T) {
 	for resources, want := range map[string]string{
 		`null`: "",
@@ -132,7 +132,7 @@ func TestDeviceResourceSpecMembers(t *testing.T) {
 	}
 }
 
-// TestDeviceResourceSpecKeepsItsHands off other containers, and off the pod that exists.
+// TestDeviceResourceSpecKeepsItsHands: other containers and existing pods are not changed.
 func TestDeviceResourceSpecPatch(t *testing.T) {
 	raw := `{"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1"}}},{"name":"b","resources":{"requests":{"koordinator.sh/gpu":"100"}}}]}}`
 	want := `[{"op":"remove","path":"/spec/containers/1/resources/requests/koordinator.sh~1gpu"},` +
@@ -169,7 +169,7 @@ func BenchmarkDeviceResourceSpec(b *testing.B) {
 	b.Run("at work", func(b *testing.B) { benchStep(b, deviceResourceSpec(), nativeMembers+`,"koordinator.sh/gpu":"100"`) })
 }
 
-// afterStep runs a step on a pod and returns its patch, or what it refuses.
+// afterStep runs a step on a pod and returns its patch or its refusal.
 func afterStep(t *testing.T, step admit.Mutator[admit.Pod], raw string) string {
 	t.Helper()
 	d, err := document.Parse([]byte(raw))

@@ -12,14 +12,14 @@ import (
 	"usher.dev/usher/gate"
 )
 
-// extendedResourceSpec repeats a pod's batch resources in an annotation. Kubernetes knows nothing of batch-cpu and batch-memory,
-// so the node agent (koordlet) takes from this annotation what it writes into the cgroups: of each container by its name, and of
-// the pod the sum over all containers there, without a limit as soon as one of them has none.
+// extendedResourceSpec repeats a pod's batch resources in an annotation. Kubernetes does not know batch-cpu and
+// batch-memory, so the node agent (koordlet) configures the cgroups from this annotation: each container by its name,
+// and the pod with the sum over all containers listed, without a limit as soon as one of them has none.
 //
-// Init containers stand beside the containers: their names are unique in the pod, and without an entry they would run without any
-// limit. The agent's sum counts sidecars rightly; for other init containers, which are gone when the containers start, it makes
-// the pod's cgroup wider than need be, which limits nobody wrongly. Overhead and the pod's own spec.resources have no place in
-// the format, and the API server takes no batch resources in the latter.
+// Init containers are listed as well: their names are unique in the pod, and without an entry they would run without a
+// limit. The agent's sum is right for sidecars; other init containers, which have ended when the containers start, make
+// the pod's cgroup wider than necessary, which is harmless. The format has no place for overhead and pod-level
+// spec.resources, and the API server refuses batch resources in the latter.
 func extendedResourceSpec() admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "extended-resource-spec",
@@ -29,7 +29,7 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 			want := batchSpec(pod)
 			text, has := pod.Annotation(api.AnnotationExtendedResourceSpec)
 			switch {
-			case has && saysSame(text, want), !has && want.Containers == nil:
+			case has && equalSpec(text, want), !has && want.Containers == nil:
 				return nil
 			case want.Containers == nil:
 				pod.RemoveAnnotation(api.AnnotationExtendedResourceSpec)
@@ -44,7 +44,7 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 	}
 }
 
-// batchSpec collects the batch resources of all containers that have some.
+// batchSpec collects the batch resources of all containers that have any.
 func batchSpec(pod *admit.Pod) (spec api.ExtendedResourceSpec) {
 	for c := range pod.Containers() {
 		entry := api.ExtendedResourceContainer{Limits: batchOf(c.Resources().Limits()), Requests: batchOf(c.Resources().Requests())}
@@ -59,7 +59,7 @@ func batchSpec(pod *admit.Pod) (spec api.ExtendedResourceSpec) {
 	return spec
 }
 
-// batchOf picks the batch resources of a list; nil if it has none.
+// batchOf returns the batch resources of a list; nil if it has none.
 func batchOf(list admit.Resources) (batch api.ResourceList) {
 	if !list.Exists() {
 		return nil
@@ -75,9 +75,9 @@ func batchOf(list admit.Resources) (batch api.ResourceList) {
 	return batch
 }
 
-// saysSame reports whether an annotation's text means the wanted spec, whatever way its quantities are written. Text that cannot be
-// read means nothing: it is the user's, and overwritten like any other.
-func saysSame(text string, want api.ExtendedResourceSpec) bool {
+// equalSpec reports whether the text of an annotation means the wanted spec, however its quantities are written. Text
+// that does not parse means nothing, and is overwritten like any other.
+func equalSpec(text string, want api.ExtendedResourceSpec) bool {
 	is, err := api.ParseJSONText[api.ExtendedResourceSpec](text)
 	return err == nil && equality.Semantic.DeepEqual(is, want)
 }

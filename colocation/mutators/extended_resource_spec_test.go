@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// specPod is a pod with the annotation, unless it is "-", and the spec.
+// specPod returns a pod with the annotation, unless it is "-", and the spec.
 func specPod(annotation, spec string) string {
 	metadata := `{"name":"p"}`
 	if annotation != "-" {
@@ -89,8 +89,8 @@ func TestExtendedResourceSpec(t *testing.T) {
 	}
 }
 
-// stepTwice gives the pod after a step: the patch applied to what was sent. The second run must change nothing. A refusal is the
-// text of the error.
+// stepTwice returns the pod after a step, with the patch applied to what was sent, or the text of the error. The second
+// run must change nothing.
 func stepTwice(t testing.TB, step admit.Mutator[admit.Pod], raw string) string {
 	t.Helper()
 	after, err := stepOnce(t, step, raw)
@@ -144,8 +144,8 @@ func TestExtendedResourceSpecWrongType(t *testing.T) {
 	}
 }
 
-// FuzzExtendedResourceSpec: whatever the annotation says, afterwards it says what the pod asks for, and the step neither fails
-// nor changes it again.
+// FuzzExtendedResourceSpec: whatever the annotation contains, after the step it matches the pod's requests, and the
+// step neither fails nor changes it again.
 func FuzzExtendedResourceSpec(f *testing.F) {
 	for _, seed := range []string{"", "{}", "null", batchText, `{"containers":null}`, `{"containers":{"main":{"limits":{"kubernetes.io/batch-cpu":"1e9999999"}}}}`,
 		`{"containers":{"main":[]}}`, `{"containers":{"main":{"requests":null}},"x":1}`, `"text"`, "\x00", strings.Repeat("[", 1000)} {
@@ -166,7 +166,7 @@ func FuzzExtendedResourceSpec(f *testing.F) {
 	})
 }
 
-// seeded is a source of random numbers whose seed is told when a test fails; USHER_SEED repeats it.
+// seeded returns a source of random numbers whose seed is printed when a test fails; USHER_SEED repeats it.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -181,7 +181,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, seed))
 }
 
-// randomPod is a pod whose containers ask for random resources of a kind; each object has a field of no type.
+// randomPod returns a pod whose containers request random resources of a kind; each object has an unknown field.
 func randomPod(r *rand.Rand, names []string) string {
 	list := func() string {
 		var members []string
@@ -215,8 +215,8 @@ func randomPod(r *rand.Rand, names []string) string {
 
 func pick(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(choices))] }
 
-// TestRandomPods: for any pod the two steps refuse by a field error or change it so that a second run changes nothing, and
-// whatever they do not know stays where it is.
+// TestRandomPods: the two steps either refuse a pod with a field error, or change it so that a second run changes
+// nothing, and unknown fields stay where they are.
 func TestRandomPods(t *testing.T) {
 	r := seeded(t)
 	steps := []struct {
@@ -236,7 +236,7 @@ func TestRandomPods(t *testing.T) {
 	}
 }
 
-// unknowns lists the unknown fields, each with where it is.
+// unknowns lists the unknown fields with their paths.
 func unknowns(t *testing.T, raw string) string {
 	t.Helper()
 	var tree any
@@ -266,7 +266,7 @@ func unknowns(t *testing.T, raw string) string {
 	return b.String()
 }
 
-// benchPod is a pod of 2.9 KB with three containers whose resource lists hold the members.
+// benchPod returns a pod of 2.9 KB with three containers whose resource lists contain the members.
 func benchPod(members string) string {
 	container := func(name string) string {
 		return `{"name":"` + name + `","image":"registry.example.com/team/` + name + `@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",` +

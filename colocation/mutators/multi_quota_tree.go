@@ -16,19 +16,19 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// TreeQuestions are what the step that keeps pods on the nodes of their quota tree asks. An error is not the user's fault; it wraps
-// admit.ErrNotReady when the answer has not arrived yet.
+// TreeQuestions is what the step multi-quota-tree depends on. An error is never the user's fault; it wraps
+// admit.ErrNotReady if the data is not available yet.
 type TreeQuestions struct {
-	// QuotaTree gives the elastic quotas as they are now; nil: there are none.
+	// QuotaTree returns the current elastic quotas; a nil function has none.
 	QuotaTree func() (*quota.Tree, error)
-	// QuotaProfiles gives all ElasticQuotaProfiles in any order. The step only reads them.
+	// QuotaProfiles returns all ElasticQuotaProfiles in any order. The step only reads them.
 	QuotaProfiles func() ([]*api.ElasticQuotaProfile, error)
-	// LabelOnly: only its label gives a pod a quota (gate DisableDefaultQuota).
+	// LabelOnly: only the label binds a pod to a quota (gate DisableDefaultQuota).
 	LabelOnly bool
 }
 
-// multiQuotaTree keeps pods on the nodes of the tree that their quota is in: what the tree's profile selects nodes by is required
-// of every node that the pod's own affinity allows. Pods of no tree may run everywhere.
+// multiQuotaTree keeps pods on the nodes of their quota's tree: the node selector of the tree's profile is added to
+// every term of the pod's own required node affinity. Pods without a tree may run everywhere.
 func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name:  "multi-quota-tree",
@@ -53,7 +53,7 @@ func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 	}
 }
 
-// treeOf is the id of the tree that a pod's quota is in; empty if it is in none.
+// treeOf returns the ID of the tree of a pod's quota; empty if it has none.
 func (q TreeQuestions) treeOf(req *admit.Request, pod *admit.Pod) (string, error) {
 	tree, err := q.QuotaTree()
 	if err != nil {
@@ -69,7 +69,8 @@ func (q TreeQuestions) treeOf(req *admit.Request, pod *admit.Pod) (string, error
 	return binding.Quota.TreeID, nil
 }
 
-// profileOf is the profile of a tree; nil if it has none. Several are a mistake that the pod's author can only report.
+// profileOf returns the profile of a tree; nil if there is none. Several are a mistake that the pod's author can only
+// report.
 func (q TreeQuestions) profileOf(req *admit.Request, tree string) (first *api.ElasticQuotaProfile, _ error) {
 	all, err := q.QuotaProfiles()
 	if err != nil {
@@ -94,8 +95,8 @@ func byName(a, b *api.ElasticQuotaProfile) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// requirementsOf says what a profile selects nodes by in the words of node affinity, always in the same order. The API server would
-// refuse the pod for a selector that is none.
+// requirementsOf converts the node selector of a profile to node affinity, in a fixed order. An invalid selector is
+// refused here, because the API server would refuse the pod for it.
 func requirementsOf(req *admit.Request, profile *api.ElasticQuotaProfile) (all []corev1.NodeSelectorRequirement) {
 	selector := profile.Spec.NodeSelector
 	if selector == nil {
@@ -114,8 +115,8 @@ func requirementsOf(req *admit.Request, profile *api.ElasticQuotaProfile) (all [
 	return all
 }
 
-// requireNodes makes nodes meet requirements in addition to what the pod asks for itself. A term that has them is left alone, and so is
-// an empty one: it matches no node, and would match many with something in it.
+// requireNodes adds requirements to the pod's own on its nodes. A term that has them already is unchanged, and so is an
+// empty one: it matches no node, and would match many with a requirement in it.
 func requireNodes(pod *admit.Pod, requirements []corev1.NodeSelectorRequirement) {
 	if len(requirements) == 0 {
 		return // an empty term would match no node
@@ -138,7 +139,7 @@ func requireNodes(pod *admit.Pod, requirements []corev1.NodeSelectorRequirement)
 	}
 }
 
-// sameRequirement reports whether two requirements match the same nodes, in whatever order their values stand.
+// sameRequirement reports whether two requirements match the same nodes, whatever the order of their values.
 func sameRequirement(a, b corev1.NodeSelectorRequirement) bool {
 	return a.Key == b.Key && a.Operator == b.Operator && slices.Equal(sortedSet(a.Values), sortedSet(b.Values))
 }

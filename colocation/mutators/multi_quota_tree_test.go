@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// twoTrees are the quotas of the reference's tests (spec 11.5), and a quota of a tree that no profile is for.
+// twoTrees are the quotas of the reference's tests, and a quota of a tree without a profile.
 func twoTrees() (*quota.Tree, error) {
 	return quota.NewTree([]*quota.Quota{
 		{Name: "other-quota", Namespace: "kube-system"},
@@ -30,7 +30,7 @@ func twoTrees() (*quota.Tree, error) {
 	}), nil
 }
 
-// treeProfile makes a profile; its node selector is JSON.
+// treeProfile returns a profile; its node selector is JSON.
 func treeProfile(t *testing.T, namespace, name, tree, selector string) *api.ElasticQuotaProfile {
 	t.Helper()
 	p := &api.ElasticQuotaProfile{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{api.LabelQuotaTreeID: tree}}}
@@ -46,8 +46,7 @@ func someProfiles(list ...*api.ElasticQuotaProfile) func() ([]*api.ElasticQuotaP
 	return func() ([]*api.ElasticQuotaProfile, error) { return list, nil }
 }
 
-// treeCase is a pod in a namespace, of the quota that its label names ("": no label) and with some required node terms ("": no
-// affinity).
+// treeCase is a pod in a namespace, with a quota label ("": none) and some required node terms ("": no affinity).
 type treeCase struct{ name, namespace, label, terms string }
 
 func (c treeCase) pod() string {
@@ -61,7 +60,7 @@ func (c treeCase) pod() string {
 	return `{"metadata":{"labels":` + labels + `},"spec":` + spec + `}`
 }
 
-// run gives the terms after the step as JSON, and the warnings. Its result gives no patch again.
+// run returns the terms after the step as JSON, and the warnings. A second run must give no patch.
 func (c treeCase) run(t *testing.T, ask TreeQuestions) (terms, warnings string) {
 	t.Helper()
 	raw := c.pod()
@@ -94,7 +93,7 @@ const (
 	inZone  = `{"key":"zone","operator":"In","values":["east"]}`
 )
 
-// The rows of spec 11.5, and W14.
+// The cases of the reference, and W14.
 func TestMultiQuotaTree(t *testing.T) {
 	ask := TreeQuestions{QuotaTree: twoTrees, QuotaProfiles: someProfiles(
 		treeProfile(t, "kube-system", "b", "tree2", pool("nodePoolB")), treeProfile(t, "kube-system", "a", "tree1", pool("nodePoolA")))}
@@ -136,7 +135,7 @@ func TestMultiQuotaTree(t *testing.T) {
 	}
 }
 
-// What a profile says, and which of several profiles says it (W12, W13).
+// The content of a profile, and the choice among several profiles (W12, W13).
 func TestMultiQuotaTreeProfiles(t *testing.T) {
 	of := func(namespace, name, selector string) *api.ElasticQuotaProfile {
 		return treeProfile(t, namespace, name, "tree1", selector)

@@ -1,4 +1,5 @@
-// Package mutators has the suite's steps that change objects, one a file. This file is their lists, each with the reason for its order.
+// Package mutators has the suite's steps that change objects, one per file. This file has the lists of steps for each
+// route, with the reason for their order.
 package mutators
 
 import (
@@ -11,15 +12,15 @@ import (
 	"usher.dev/usher/config"
 )
 
-// NodeStatuses are the colocation suite's steps on node status updates. There is one, for the same reason.
+// NodeStatuses returns the steps on updates of a node's status. There is a single one.
 func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
 		nodeAmplification(config.SectionOf[sections.NodeAmplification](policy), ask),
 	}
 }
 
-// ColocatedPods are the colocation suite's steps on pods that are created. Profiles come first, for they give the batch resources that
-// the next step repeats in an annotation; a profile's labels may name a quota, and its patch may bring GPUs too.
+// ColocatedPods returns the steps on pods that are created. Profiles come first: they determine the batch resources
+// that the next step repeats in an annotation, their labels may name a quota, and their patch may add GPUs.
 func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		colocationProfile(ask, skipResources),
@@ -29,16 +30,16 @@ func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[adm
 	}
 }
 
-// Reservations are the steps on reservations that are created.
+// Reservations returns the steps on reservations that are created.
 func Reservations(ask ProfileQuestions, skipResources bool) []admit.Mutator[views.Reservation] {
 	return []admit.Mutator[views.Reservation]{
 		reservationProfile(ask, skipResources),
 	}
 }
 
-// ElasticQuotas are the steps on elastic quotas that are created or updated. They touch different labels and annotations, in any order.
-// tree gives the quotas that are stored, with those that were admitted a moment ago, quota.Pending.Over; and waits a moment for the one
-// that is named.
+// ElasticQuotas returns the steps on elastic quotas that are created or updated. They change different labels and
+// annotations, so their order does not matter. tree returns the stored quotas with those that were just admitted
+// (rules.Pending.Over); it waits briefly for the quota that is named.
 func ElasticQuotas(tree func(ctx context.Context, awaited string) (*quota.Tree, error)) []admit.Mutator[views.ElasticQuota] {
 	return []admit.Mutator[views.ElasticQuota]{
 		quotaDefaults(tree),

@@ -15,17 +15,19 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// NodeMetrics gives what Koordinator's node agent measured of a node; known is false if there is nothing, or not yet. It does not wait.
+// NodeMetrics returns the measurements of Koordinator's node agent for a node; known is false if there are none, or not
+// yet. It must not wait.
 type NodeMetrics func(node string) (metric *api.NodeMetric, known bool)
 
-// AmplificationQuestions are what node-amplification asks. Each may be nil: then nothing is known.
+// AmplificationQuestions is what node-amplification depends on. A nil function knows nothing.
 type AmplificationQuestions struct {
 	SLORatios sections.SLORatios
 	Metrics   NodeMetrics
 }
 
-// nodeAmplification makes a node look larger to the scheduler, as Koordinator's webhook does: allocatable only, with the originals in
-// an annotation that Koordinator's scheduler reads. How it is decided what an original is, and that nothing compounds, is amplify's.
+// nodeAmplification makes a node look larger to the scheduler, as Koordinator's webhook does: it changes allocatable
+// only, and writes the originals to an annotation that Koordinator's scheduler reads. Package amplify decides what an
+// original is, and makes sure that nothing compounds.
 func nodeAmplification(policy *sections.NodeAmplification, ask AmplificationQuestions) admit.Mutator[admit.Node] {
 	return (&nodeAmplifier{sources: policy.Sources(ask.SLORatios), metrics: ask.Metrics, now: time.Now}).mutator()
 }
@@ -50,12 +52,12 @@ func (a *nodeAmplifier) mutator() admit.Mutator[admit.Node] {
 
 func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 	old := admit.StoredNode(req)
-	putBackRatio(req, node, old)
+	revertRatio(req, node, old)
 	said := a.sources.For(node)
-	if !said.Speaks && !marked(node) && !marked(old) {
-		return // most nodes: nobody asks for anything, and nothing is to be restored
+	if !said.Found && !marked(node) && !marked(old) {
+		return // most nodes: no ratio is set, and nothing has to be restored
 	}
-	tellWrongRatios(req, said)
+	reportInvalidRatios(req, said)
 	core := amplify.Amplifier{
 		Step: "node-amplification",
 		Rate: func(name corev1.ResourceName, last *amplify.Entry) amplify.Rate {
@@ -64,10 +66,10 @@ func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 		Witness: func(seen amplify.Observation) (*amplify.Entry, bool) { return rawWitness(node, old, seen) },
 	}
 	next, lost := core.Amplify(req, node)
-	noteRaw(node, len(said.Of) > 0 || said.Speaks && said.Malformed == nil, next, lost)
+	writeRaw(node, len(said.Of) > 0 || said.Found && said.Malformed == nil, next, lost)
 }
 
-// marked reports whether a node carries anything that an amplifier wrote.
+// marked reports whether a node has an annotation that an amplifier wrote.
 func marked(node *admit.Node) bool {
 	if node == nil {
 		return false
@@ -77,9 +79,10 @@ func marked(node *admit.Node) bool {
 	return remembered || noted
 }
 
-// putBackRatio undoes what a kubelet does to the ratio annotation of its node: with it a node could make itself large and attract
-// pods. NodeRestriction does not look at annotations, and what comes by nodes/status no validator of nodes sees.
-func putBackRatio(req *admit.Request, node, old *admit.Node) {
+// revertRatio reverts a kubelet's change of the ratio annotation of its node: a node could otherwise make itself large
+// and attract pods. NodeRestriction does not check annotations, and writes of nodes/status do not pass the validators
+// of nodes.
+func revertRatio(req *admit.Request, node, old *admit.Node) {
 	if old == nil || !req.ByKubelet() {
 		return
 	}
@@ -97,8 +100,8 @@ func putBackRatio(req *admit.Request, node, old *admit.Node) {
 	req.Trouble("ratio-put-back", "annotation %s is put back: a kubelet must not change it", key)
 }
 
-// tellWrongRatios says what cannot be obeyed: those resources stay at their originals.
-func tellWrongRatios(req *admit.Request, said sections.NodeRatios) {
+// reportInvalidRatios reports the ratios that cannot be applied; those resources stay at their originals.
+func reportInvalidRatios(req *admit.Request, said sections.NodeRatios) {
 	const key = api.AnnotationAmplificationRatio
 	if said.Malformed != nil {
 		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, said.Malformed)
@@ -113,7 +116,7 @@ func tellWrongRatios(req *admit.Request, said sections.NodeRatios) {
 	}
 }
 
-// rate is the ratio that the sources want, lowered by what the node uses if the pool says so.
+// rate returns the ratio of the sources, lowered by the node's usage if the pool says so.
 func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.ResourceName, w sections.WantedRatio, last *amplify.Entry) amplify.Rate {
 	r := amplify.Rate{Ratio: w.Ratio, By: w.By}
 	if w.MaxUtilization == 0 || !w.Ratio.Amplifies() {
@@ -136,19 +139,20 @@ func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.R
 	return r
 }
 
-// settle is by how many percent a ratio must differ from the last one to be taken up: it must not follow every breath of a node.
-const settle = 5
+// hysteresisPercent is the difference in percent from which on a ratio replaces the last one, so that it does not follow every
+// small change of a node.
+const hysteresisPercent = 5
 
-// effective is the ratio that a node's use leaves of the wanted one.
+// effective returns the wanted ratio, lowered by the node's usage.
 func effective(w sections.WantedRatio, use nodeUse, last *amplify.Entry) quantity.Ratio {
 	ratio := w.Ratio.WithinUse(w.MaxUtilization, use.capacity, use.used, use.name)
-	if last == nil || !wants(last).Near(w.Ratio, 0) || !ratio.Near(last.Ratio, settle) {
+	if last == nil || !wants(last).Near(w.Ratio, 0) || !ratio.Near(last.Ratio, hysteresisPercent) {
 		return ratio
 	}
 	return w.Ratio.Lower(last.Ratio)
 }
 
-// wants is the ratio that a record's source asked for.
+// wants returns the ratio that the source of an entry wanted.
 func wants(r *amplify.Entry) quantity.Ratio {
 	if r.Wanted.Amplifies() {
 		return r.Wanted
@@ -156,17 +160,17 @@ func wants(r *amplify.Entry) quantity.Ratio {
 	return r.Ratio
 }
 
-// nodeUse is how much a node used of a resource.
+// nodeUse is the usage of one resource of a node.
 type nodeUse struct {
 	name           corev1.ResourceName
-	used, capacity resource.Quantity // used: the 95th percentile
+	used, capacity resource.Quantity // used is the 95th percentile
 	window         time.Duration
 }
 
-// metricAge is the age from which on a NodeMetric is stale: so long Koordinator's manager waits (degradeTimeMinutes).
+// metricAge is the age from which on a NodeMetric is stale: the default of Koordinator's manager (degradeTimeMinutes).
 const metricAge = 15 * time.Minute
 
-// use asks what the node used; unknown says why that is not known.
+// use returns the usage of a node; unknown is the reason if it is not known.
 func (a *nodeAmplifier) use(node *admit.Node, name corev1.ResourceName) (u nodeUse, unknown string) {
 	capacity, ok := node.Capacity().Get(name)
 	if !ok || capacity.Sign() <= 0 {

@@ -25,11 +25,11 @@ import (
 
 const ratioKey, rawKey = api.AnnotationAmplificationRatio, api.AnnotationRawAllocatable
 
-// koordinated is a fleet of the colocation suite. Every write goes through a step that was made anew, as after a restart.
+// koordinated is a fleet of the colocation suite. Every write uses a new step, as after a restart.
 type koordinated struct {
 	*amplifytest.Node
 	policy  *sections.NodeAmplification
-	slo     map[string]string // nil: it says nothing
+	slo     map[string]string // nil: it sets nothing
 	metrics map[string]*api.NodeMetric
 	now     time.Time
 }
@@ -48,7 +48,7 @@ func newKoordinated(t *testing.T, ratio string) *koordinated {
 	return k
 }
 
-// mark is what an administrator does on `nodes`; empty text removes the annotation.
+// mark is an administrator's write of `nodes`; empty text removes the annotation.
 func (k *koordinated) mark(key, text string) { k.put("annotations", key, text) }
 
 func (k *koordinated) label(key, text string) { k.put("labels", key, text) }
@@ -94,7 +94,7 @@ const bothRaw = `{"cpu":"15900m","memory":"60Gi"}`
 
 func (k *koordinated) measure() { k.Post(amplifytest.Kubelet, "cpu:15900m/16", "memory:60Gi/64Gi") }
 
-// The ratio annotation goes up, down and away, whoever writes in between. Capacity is never touched.
+// The ratio annotation is raised, lowered and removed, with writes of other clients in between. Capacity never changes.
 func TestRatioAnnotation(t *testing.T) {
 	k := newKoordinated(t, `{"cpu":1.5}`)
 	k.measure()
@@ -137,7 +137,8 @@ func TestRatioAnnotation(t *testing.T) {
 	}
 }
 
-// What stands in annotations never stops a heartbeat (10.1): the resource in question is restored, and people are told.
+// No content of annotations stops a heartbeat: the resource in question is restored, and the problem is
+// reported.
 func TestBadRatios(t *testing.T) {
 	for ratio, want := range map[string]struct {
 		cpu, Annotation, trouble, raw string
@@ -174,7 +175,7 @@ func TestBadRatios(t *testing.T) {
 	}
 }
 
-// Koordinator's list of originals may be damaged, or forged: our own memory counts, and the list is written anew.
+// Koordinator's list of originals may be damaged or forged: our own entry counts, and the list is written again.
 func TestRawAnnotationIsRepaired(t *testing.T) {
 	for _, raw := range []string{"", "null", "{", `{"cpu":"1"}`, `{"cpu":"31800m"}`, `{"cpu":"1e99999999"}`, `{"cpu":7}`, `{"eni":"1"}`} {
 		for _, user := range []string{amplifytest.Kubelet, amplifytest.Controller} {
@@ -188,7 +189,8 @@ func TestRawAnnotationIsRepaired(t *testing.T) {
 	}
 }
 
-// Our memory is gone, but Koordinator's list explains the number: so it is when usher takes over from Koordinator's webhook.
+// Our entry is missing, but Koordinator's list explains the number, as when usher takes over from Koordinator's
+// webhook.
 func TestTakesOverFromKoordinator(t *testing.T) {
 	k := newKoordinated(t, `{"cpu":2}`)
 	k.Away = true
@@ -248,7 +250,7 @@ func TestAmplifiedWhileAway(t *testing.T) {
 	k.Want("the measured number equals the amplified one: told by capacity", "cpu", "161100m/60")
 }
 
-// A kubelet must not amplify its own node by an annotation in a status write, in no way; its other changes stay.
+// A kubelet must not amplify its own node by an annotation in a status write; its other changes stay.
 func TestKubeletChangesTheRatio(t *testing.T) {
 	for _, user := range []string{amplifytest.Kubelet, "system:node:n2"} {
 		for _, text := range []string{`{"cpu":4}`, "", "{"} {
@@ -279,12 +281,12 @@ func TestKubeletChangesTheRatio(t *testing.T) {
 	k.Write("kubernetes-admin", func(node amplifytest.Object) {
 		node["metadata"].(amplifytest.Object)["annotations"] = amplifytest.Object{ratioKey: `{"cpu":4}`}
 	})
-	if k.marked(ratioKey) == "" || len(k.Troubles) > 1 { // the original is unknown, for the kubelet measured before there was a ratio
+	if k.marked(ratioKey) == "" || len(k.Troubles) > 1 { // the original is unknown, because the kubelet measured before there was a ratio
 		t.Errorf("an administrator's change: %q %v", k.marked(ratioKey), k.Troubles)
 	}
 }
 
-// The order of the sources, resource by resource, and the way from each to the next.
+// The order of the sources, resource by resource, and every transition between them.
 func TestSourcesOfRatios(t *testing.T) {
 	const cpuLabel, memoryLabel = api.LabelOvercommitPrefix + "cpu", api.LabelOvercommitPrefix + "memory"
 	k := newKoordinated(t, `{"cpu":1.5,"memory":1.5}`)
@@ -428,7 +430,7 @@ func TestLastRatioForged(t *testing.T) {
 	k.Want("forged", "cpu", "25600m/16")
 }
 
-// Nobody asks for anything: nothing is read, written or said, whatever the numbers are.
+// Without a ratio nothing is read, written or reported, whatever the numbers are.
 func TestSilentNode(t *testing.T) {
 	k := newKoordinated(t, "")
 	k.pool(sections.AmplificationPool{Name: "bounds", MaxRatios: texts{"cpu": "2"}})
@@ -440,7 +442,7 @@ func TestSilentNode(t *testing.T) {
 	}
 }
 
-// On dry run the answer is the same: there is nothing to hold back.
+// On dry run the answer is the same: the step has no side effects.
 func TestDryRunIsTheSame(t *testing.T) {
 	k := newKoordinated(t, `{"cpu":2}`)
 	sent := k.Parse([]byte(`{"metadata":{"name":"n1","annotations":{"` + ratioKey + `":"{\"cpu\":2}"}},"status":{"allocatable":{"cpu":"4"},"capacity":{"cpu":"4"}}}`))
@@ -451,8 +453,8 @@ func TestDryRunIsTheSame(t *testing.T) {
 	}
 }
 
-// TestRandomKoordinated lets chance choose who writes what. Whatever happens, allocatable never exceeds the largest original that the
-// kubelet ever measured × the pool's bound, and the kubelet's own post brings the exact result.
+// TestRandomKoordinated chooses the writers and the writes at random. Allocatable never exceeds the largest original
+// that the kubelet ever measured × the pool's bound, and the kubelet's own write gives the exact result.
 func TestRandomKoordinated(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -488,7 +490,7 @@ func TestRandomKoordinated(t *testing.T) {
 			annotations = amplifytest.Object{ratioKey: pick(`{"cpu":4}`, `{"cpu":100}`), rawKey: pick("", `{"cpu":"1"}`)}
 			events[r.IntN(len(events))]()
 			if _, wrong := amplify.ReadAnnotation(k.Annotation(), true); wrong {
-				post() // as with overcommit: what follows without memory is the kubelet's next sync
+				post() // as with overcommit: without an entry, the kubelet's next sync follows
 			}
 			got := resource.MustParse(fmt.Sprint(orZero(k.Stored["status"].(amplifytest.Object)["allocatable"].(amplifytest.Object)["cpu"])))
 			if got.MilliValue() > 4*(largest*1000-100) {
@@ -513,8 +515,8 @@ func orZero(v any) any {
 	return v
 }
 
-// FuzzNodeAnnotations: whatever stands in annotations and labels, a heartbeat is never refused and never fails, its patch applies, and
-// a second run gives none.
+// FuzzNodeAnnotations: whatever annotations and labels contain, a heartbeat is never refused and never fails, its patch
+// applies, and a second run gives none.
 func FuzzNodeAnnotations(f *testing.F) {
 	f.Add(`{"cpu":1.5}`, `{"cpu":"4"}`, `{"cpu":{"raw":{"allocatable":"4","capacity":"8"},"result":{"allocatable":"6"},"ratio":"1.5","by":"x"}}`, "2", "6", true)
 	f.Add(`{"cpu":1e99,"memory":[]}`, `null`, `{`, "x", "1e40", false)
@@ -536,7 +538,7 @@ func FuzzNodeAnnotations(f *testing.F) {
 	})
 }
 
-// The heartbeats of a node of 30 KB, from the bytes of the review to the patch; "read" is what reading alone costs.
+// The heartbeats of a node of 30 KB, from the bytes of the review to the patch; "read" is the cost of reading alone.
 func BenchmarkHeartbeats(b *testing.B) {
 	const mem = `{"cpu":{"raw":{"allocatable":"15900m","capacity":"16"},"result":{"allocatable":"31800m"},"ratio":"2","by":"annotation"}}`
 	marks := amplifytest.Object{ratioKey: `{"cpu":2}`, rawKey: bothRaw, amplify.AnnotationKey: mem}
@@ -577,7 +579,7 @@ func BenchmarkHeartbeats(b *testing.B) {
 	}
 }
 
-// heartbeatOf is a node of 30 KB, most of it images.
+// heartbeatOf returns a node of 30 KB, most of it images.
 func heartbeatOf(cpu string, annotations amplifytest.Object) amplifytest.Object {
 	var images []any
 	for i := range 170 {

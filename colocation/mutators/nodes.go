@@ -16,9 +16,9 @@ import (
 	"usher.dev/usher/quantity"
 )
 
-// rawWitness makes a record of what stands in Koordinator's annotations, for a resource of which our own memory says nothing: it was
-// lost, or Koordinator's webhook worked here before. It is believed only where it explains the number that arrives; noted reports
-// that it does not.
+// rawWitness returns an entry made from Koordinator's annotations, for a resource without an entry of our own: ours was
+// lost, or Koordinator's webhook was active before. It is only used if it explains the incoming number; noted reports
+// that there is an original that does not.
 func rawWitness(node, old *admit.Node, seen amplify.Observation) (found *amplify.Entry, noted bool) {
 	from := node
 	if old != nil {
@@ -45,13 +45,13 @@ func rawWitness(node, old *admit.Node, seen amplify.Observation) (found *amplify
 	return nil, true
 }
 
-// olderResult reports whether a number, stored and not changed by this write, is the result of a ratio that need not be in force any
-// more: no kubelet measures it, for it does not fit into capacity.
+// olderResult reports whether a stored number that this write does not change is the result of a ratio that may no
+// longer apply: no kubelet can have measured it, because it does not fit into capacity.
 func olderResult(s amplify.Observation) bool {
 	return !s.Damaged && s.Unchanged() && !amplify.Plausible(s.Now)
 }
 
-// readRaw reads Koordinator's list of originals; what does not read is none.
+// readRaw returns Koordinator's list of originals; nil if it does not parse.
 func readRaw(node *admit.Node) api.ResourceList {
 	text, _ := node.Annotation(api.AnnotationRawAllocatable)
 	if text == "" {
@@ -76,9 +76,10 @@ func readRaw(node *admit.Node) api.ResourceList {
 	return list
 }
 
-// noteRaw writes the originals for Koordinator's scheduler: of both resources, amplified or not, as Koordinator's webhook does
-// wherever a ratio is asked for. Where none is, the list goes. What nobody knows stays as it was noted.
-func noteRaw(node *admit.Node, asked bool, next amplify.Annotation, lost []corev1.ResourceName) {
+// writeRaw writes the originals for Koordinator's scheduler: of both resources, amplified or not, as Koordinator's
+// webhook does wherever a ratio is set. Without a ratio the list is removed. Unknown originals keep their value in the
+// list.
+func writeRaw(node *admit.Node, asked bool, next amplify.Annotation, lost []corev1.ResourceName) {
 	if !asked {
 		if len(lost) == 0 {
 			node.RemoveAnnotation(api.AnnotationRawAllocatable)
@@ -97,7 +98,8 @@ func noteRaw(node *admit.Node, asked bool, next amplify.Annotation, lost []corev
 	node.SetAnnotation(api.AnnotationRawAllocatable, string(text))
 }
 
-// originals are what the kubelet measured, as far as it is known: of what is not amplified, the number that stands there.
+// originals returns what the kubelet measured, as far as it is known: for resources that are not amplified, the current
+// number.
 func originals(node *admit.Node, next amplify.Annotation, lost []corev1.ResourceName, before api.ResourceList) api.ResourceList {
 	list := api.ResourceList{}
 	for _, name := range amplify.Amplifiable() {

@@ -14,14 +14,14 @@ import (
 	"usher.dev/usher/colocation/profile"
 )
 
-// colocated is what profiles are applied to: a pod, or a reservation with the template of its pod.
+// colocated is what profiles are applied to: a pod, or a reservation with the pod in its template.
 type colocated struct {
-	admit.Meta // whose labels and annotations are written
+	admit.Meta // the object whose labels and annotations are set
 	// pod gets scheduler, priority and patch; nil for a reservation without a template.
 	pod *admit.Pod
 }
 
-// apply applies profiles one after the other. An error names the profile that brought it about.
+// apply applies profiles one after the other. An error names the profile that caused it.
 func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error {
 	ends := newSuffixes(profiles)
 	for _, p := range profiles {
@@ -36,8 +36,8 @@ func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error
 	return nil
 }
 
-// applyKeys sets labels and annotations, and then copies values from one key to another. A value to copy that is missing
-// is not copied (W4). Copies are made of the values before any was made: a to b and b to c moves both on.
+// applyKeys sets labels and annotations, and then copies values from one key to another. A missing value is not copied
+// (W4). All values are read before any copy is made: a to b and b to c shifts both.
 func applyKeys(p *profile.Profile, to admit.Meta) {
 	for _, label := range p.Labels {
 		to.SetLabel(label.Key, label.Value)
@@ -61,7 +61,7 @@ func copyValues(mapping []profile.Pair, get func(string) (string, bool), set fun
 	}
 }
 
-// applySpec does the rest in Koordinator's order: scheduler, QoS, priority class, sub-priority, patch.
+// applySpec sets the rest in Koordinator's order: scheduler, QoS, priority class, sub-priority, patch.
 func (q ProfileQuestions) applySpec(p *profile.Profile, to colocated) error {
 	if p.Spec.SchedulerName != "" && to.pod != nil {
 		to.pod.SetSchedulerName(p.Spec.SchedulerName)
@@ -85,7 +85,7 @@ func (q ProfileQuestions) applySpec(p *profile.Profile, to colocated) error {
 	return nil
 }
 
-// applyPriorityClass sets the triple that the API server's own Priority plugin wants to see together.
+// applyPriorityClass sets the three fields that the API server's Priority plugin requires to be consistent.
 func (q ProfileQuestions) applyPriorityClass(p *profile.Profile, pod *admit.Pod) error {
 	class := p.Spec.PriorityClassName
 	if class == "" || pod == nil {
@@ -104,11 +104,11 @@ func (q ProfileQuestions) applyPriorityClass(p *profile.Profile, pod *admit.Pod)
 	return nil
 }
 
-// suffixes knows which suffixes each label gets from all profiles together. A value that ends in all of them got them in
-// an earlier run of the same profiles, and stays.
+// suffixes collects the suffixes of each label from all profiles. A value that ends in all of them got them in an
+// earlier run of the same profiles, and stays.
 type suffixes struct {
 	whole map[string]string
-	done  map[string]string // the value of a label that had them already
+	done  map[string]string // the values of labels that already had all suffixes
 }
 
 func newSuffixes(profiles []*profile.Profile) (s suffixes) {
@@ -123,10 +123,10 @@ func newSuffixes(profiles []*profile.Profile) (s suffixes) {
 	return s
 }
 
-// withSuffix appends a suffix unless it is there (W5).
+// withSuffix appends a suffix unless it is there already (W5).
 func withSuffix(value, suffix string) string { return strings.TrimSuffix(value, suffix) + suffix }
 
-// append appends a profile's suffixes to the labels that are there.
+// append appends a profile's suffixes to existing labels.
 func (s suffixes) append(p *profile.Profile, to admit.Meta) error {
 	for _, suffix := range p.LabelSuffixes {
 		key, value := suffix.Key, to.Label(suffix.Key)
@@ -150,11 +150,11 @@ func (s suffixes) append(p *profile.Profile, to admit.Meta) error {
 	return nil
 }
 
-// nativeResources are those that pods of some classes use under another name.
+// nativeResources are the resources that pods of some classes use under another name.
 var nativeResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// classOf is the priority class of a pod whose QoS and priority labels are on labelled: on the pod itself, or on its
-// reservation. The whole spec is read only if neither labels nor priority say anything.
+// classOf returns the priority class of a pod whose QoS and priority labels are on labelled: the pod itself, or its
+// reservation. The whole spec is only read if neither labels nor priority determine the class.
 func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 	labels := map[string]string{}
 	for _, from := range []admit.Meta{pod.Meta, labelled} {
@@ -174,8 +174,8 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 	return api.PriorityClassWithDefault(labels, &spec)
 }
 
-// translate gives a pod's cpu and memory the names that they have for its class: in containers, for the pod as a whole
-// (W15), and in its overhead. Other resources, and those of classes that use native ones, stay as they are.
+// translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole (W15), and in its
+// overhead. Other resources, and all resources of classes that use native ones, are unchanged.
 func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
 	if _, ok := api.Translate(class, corev1.ResourceCPU); !ok {
 		return
@@ -183,15 +183,15 @@ func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
 	for c := range pod.Containers() {
 		translateRequirements(c.Resources(), class)
 	}
-	if whole := pod.Resources(); asksNative(whole) {
+	if whole := pod.Resources(); hasNative(whole) {
 		translateRequirements(whole, class)
 		req.Warnf("spec.resources now asks for %s resources, which API servers up to 1.37 refuse; ask for them per container", class)
 	}
 	translateList(pod.Overhead(), class)
 }
 
-// asksNative reports whether there is anything to translate.
-func asksNative(r admit.Requirements) bool {
+// hasNative reports whether there is anything to translate.
+func hasNative(r admit.Requirements) bool {
 	for _, name := range nativeResources {
 		if r.Requests().Has(name) || r.Limits().Has(name) {
 			return true
@@ -200,8 +200,8 @@ func asksNative(r admit.Requirements) bool {
 	return false
 }
 
-// translateRequirements translates requests and limits. What has a limit alone gets a request of the same amount: the
-// API server does that for native resources only. A missing limit stays missing.
+// translateRequirements translates requests and limits. A limit without a request also becomes the request, which the
+// API server does for native resources only. A missing limit stays missing.
 func translateRequirements(r admit.Requirements, class api.PriorityClass) {
 	translateList(r.Requests(), class)
 	translateList(r.Limits(), class)
@@ -213,7 +213,7 @@ func translateRequirements(r admit.Requirements, class api.PriorityClass) {
 	}
 }
 
-// translateList moves amounts to the translated names, over what stands there.
+// translateList moves amounts to the translated names, replacing existing ones.
 func translateList(list admit.Resources, class api.PriorityClass) {
 	for _, native := range nativeResources {
 		name, _ := api.Translate(class, native)

@@ -15,12 +15,12 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// quotaTree is the question for the tree of elastic quotas, with those that were admitted a moment ago. It waits a moment for one that is
-// not there: another replica may just have let it in.
+// quotaTree returns the elastic quotas, with those that were just admitted. It waits briefly for the awaited one,
+// because another replica may just have admitted it.
 type quotaTree = func(ctx context.Context, awaited string) (*quota.Tree, error)
 
-// quotaDefaults completes a new quota: its parent, the tree of its parent, and a shared weight for exactly the resources of its max.
-// When an update changes which resources max names, the weight follows.
+// quotaDefaults completes a new quota: its parent, the tree of its parent, and a shared weight for exactly the
+// resources of its max. When an update changes which resources max names, the weight follows.
 func quotaDefaults(tree quotaTree) admit.Mutator[views.ElasticQuota] {
 	return admit.Mutator[views.ElasticQuota]{
 		Name:  "quota-defaults",
@@ -43,7 +43,7 @@ func quotaDefaults(tree quotaTree) admit.Mutator[views.ElasticQuota] {
 	}
 }
 
-// defaultTree sets the parent (M1) and the tree (M2).
+// defaultTree sets the parent and the tree.
 func defaultTree(ctx context.Context, q *views.ElasticQuota, tree quotaTree) error {
 	name := q.Label(api.LabelQuotaParent)
 	if name == "" {
@@ -67,7 +67,8 @@ func defaultTree(ctx context.Context, q *views.ElasticQuota, tree quotaTree) err
 	return nil
 }
 
-// followMax keeps the weight in step with max on an update that changes one or the other. What is wrong with the annotation may stay.
+// followMax keeps the weight consistent with max on an update that changes one of them. An existing annotation that
+// does not parse may stay.
 func followMax(q, stored *views.ElasticQuota) error {
 	text, has := q.Annotation(api.AnnotationQuotaSharedWeight)
 	before, had := stored.Annotation(api.AnnotationQuotaSharedWeight)
@@ -81,8 +82,8 @@ func followMax(q, stored *views.ElasticQuota) error {
 	return nil
 }
 
-// defaultWeight sets the weight to max (M3), or gives a weight that is there the resources of max: what it has too many go, and what it
-// lacks gets the amount of max (M4). A text that has the right resources stays as it is.
+// defaultWeight sets the weight to max, or completes an existing weight: resources that max does not name are removed,
+// and missing ones get the amount of max. A text with the right resources is unchanged.
 func defaultWeight(q *views.ElasticQuota) error {
 	most := q.Max()
 	text, _ := q.Annotation(api.AnnotationQuotaSharedWeight)
@@ -100,9 +101,9 @@ func defaultWeight(q *views.ElasticQuota) error {
 	return nil
 }
 
-// weightFor is the text of a weight for the resources of max.
+// weightFor returns the text of a weight for the resources of max.
 func weightFor(most, weight api.ResourceList) string {
-	all := make(api.ResourceList, len(most)) // not nil, which is the text null
+	all := make(api.ResourceList, len(most)) // not nil, which encodes as null
 	for name, amount := range most {
 		if own, ok := weight[name]; ok {
 			amount = own

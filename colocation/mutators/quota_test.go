@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/document"
 )
 
-// quotas are those of the tests: a parent in a tree, and one in none.
+// quotas are the quotas of the tests: a parent in a tree, and one in none.
 func quotas(context.Context, string) (*quota.Tree, error) {
 	return quota.NewTree([]*quota.Quota{
 		{Namespace: "n", Name: "in-tree", Parent: api.RootQuota, IsParent: true, TreeID: "tree-1"},
@@ -26,7 +26,7 @@ func quotas(context.Context, string) (*quota.Tree, error) {
 	}), nil
 }
 
-// afterQuotaSteps runs the steps on a quota and gives it then, or the refusal. A second run must change nothing.
+// afterQuotaSteps runs the steps on a quota and returns the result or the refusal. A second run must change nothing.
 func afterQuotaSteps(t *testing.T, tree quotaTree, object, old string) (after, refusal string) {
 	t.Helper()
 	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(tree))
@@ -70,7 +70,7 @@ func parsedQuota(t *testing.T, raw string) *document.Document {
 	return d
 }
 
-// quotaJSON is a quota with a parent, a shared weight (- for none) and a max.
+// quotaJSON returns a quota with a parent, a shared weight (- for none) and a max.
 func quotaJSON(parent, tree, weight, most string) string {
 	labels, annotations := map[string]string{"keep": "me"}, map[string]string{}
 	if parent != "-" {
@@ -86,7 +86,7 @@ func quotaJSON(parent, tree, weight, most string) string {
 	return fmt.Sprintf(`{"metadata":%s,"spec":{"max":%s,"future":[1]},"future":{}}`, meta, most)
 }
 
-// tellQuota is what the step sets: parent, tree id, weight.
+// tellQuota describes what the step sets: parent, tree id, weight.
 func tellQuota(t *testing.T, raw string) string {
 	t.Helper()
 	q := views.AsElasticQuota(parsedQuota(t, raw))
@@ -100,7 +100,7 @@ func tellQuota(t *testing.T, raw string) string {
 	return strings.TrimSpace(strings.TrimPrefix(q.Label(api.LabelQuotaParent), "koordinator-") + " " + q.Label(api.LabelQuotaTreeID) + " " + weight)
 }
 
-// A new quota: spec 11.6 and 5.3.
+// A new quota.
 func TestQuotaDefaults(t *testing.T) {
 	const both = `{"cpu":120,"memory":"1048576"}`
 	for _, c := range []struct{ about, object, want string }{
@@ -152,7 +152,7 @@ func TestQuotaDefaultsRefuse(t *testing.T) {
 	}
 	broken := errors.New("not synced")
 	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }))
-	for parent, want := range map[string]error{"in-tree": broken, "-": nil} { // who needs no tree does not wait for it
+	for parent, want := range map[string]error{"in-tree": broken, "-": nil} { // a quota that needs no tree does not wait for it
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, quotaJSON(parent, "", "-", "{}"))}
 		if _, err := chain.Run(t.Context(), req, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v", parent, err)
@@ -160,7 +160,7 @@ func TestQuotaDefaultsRefuse(t *testing.T) {
 	}
 }
 
-// The weight follows max on update too (spec 10.3); all else stays as it is.
+// On update only the weight follows max; everything else is unchanged.
 func TestQuotaDefaultsOnUpdate(t *testing.T) {
 	const one, both = `{"cpu":"2"}`, `{"cpu":"4","memory":"1Gi"}`
 	for _, c := range []struct{ about, object, old, want string }{
@@ -196,7 +196,7 @@ func TestQuotaDefaultsOnUpdate(t *testing.T) {
 	}
 }
 
-// The ledger's record is nobody else's.
+// Only the ledger writes its record.
 func TestQuotaReservations(t *testing.T) {
 	object := func(annotations string) string {
 		return `{"metadata":{"name":"koordinator-root-quota","annotations":` + annotations + `},"spec":{}}`

@@ -11,9 +11,9 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// reservationProfile gives reservations what the ClusterColocationProfiles that match them say, as colocationProfile
-// does for pods. Labels and annotations are those of the reservation; scheduler, priority, patch (W19) and resources
-// those of the pod in its template. Then it writes the CRD's defaults, for API servers whose CRD lacks them.
+// reservationProfile applies matching ClusterColocationProfiles to reservations, like colocationProfile to pods. Labels
+// and annotations are those of the reservation; scheduler, priority, patch (W19) and resources those of the pod in its
+// template. It then sets the defaults of the CRD, for API servers whose CRD lacks them.
 func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[views.Reservation] {
 	return admit.Mutator[views.Reservation]{
 		Name:  "reservation-profile",
@@ -31,7 +31,7 @@ func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[
 	}
 }
 
-// ReservationSubject is what profiles see of a reservation.
+// ReservationSubject returns what profiles match of a reservation.
 func ReservationSubject(reservation *views.Reservation, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
 		Labels:   reservation.Labels(),
@@ -42,8 +42,8 @@ func ReservationSubject(reservation *views.Reservation, ask ProfileQuestions) pr
 	}
 }
 
-// ownersNamespaces are the namespaces whose pods may use a reservation: none if one owner may be of any namespace, so
-// that a profile for some namespaces leaves a reservation for others alone (W18).
+// ownersNamespaces returns the namespaces whose pods may use a reservation: none if one owner may be in any namespace,
+// so that a profile for some namespaces does not apply to a reservation for others (W18).
 func ownersNamespaces(owners []api.ReservationOwner) (namespaces []string) {
 	for _, owner := range owners {
 		switch {

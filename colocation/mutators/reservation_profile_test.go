@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// baseReservation is that of the reference's tests (spec 11.15): its namespace is that of its one owner.
+// baseReservation is that of the reference's tests: its namespace is that of its only owner.
 const baseReservation = `{"metadata":{"name":"r","labels":{"koordinator-colocation-reservation":"true"}},"spec":{"ttl":"24h","allocateOnce":true,
 	"owners":[{"object":{"kind":"Pod","namespace":"colocation","name":"p"}}],
 	"template":{"metadata":{"labels":{"in":"template"}},"spec":{"schedulerName":"old","priority":1,"preemptionPolicy":"Never",
@@ -121,7 +121,7 @@ func reserve(t *testing.T, profileText, raw string) []byte {
 	return after
 }
 
-// TestReservationDefaults: the CRD's, with or without a profile, as the CRD writes them.
+// TestReservationDefaults: those of the CRD, with or without a profile, in the CRD's encoding.
 func TestReservationDefaults(t *testing.T) {
 	none := "metadata: {name: a}\nspec: {selector: {matchLabels: {x: y}}}"
 	for raw, want := range map[string]string{
@@ -140,7 +140,7 @@ func TestReservationDefaults(t *testing.T) {
 	}
 }
 
-// TestReservationWithoutTemplate: the class is not even looked up, and no template appears.
+// TestReservationWithoutTemplate: the class is not even looked up, and no template is added.
 func TestReservationWithoutTemplate(t *testing.T) {
 	profile := "metadata: {name: a}\nspec: {qosClass: BE, priorityClassName: absent, schedulerName: s, patch: {spec: {priority: 5}}}"
 	for _, raw := range []string{`{"metadata":{}}`, `{"spec":{"template":null}}`} {

@@ -14,8 +14,8 @@ import (
 	"usher.dev/usher/document/strategic"
 )
 
-// Check finds what keeps a profile from being evaluated, and what pods would be refused for: labels and annotations that
-// are none, a QoS class that is none.
+// Check returns what keeps a profile from being evaluated, and what pods would be refused for: invalid labels and
+// annotations, and an unknown QoS class.
 func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
 	compiled := compile(profile)
 	for _, p := range compiled.problems {
@@ -41,8 +41,8 @@ func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
 	return problems
 }
 
-// notByPatch are fields of a pod that a patch cannot give it: its identity, which the API server has settled, and what must agree with a
-// PriorityClass.
+// notByPatch are fields of a pod that a patch cannot set: its identity, which the API server has determined, and the
+// fields that must be consistent with a PriorityClass.
 var notByPatch = []struct{ part, name, instead string }{
 	{"metadata", "name", "leave it out: the API server has settled it"},
 	{"metadata", "generateName", "leave it out: the API server has settled it"},
@@ -53,14 +53,14 @@ var notByPatch = []struct{ part, name, instead string }{
 	{"spec", "preemptionPolicy", "use spec.priorityClassName of the profile, which sets it too"},
 }
 
-// checkPatch finds what the API server would refuse each pod for that gets the patch.
+// checkPatch returns the parts of a patch for which the API server would refuse every pod that gets it.
 func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) {
 	var patch struct {
 		Metadata map[string]json.RawMessage `json:"metadata"`
 		Spec     map[string]json.RawMessage `json:"spec"`
 	}
 	if !s.HasPatch() || json.Unmarshal(s.Patch, &patch) != nil {
-		return nil // what does not parse was found before
+		return nil // reported before
 	}
 	at := specPath.Child("patch")
 	for _, f := range notByPatch {
@@ -79,8 +79,8 @@ func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) 
 	return problems
 }
 
-// checkContradictions refuses what a patch both adds and deletes: in Koordinator it is there or not by chance. From a patch that is
-// stored already it is deleted.
+// checkContradictions refuses members that a patch both adds and deletes: in Koordinator the result is random. With an
+// already stored patch they are deleted.
 func checkContradictions(patch *strategic.Patch) (problems field.ErrorList) {
 	if patch == nil {
 		return nil
@@ -107,7 +107,7 @@ func checkLabelKey(path *field.Path, key string) field.ErrorList {
 	return metavalidation.ValidateLabelName(key, path)
 }
 
-// checkAnnotation checks the key of an annotation, which, other than a label's, may have capitals in its prefix.
+// checkAnnotation checks the key of an annotation, whose prefix may have capitals, unlike that of a label.
 func checkAnnotation(path *field.Path, key string) (problems field.ErrorList) {
 	for _, rule := range validation.IsQualifiedName(strings.ToLower(key)) {
 		problems = append(problems, field.Invalid(path, key, rule))
@@ -115,7 +115,7 @@ func checkAnnotation(path *field.Path, key string) (problems field.ErrorList) {
 	return problems
 }
 
-// checkSuffix checks what can stand at the end of a label's value.
+// checkSuffix checks that a text is valid at the end of a label's value.
 func checkSuffix(path *field.Path, suffix Pair) field.ErrorList {
 	problems := checkLabelKey(path, suffix.Key)
 	if suffix.Value == "" {

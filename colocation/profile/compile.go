@@ -19,9 +19,9 @@ import (
 	"usher.dev/usher/document/strategic"
 )
 
-// Compile prepares profiles, in any order. A profile that cannot be evaluated stays in the set, so that those whom it
-// might have been for are told, but it is never applied; what is wrong with it is among the problems. Compile keeps the
-// profiles' maps: they must not be changed afterwards.
+// Compile prepares profiles, in any order. A profile that cannot be evaluated is never applied. It remains in the set,
+// so that the objects that it might match get a warning, and its errors are returned as problems. Compile retains the
+// maps of the profiles: they must not be modified afterwards.
 func Compile(profiles []api.ClusterColocationProfile) (*Set, []Problem) {
 	set := &Set{}
 	var problems []Problem
@@ -53,14 +53,14 @@ func compile(from *api.ClusterColocationProfile) *Profile {
 	p.compileProbability(spec.Probability)
 	p.compilePatch(&spec)
 	_, skips := from.Annotations[api.AnnotationSkipUpdateResources]
-	p.AsksForClass = !skips && p.givesClass()
+	p.RequestsClass = !skips && p.setsClass()
 	return p
 }
 
 func (p *Profile) broken(err *field.Error) { p.problems = append(p.problems, Problem{p.Name, err}) }
 
-// compileSelector gives nil for a selector that selects all: no selector, an empty one (W20), and one that is broken and
-// so may have been for anybody.
+// compileSelector returns nil for a selector that selects everything: a missing or empty one (W20), and a broken one,
+// which might have matched any object.
 func (p *Profile) compileSelector(name string, selector *metav1.LabelSelector) labels.Selector {
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func checkLabel(path *field.Path, label Pair) field.ErrorList {
 	return problems
 }
 
-// compileProbability takes what Koordinator takes, without the numbers that no percentage has (W2).
+// compileProbability accepts what Koordinator accepts, except for numbers that are not percentages (W2).
 func (p *Profile) compileProbability(probability *intstr.IntOrString) {
 	p.percent = 100
 	if probability == nil {
@@ -116,7 +116,7 @@ func (p *Profile) compileProbability(probability *intstr.IntOrString) {
 	if percent < 0 || percent > 100 {
 		p.broken(field.Invalid(specPath.Child("probability"), probability.String(),
 			`must be a whole percentage, 0 to 100 or "0%" to "100%"; leave it out for all`))
-		percent = 100 // those whom the profile might have been for
+		percent = 100 // for the warnings to the objects that the profile might match
 	}
 	p.percent = percent
 }
@@ -134,8 +134,8 @@ func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
 	p.Patch = patch
 }
 
-// givesClass reports whether a profile writes anything that a QoS or priority class follows from.
-func (p *Profile) givesClass() bool {
+// setsClass reports whether a profile writes anything that determines a QoS or priority class.
+func (p *Profile) setsClass() bool {
 	s := p.Spec
 	if s.QoSClass != "" || s.PriorityClassName != "" {
 		return true

@@ -2,7 +2,7 @@ package profile
 
 import "fmt"
 
-// Outcome is what a profile is to a subject.
+// Outcome is the result of matching a profile with a subject.
 type Outcome string
 
 // The outcomes.
@@ -10,12 +10,12 @@ const (
 	Applied        Outcome = "applied"
 	OtherLabels    Outcome = "selector"         // the selector does not match
 	OtherNamespace Outcome = "namespace"        // the namespaceSelector does not match
-	NoNamespace    Outcome = "namespace-absent" // there is a namespaceSelector, and no namespace that is known
-	NotDrawn       Outcome = "probability"      // the workload is not among those that the probability takes
+	NoNamespace    Outcome = "namespace-absent" // there is a namespaceSelector, and no known namespace
+	NotDrawn       Outcome = "probability"      // the workload is outside the probability
 	Broken         Outcome = "broken"           // the profile cannot be evaluated
 )
 
-// Explanation says why a profile is applied to a subject, or why not.
+// Explanation says why a profile applies to a subject, or why not.
 type Explanation struct {
 	Profile string  `json:"profile"`
 	Outcome Outcome `json:"outcome"`

@@ -9,9 +9,9 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Hazards says in which ways a profile, beside the others of a set, gives a different result when it runs a second time,
-// as the API server may ask for. None: it is idempotent together with them. A profile of the same name in the set is its
-// older self.
+// Hazards describes in which ways a profile, together with the others of a set, gives a different result when it runs a
+// second time, which the API server may request. Without hazards they are idempotent together. A profile of the same
+// name in the set is the previous version and is skipped.
 func (p *Profile) Hazards(others *Set) (hazards []string) {
 	hazards = p.ownHazards()
 	for _, o := range others.Profiles() {
@@ -29,7 +29,7 @@ func (p *Profile) Hazards(others *Set) (hazards []string) {
 	return hazards
 }
 
-// Hazards are those of all profiles of the set.
+// Hazards returns the hazards of all profiles of the set.
 func (s *Set) Hazards() (hazards []string) {
 	for i, p := range s.Profiles() {
 		hazards = append(hazards, p.Hazards(&Set{profiles: s.profiles[:i]})...)
@@ -49,7 +49,8 @@ func (p *Profile) ownHazards() (hazards []string) {
 	return append(hazards, p.copyHazards("annotation", p.AnnotationKeysMapping)...)
 }
 
-// copyHazards are those of a mapping. A key that is written after it was copied is another one in the next run.
+// copyHazards returns the hazards of a mapping. A key that is written after it was copied has another value in the next
+// run.
 func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
 	written, targets := setOf(p.writtenAfterCopying(kind)), map[string]bool{}
 	for _, keys := range mapping {
@@ -65,8 +66,8 @@ func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
 	return hazards
 }
 
-// stillMatches reports whether the selector matches the constant that the profile writes; otherwise are the keys that it writes by
-// other means.
+// stillMatches reports whether the selector matches the constant that the profile writes to key. otherwise holds the
+// keys that it also writes by other means.
 func (p *Profile) stillMatches(key string, otherwise map[string]bool) bool {
 	value, constant := p.Spec.Labels[key]
 	if !constant || otherwise[key] {
@@ -89,7 +90,7 @@ func (p *Profile) selectsWhatIsWrittenBy(o *Profile) (hazards []string) {
 	return hazards
 }
 
-// copiesWhatIsWrittenBy is asked of a profile that is applied before the other.
+// copiesWhatIsWrittenBy is called on the profile that is applied before later.
 func (p *Profile) copiesWhatIsWrittenBy(later *Profile) (hazards []string) {
 	copies := func(kind string, mapping []Pair, list []string) {
 		written := setOf(list)
@@ -105,7 +106,7 @@ func (p *Profile) copiesWhatIsWrittenBy(later *Profile) (hazards []string) {
 	return hazards
 }
 
-// selectedLabels are the keys that the selector looks at.
+// selectedLabels returns the keys that the selector reads.
 func (p *Profile) selectedLabels() (keys []string) {
 	if p.selector == nil {
 		return nil
@@ -118,7 +119,7 @@ func (p *Profile) selectedLabels() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// writtenLabels are the keys of the labels that the profile may change.
+// writtenLabels returns the keys of the labels that the profile may change.
 func (p *Profile) writtenLabels() []string {
 	return append(keys(p.Spec.Labels), p.writtenAfterCopying("label")...)
 }
@@ -127,8 +128,8 @@ func (p *Profile) writtenAnnotations() []string {
 	return append(keys(p.Spec.Annotations), p.writtenAfterCopying("annotation")...)
 }
 
-// writtenAfterCopying are the keys that the profile may change once it has read what it copies. A suffix for a key that
-// is also copied to is nothing new.
+// writtenAfterCopying returns the keys that the profile may change after it has read what it copies. A suffix for a key
+// that is also a copy target adds nothing.
 func (p *Profile) writtenAfterCopying(kind string) (written []string) {
 	s := p.Spec
 	if kind == "annotation" {
@@ -148,7 +149,7 @@ func (p *Profile) writtenAfterCopying(kind string) (written []string) {
 	return written
 }
 
-// setOf is for profiles of hundreds of keys, that a check of each against each must not take seconds.
+// setOf avoids quadratic comparisons for profiles with hundreds of keys.
 func setOf(list []string) map[string]bool {
 	set := make(map[string]bool, len(list))
 	for _, key := range list {

@@ -7,7 +7,8 @@ import (
 	"usher.dev/usher/colocation/labelindex"
 )
 
-// index files each profile once: by the pod's labels if its selector requires one, else by those of the namespace.
+// index files each profile once: under a label of the pod if its selector requires one, otherwise under a label of the
+// namespace.
 func (s *Set) index() {
 	var byPod, byNamespace []int
 	for i, p := range s.profiles {
@@ -31,7 +32,7 @@ func newIndex(numbers []int, selector func(int) labels.Selector) labelindex.Inde
 	})
 }
 
-// required are the requirements that only an object with a certain label fulfils.
+// required returns the requirements that an object can only satisfy with a certain label.
 func required(selector labels.Selector) (found []labelindex.Requirement) {
 	if selector == nil {
 		return nil
@@ -48,7 +49,7 @@ func required(selector labels.Selector) (found []labelindex.Requirement) {
 	return found
 }
 
-// candidates appends the numbers of what may match.
+// candidates appends the numbers of the profiles that may match.
 func candidates(into []int, x *labelindex.Index, object labels.Set) []int {
 	into = append(into, x.Always()...)
 	for key, value := range object {

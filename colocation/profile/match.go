@@ -6,28 +6,28 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Subject is what profiles may match: a pod or a reservation as it was submitted.
+// Subject is what profiles are matched with: a pod or a reservation as submitted.
 type Subject struct {
 	Labels labels.Set
-	// Workload gives what the subject is a replica of. It is called only for profiles with a probability between 0 and 100; nil
-	// is the empty one.
+	// Workload returns the workload of the subject. It is called only for profiles with a probability between 0 and
+	// 100; nil means the empty workload.
 	Workload func() Workload
-	// Namespaces gives the labels of the namespaces that the subject is for: a pod's own, those of a reservation's owners.
-	// A profile with a namespaceSelector must match all of them; none at all, as of a namespace that nobody knows, it does
-	// not match. It is called at most once, and only if a profile that might match has a namespaceSelector. nil is a
-	// subject without namespaces.
+	// Namespaces returns the labels of the namespaces of the subject: a pod's own, or those of a reservation's owners.
+	// A profile with a namespaceSelector must match all of them; it does not match an empty list, as for an unknown
+	// namespace. Namespaces is called at most once, and only if a profile that might match has a namespaceSelector. nil
+	// means a subject without namespaces.
 	Namespaces func() ([]labels.Set, error)
 }
 
-// Matches are the profiles for a subject, in order.
+// Matches are the profiles that match a subject, in order.
 type Matches struct {
 	// Applied are the profiles to apply.
 	Applied []*Profile
-	// Broken are those that would perhaps be applied if they could be evaluated: what can be evaluated of them matches.
+	// Broken are the profiles that cannot be evaluated, but match as far as they can be.
 	Broken []*Profile
 }
 
-// Match finds the profiles for a subject. The error is that of Namespaces.
+// Match returns the profiles that match a subject. The error is that of Namespaces.
 func (s *Set) Match(subject Subject) (m Matches, err error) {
 	if s == nil {
 		return m, nil
@@ -59,7 +59,7 @@ func (s *Set) Match(subject Subject) (m Matches, err error) {
 	return m, nil
 }
 
-// asker asks for namespaces once.
+// asker calls Namespaces at most once.
 type asker struct {
 	ask   func() ([]labels.Set, error)
 	asked bool
@@ -75,7 +75,7 @@ func (a *asker) namespaces() ([]labels.Set, error) {
 	return a.found, a.err
 }
 
-// judge tells what a profile is to a subject. The namespace is asked for last, as it may have to be fetched.
+// judge matches a profile with a subject. The namespace comes last, because it may have to be fetched.
 func (p *Profile) judge(subject Subject, ask *asker) (Outcome, error) {
 	switch {
 	case p.selector != nil && !p.selector.Matches(subject.Labels):
@@ -93,7 +93,7 @@ func (p *Profile) judge(subject Subject, ask *asker) (Outcome, error) {
 	return Applied, nil
 }
 
-// judgeNamespaces gives no outcome if all namespaces match.
+// judgeNamespaces returns no outcome if all namespaces match.
 func judgeNamespaces(selector labels.Selector, ask *asker) (Outcome, error) {
 	spaces, err := ask.namespaces()
 	if err != nil {

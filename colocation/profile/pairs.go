@@ -8,7 +8,7 @@ import (
 // Pair is a label or an annotation.
 type Pair struct{ Key, Value string }
 
-// Sorted gives a map's pairs by key: what is done in this order is done the same way each time.
+// Sorted returns the pairs of a map by key, for a deterministic order.
 func Sorted(m map[string]string) []Pair {
 	pairs := make([]Pair, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -1,6 +1,6 @@
-// Package profile knows which ClusterColocationProfiles a pod or a reservation gets. Profiles are compiled once, when
-// they change, into a Set that never changes and that many requests use at the same time. It asks no cluster and changes
-// no object.
+// Package profile determines which ClusterColocationProfiles apply to a pod or a reservation. Profiles are compiled
+// once, when they change, into an immutable Set that concurrent requests share. The package reads no cluster and
+// changes no object.
 package profile
 
 import (
@@ -15,43 +15,43 @@ import (
 // Profile is one compiled profile.
 type Profile struct {
 	Name string
-	// Spec is what was compiled, to be read only.
+	// Spec is the compiled spec; it must not be modified.
 	Spec *api.ClusterColocationProfileSpec
-	// These are the maps of the spec by key, so that they are applied in the same order each time.
+	// These are the maps of the spec sorted by key, so that they are applied in a fixed order.
 	Labels, Annotations, LabelKeysMapping, AnnotationKeysMapping, LabelSuffixes []Pair
 	// Patch is spec.patch; nil if there is none.
 	Patch *strategic.Patch
-	// AsksForClass tells that the profile gives a QoS or priority class, so that cpu and memory are to become what the
-	// class uses. One with AnnotationSkipUpdateResources asks for nothing, whatever it gives; it does not speak for other
-	// profiles (W3).
-	AsksForClass bool
+	// RequestsClass reports that the profile sets a QoS or priority class, so that cpu and memory are translated for
+	// that class. A profile with AnnotationSkipUpdateResources never asks for it; that does not affect other profiles
+	// (W3).
+	RequestsClass bool
 
-	namespaces labels.Selector // nil: any
-	selector   labels.Selector // nil: any
+	namespaces labels.Selector // nil matches any
+	selector   labels.Selector // nil matches any
 	percent    int             // of the workloads, 0 to 100
 	problems   []Problem
 }
 
-// Problems are what keeps the profile from being evaluated; a profile that has any matches nobody.
+// Problems are the errors that keep the profile from being evaluated; a profile with problems matches no object.
 func (p *Profile) Problems() []Problem { return p.problems }
 
-// Problem is one thing that is wrong with a profile: where, which value, what the rule is and what to do.
+// Problem is one error of a profile: the field, the value, the rule and what to do.
 type Problem struct {
 	Profile string
 	Err     *field.Error
 }
 
-// Error names the profile too.
+// Error includes the name of the profile.
 func (p Problem) Error() string { return "profile " + p.Profile + ": " + p.Err.Error() }
 
 // Set is a number of profiles, sorted by name byte by byte: the order in which they are applied. nil is the empty set.
 type Set struct {
 	profiles []*Profile
 	pods     labelindex.Index // by the labels of pods
-	spaces   labelindex.Index // of those that pods does not narrow down: by the labels of namespaces
+	spaces   labelindex.Index // the profiles that pods does not narrow down, by the labels of namespaces
 }
 
-// Profiles are all profiles in order, the broken ones included.
+// Profiles returns all profiles in order, including broken ones.
 func (s *Set) Profiles() []*Profile {
 	if s == nil {
 		return nil

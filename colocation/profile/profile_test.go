@@ -42,7 +42,7 @@ func compiled(t testing.TB, documents ...string) *Set {
 	return set
 }
 
-// TestCompileProblems: a spec, and what is said of it; nothing for what is right.
+// TestCompileProblems: specs and their problems; none for valid ones.
 func TestCompileProblems(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{}`: "",
@@ -108,14 +108,14 @@ func TestCompilePrepares(t *testing.T) {
 		"metadata: {name: a, annotations: {config.koordinator.sh/skip-update-resources: ''}}\nspec: {qosClass: BE}")
 	var got []string
 	for _, p := range set.Profiles() {
-		got = append(got, fmt.Sprint(p.Name, p.Labels, p.AsksForClass))
+		got = append(got, fmt.Sprint(p.Name, p.Labels, p.RequestsClass))
 	}
 	if fmt.Sprint(got) != "[B[{a 1} {b 2}] false a[] false b[] true]" {
 		t.Error(got)
 	}
 }
 
-// TestMatch: selectors, namespaces and what happens without one.
+// TestMatch: selectors, namespaces, and subjects without one.
 func TestMatch(t *testing.T) {
 	set := compiled(t,
 		"metadata: {name: all}",
@@ -164,7 +164,7 @@ func names(profiles []*Profile) string {
 	return strings.Join(list, " ")
 }
 
-// checkExplained: what Explain says is what Match does.
+// checkExplained checks that Explain and Match agree.
 func checkExplained(t *testing.T, set *Set, subject Subject, m Matches) {
 	t.Helper()
 	explained, err := set.Explain(subject)
@@ -232,7 +232,7 @@ func explain(t *testing.T, set *Set, subject Subject) (text string) {
 	return text
 }
 
-// TestDraw: known numbers, so that no release decides otherwise; a uniform spread; independent for each profile (W2).
+// TestDraw: known numbers, so that every release decides alike; a uniform spread; independent for each profile (W2).
 func TestDraw(t *testing.T) {
 	for text, want := range map[string]int{"p/ns/ReplicaSet/web": drawByHand("p/ns/ReplicaSet/web"), "a///": drawByHand("a///")} {
 		parts := strings.Split(text, "/")
@@ -267,7 +267,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// drawByHand is FNV-1a as its authors write it down.
+// drawByHand is FNV-1a as published by its authors.
 func drawByHand(text string) int {
 	h := uint64(14695981039346656037)
 	for _, c := range []byte(text) {
@@ -320,7 +320,7 @@ func seed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// TestIndexFindsAll: Match finds what looking at each profile finds, whatever the order in which they come.
+// TestIndexFindsAll: Match finds what a scan of all profiles finds, whatever their order.
 func TestIndexFindsAll(t *testing.T) {
 	first := seed()
 	for i := range uint64(3000) {
@@ -393,7 +393,7 @@ func randomProfile(r *rand.Rand, name string) (p api.ClusterColocationProfile) {
 	return p
 }
 
-// TestCostGrowsWithMatches: of 1,000 profiles a pod looks at those that may match, whichever way they are selected.
+// TestCostGrowsWithMatches: of 1,000 profiles only those that may match a pod are evaluated, however they are selected.
 func TestCostGrowsWithMatches(t *testing.T) {
 	for _, form := range []string{
 		"{selector: {matchLabels: {app: web, group: g%d}}}",

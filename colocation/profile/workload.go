@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Workload names what a subject is a replica of. A profile's probability is decided per workload, by a hash: every
-// replica, retry, rollout and dry run agrees, and so does every usher.
+// Workload identifies what a subject is a replica of. The probability of a profile is decided per workload, by a hash:
+// every replica, retry, rollout and dry run agrees, and so do all replicas of usher.
 type Workload struct{ Namespace, Kind, Name string }
 
-// ReplicaSetWorkload is the workload of a pod of a ReplicaSet: its name without the hash that each rollout of a
-// Deployment changes. hash is the pod's label pod-template-hash; without it the last part of the name is taken for one.
+// ReplicaSetWorkload returns the workload of a pod of a ReplicaSet: its name without the hash that changes with each
+// rollout of a Deployment. hash is the pod's label pod-template-hash; without it the last part of the name is taken as
+// the hash.
 func ReplicaSetWorkload(namespace, name, hash string) Workload {
 	base, ok := strings.CutSuffix(name, "-"+hash)
 	if hash == "" || !ok {
@@ -21,8 +22,8 @@ func ReplicaSetWorkload(namespace, name, hash string) Workload {
 	return Workload{namespace, "ReplicaSet", base}
 }
 
-// Draw is the number, 0 to 99, that a profile draws for a workload: FNV-1a, 64 bits, of profile/namespace/kind/name,
-// modulo 100. The profile is applied if its percentage is larger, so that 1 is one of a hundred workloads (W2).
+// Draw returns the number, 0 to 99, of a workload for a profile: FNV-1a, 64 bits, of profile/namespace/kind/name,
+// modulo 100. The profile applies if its percentage is larger, so 1 selects one of a hundred workloads (W2).
 func Draw(profile string, w Workload) int {
 	h := fnv.New64a()
 	for i, part := range [...]string{profile, w.Namespace, w.Kind, w.Name} {

@@ -54,8 +54,8 @@ func TestSourcesWithoutPolicy(t *testing.T) {
 		if w, ok := said.Of["cpu"]; ok {
 			got = w.Ratio.String() + " by " + w.By
 		}
-		if got != want || said.Speaks != (want != "") {
-			t.Errorf("%s: %q, speaks %v", raw, got, said.Speaks)
+		if got != want || said.Found != (want != "") {
+			t.Errorf("%s: %q, speaks %v", raw, got, said.Found)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestSLORatiosAreOffByDefault(t *testing.T) {
 	d, _ := document.Parse([]byte(`{}`))
 	asked := 0
 	slo := func(map[string]string) (map[string]string, bool) { asked++; return map[string]string{"cpu": "2"}, true }
-	if said := (&NodeAmplification{}).Sources(slo).For(admit.AsNode(d)); said.Speaks || asked > 0 {
+	if said := (&NodeAmplification{}).Sources(slo).For(admit.AsNode(d)); said.Found || asked > 0 {
 		t.Errorf("asked %d times: %+v", asked, said)
 	}
 	if said := (&NodeAmplification{FromSLOConfig: true}).Sources(slo).For(admit.AsNode(d)); said.Of["cpu"].By != BySLOConfig {

@@ -79,8 +79,8 @@ type WantedRatio struct {
 
 // NodeRatios is the outcome for a node.
 type NodeRatios struct {
-	// Speaks reports whether any source sets anything for the node.
-	Speaks bool
+	// Found reports whether any source sets anything for the node.
+	Found bool
 	// Of holds the resources that may be amplified.
 	Of map[corev1.ResourceName]WantedRatio
 	// Foreign lists names in the annotation that are not amplified, sorted.
@@ -106,7 +106,7 @@ func (s *RatioSources) For(node *admit.Node) (ratios NodeRatios) {
 	if s.slo != nil {
 		values.slo, _ = s.slo(node.Labels())
 	}
-	ratios.Speaks = annotation != ""
+	ratios.Found = annotation != ""
 	for _, name := range amplify.Amplifiable() {
 		wanted := values.wanted(name)
 		if wanted.By == "" {
@@ -115,7 +115,7 @@ func (s *RatioSources) For(node *admit.Node) (ratios NodeRatios) {
 		if ratios.Of == nil {
 			ratios.Of = map[corev1.ResourceName]WantedRatio{}
 		}
-		ratios.Of[name], ratios.Speaks = wanted, true
+		ratios.Of[name], ratios.Found = wanted, true
 	}
 	return ratios
 }
