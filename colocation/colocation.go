@@ -72,8 +72,10 @@ func (s *Suite) Flags(set *pflag.FlagSet) {
 		"namespace of the ConfigMap with the rules about required labels")
 	set.StringVar(&o.labelRules.Name, "pod-enhanced-validator-config-name", collections.DefaultLabelRules.Name,
 		"name of the ConfigMap with the rules about required labels")
-	set.StringVar(&o.sloConfig.Namespace, "config-namespace", collections.DefaultSLOConfig.Namespace, "namespace of the ConfigMap with the SLO configuration")
-	set.StringVar(&o.sloConfig.Name, "slo-config-name", collections.DefaultSLOConfig.Name, "name of the ConfigMap with the SLO configuration")
+	set.StringVar(&o.sloConfig.Namespace, "config-namespace", collections.DefaultSLOConfig.Namespace,
+		"namespace of the ConfigMap with the SLO configuration")
+	set.StringVar(&o.sloConfig.Name, "slo-config-name", collections.DefaultSLOConfig.Name,
+		"name of the ConfigMap with the SLO configuration")
 	set.StringVar(&o.sloNames, "node-strategy-name-need-check", "false", "true: every entry of the SLO configuration needs a name of its own")
 }
 
@@ -158,8 +160,8 @@ func (s *Suite) Start(ctx context.Context, log logrus.FieldLogger) error {
 	return nil
 }
 
-// checkConflictingWebhooks returns an error if Koordinator's webhooks are registered for the same resources. If the API server does
-// not answer, it only logs that: usher must be able to start before anything else.
+// checkConflictingWebhooks returns an error if Koordinator's webhooks are registered for the same resources. If the API
+// server does not answer, it only logs that: usher must be able to start before anything else.
 func (s *Suite) checkConflictingWebhooks(ctx context.Context, log logrus.FieldLogger) error {
 	var resources []string
 	for _, r := range s.routes {

@@ -15,9 +15,9 @@ import (
 	"usher.dev/usher/suite"
 )
 
-// Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it adds, for each
-// colocation profile, why it applies to the pod or reservation, or why not. An invalid review gets no remarks and no error: its errors are
-// in the report on the review.
+// Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it
+// adds, for each colocation profile, why it applies to the pod or reservation, or why not. An invalid review gets no
+// remarks and no error: its errors are in the report on the review.
 func (s *Suite) Explain(body []byte, why bool) (remarks []suite.Remark, err error) {
 	_, req, err := handlers.ReadReview(body)
 	if err != nil || req.Object == nil {

@@ -71,7 +71,8 @@ const (
 	AnnotationQuotaAdmission = "quota.scheduling.koordinator.sh/admission"
 	// AnnotationQuotaGuaranteed is a list, written by the scheduler: what the quota's subtree is guaranteed.
 	AnnotationQuotaGuaranteed = "quota.scheduling.koordinator.sh/guaranteed"
-	// AnnotationQuotaMaxStrictCheck is a JSON array of resource names for which spec.max may not fall below what is used.
+	// AnnotationQuotaMaxStrictCheck is a JSON array of resource names for which spec.max may not fall below what is
+	// used.
 	AnnotationQuotaMaxStrictCheck = "quota.scheduling.koordinator.sh/max-strict-check-resource-keys"
 	// AnnotationQuotaReservations is usher's own record of pods that were admitted and not observed yet, written by the
 	// quota ledger.

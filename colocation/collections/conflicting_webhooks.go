@@ -15,8 +15,8 @@ import (
 	"usher.dev/usher/cluster"
 )
 
-// conflictingWebhooks are Koordinator's webhook configurations: resource to name. They do the same as usher: two translations of one
-// pod, or two amplifications of one node, compound.
+// conflictingWebhooks are Koordinator's webhook configurations: resource to name. They do the same as usher: two
+// translations of one pod, or two amplifications of one node, compound.
 var conflictingWebhooks = map[string]string{
 	"mutatingwebhookconfigurations":   "koordinator-mutating-webhook-configuration",
 	"validatingwebhookconfigurations": "koordinator-validating-webhook-configuration",
@@ -36,8 +36,8 @@ func ConflictingWebhookRule() rbacv1.PolicyRule {
 // ErrConflictingWebhooks is wrapped by the error of CheckConflictingWebhooks if Koordinator's webhooks were found.
 var ErrConflictingWebhooks = errors.New("webhooks of Koordinator are registered")
 
-// CheckConflictingWebhooks returns an error if Koordinator's webhooks are registered for any of the resources, which are named as in
-// the rules of a webhook, such as pods or nodes/status.
+// CheckConflictingWebhooks returns an error if Koordinator's webhooks are registered for any of the resources, which
+// are named as in the rules of a webhook, such as pods or nodes/status.
 func CheckConflictingWebhooks(ctx context.Context, c *cluster.Cluster, resources []string) error {
 	for resource, name := range conflictingWebhooks {
 		raw, err := c.Raw(ctx, "/apis/admissionregistration.k8s.io/v1", resource, name)

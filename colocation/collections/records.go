@@ -49,8 +49,8 @@ func (r Records) Pod(ctx context.Context, name types.NamespacedName) (string, er
 	return version, err
 }
 
-// WriteChildRequest sets a quota object's annotation api.AnnotationQuotaChildRequest, which the scheduler writes too: the last writer
-// wins. An empty text removes it. The error wraps ledger.ErrGone if there is no such quota.
+// WriteChildRequest sets a quota object's annotation api.AnnotationQuotaChildRequest, which the scheduler writes too:
+// the last writer wins. An empty text removes it. The error wraps ledger.ErrGone if there is no such quota.
 func (r Records) WriteChildRequest(ctx context.Context, name types.NamespacedName, text string) error {
 	written, err := r.Cluster.Annotate(ctx, api.CollectionElasticQuotas, name, "", api.AnnotationQuotaChildRequest, text)
 	_, err = recordOf(name, written, err)

@@ -67,7 +67,8 @@ func (o *objects) Replace(all []Seen, version string) {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)
 			o.put(object)
-			// An older cluster version means that the store was restored from a backup: then the object known before is wrong.
+			// An older cluster version means that the store was restored from a backup: then the object known before is
+			// wrong.
 			if b, known := before[key]; known && !older(version, b.Version) {
 				o.put(b)
 			}
@@ -129,7 +130,8 @@ func (o *objects) update(object Object) {
 	o.put(object)
 }
 
-// overwrite stores an object that was read after a conflict, even if an apparently newer one is known: that one was wrong.
+// overwrite stores an object that was read after a conflict, even if an apparently newer one is known: that one was
+// wrong.
 func (o *objects) overwrite(object Object) {
 	if object.Quota == nil {
 		return

@@ -29,7 +29,8 @@ const (
 	quotaNamespace = "quotas"
 )
 
-// cluster is a simulated API server: one store with one resourceVersion, and a log of what changed, which the watches read.
+// cluster is a simulated API server: one store with one resourceVersion, and a log of what changed, which the watches
+// read.
 type cluster struct {
 	t     *testing.T
 	seed  uint64

@@ -117,7 +117,9 @@ func reportInvalidRatios(req *admit.Request, said sections.NodeRatios) {
 }
 
 // rate returns the ratio of the sources, lowered by the node's usage if the pool says so.
-func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.ResourceName, w sections.WantedRatio, last *amplify.Entry) amplify.Rate {
+func (a *nodeAmplifier) rate(
+	req *admit.Request, node *admit.Node, name corev1.ResourceName, w sections.WantedRatio, last *amplify.Entry,
+) amplify.Rate {
 	r := amplify.Rate{Ratio: w.Ratio, By: w.By}
 	if w.MaxUtilization == 0 || !w.Ratio.Amplifies() {
 		return r
@@ -139,8 +141,8 @@ func (a *nodeAmplifier) rate(req *admit.Request, node *admit.Node, name corev1.R
 	return r
 }
 
-// hysteresisPercent is the difference in percent from which on a ratio replaces the last one, so that it does not follow every
-// small change of a node.
+// hysteresisPercent is the difference in percent from which on a ratio replaces the last one, so that it does not
+// follow every small change of a node.
 const hysteresisPercent = 5
 
 // effective returns the wanted ratio, lowered by the node's usage.

@@ -201,17 +201,17 @@ func TestQuotaReservations(t *testing.T) {
 	object := func(annotations string) string {
 		return `{"metadata":{"name":"koordinator-root-quota","annotations":` + annotations + `},"spec":{}}`
 	}
-	const Entry, other = `{"usher.dev/reservations":"[1]","a":"b"}`, `{"usher.dev/reservations":"[2]","a":"b"}`
+	const text, other = `{"usher.dev/reservations":"[1]","a":"b"}`, `{"usher.dev/reservations":"[2]","a":"b"}`
 	for _, c := range []struct{ about, object, old, want string }{
-		{"a new quota with a record", object(Entry), "", object(`{"a":"b"}`)},
+		{"a new quota with a record", object(text), "", object(`{"a":"b"}`)},
 		{"a new quota", object(`null`), "", object(`null`)},
-		{"kept", object(Entry), object(Entry), object(Entry)},
-		{"another one", object(other), object(Entry), object(Entry)},
-		{"lost", object(`{"a":"b"}`), object(Entry), object(`{"a":"b","usher.dev/reservations":"[1]"}`)},
-		{"lost with all others", object(`null`), object(Entry), object(`{"usher.dev/reservations":"[1]"}`)},
-		{"made up", object(Entry), object(`{"a":"b"}`), object(`{"a":"b"}`)},
-		{"emptied", object(`{"usher.dev/reservations":""}`), object(Entry), object(`{"usher.dev/reservations":"[1]"}`)},
-		{"stored empty", object(Entry), object(`{"usher.dev/reservations":""}`), object(`{"a":"b","usher.dev/reservations":""}`)},
+		{"kept", object(text), object(text), object(text)},
+		{"another one", object(other), object(text), object(text)},
+		{"lost", object(`{"a":"b"}`), object(text), object(`{"a":"b","usher.dev/reservations":"[1]"}`)},
+		{"lost with all others", object(`null`), object(text), object(`{"usher.dev/reservations":"[1]"}`)},
+		{"made up", object(text), object(`{"a":"b"}`), object(`{"a":"b"}`)},
+		{"emptied", object(`{"usher.dev/reservations":""}`), object(text), object(`{"usher.dev/reservations":"[1]"}`)},
+		{"stored empty", object(text), object(`{"usher.dev/reservations":""}`), object(`{"a":"b","usher.dev/reservations":""}`)},
 	} {
 		after, refusal := afterQuotaSteps(t, quotas, c.object, c.old)
 		if refusal != "" || !jsonpatch.Equal([]byte(after), []byte(c.want)) {

@@ -37,6 +37,7 @@ type Flaw struct {
 	text   string
 }
 
+// Error returns the description of the flaw.
 func (f *Flaw) Error() string { return f.text }
 
 // Problems returns the flaws of the tree, sorted; each is a *Flaw. They are computed once.

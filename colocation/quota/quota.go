@@ -86,11 +86,11 @@ func parse[T any](q *Quota, annotations map[string]string, key, example string) 
 // the annotation for admission, or spec.max. A resource that neither names is not limited. In Koordinator the
 // annotation replaces spec.max as a whole, so naming one resource there lifts the limits of all others.
 func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, limited bool) {
-	if Larger, ok := q.Admission[name]; ok {
-		return Larger, "annotation " + api.AnnotationQuotaAdmission, true
+	if limit, ok := q.Admission[name]; ok {
+		return limit, "annotation " + api.AnnotationQuotaAdmission, true
 	}
-	Larger, ok := q.Max[name]
-	return Larger, "spec.max", ok
+	limit, limited = q.Max[name]
+	return limit, "spec.max", limited
 }
 
 // BrokenLimits reports whether the annotation with the admission limits does not parse, so that only Max limits.
@@ -102,10 +102,12 @@ func (q *Quota) BrokenLimits() bool {
 	return slices.ContainsFunc(q.Problems, func(problem *field.Error) bool { return problem.Field == at })
 }
 
+// Identity returns the namespace and the name of the quota object.
 func (q *Quota) Identity() types.NamespacedName {
 	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
 }
 
+// Exempt reports whether sums and guarantees are not checked for the quota.
 func (q *Quota) Exempt() bool { return q.Force || q.IsRoot }
 
 // ProblemAt returns what is wrong with the value of an annotation; empty if nothing is.

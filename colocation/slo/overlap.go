@@ -104,8 +104,8 @@ type overlapWith struct {
 	labels []string
 }
 
-// findOverlapsOf finds entries that overlap with one on its own labels. It stops at maxNamed, so that a text in which all entries
-// overlap does not take minutes.
+// findOverlapsOf finds entries that overlap with one on its own labels. It stops at maxNamed, so that a text in which
+// all entries overlap does not take minutes.
 func (c *Config) findOverlapsOf(i int, met map[int][]overlapWith) {
 	e := &c.entries[i]
 	n := 0

@@ -68,9 +68,9 @@ func (q QuotaAdmission) step(
 	}
 }
 
-// needsCapacity reports whether a request may need capacity: it creates a pod, moves a pod to another quota, resizes it, or
-// sets a status by which an ended pod counts again. A pod that is being deleted is no exception: it counts until it is
-// gone, which may take long.
+// needsCapacity reports whether a request may need capacity: it creates a pod, moves a pod to another quota, resizes
+// it, or sets a status by which an ended pod counts again. A pod that is being deleted is no exception: it counts until
+// it is gone, which may take long.
 func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 	old := storedPod(req)
 	switch {

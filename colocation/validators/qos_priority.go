@@ -112,8 +112,8 @@ func knownClasses(req *admit.Request, is, was *podClasses) *field.Error {
 	return nil
 }
 
-// compatibleClasses holds the priority classes that are compatible with a QoS class. Koordinator does not enforce those with
-// advised set, so they only cause a warning. QoS classes that are not listed are compatible with all.
+// compatibleClasses holds the priority classes that are compatible with a QoS class. Koordinator does not enforce those
+// with advised set, so they only cause a warning. QoS classes that are not listed are compatible with all.
 var compatibleClasses = map[api.QoSClass]struct {
 	classes []api.PriorityClass
 	advised bool

@@ -272,8 +272,8 @@ func randomColocated(r *rand.Rand) string {
 	return qosPod(short, spec+pick(r, "", `,"overhead":{"cpu":"1"}`, `,"resources":{"requests":{"cpu":"500m"}}`))
 }
 
-// TestRandomPodsAreJudged: no pod makes a check panic, or say something without a path and a way out; and an update that changes
-// nothing is always let pass, whatever is wrong with the pod.
+// TestRandomPodsAreJudged: no pod makes a check panic, or say something without a path and a way out; and an update
+// that changes nothing is always let pass, whatever is wrong with the pod.
 func TestRandomPodsAreJudged(t *testing.T) {
 	r := seeded(t)
 	for range 500 {

@@ -73,8 +73,8 @@ func missingLabels(keys []string, pod *admit.Pod) (missing []string) {
 	return missing
 }
 
-// removesLabels reports whether this request removes the labels. An update of a pod that never had them is allowed, or the pod
-// could not even lose its finalizers; so is every update of a pod that is being deleted.
+// removesLabels reports whether this request removes the labels. An update of a pod that never had them is allowed, or
+// the pod could not even lose its finalizers; so is every update of a pod that is being deleted.
 func removesLabels(missing []string, req *admit.Request, pod *admit.Pod) bool {
 	if pod.Deleting() {
 		return false

@@ -128,7 +128,8 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// WantTexts fails the test unless there are as many texts as wanted, and each contains the parts of the wanted one, between " ... ".
+// WantTexts fails the test unless there are as many texts as wanted, and each contains the parts of the wanted one,
+// between " ... ".
 func WantTexts(t testing.TB, about string, got []string, wants ...string) {
 	t.Helper()
 	if len(got) != len(wants) {

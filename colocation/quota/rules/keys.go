@@ -66,7 +66,9 @@ func (j *judge) keyRule() string {
 // warnOfMax warns of a max above that of the parent: it can never be used.
 func (j *judge) warnOfMax(parent *quota.Quota) {
 	for _, name := range quantity.Names(j.new.Max) {
-		if _, limited := parent.Max[name]; limited && quantity.Exceeds(j.new.Max, parent.Max, name) && (j.moved() || !quantity.SameAmount(j.old.Max, j.new.Max, name)) {
+		_, limited := parent.Max[name]
+		changed := j.moved() || !quantity.SameAmount(j.old.Max, j.new.Max, name)
+		if limited && changed && quantity.Exceeds(j.new.Max, parent.Max, name) {
 			j.warn(maxPath.Key(string(name)), "%s is more than the %s of its parent %s, which limits it", quantity.AmountOf(j.new.Max, name), quantity.AmountOf(parent.Max, name), parent.Name)
 		}
 	}

@@ -27,8 +27,8 @@ type Pending struct {
 
 	mu      sync.Mutex // guards the fields below; never held while a rule runs
 	entries map[types.NamespacedName]*pending
-	// base is the stored tree that overlaid, the last tree with the entries applied, was built from; both are nil after a
-	// change of entries.
+	// base is the stored tree that overlaid, the last tree with the entries applied, was built from; both are nil after
+	// a change of entries.
 	base, overlaid *quota.Tree
 }
 
@@ -86,8 +86,8 @@ type observation struct {
 	before     *pending    // the pending state of the quota in question; nil if there is none
 }
 
-// observe reads the stored tree and the pending changes. It gets the tree while holding the lock: an older tree might not
-// show a change that was dropped because a newer tree shows it.
+// observe reads the stored tree and the pending changes. It gets the tree while holding the lock: an older tree might
+// not show a change that was dropped because a newer tree shows it.
 func (p *Pending) observe(stored func() (*quota.Tree, error), id types.NamespacedName) (observation, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

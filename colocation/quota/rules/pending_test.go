@@ -304,8 +304,8 @@ func TestPendingAtOnce(t *testing.T) {
 	}
 }
 
-// stuck admits a change, in short notation, whose judgement reads pods, and returns once it does. The judgement continues when release is
-// called, and then sends its verdict.
+// stuck admits a change, in short notation, whose judgement reads pods, and returns once it does. The judgement
+// continues when release is called, and then sends its verdict.
 func (r *replica) stuck(old, new string) (release func(), done <-chan []string) {
 	looks, goOn, verdicts := make(chan bool), make(chan bool), make(chan []string, 1)
 	rules := r.rules
@@ -369,8 +369,8 @@ func TestPendingReadersDoNotWait(t *testing.T) {
 	r.wantSeen("after both", "p cpu=10, q cpu=6, r cpu=1")
 }
 
-// What a reader drops while a change is judged, because it sees a newer tree, stays dropped, and the change is stored as if the reader had
-// come later.
+// What a reader drops while a change is judged, because it sees a newer tree, stays dropped, and the change is stored
+// as if the reader had come later.
 func TestPendingForgottenMeanwhile(t *testing.T) {
 	const one, two, three = "q min=cpu:1 max=cpu:10", "q min=cpu:2 max=cpu:10", "q is-parent=true min=cpu:3 max=cpu:10"
 	r := newReplica(t, one)
@@ -394,7 +394,8 @@ func TestPendingForgottenMeanwhile(t *testing.T) {
 	r.wantSeen("the tree is the truth", "q cpu=2")
 }
 
-// A reader with an older tree sees everything on top of it that it does not show, even if another reader has a newer tree that does.
+// A reader with an older tree sees everything on top of it that it does not show, even if another reader has a newer
+// tree that does.
 func TestPendingOlderTree(t *testing.T) {
 	r := newReplica(t)
 	r.admit("created", "", "q max=cpu:1")
@@ -421,8 +422,8 @@ func TestPendingOlderTree(t *testing.T) {
 	<-done
 }
 
-// TestPendingShowsWhatWasAdmitted: while many changes are admitted and the watch follows, a reader after an admission sees it, pending or
-// stored.
+// TestPendingShowsWhatWasAdmitted: while many changes are admitted and the watch follows, a reader after an admission
+// sees it, pending or stored.
 func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 	r := newReplica(t)
 	var mu sync.Mutex
@@ -460,8 +461,8 @@ func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 	}
 }
 
-// TestAdmittedChangesKeepTheTreeInOrder: whatever the requests, and however late the watch, the changes that one replica admits leave no
-// flaws in the stored tree.
+// TestAdmittedChangesKeepTheTreeInOrder: whatever the requests, and however late the watch, the changes that one
+// replica admits leave no flaws in the stored tree.
 func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
 	random := quotatest.Random(t)
 	admitted := 0

@@ -19,7 +19,8 @@ import (
 // once. An update is judged only for what it changes: removing a finalizer, or fixing one of two mistakes, is not
 // blocked by other mistakes of the quota.
 type Rules struct {
-	// UpdateResourceKey (gate ElasticQuotaEnableUpdateResourceKey) lets a quota's max name fewer resources than its parent's.
+	// UpdateResourceKey (gate ElasticQuotaEnableUpdateResourceKey) lets a quota's max name fewer resources than its
+	// parent's.
 	UpdateResourceKey bool
 	// GuaranteeUsage (gate ElasticQuotaGuaranteeUsage) requires that the tree guarantees the min of a quota.
 	GuaranteeUsage bool
