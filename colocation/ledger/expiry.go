@@ -149,9 +149,9 @@ func (l *Ledger) sweep(ctx context.Context) {
 	}
 	for _, object := range l.objects.withRecord() {
 		v := view{tree: tree, top: object, now: l.options.Now()}
-		made, err := l.plan(v, nil)
+		made, err := l.makePlan(v, nil)
 		for err == nil && l.confirmExpired(ctx, made.expired) {
-			made, err = l.plan(v, nil)
+			made, err = l.makePlan(v, nil)
 		}
 		if err == nil && made.dropped > 0 {
 			err = l.write(ctx, v, made)

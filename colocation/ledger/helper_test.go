@@ -124,7 +124,7 @@ func (b *bench) plan(t *testing.T, record string, asks ...quota.Request) (plan, 
 		placed[i] = b.place(b.tree, b.read(ask))
 	}
 	top, _ := b.tree.Get(placed[0].top)
-	return b.Ledger.plan(view{tree: b.tree, top: Object{Quota: top, Version: "1000000", Record: record}, now: b.clock}, placed)
+	return b.Ledger.makePlan(view{tree: b.tree, top: Object{Quota: top, Version: "1000000", Record: record}, now: b.clock}, placed)
 }
 
 // recordOf is the text of a record.

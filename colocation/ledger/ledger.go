@@ -126,7 +126,7 @@ func (l *Ledger) Reserve(ctx context.Context, req quota.Request) (quota.PodVerdi
 		return first.verdict, err
 	}
 	w := &waiter{ctx: ctx, candidate: first.candidate, answer: make(chan verdict, 1)}
-	l.join(first.top, w)
+	l.enqueue(first.top, w)
 	select {
 	case v := <-w.answer:
 		return v.PodVerdict, v.err
@@ -204,7 +204,7 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 	if err != nil {
 		return plan{}, v, err
 	}
-	made, err := l.plan(v, placed)
+	made, err := l.makePlan(v, placed)
 	return made, v, err
 }
 

@@ -56,9 +56,9 @@ func unjudged(placed []placement) plan {
 	return made
 }
 
-// plan decides on the candidates of one view in their order: first come, first served. A pod that does not fit leaves
+// makePlan decides on the candidates of one view in their order: first come, first served. A pod that does not fit leaves
 // the capacity to the next.
-func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
+func (l *Ledger) makePlan(v view, placed []placement) (made plan, _ error) {
 	before, err := l.objects.record(v.top)
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", v.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
@@ -69,14 +69,14 @@ func (l *Ledger) plan(v view, placed []placement) (made plan, _ error) {
 	}
 	l.accounts.with(v.tree, func(a *accounts) {
 		if err = a.upTo(newest(before.Seen, v.misplaced.Seen)); err == nil {
-			made = l.planOn(a, v, before, placed)
+			made = l.planLocked(a, v, before, placed)
 		}
 	})
 	return made, err
 }
 
-// planOn implements plan with the accounts locked. before is the current record.
-func (l *Ledger) planOn(a *accounts, v view, before record, placed []placement) plan {
+// planLocked implements makePlan with the accounts locked. before is the current record.
+func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placement) plan {
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
 	counted := newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods))
@@ -146,7 +146,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 	}
 	before := counted.alike(held)
 	if before != nil {
-		held.join(before)
+		held.merge(before)
 	}
 	if err := held.encode(); err != nil {
 		return verdict{err: err}

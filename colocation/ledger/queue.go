@@ -49,8 +49,8 @@ func (w *waiter) present() bool { return w.ctx.Err() == nil && w.state.Load() ==
 // maxBatch bounds a batch, so that in a flood the first callers do not wait for the last.
 const maxBatch = 256
 
-// join adds a waiter to the next batch of a tree.
-func (l *Ledger) join(top string, w *waiter) {
+// enqueue adds a waiter to the next batch of a tree.
+func (l *Ledger) enqueue(top string, w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.queues[top]
@@ -97,7 +97,7 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 			return
 		case errors.Is(err, ErrConflict):
 			backoff(attempt)
-		case errors.Is(err, errLeft):
+		case errors.Is(err, errCallerGone):
 		default:
 			l.revoke(made.held()...) // the record may have been written nevertheless
 			failAll(batch, err)
@@ -106,8 +106,8 @@ func (l *Ledger) serve(top string, batch []*waiter) {
 	}
 }
 
-// errLeft means that a caller left while its batch was being decided.
-var errLeft = errors.New("a caller has gone")
+// errCallerGone means that a caller left while its batch was being decided.
+var errCallerGone = errors.New("a caller has gone")
 
 // tryBatch decides on a batch and writes the record if anything was reserved.
 func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (plan, error) {
@@ -121,14 +121,14 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 	}
 	for _, w := range batch {
 		if !w.present() {
-			return plan{}, errLeft
+			return plan{}, errCallerGone
 		}
 	}
 	return made, l.write(ctx, v, made)
 }
 
-// errPutBack means that another component reverts what the ledger writes.
-var errPutBack = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
+// errReverted means that another component reverts what the ledger writes.
+var errReverted = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
 
 // write stores the record of a plan.
 func (l *Ledger) write(ctx context.Context, v view, p plan) error {
@@ -136,8 +136,8 @@ func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 	l.counts.writes.Add(1)
 	object, err := l.options.Store.Write(ctx, key, v.top.Version, text)
 	if err == nil && object.Record != text {
-		l.options.Log.WithField("quota", key.Name).Error(errPutBack.Error())
-		err = errPutBack
+		l.options.Log.WithField("quota", key.Name).Error(errReverted.Error())
+		err = errReverted
 	}
 	if err == nil {
 		l.objects.cacheRecord(key, text, p.next)
@@ -182,7 +182,7 @@ func (l *Ledger) replyAll(batch []*waiter, p plan) {
 	for i, w := range batch {
 		v := p.verdicts[i]
 		if v.elsewhere != "" {
-			l.join(v.elsewhere, w)
+			l.enqueue(v.elsewhere, w)
 		} else if !w.reply(v) && v.held != nil {
 			l.revoke(*v.held)
 		}

@@ -118,8 +118,8 @@ func (r *reservation) alike(other *reservation) bool {
 	return r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update
 }
 
-// join merges a previous reservation that is alike into r.
-func (r *reservation) join(before *reservation) {
+// merge merges a previous reservation that is alike into r.
+func (r *reservation) merge(before *reservation) {
 	room := sum{}
 	room.raise(r.request())
 	room.raise(before.request())

@@ -53,20 +53,20 @@ func (a *nodeAmplifier) mutator() admit.Mutator[admit.Node] {
 func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 	old := admit.StoredNode(req)
 	revertRatio(req, node, old)
-	said := a.sources.For(node)
-	if !said.Found && !marked(node) && !marked(old) {
+	ratios := a.sources.For(node)
+	if !ratios.Found && !marked(node) && !marked(old) {
 		return // most nodes: no ratio is set, and nothing has to be restored
 	}
-	reportInvalidRatios(req, said)
+	reportInvalidRatios(req, ratios)
 	core := amplify.Amplifier{
 		Step: "node-amplification",
 		Rate: func(name corev1.ResourceName, last *amplify.Entry) amplify.Rate {
-			return a.rate(req, node, name, said.Of[name], last)
+			return a.rate(req, node, name, ratios.Of[name], last)
 		},
 		Witness: func(seen amplify.Observation) (*amplify.Entry, bool) { return rawWitness(node, old, seen) },
 	}
 	next, lost := core.Amplify(req, node)
-	writeRaw(node, len(said.Of) > 0 || said.Found && said.Malformed == nil, next, lost)
+	writeRaw(node, len(ratios.Of) > 0 || ratios.Found && ratios.Malformed == nil, next, lost)
 }
 
 // marked reports whether a node has an annotation that an amplifier wrote.
@@ -101,18 +101,18 @@ func revertRatio(req *admit.Request, node, old *admit.Node) {
 }
 
 // reportInvalidRatios reports the ratios that cannot be applied; those resources stay at their originals.
-func reportInvalidRatios(req *admit.Request, said sections.NodeRatios) {
+func reportInvalidRatios(req *admit.Request, ratios sections.NodeRatios) {
 	const key = api.AnnotationAmplificationRatio
-	if said.Malformed != nil {
-		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, said.Malformed)
+	if ratios.Malformed != nil {
+		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, ratios.Malformed)
 	}
 	for _, name := range amplify.Amplifiable() {
-		if w := said.Of[name]; w.Wrong != nil {
+		if w := ratios.Of[name]; w.Wrong != nil {
 			req.Trouble("ratio-refused", "%s is not amplified: %s: %v", name, w.By, w.Wrong)
 		}
 	}
-	if len(said.Foreign) > 0 {
-		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %.20q", key, said.Foreign[0])
+	if len(ratios.Foreign) > 0 {
+		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %.20q", key, ratios.Foreign[0])
 	}
 }
 
@@ -148,14 +148,14 @@ const hysteresisPercent = 5
 // effective returns the wanted ratio, lowered by the node's usage.
 func effective(w sections.WantedRatio, use nodeUse, last *amplify.Entry) quantity.Ratio {
 	ratio := w.Ratio.WithinUse(w.MaxUtilization, use.capacity, use.used, use.name)
-	if last == nil || !wants(last).Near(w.Ratio, 0) || !ratio.Near(last.Ratio, hysteresisPercent) {
+	if last == nil || !wantedRatio(last).Near(w.Ratio, 0) || !ratio.Near(last.Ratio, hysteresisPercent) {
 		return ratio
 	}
 	return w.Ratio.Lower(last.Ratio)
 }
 
-// wants returns the ratio that the source of an entry wanted.
-func wants(r *amplify.Entry) quantity.Ratio {
+// wantedRatio returns the ratio that the source of an entry wanted.
+func wantedRatio(r *amplify.Entry) quantity.Ratio {
 	if r.Wanted.Amplifies() {
 		return r.Wanted
 	}

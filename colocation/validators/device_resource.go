@@ -112,21 +112,21 @@ func (d *devices) path(name corev1.ResourceName) *field.Path {
 	return d.container.Resources().Requests().Path(name)
 }
 
-// say prefixes a message with the container's name.
-func (d *devices) say(format string, args ...any) string {
+// describe prefixes a message with the container's name.
+func (d *devices) describe(format string, args ...any) string {
 	return fmt.Sprintf("container %q: ", d.container.Name()) + fmt.Sprintf(format, args...)
 }
 
 func (d *devices) invalid(name corev1.ResourceName, format string, args ...any) *field.Error {
 	q := d.amounts[name]
-	return field.Invalid(d.path(name), q.String(), d.say(format, args...))
+	return field.Invalid(d.path(name), q.String(), d.describe(format, args...))
 }
 
 func (d *devices) problems() field.ErrorList {
 	switch {
 	case d.has(api.ResourceGPU) && d.has(api.ResourceGPUShared):
 		return field.ErrorList{field.Forbidden(d.path(api.ResourceGPUShared),
-			d.say("koordinator.sh/gpu and koordinator.sh/gpu.shared are two ways to say it; keep one of them"))}
+			d.describe("koordinator.sh/gpu and koordinator.sh/gpu.shared are two ways to say it; keep one of them"))}
 	case d.has(api.ResourceGPU):
 		return d.wholeProblems()
 	}
@@ -159,10 +159,10 @@ func (d *devices) sharedProblems() (problems field.ErrorList) {
 	switch memory, ratio := d.value(api.ResourceGPUMemory), d.value(api.ResourceGPUMemoryRatio); {
 	case memory == 0 && ratio == 0:
 		problems = append(problems, field.Forbidden(d.path(api.ResourceGPUMemoryRatio),
-			d.say("gpu.shared needs an amount of memory too; set koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-memory")))
+			d.describe("gpu.shared needs an amount of memory too; set koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-memory")))
 	case memory != 0 && ratio != 0:
 		problems = append(problems, field.Forbidden(d.path(api.ResourceGPUMemory),
-			d.say("koordinator.sh/gpu-memory and koordinator.sh/gpu-memory-ratio are two ways to say it; keep one of them")))
+			d.describe("koordinator.sh/gpu-memory and koordinator.sh/gpu-memory-ratio are two ways to say it; keep one of them")))
 	}
 	for _, name := range [...]corev1.ResourceName{api.ResourceGPUCore, api.ResourceGPUMemoryRatio} {
 		if problem := d.perCard(name, cards); problem != nil {

@@ -35,7 +35,7 @@ var (
 
 // quotaMeta keeps pods out of parent quotas, whose capacity is for their children, and keeps the preemptibility that
 // the scheduler relies on. Quotas change while pods exist, so on update only changed labels are checked.
-func quotaMeta(by QuotaMembership) admit.Validator[admit.Pod] {
+func quotaMeta(m QuotaMembership) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "quota-meta",
 		Doc:   "keeps pods out of parent quotas, and their preemptible label as it is; an update is asked only about what it changes",
@@ -48,14 +48,14 @@ func quotaMeta(by QuotaMembership) admit.Validator[admit.Pod] {
 				}
 				problems = keepsPreemptible(pod, old)
 			}
-			if by.Tree == nil || old != nil && sameQuotaLabel(pod, old) {
+			if m.Tree == nil || old != nil && sameQuotaLabel(pod, old) {
 				return problems, nil
 			}
-			tree, err := by.Tree()
+			tree, err := m.Tree()
 			if err != nil {
 				return nil, fmt.Errorf("reading the elastic quotas: %w", err)
 			}
-			return append(problems, by.judge(req, tree, pod, old)...), nil
+			return append(problems, m.judge(req, tree, pod, old)...), nil
 		},
 	}
 }
@@ -77,18 +77,18 @@ func sameQuotaLabel(is, was *admit.Pod) bool {
 }
 
 // judge checks the quota that a pod moves to. The quota that it already belongs to is not checked again.
-func (by QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
-	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), by.LabelOnly), by.Evaluated
+func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
+	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), m.LabelOnly), m.Evaluated
 	if old != nil {
-		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), by.LabelOnly).Name == b.Name {
+		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), m.LabelOnly).Name == b.Name {
 			return nil
 		}
-		evaluated = evaluated && by.EvaluatedOnUpdate
+		evaluated = evaluated && m.EvaluatedOnUpdate
 	}
 	switch {
 	case b.Unknown() && !evaluated:
 		req.Warnf("label %s: no elastic quota is named %.40q; the pod counts against no quota", api.LabelQuotaName, b.Name)
-	case b.Quota != nil && b.Quota.IsParent && !by.Parents:
+	case b.Quota != nil && b.Quota.IsParent && !m.Parents:
 		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf(
 			"quota %s (via %s) is a parent of quotas and takes no pods; set the label to %s", b.Name, b.Via, childrenOf(tree, b.Name)))}
 	}

@@ -127,8 +127,8 @@ func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	}
 	for owner := range owners.Elements() {
 		selector := owner.Get("labelSelector")
-		if !says(owner.Get("object"), "name", "namespace", "uid", "apiVersion") &&
-			!says(owner.Get("controller"), "name", "namespace", "uid", "apiVersion", "kind") && !selector.Exists() {
+		if !hasText(owner.Get("object"), "name", "namespace", "uid", "apiVersion") &&
+			!hasText(owner.Get("controller"), "name", "namespace", "uid", "apiVersion", "kind") && !selector.Exists() {
 			problems = append(problems, field.Required(owner.Path(),
 				"object, controller or labelSelector: without one of them every pod is an owner"))
 		}
@@ -140,8 +140,8 @@ func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	return problems
 }
 
-// says reports whether a member of an object is a non-empty text.
-func says(object *document.Value, members ...string) bool {
+// hasText reports whether a member of an object is a non-empty text.
+func hasText(object *document.Value, members ...string) bool {
 	return slices.ContainsFunc(members, func(name string) bool { return object.Get(name).Text() != "" })
 }
 

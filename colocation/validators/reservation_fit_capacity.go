@@ -34,7 +34,7 @@ type offer struct {
 
 // findCapacity checks all reservations. With selectors as large as an annotation allows, that may take longer than a
 // review.
-func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, asks corev1.ResourceList) (capacity, error) {
+func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, request corev1.ResourceList) (capacity, error) {
 	var found capacity
 	for _, r := range all {
 		if err := ctx.Err(); err != nil {
@@ -48,25 +48,25 @@ func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes
 			found.held = true // its capacity is not known yet
 			continue
 		}
-		found.add(r, asks)
+		found.add(r, request)
 	}
 	return found, nil
 }
 
 // add adds an available reservation.
-func (found *capacity) add(r *api.Reservation, request corev1.ResourceList) {
+func (c *capacity) add(r *api.Reservation, request corev1.ResourceList) {
 	whole := offered(r, request, nil)
 	if r.Spec.AllocatePolicy != api.AllocateRestricted || whole.lacks == nil {
-		found.held = true
+		c.held = true
 	} else {
-		found.largest = larger(found.largest, whole)
+		c.largest = larger(c.largest, whole)
 	}
 	if r.Spec.Unschedulable {
 		return
 	}
 	now := offered(r, request, r.Status.Allocated)
-	found.emptiest = larger(found.emptiest, now)
-	found.free = found.free || now.lacks == nil
+	c.emptiest = larger(c.emptiest, now)
+	c.free = c.free || now.lacks == nil
 }
 
 // lacking lists the insufficient resources.
@@ -125,23 +125,23 @@ func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 }
 
 // judge refuses what can never be held, and warns of what must wait.
-func (found capacity) judge(req *admit.Request) field.ErrorList {
+func (c capacity) judge(req *admit.Request) field.ErrorList {
 	switch {
-	case !found.any:
+	case !c.any:
 		req.Warnf("no reservation matches annotation %s; the pod waits until one does", api.AnnotationReservationAffinity)
-	case !found.held:
+	case !c.held:
 		return field.ErrorList{field.Invalid(reservationAffinityPath, field.OmitValueType{}, fmt.Sprintf(
 			"no reservation that it allows can ever hold the pod: the largest, %s, has %s, and its allocatePolicy Restricted takes "+
-				"nothing from the node; ask for less, or allow a larger reservation", found.largest.of.Name, found.largest.lacking()))}
-	case found.free:
-	case found.emptiest == nil:
+				"nothing from the node; ask for less, or allow a larger reservation", c.largest.of.Name, c.largest.lacking()))}
+	case c.free:
+	case c.emptiest == nil:
 		req.Warnf("no reservation that the pod may use is available yet; the pod waits until one is")
 	default:
 		then := "its node must give the rest"
-		if found.emptiest.of.Spec.AllocatePolicy == api.AllocateRestricted {
+		if c.emptiest.of.Spec.AllocatePolicy == api.AllocateRestricted {
 			then = "the pod waits for more"
 		}
-		req.Warnf("reservation %s has %s free now; %s", found.emptiest.of.Name, found.emptiest.lacking(), then)
+		req.Warnf("reservation %s has %s free now; %s", c.emptiest.of.Name, c.emptiest.lacking(), then)
 	}
 	return nil
 }
