@@ -19,9 +19,8 @@ import (
 
 // ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and
 // members that T does not have are ignored. Duplicate members are an error, because readers would disagree on which one
-// counts. So is text that decodes into much more data than its length, see document.Value.Decodable, and empty text;
-// null is the zero value. Use ResourceList for quantities. The error is worded for users, as the detail of a field
-// error.
+// counts. So is text with more values than document.Value.Decodable allows, and empty text; null is the zero value. Use
+// ResourceList for quantities. The error is worded for users, as the detail of a field error.
 func ParseJSONText[T any](text string) (value T, err error) {
 	if err := document.CheckText(text); err != nil { // sigs.k8s.io/json does not detect duplicates in members that it ignores
 		return value, err

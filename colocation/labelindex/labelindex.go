@@ -88,7 +88,8 @@ func (x *Index) Append(into []int, key, value string) []int {
 }
 
 // Near yields the selectors filed under keys and values that satisfy a requirement, possibly several times. Together
-// with Always, the results for any one requirement of a selector include all selectors that can overlap with it.
+// with Always, the results for all requirements of a selector include every selector that can overlap with it on its
+// own labels.
 func (x *Index) Near(r Requirement) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if r.Any {

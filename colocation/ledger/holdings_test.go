@@ -23,7 +23,7 @@ func family(t *testing.T) *bench {
 	return lay(t, makeQuota("top", "", "cpu=10 memory=10"), makeQuota("a", "top", "cpu=10"), makeQuota("b", "top", "cpu=10"), makeQuota("b1", "b", ""))
 }
 
-// A pod counts once in each quota, whoever reserved for it.
+// A pod counts once in each quota, however many reservations it has.
 func TestHoldings(t *testing.T) {
 	moved := func(uid, list, to string) *quota.Pod {
 		p := makePod("a/p", uid, list)

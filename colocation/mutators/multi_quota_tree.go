@@ -95,8 +95,8 @@ func byName(a, b *api.ElasticQuotaProfile) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// requirementsOf converts the node selector of a profile to node affinity, in a fixed order. An invalid selector is
-// refused here, because the API server would refuse the pod for it.
+// requirementsOf converts the node selector of a profile to node affinity, in a fixed order. An invalid selector
+// gives a warning and no requirements, because the API server would refuse the pod for it.
 func requirementsOf(req *admit.Request, profile *api.ElasticQuotaProfile) (all []corev1.NodeSelectorRequirement) {
 	selector := profile.Spec.NodeSelector
 	if selector == nil {

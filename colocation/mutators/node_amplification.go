@@ -169,7 +169,7 @@ type nodeUse struct {
 	window         time.Duration
 }
 
-// metricAge is the age from which on a NodeMetric is stale: the default of Koordinator's manager (degradeTimeMinutes).
+// metricAge is the age from which on a NodeMetric is stale, as in Koordinator's manager (degradeTimeMinutes).
 const metricAge = 15 * time.Minute
 
 // use returns the usage of a node; unknown is the reason if it is not known.

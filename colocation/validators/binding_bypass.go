@@ -12,7 +12,7 @@ import (
 )
 
 // bindingBypass lets only the users that may bind pods set the labels and annotations that let every user bind a pod:
-// otherwise the owner of a pod could grant that to himself. Every user may remove them, and what an update does not
+// otherwise the owners of pods could grant that to themselves. Every user may remove them, and what an update does not
 // change is not checked.
 func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)

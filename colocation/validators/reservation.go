@@ -140,7 +140,7 @@ func checkOwners(owners *document.Value) (problems field.ErrorList) {
 	return problems
 }
 
-// hasText reports whether a member of an object is a non-empty text.
+// hasText reports whether any of the members of an object is a non-empty text.
 func hasText(object *document.Value, members ...string) bool {
 	return slices.ContainsFunc(members, func(name string) bool { return object.Get(name).Text() != "" })
 }
