@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// cpuTime is the CPU time that a process used so far, user and system. The scheduler's own account of each thread counts
-// nanoseconds; threads of a Go server do not end, so the sum never falls. Kernels without it count ticks of 10 ms.
+// cpuTime returns the CPU time that a process has used so far, user and system. The scheduler's statistics of each thread are
+// in nanoseconds; threads of a Go server do not end, so the sum never decreases. Kernels without them count ticks of 10 ms.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {
@@ -36,7 +36,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// cpuTicks is utime + stime of /proc/PID/stat, in hundredths of a second.
+// cpuTicks returns utime + stime of /proc/PID/stat, in hundredths of a second.
 func cpuTicks(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -54,7 +54,7 @@ func cpuTicks(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * 10 * time.Millisecond, err
 }
 
-// peakMemory is the most resident memory that a process ever had, in bytes.
+// peakMemory returns the peak resident memory of a process, in bytes.
 func peakMemory(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -69,14 +69,14 @@ func peakMemory(pid int) (int64, error) {
 	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }
 
-// heap is what a Go process allocated so far.
+// heap is what a Go process has allocated so far.
 type heap struct {
 	objects, bytes float64
 }
 
 func (h heap) minus(o heap) heap { return heap{h.objects - o.objects, h.bytes - o.bytes} }
 
-// readHeap asks the metrics of a server's operations listener.
+// readHeap reads the heap from the metrics of a server's operations listener.
 func readHeap(ctx context.Context, operations string) (h heap, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+operations+"/metrics", nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func readHeap(ctx context.Context, operations string) (h heap, err error) {
 	return h, nil
 }
 
-// scrapeCost is what readHeap itself makes a server allocate.
+// scrapeCost returns what a server allocates for one call of readHeap.
 func scrapeCost(ctx context.Context, operations string) (least heap, err error) {
 	before, err := readHeap(ctx, operations)
 	for i := 0; i < 4 && err == nil; i++ {

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// outcome checks a server's first answer to a review, and gives the object that it makes of the one sent.
+// outcome checks a server's first answer to a review, and returns the object that results from it.
 func outcome(r reviews.Review, answer []byte) (object any, err error) {
 	var sent, got admissionv1.AdmissionReview
 	if err := errors.Join(json.Unmarshal(r.Body, &sent), json.Unmarshal(answer, &got)); err != nil {
@@ -38,7 +38,7 @@ func outcome(r reviews.Review, answer []byte) (object any, err error) {
 	return object, json.Unmarshal(raw, &object)
 }
 
-// sameOutcome reports whether two servers do the same work: else it makes no sense to compare what it costs.
+// sameOutcome reports whether two servers do the same work; otherwise their costs cannot be compared.
 func sameOutcome(r reviews.Review, first map[string][]byte) error {
 	one, err := outcome(r, first[usher])
 	if err != nil {
@@ -54,8 +54,8 @@ func sameOutcome(r reviews.Review, first map[string][]byte) error {
 	return nil
 }
 
-// like checks every further answer against the first. A diff may come in another order each time: then it has the same
-// length, and is a patch or none as the first.
+// like returns a check of all further answers against the first. The order of a diff may vary: such an answer must have the
+// same length, and a patch if the first has one.
 func like(first []byte) func([]byte) error {
 	patched := bytes.Contains(first, []byte(`"patch":`))
 	return func(got []byte) error {

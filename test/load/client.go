@@ -19,14 +19,14 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// connection is one kept-alive HTTP/1.1 connection over TLS 1.3, as small as can be: it shares the machine with the server.
+// connection is one kept-alive HTTP/1.1 connection over TLS 1.3. It is minimal because it shares the machine with the server.
 type connection struct {
 	tls    *tls.Conn
 	reader *bufio.Reader
 	body   bytes.Buffer // of the last answer
 }
 
-// clientConfig trusts the CA of the servers. Records have their full size from the start, as on a connection that is warm.
+// clientConfig trusts the CA of the servers. TLS records have their full size from the start, as on a warm connection.
 func clientConfig(ca []byte) (*tls.Config, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
@@ -59,14 +59,14 @@ func closeAll(list []*connection) {
 	}
 }
 
-// requestBytes is a review as the API server sends it, head and body.
+// requestBytes returns a review as the API server sends it, headers and body.
 func requestBytes(r reviews.Review) []byte {
 	return fmt.Appendf(nil, "POST %s?timeout=10s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kube-apiserver-admission\r\n"+
 		"Content-Length: %d\r\nAccept: application/json, */*\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n%s",
 		r.Path, len(r.Body), r.Body)
 }
 
-// post sends a request and reads the answer's body, which stays good until the next post. It fails unless the status is 200.
+// post sends a request and returns the body of the answer, which is valid until the next post. It fails unless the status is 200.
 func (c *connection) post(request []byte) ([]byte, error) {
 	if _, err := c.tls.Write(request); err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func (c *connection) post(request []byte) ([]byte, error) {
 	return body, err
 }
 
-// line is the next line without its end.
+// line returns the next line without its line ending.
 func (c *connection) line() ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	return bytes.TrimRight(line, "\r\n"), err
 }
 
-// rest reads the headers and the body that they announce.
+// rest reads the headers and the body.
 func (c *connection) rest() ([]byte, error) {
 	length := int64(-1)
 	for {
@@ -119,8 +119,8 @@ func (c *connection) rest() ([]byte, error) {
 	return c.body.Bytes(), err
 }
 
-// burst sends n requests over the connections, each sending its next one when it has its answer, and checks every answer.
-// It gives the time of all and of each, these sorted.
+// burst sends n requests over the connections and checks every answer. A connection sends its next request after the answer to
+// the last. burst returns the total time and the sorted times of the requests.
 func burst(ctx context.Context, list []*connection, n int, request []byte, check func([]byte) error) (time.Duration, []time.Duration, error) {
 	defer context.AfterFunc(ctx, func() { closeAll(list) })()
 	var sent atomic.Int64
@@ -150,7 +150,7 @@ func burst(ctx context.Context, list []*connection, n int, request []byte, check
 	return took, all, firstError(ctx, errs)
 }
 
-// firstError prefers the reason why all was ended.
+// firstError prefers the cause for which everything was canceled.
 func firstError(ctx context.Context, errs []error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

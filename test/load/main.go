@@ -1,11 +1,11 @@
-// Command load measures what a review costs: the real usher over TLS, beside a server that answers a constant and one that
-// works as most webhooks do. Linux only, from the root of the source, where `make load` builds it:
+// Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and one that
+// works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
 //	bin/load [--quick] [--out docs/performance.json]       measure bin/usher
 //	bin/load plot docs/performance.json docs/performance.svg
 //	bin/load table docs/performance.json
 //
-// The exit code is 0 also when an aim is missed, 2 on an error.
+// The exit code is 0 even if an aim is missed, and 2 on an error.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// command is the program. The words constant and plain are for itself: it starts them as processes of their own.
+// command runs the program. The subcommands constant and plain are internal: load starts itself with them as separate processes.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	word := ""
 	if len(args) > 0 {
@@ -45,7 +45,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	return load(ctx, args, out, progress)
 }
 
-// load measures, tells and keeps.
+// load measures, prints the result and writes the report.
 func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	set := flag.NewFlagSet("load", flag.ContinueOnError)
 	set.SetOutput(progress)

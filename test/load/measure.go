@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// plan says how much is measured.
+// plan defines how much is measured.
 type plan struct {
 	rounds int
 	cell   time.Duration // of one round of one server
@@ -33,7 +33,7 @@ var (
 // connections are the numbers of connections to measure with.
 var connections = []int{1, cpuConnections, tailConnections}
 
-// bench is what a run has at hand.
+// bench is the state of a run.
 type bench struct {
 	plan
 	pinning
@@ -42,7 +42,7 @@ type bench struct {
 	progress io.Writer
 }
 
-// measureAll makes the whole run.
+// measureAll runs all measurements.
 func measureAll(ctx context.Context, p plan, progress io.Writer) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %v: the machine is too busy to measure", p.limit))
 	defer cancel()
@@ -71,7 +71,7 @@ func measureAll(ctx context.Context, p plan, progress io.Writer) (*Report, error
 	return report, nil
 }
 
-// makeCertificate puts a CA and a certificate of it where all servers look for them.
+// makeCertificate writes a CA and a certificate signed by it to the directory that all servers read.
 func makeCertificate(dir string) (*tls.Config, error) {
 	names, err := certs.ServiceNames("")
 	if err != nil {
@@ -106,7 +106,7 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
-// measureReview measures one review on all servers, which are started for it.
+// measureReview starts all servers and measures one review on them.
 func (b *bench) measureReview(ctx context.Context, r reviews.Review) (cells []Cell, err error) {
 	list, err := startAll(ctx, b.dir, b.pinning)
 	if err != nil {
@@ -127,7 +127,7 @@ func (b *bench) measureReview(ctx context.Context, r reviews.Review) (cells []Ce
 	return cells, nil
 }
 
-// firstAnswers asks every server once, and checks what is answered.
+// firstAnswers sends the review to every server once, and checks the answers.
 func (b *bench) firstAnswers(ctx context.Context, list []*process, r reviews.Review) (map[string][]byte, error) {
 	answers := map[string][]byte{}
 	for _, s := range list {
@@ -145,7 +145,7 @@ func (b *bench) firstAnswers(ctx context.Context, list []*process, r reviews.Rev
 	return answers, sameOutcome(r, answers)
 }
 
-// measureServers measures all servers round by round, so that noise of the machine hits all alike.
+// measureServers measures all servers round by round, so that noise on the machine affects all of them equally.
 func (b *bench) measureServers(ctx context.Context, list []*process, r reviews.Review, first map[string][]byte, n int) ([]Cell, error) {
 	var all []*work
 	for _, s := range list {

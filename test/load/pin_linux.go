@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// cpuSet has a bit for each core, up to 1,024 as the kernel's own.
+// cpuSet has a bit for each core, up to 1,024 as in the kernel.
 type cpuSet [16]uint64
 
 func only(core int) (set cpuSet) {
@@ -18,14 +18,14 @@ func only(core int) (set cpuSet) {
 	return set
 }
 
-// pinning says which core the servers run on and which one the load: they never compete. Not pinned: all wherever the
-// kernel puts them.
+// pinning defines the core of the servers and the core of the load, so that they never compete. Without pinning the kernel
+// places all of them.
 type pinning struct {
 	servers, load int
 	pinned        bool
 }
 
-// pin puts this process on the second core that it may use, if there are two and the kernel allows.
+// pin moves this process to the second core that it may use, if there are two and the kernel permits it.
 func pin() pinning {
 	var allowed cpuSet
 	if affinity(syscall.SYS_SCHED_GETAFFINITY, 0, &allowed) != nil {
@@ -36,7 +36,7 @@ func pin() pinning {
 		return pinning{}
 	}
 	p := pinning{servers: cores[0], load: cores[1], pinned: true}
-	for range 2 { // a thread may be born meanwhile
+	for range 2 { // a thread may have been created in between
 		if pinThreads(p.load) != nil {
 			return pinning{}
 		}
@@ -77,7 +77,7 @@ func affinity(call uintptr, thread int, set *cpuSet) error {
 	return nil
 }
 
-// onServerCore runs start, which starts a process, so that this is born on the servers' core.
+// onServerCore calls start on the servers' core, so that the process that it starts runs on this core.
 func (p pinning) onServerCore(start func() error) error {
 	if !p.pinned {
 		return start()
@@ -95,8 +95,8 @@ func (p pinning) onServerCore(start func() error) error {
 	return err
 }
 
-// childAttributes: a Ctrl-C in the terminal is for the load alone, which ends its servers; they end with it even if it is
-// killed.
+// childAttributes returns attributes with which a Ctrl-C in the terminal reaches only the load, which stops its servers. The servers
+// also end if the load is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// answerPlain is the webhook of the textbooks: decode the review, decode the object, copy it, change the copy, encode both,
-// and send the difference. The changes are those of usher's default policy.
+// answerPlain implements a typical webhook: decode the review, decode the object, copy it, change the copy, encode both, and
+// return the difference. The changes are those of usher's default policy.
 func answerPlain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -56,7 +56,7 @@ func plainAnswer(path string, body []byte) ([]byte, error) {
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
 }
 
-// difference is the patch from the object to its changed copy.
+// difference returns the patch from the object to its changed copy.
 func difference[T any](raw []byte, deepCopy func(*T) *T, change func(*T) error) ([]jsonpatch.Operation, error) {
 	object := new(T)
 	if err := json.Unmarshal(raw, object); err != nil {
@@ -77,7 +77,7 @@ func difference[T any](raw []byte, deepCopy func(*T) *T, change func(*T) error) 
 	return jsonpatch.CreatePatch(before, after)
 }
 
-// seat sets the environment variable KUBE and the tolerations that the lifespan label asks for.
+// seat sets the environment variable KUBE and the tolerations that the lifespan label requires.
 func seat(pod *corev1.Pod) error {
 	for i := range pod.Spec.InitContainers {
 		setKube(&pod.Spec.InitContainers[i])
@@ -114,7 +114,7 @@ func tolerations(label string) (list []corev1.Toleration, err error) {
 	return list, err
 }
 
-// amplified is what the overcommit annotation remembers of a resource.
+// amplified is the entry of a resource in the overcommit annotation.
 type amplified struct {
 	Raw    amounts `json:"raw"`
 	Result amounts `json:"result"`
@@ -127,8 +127,8 @@ type amounts struct {
 	Capacity    string `json:"capacity"`
 }
 
-// overcommit doubles the cpu of a node, from the kubelet's own numbers: an echo of doubled ones stays as it is. It is short
-// of usher's rules about who may teach what; for the reviews that are measured the outcome is the same.
+// overcommit doubles the CPU of a node, based on the kubelet's own numbers; numbers that are already doubled are unchanged. It
+// implements only part of usher's rules; for the measured reviews the result is the same.
 func overcommit(node *corev1.Node) error {
 	const key = "usher.dev/amplified"
 	memory := map[corev1.ResourceName]amplified{}
@@ -142,7 +142,7 @@ func overcommit(node *corev1.Node) error {
 		return nil
 	}
 	doubled := *resource.NewMilliQuantity(2*allocatable.MilliValue(), allocatable.Format)
-	raised := *resource.NewMilliQuantity(allocatable.MilliValue()+capacity.MilliValue(), capacity.Format) // what the system reserves stays
+	raised := *resource.NewMilliQuantity(allocatable.MilliValue()+capacity.MilliValue(), capacity.Format) // the system reservation does not change
 	memory[corev1.ResourceCPU] = amplified{
 		Raw:    amounts{allocatable.String(), capacity.String()},
 		Result: amounts{doubled.String(), raised.String()}, Ratio: "2", By: "pool default",

@@ -23,7 +23,7 @@ func (a axis) x(value float64) float64 {
 	return plotLeft + share*(plotWidth-plotLeft-plotRight)
 }
 
-// axisFor takes all values in.
+// axisFor returns an axis that includes all values.
 func axisFor(cells []*Cell) axis {
 	least, most := math.Inf(1), 0.0
 	for _, c := range cells {
@@ -36,7 +36,7 @@ func axisFor(cells []*Cell) axis {
 	return axis{low, max(math.Pow(10, math.Ceil(math.Log10(most))), low*10)}
 }
 
-// plot draws CPU per review, a group of bars for each review, as an SVG that needs nothing and follows light and dark.
+// plot draws the CPU per review, with a group of bars for each review, as a self-contained SVG that supports light and dark mode.
 func plot(r *Report) string {
 	var cells []*Cell
 	var groups []string
@@ -104,12 +104,12 @@ func plotGroup(b *strings.Builder, a axis, y int, review string, cells []*Cell) 
 	}
 }
 
-// title is a review's name for people: 20 KB pod changed.
+// title returns the display name of a review, such as "20 KB pod changed".
 func title(review string) string {
 	return strings.ReplaceAll(strings.Replace(review, "KB", " KB", 1), "-", " ")
 }
 
-// duration puts µs into words of the fitting unit.
+// duration formats µs in a suitable unit.
 func duration(us float64) string {
 	if us >= 1000 {
 		return number(us/1000) + " ms"
@@ -119,6 +119,6 @@ func duration(us float64) string {
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // a Builder never fails
 	return b.String()
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// usherBinary is what `make build` made.
+// usherBinary is the output of `make build`.
 const usherBinary = "bin/usher"
 
 // process is a server under measurement.
@@ -21,11 +21,11 @@ type process struct {
 	serving
 	cmd  *exec.Cmd
 	log  string        // its log file
-	done chan struct{} // closed when it ended
-	err  error         // why, once done is closed
+	done chan struct{} // closed when it has ended
+	err  error         // the cause, once done is closed
 }
 
-// serving is the line in which a server says where it serves.
+// serving is the log line with a server's addresses.
 type serving struct {
 	Message    string `json:"msg"`
 	Reviews    string `json:"reviews"`    // host:port, TLS
@@ -75,7 +75,7 @@ func serverCommand(name, dir string) (*exec.Cmd, error) {
 	return exec.Command(self, name, dir), nil
 }
 
-// waitServing reads the log until the server says where it serves, for 10 s.
+// waitServing reads the log for up to 10 s until it contains the server's addresses.
 func (s *process) waitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -99,14 +99,14 @@ func (s *process) waitServing(ctx context.Context) error {
 	}
 }
 
-// stop ends the server at once and waits for it; its log goes, as it may be large.
+// stop kills the server, waits for it, and removes its log, which may be large.
 func (s *process) stop() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
 	_ = os.Remove(s.log)
 }
 
-// startAll starts the three servers afresh, so that one review's memory does not count for the next.
+// startAll starts the three servers anew, so that the memory used for one review does not count for the next.
 func startAll(ctx context.Context, dir string, p pinning) (list []*process, err error) {
 	for _, name := range servers {
 		s, err := start(ctx, name, dir, p)
@@ -125,7 +125,7 @@ func stopAll(list []*process) {
 	}
 }
 
-// usherVersion asks the binary.
+// usherVersion returns the version that the binary prints.
 func usherVersion(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, usherBinary, "version").Output()
 	if errors.Is(err, os.ErrNotExist) {

@@ -18,11 +18,11 @@ type Report struct {
 	Cores  int    `json:"cores"`
 	Pinned string `json:"pinned"` // in words
 	Rounds int    `json:"rounds"`
-	Quick  bool   `json:"quick"` // for a look only
+	Quick  bool   `json:"quick"` // a rough result
 	Cells  []Cell `json:"cells"`
 }
 
-// Cell is what one server did with one review over a number of connections: medians of the rounds.
+// Cell is the result of one server for one review and a number of connections: medians of the rounds.
 type Cell struct {
 	Review      string    `json:"review"`
 	Bytes       int       `json:"bytes"` // of the review
@@ -39,7 +39,7 @@ type Cell struct {
 	PeakMemory  int64     `json:"peakMemory"` // bytes, resident, since the server was started for this review
 }
 
-// find gives a cell, or nil.
+// find returns a cell, or nil.
 func (r *Report) find(review, server string, connections int) *Cell {
 	i := slices.IndexFunc(r.Cells, func(c Cell) bool {
 		return c.Review == review && c.Server == server && c.Connections == connections
@@ -50,7 +50,7 @@ func (r *Report) find(review, server string, connections int) *Cell {
 	return &r.Cells[i]
 }
 
-// reviews are the names in the order of the run.
+// reviews returns the names in the order of the run.
 func (r *Report) reviews() (names []string) {
 	for _, c := range r.Cells {
 		if !slices.Contains(names, c.Review) {
@@ -60,7 +60,7 @@ func (r *Report) reviews() (names []string) {
 	return names
 }
 
-// triple are the cells of the three servers for the same work.
+// triple holds the cells of the three servers for the same work.
 type triple struct {
 	usher, constant, plain *Cell
 }
@@ -70,7 +70,7 @@ func (r *Report) triple(review string, connections int) (t triple, ok bool) {
 	return t, t.usher != nil && t.constant != nil && t.plain != nil
 }
 
-// aim is a wish of the design, and what became of it.
+// aim is a target of the design and its result.
 type aim struct {
 	text string
 	met  bool
@@ -89,7 +89,7 @@ func aimOfConstant(review string) float64 {
 	}[review]
 }
 
-// aims compares a run with the aims.
+// aims compares a run with its targets.
 func aims(r *Report) (list []aim) {
 	for _, review := range r.reviews() {
 		t, ok := r.triple(review, cpuConnections)
@@ -128,7 +128,7 @@ func readReport(file string) (*Report, error) {
 	return report, nil
 }
 
-// writeReport writes JSON with a line for each cell, so that a diff of two runs can be read.
+// writeReport writes JSON with a line for each cell, so that a diff of two runs is readable.
 func writeReport(file string, report *Report) error {
 	head := *report
 	head.Cells = nil

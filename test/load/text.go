@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 )
 
-// table shows every cell with its ratios, and what became of the aims, for a terminal.
+// table formats every cell with its ratios, and the results of the aims, for a terminal.
 func table(r *Report) string {
-	var b strings.Builder // takes everything: no error to look at
+	var b strings.Builder // never returns an error
 	fmt.Fprintf(&b, "%s\n\n", r.headline())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "review\tconns\tserver\treviews/s\tp50 µs\tp99 µs\tCPU µs\t× constant\tof plain\tcore\tobjects\tKB\tpeak MB\t")
@@ -28,10 +28,10 @@ func table(r *Report) string {
 	return b.String()
 }
 
-// busy is how much of its core the server used: well below 1, its rate and times are not its own limit.
+// busy returns the share of its core that the server used. Well below 1, the server does not limit its rate and times.
 func (c *Cell) busy() float64 { return c.PerSecond * c.CPU / 1e6 }
 
-// headline says what was measured, on what and when.
+// headline describes what was measured, on which machine and when.
 func (r *Report) headline() string {
 	quick := ""
 	if r.Quick {
@@ -41,7 +41,7 @@ func (r *Report) headline() string {
 		r.Usher, r.Commit, r.Go, r.Date, r.CPU, r.Cores, r.Pinned, r.Rounds, quick)
 }
 
-// markdown is the tables of docs/performance.md.
+// markdown returns the tables of docs/performance.md.
 func markdown(r *Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.headline(), cpuConnections)
@@ -65,7 +65,7 @@ func markdown(r *Report) string {
 	return b.String()
 }
 
-// times is a cell's CPU as a multiple of the constant server's.
+// times returns a cell's CPU as a multiple of the constant server's.
 func times(c, of *Cell) string {
 	if of == nil || c.Server == constant {
 		return ""
@@ -73,7 +73,7 @@ func times(c, of *Cell) string {
 	return fmt.Sprintf("%.2f", ratio(c.CPU, of.CPU))
 }
 
-// part is a cell's CPU as a fraction of the plain pipeline's.
+// part returns a cell's CPU as a fraction of the plain pipeline's.
 func part(c, of *Cell) string {
 	if of == nil || c.Server == plain || c.CPU == 0 {
 		return ""
@@ -81,7 +81,7 @@ func part(c, of *Cell) string {
 	return fmt.Sprintf("1/%.1f", of.CPU/c.CPU)
 }
 
-// number has three digits at least and commas between thousands: 0.0271, 27.1, 2,050.
+// number formats a value with three significant digits and commas between thousands: 0.0271, 27.1, 2,050.
 func number(value float64) string {
 	if value = rounded(value, 3); math.Abs(value) < 1000 {
 		return strconv.FormatFloat(value, 'f', -1, 64)

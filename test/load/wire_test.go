@@ -48,8 +48,8 @@ func open(t *testing.T, handler http.HandlerFunc, n int) []*connection {
 	return list
 }
 
-// TestPlainPipeline: the yardstick patches what is to be patched, also in answers so long that they come in chunks, and the
-// connection stays good for the next review.
+// TestPlainPipeline: the yardstick returns the expected patch, also in answers so long that they are chunked, and the
+// connection remains usable for the next review.
 func TestPlainPipeline(t *testing.T) {
 	conn := open(t, answerPlain, 1)[0]
 	all := reviews.All()
@@ -70,7 +70,7 @@ func TestPlainPipeline(t *testing.T) {
 	}
 }
 
-// wantEdits looks for what the default policy asks for.
+// wantEdits checks the edits of the default policy.
 func wantEdits(t *testing.T, r reviews.Review, object any) {
 	t.Helper()
 	raw, err := json.Marshal(object)
@@ -82,7 +82,7 @@ func wantEdits(t *testing.T, r reviews.Review, object any) {
 		containers := strings.Count(string(raw), `"imagePullPolicy"`)
 		want = map[string]int{`{"name":"KUBE","value":"true"}`: max(containers, 1), `"key":"acme.com/lifespan-remaining"`: 3}
 	}
-	if r.Name == "20KB-pod-unchanged" { // asks for no lifespan: tolerates any
+	if r.Name == "20KB-pod-unchanged" { // has no lifespan: tolerates any
 		want[`"key":"acme.com/lifespan-remaining"`] = 1
 	}
 	for text, times := range want {
@@ -133,7 +133,7 @@ func TestLike(t *testing.T) {
 	}
 }
 
-// TestOwnAccount reads the accounts of this very process.
+// TestOwnAccount reads the accounts of this process.
 func TestOwnAccount(t *testing.T) {
 	pid := os.Getpid()
 	before, err := cpuTime(pid)
@@ -157,7 +157,7 @@ func TestReadHeap(t *testing.T) {
 	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	runtime.GC() // no other until the end: what is freed does not change
+	runtime.GC() // no further collection until the end: the freed memory does not change
 	first, err := readHeap(t.Context(), listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

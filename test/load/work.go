@@ -7,23 +7,23 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// work is one cell while it is measured.
+// work is one cell during its measurement.
 type work struct {
 	server  *process
 	conns   []*connection
 	request []byte
 	check   func([]byte) error
 	count   int  // reviews in a round
-	scrape  heap // what reading the heap costs
+	scrape  heap // the cost of reading the heap
 	rounds  []round
 }
 
-// round is what one round measured.
+// round is the result of one round.
 type round struct {
 	perSecond, p50, p99, cpu, objects, bytes float64 // times in µs, cpu and allocations per review
 }
 
-// prepare opens the connections, warms up, and finds how many reviews make a round long enough.
+// prepare opens the connections, warms up, and determines how many reviews a round needs.
 func (b *bench) prepare(ctx context.Context, s *process, r reviews.Review, first []byte, n int) (*work, error) {
 	conns, err := connect(ctx, s.Reviews, b.client, n)
 	if err != nil {
@@ -39,7 +39,7 @@ func (b *bench) prepare(ctx context.Context, s *process, r reviews.Review, first
 	return w, err
 }
 
-// calibrate doubles a burst until it lasts a quarter of a round, which is the warm-up too.
+// calibrate doubles a burst until it lasts a quarter of a round, and returns the reviews of a round. This is also the warm-up.
 func (w *work) calibrate(ctx context.Context, p plan) (int, error) {
 	for n := len(w.conns); ; n *= 2 {
 		took, _, err := burst(ctx, w.conns, n, w.request, w.check)
@@ -53,7 +53,7 @@ func (w *work) calibrate(ctx context.Context, p plan) (int, error) {
 	}
 }
 
-// round measures once.
+// round measures one round.
 func (w *work) round(ctx context.Context) error {
 	heapBefore, err := readHeap(ctx, w.server.Operations)
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *work) round(ctx context.Context) error {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// cell sums the rounds up.
+// cell summarizes the rounds.
 func (w *work) cell(r reviews.Review) (Cell, error) {
 	peak, err := peakMemory(w.server.cmd.Process.Pid)
 	cpu := w.each(func(r round) float64 { return r.cpu })

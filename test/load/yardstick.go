@@ -16,18 +16,18 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// The servers that are measured, by name.
+// The names of the measured servers.
 const (
 	usher    = "usher"
-	constant = "constant" // reads the body and answers always the same: what HTTP and TLS cost
-	plain    = "plain"    // decodes, copies, encodes twice and diffs: what most webhooks do
+	constant = "constant" // reads the body and returns a constant answer: the cost of HTTP and TLS
+	plain    = "plain"    // decodes, copies, encodes twice and diffs, like most webhooks
 )
 
-// servers are in the order of a round.
+// servers lists the servers in the order of a round.
 var servers = []string{constant, usher, plain}
 
 // serveYardstick serves one of the two yardsticks until the process ends, with usher's certificate, limits and collectors.
-// It says where on standard error, in usher's words.
+// It writes its addresses to standard error in the format of usher.
 func serveYardstick(name, certDir string) error {
 	source, err := certs.Open(certDir)
 	if err != nil {
@@ -57,7 +57,7 @@ func serveYardstick(name, certDir string) error {
 	return <-failed
 }
 
-// newServer has usher's limits.
+// newServer returns a server with usher's limits.
 func newServer(handler http.HandlerFunc) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -72,7 +72,7 @@ func metrics() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// answerConstant reads all of the body, as anybody would, and does not look at it.
+// answerConstant reads the whole body but does not parse it.
 func answerConstant(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.ReadAll(r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
