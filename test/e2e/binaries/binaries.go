@@ -1,8 +1,8 @@
 // Package binaries builds the Kubernetes programs that the end-to-end tests and the demo run, from the versions that
-// this module's go.mod pins, and keeps them in a cache folder outside the tree. `go run ./build` is its command.
+// this module's go.mod pins, and keeps them in a cache directory outside the tree. `go run ./build` runs it.
 //
-//	binaries.go  which programs there are, and where they lie
-//	build.go     build those that are missing
+//	binaries.go  the programs and their paths
+//	build.go     builds the missing ones
 package binaries
 
 import (
@@ -15,7 +15,7 @@ import (
 	"runtime"
 )
 
-// FolderVariable is the environment variable that names another folder for the programs.
+// FolderVariable is the environment variable that sets another directory for the programs.
 const FolderVariable = "USHER_E2E_BIN"
 
 // The programs.
@@ -25,16 +25,16 @@ const (
 	Kubectl           = "kubectl"
 	Scheduler         = "kube-scheduler"
 	ControllerManager = "kube-controller-manager"
-	Hollow            = "hollow" // a kubelet with nothing below it: ../hollow
+	Hollow            = "hollow" // a kubelet with a fake container runtime: ../hollow
 )
 
-// ForTests is what the tests need; ForDemo is everything, for a cluster with nodes.
+// ForTests are the programs that the tests need; ForDemo are all programs, for a cluster with nodes.
 var (
 	ForTests = []string{APIServer, Etcd, Kubectl}
 	ForDemo  = []string{APIServer, Etcd, Kubectl, Scheduler, ControllerManager, Hollow}
 )
 
-// packages tells what each program is made from, in this module's view.
+// packages maps each program to its package, as this module imports it.
 var packages = map[string]string{
 	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
 	Etcd:              "go.etcd.io/etcd/server/v3",
@@ -44,8 +44,8 @@ var packages = map[string]string{
 	Hollow:            "./hollow",
 }
 
-// Module returns the directory of this module. It is looked for upwards from the working directory, since a binary that
-// was built with -trimpath does not know where its source is.
+// Module returns the directory of this module. It searches upwards from the working directory, because a binary that was
+// built with -trimpath does not contain the path of its source.
 func Module() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -66,8 +66,8 @@ func Module() (string, error) {
 	}
 }
 
-// Folder returns where the programs lie. Its name tells apart what would make other programs: the versions of all
-// modules, of Go, the platform, and how they are built.
+// Folder returns the directory of the programs. Its name depends on everything that affects the programs: the versions of all
+// modules and of Go, the platform, and the build flags.
 func Folder() (string, error) {
 	if dir := os.Getenv(FolderVariable); dir != "" {
 		return filepath.Abs(dir)
@@ -98,13 +98,13 @@ func cacheHome() (string, error) {
 	return filepath.Join(home, ".cache"), err
 }
 
-// Path returns where a program lies, or will lie.
+// Path returns the path of a program, whether it has been built or not.
 func Path(name string) (string, error) {
 	folder, err := Folder()
 	if err != nil || name != Hollow {
 		return filepath.Join(folder, name), err
 	}
-	// The source of this one is in the tree, so that no module version tells when it changes.
+	// The source of this program is in the tree, so no module version changes with it.
 	module, err := Module()
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func sha256Sum(text []byte) []byte {
 	return sum[:]
 }
 
-// Find returns the path of a program that was built. It builds nothing: a test must not take minutes without a word.
+// Find returns the path of a built program. It builds nothing, because a test must not take minutes without output.
 func Find(name string) (string, error) {
 	file, err := Path(name)
 	if err != nil {

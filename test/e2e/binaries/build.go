@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// buildFlags stay the same everywhere: each other set of them is a second compile of a thousand packages.
+// buildFlags must be the same everywhere: another set of flags compiles a thousand packages again.
 const buildFlags = "-trimpath"
 
-// buildDate is constant, or every build would link anew.
+// buildDate is constant; otherwise every build would link again.
 const buildDate = "2026-08-20T11:51:43Z"
 
-// firstTime is about what a program costs on two cores, when those before it in the list are built.
+// firstTime is the approximate build time of a program on two cores, after those before it in the list.
 var firstTime = map[string]string{APIServer: "3 minutes", Etcd: "10 seconds", Kubectl: "30 seconds", Scheduler: "20 seconds",
 	ControllerManager: "40 seconds", Hollow: "30 seconds"}
 
-// Build builds those of the named programs that are missing, and says to out what it does.
+// Build builds those of the named programs that are missing, and reports its progress to out.
 func Build(ctx context.Context, out io.Writer, names ...string) error {
 	folder, err := Folder()
 	if err != nil {
@@ -45,7 +45,7 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 	return nil
 }
 
-// lock keeps a second build from doing the same work beside the first. It ends with the process.
+// lock prevents a second build from doing the same work concurrently. The lock is released when the process ends.
 func lock(name string, out io.Writer) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -79,7 +79,7 @@ func buildMissing(ctx context.Context, out io.Writer, name string) error {
 	return nil
 }
 
-// build makes a file from a package. The file appears complete or not at all.
+// build builds a package into a file. The file is complete as soon as it exists.
 func build(ctx context.Context, out io.Writer, from, file string) error {
 	module, err := Module()
 	if err != nil {
@@ -90,7 +90,7 @@ func build(ctx context.Context, out io.Writer, from, file string) error {
 		return err
 	}
 	unfinished := fmt.Sprintf("%s.%d.tmp", file, os.Getpid())
-	defer os.Remove(unfinished) // there only after a failure
+	defer os.Remove(unfinished) // exists only after a failure
 	cmd := exec.CommandContext(ctx, "go", "build", buildFlags, "-tags=hollow", "-ldflags", linkFlags(version),
 		"-o", unfinished, from)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = module, out, out
@@ -110,7 +110,7 @@ func kubernetesVersion(ctx context.Context, module string) (string, error) {
 	return strings.TrimSpace(string(version)), err
 }
 
-// linkFlags stamp the version: a server without it answers /version with a placeholder that kubectl cannot read.
+// linkFlags set the version. Without it, a server returns a placeholder at /version that kubectl cannot parse.
 func linkFlags(version string) string {
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	flags := "-s -w"
@@ -123,7 +123,7 @@ func linkFlags(version string) string {
 	return flags
 }
 
-// every calls tell again and again until stop is called.
+// every calls tell periodically until stop is called.
 func every(period time.Duration, tell func(since time.Duration)) (stop func()) {
 	started, ticker, done := time.Now(), time.NewTicker(period), make(chan struct{})
 	go func() {

@@ -1,5 +1,5 @@
-// The command build makes the Kubernetes programs that the end-to-end tests need, if they are missing: `go run ./build`.
-// With -demo it also makes those of a cluster with nodes.
+// Command build builds the Kubernetes programs that the end-to-end tests need, if they are missing: `go run ./build`.
+// With -demo it also builds those for a cluster with nodes.
 package main
 
 import (

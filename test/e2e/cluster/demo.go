@@ -14,18 +14,18 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// demo is the cluster and what goes with it.
+// demo is the cluster and everything that runs with it.
 type demo struct {
 	options options
 	out     io.Writer
 	bold    bool
 
-	root    string // of the repository, from where the walk-through is run
+	root    string // of the repository, where the walk-through is run
 	cluster *kubetest.Cluster
 	usher   *kubetest.Usher
 }
 
-// start starts everything, and tells each step when it begins and how long it took.
+// start starts everything, and prints the beginning and the duration of each step.
 func (d *demo) start(ctx context.Context) error {
 	module, err := binaries.Module()
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *demo) start(ctx context.Context) error {
 	return nil
 }
 
-// built looks for all programs first, so that one that is missing is told before anything runs.
+// built checks for all programs first, so that a missing one is reported before anything runs.
 func built() error {
 	for _, name := range binaries.ForDemo {
 		if _, err := binaries.Find(name); err != nil {
@@ -76,7 +76,7 @@ func (d *demo) startControlPlane(ctx context.Context) (err error) {
 	return err
 }
 
-// startNodes leaves the label away by which a node opts in: that is a step of the walk-through.
+// startNodes omits the label by which a node opts in, because setting it is a step of the walk-through.
 func (d *demo) startNodes(ctx context.Context) error {
 	for i := range d.options.nodes {
 		if _, err := d.cluster.StartHollow(ctx, fmt.Sprintf("node-%d", i+1), kubetest.HollowOptions{}); err != nil {
@@ -92,8 +92,8 @@ func (d *demo) startUsher(ctx context.Context) (err error) {
 	return err
 }
 
-// applyManifests applies what a real cluster gets. Only the Deployment is told to make no pods: nothing would run in them,
-// and usher runs beside the cluster.
+// applyManifests applies the manifests of a real cluster. Only the Deployment is scaled to no pods: nothing would run in them,
+// and usher runs outside the cluster.
 func (d *demo) applyManifests(ctx context.Context) error {
 	base, err := d.cluster.RenderDeploy(ctx, "deploy/base")
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *demo) applyManifests(ctx context.Context) error {
 	return err
 }
 
-// register keeps the configurations in a file too, for the walk-through to bring them back.
+// register also writes the configurations to a file, with which the walk-through restores them.
 func (d *demo) register(ctx context.Context) error {
 	configurations, err := d.usher.Webhooks(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *demo) register(ctx context.Context) error {
 	if err := d.usher.RegisterThese(ctx, configurations); err != nil {
 		return err
 	}
-	_, err = d.cluster.Kubectl(ctx, "delete", "namespace", "usher-e2e-probe", "--wait=false") // where it was tried out
+	_, err = d.cluster.Kubectl(ctx, "delete", "namespace", "usher-e2e-probe", "--wait=false") // where the webhooks were probed
 	return err
 }
 
@@ -143,7 +143,7 @@ func (d *demo) linkPrograms(context.Context) error {
 	return os.Symlink(d.usher.Binary(), filepath.Join(d.binFolder(), "usher"))
 }
 
-// stay waits until it is told to stop, or until a process ends that should not.
+// stay waits until it is asked to stop, or until a process ends unexpectedly.
 func (d *demo) stay(ctx context.Context) error {
 	for {
 		if ended := d.cluster.Ended(); len(ended) > 0 {

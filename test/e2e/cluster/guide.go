@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// step is a part of the walk-through. Commands are printed with four spaces before them; what they must answer follows
-// with "-> ", where … stands for any text. The soak test runs what is printed, and holds it to that.
+// step is a part of the walk-through. Commands are indented by four spaces; the expected output follows after "-> ", where …
+// stands for any text. The soak test runs the commands as printed, and checks their output.
 type step struct {
 	title string
 	says  string
@@ -20,7 +20,7 @@ type try struct {
 	answers []string
 }
 
-// guide is all that is printed once the cluster is up.
+// guide returns the text that is printed when the cluster is up.
 func (d *demo) guide() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n\nIn a second terminal:\n\n", d.heading("The cluster is up, until Ctrl-C here."))
@@ -64,7 +64,7 @@ const (
 		`-o jsonpath='{.spec.tolerations[*].value} {.spec.containers[0].env}{"\n"}'`
 )
 
-// walkThrough is that of deploy/README.md, with the numbers of these nodes.
+// walkThrough returns the walk-through of deploy/README.md, with the numbers of these nodes.
 func (d *demo) walkThrough() []step {
 	steps := []step{
 		{"A pod is refused", "usher is asked in namespaces with the label admission-webhook: enabled, such as apps.", []try{
@@ -99,7 +99,7 @@ func (d *demo) walkThrough() []step {
 		}},
 	}
 	if d.options.policy != "" {
-		return steps // the file is somebody's own, and nobody knows what it says
+		return steps // the user's own policy: its rules are unknown here
 	}
 	return append(steps,
 		step{"The policy is changed", "usher reads the file again. A mistake leaves the old policy in force.", []try{
@@ -112,7 +112,7 @@ func (d *demo) walkThrough() []step {
 const nodesCommand = "kubectl get node -o custom-columns=" +
 	"NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
 
-// places are for those who want to look further.
+// places lists the addresses and files for further exploration.
 func (d *demo) places() [][2]string {
 	lines := [][2]string{
 		{"policy", d.usher.PolicyFile()},
@@ -133,7 +133,7 @@ func (d *demo) heading(text string) string {
 	return text
 }
 
-// quoted makes one word of a path for a shell, and leaves alone what is one.
+// quoted quotes a path for a shell if necessary.
 func quoted(path string) string {
 	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
 		return path

@@ -1,10 +1,10 @@
-// The command cluster is a Kubernetes cluster to play with, for which nothing is needed but Go: `go run ./build -demo &&
-// go run ./cluster`. A real control plane, nodes that are real kubelets with nothing below them, and usher, all on
-// loopback. It prints a walk-through, stays until Ctrl-C, and leaves nothing behind.
+// Command cluster runs a Kubernetes cluster to try usher in, and needs only Go: `go run ./build -demo && go run ./cluster`. It
+// starts a real control plane, nodes that are real kubelets with a fake container runtime, and usher, all on loopback. It prints
+// a walk-through, runs until Ctrl-C, and removes everything.
 //
-//	main.go   flags, signals, and how it ends
-//	demo.go   what is started, in order
-//	guide.go  the walk-through that is printed
+//	main.go   flags, signals and the exit
+//	demo.go   starts everything, in order
+//	guide.go  the printed walk-through
 package main
 
 import (
@@ -48,8 +48,8 @@ func run(args []string) error {
 		fmt.Fprint(d.out, d.guide())
 		err = d.stay(ctx)
 	}
-	asked := ctx.Err() != nil // be it in the middle of the start; stop cancels ctx as well
-	stop()                    // from here on, a second Ctrl-C ends this process at once; the harness cleans up even then
+	asked := ctx.Err() != nil // even during the start; stop cancels ctx as well
+	stop()                    // from now on, a second Ctrl-C ends this process at once; the harness cleans up even then
 	if asked {
 		return nil
 	}
@@ -83,7 +83,7 @@ func parse(args []string) (o options, err error) {
 	return o, err
 }
 
-// cancelWithParent stops the cluster when the process that started it is gone: `go run` does not hand a SIGTERM on.
+// cancelWithParent stops the cluster when the process that started it is gone: `go run` does not forward SIGTERM.
 func cancelWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
 	parent := os.Getppid()
 	for ctx.Err() == nil {

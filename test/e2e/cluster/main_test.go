@@ -28,7 +28,7 @@ func TestRunReportsWhyItEnded(t *testing.T) {
 	}
 }
 
-// writePrograms puts a script in the place of each program.
+// writePrograms writes a script in place of each program.
 func writePrograms(t *testing.T, script string) {
 	t.Helper()
 	for _, name := range binaries.ForDemo {

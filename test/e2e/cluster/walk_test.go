@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestSoakWalkThrough runs what the cluster prints, line by line as a person would paste it, and holds each answer to what
-// is printed with it. At the end, SIGTERM must leave nothing.
+// TestSoakWalkThrough runs the printed walk-through line by line, as a user would paste it, and compares each output with the
+// printed one. At the end, nothing may remain after SIGTERM.
 func TestSoakWalkThrough(t *testing.T) {
 	if os.Getenv("USHER_SOAK") == "" {
 		t.Skip("takes a minute and all programs of the demo; `make soak` runs it")
@@ -26,7 +26,7 @@ func TestSoakWalkThrough(t *testing.T) {
 	}
 	for _, try := range tries {
 		if !attempt(t, setup, try) {
-			break // what comes next builds on it
+			break // later steps depend on it
 		}
 	}
 	dir := filepath.Dir(strings.TrimPrefix(setup[1], "export KUBECONFIG="))
@@ -74,7 +74,7 @@ func (r *running) terminate(t *testing.T) {
 	}
 }
 
-// readGuide reads the printed text to its end, and finds the lines to paste and their answers.
+// readGuide reads the whole printed text, and returns the lines to paste and their expected output.
 func readGuide(t *testing.T, out io.Reader) (setup []string, tries []try) {
 	t.Helper()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -97,7 +97,7 @@ func readGuide(t *testing.T, out io.Reader) (setup []string, tries []try) {
 	return nil, nil
 }
 
-// attempt pastes a line. One that only looks is pasted again, for half a minute, as a person would.
+// attempt pastes a line. A line that only reads is repeated for half a minute, as a user would do.
 func attempt(t *testing.T, setup []string, what try) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -117,7 +117,7 @@ func attempt(t *testing.T, setup []string, what try) bool {
 	}
 }
 
-// paste runs a line in a shell of its own. missing is the first answer that did not come.
+// paste runs a line in its own shell. missing is the first expected output that did not appear.
 func paste(ctx context.Context, setup []string, what try) (text, missing string) {
 	shell := exec.CommandContext(ctx, "sh", "-c", strings.Join(append(setup[:len(setup):len(setup)], what.command), "\n"))
 	out, err := shell.CombinedOutput()
@@ -132,7 +132,7 @@ func paste(ctx context.Context, setup []string, what try) (text, missing string)
 	return string(out), ""
 }
 
-// says reports whether a text holds the parts of an answer in their order. White space counts as one space.
+// says reports whether a text contains the parts of an answer in order. Consecutive white space counts as one space.
 func says(text, answer string) bool {
 	text = strings.Join(strings.Fields(text), " ")
 	for part := range strings.SplitSeq(answer, "…") {

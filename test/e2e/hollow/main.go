@@ -1,11 +1,11 @@
 //go:build hollow
 
-// hollow runs one real kubelet (k8s.io/kubernetes/pkg/kubelet) with kubemark's fakes in place of the container
-// runtime, cgroups, cadvisor and mounts. Like `kubemark --morph=kubelet`, but it binds loopback only and lets the
-// status report period and the machine's size be chosen. One node per process: the kubelet registers its metrics
-// process-wide, a second one panics.
+// Command hollow runs one real kubelet (k8s.io/kubernetes/pkg/kubelet) with kubemark's fakes for the container
+// runtime, cgroups, cadvisor and mounts. It is like `kubemark --morph=kubelet`, but it binds only to loopback, and the
+// status report period and the machine's size are configurable. There is one node per process, because the kubelet
+// registers its metrics process-wide and a second one panics.
 //
-// The build tag keeps `go vet ./...` and `go test ./...` away from it: they would compile the kubelet again, with flags
+// The build tag excludes it from `go vet ./...` and `go test ./...`, which would compile the kubelet again with flags
 // other than those of the cached build. Package binaries builds it.
 package main
 
@@ -71,7 +71,7 @@ func main() {
 	must(err)
 	f, c := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{NodeName: name, KubeletPort: *port, MaxPods: 110,
 		NodeLabels: map[string]string{"demo": "hollow"}})
-	must(os.RemoveAll(f.RootDirectory)) // kubemark's is in /tmp, where SIGKILL would leave it
+	must(os.RemoveAll(f.RootDirectory)) // kubemark's is in /tmp and would remain after SIGKILL
 	dir, err := os.MkdirTemp("", "hollow-")
 	must(err)
 	defer os.RemoveAll(dir)

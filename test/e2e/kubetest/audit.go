@@ -10,7 +10,7 @@ import (
 
 const auditLog = "audit.log"
 
-// auditPolicy: from level Request on, the log also tells what each webhook patched.
+// auditPolicy uses at least level Request where the log must contain the patches of webhooks.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -39,11 +39,11 @@ type AuditEvent struct {
 		Message string
 	}
 	RequestObject json.RawMessage   // an object, or a patch, which may be a list
-	Annotations   map[string]string // also those of webhooks, as WEBHOOK/KEY
+	Annotations   map[string]string // including those of webhooks, as WEBHOOK/KEY
 }
 
-// Audit returns the events that match, oldest first. The log is written before the answer goes out, so that an event is
-// there when its request has returned.
+// Audit returns the events that match, oldest first. The log is written before the response is sent, so an event exists
+// when its request has returned.
 func (c *Cluster) Audit(match func(AuditEvent) bool) ([]AuditEvent, error) {
 	file, err := os.Open(c.file(auditLog))
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cluster) Audit(match func(AuditEvent) bool) ([]AuditEvent, error) {
 	var found []AuditEvent
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadString('\n')
-		if err == io.EOF { // without its end, a line is still being written
+		if err == io.EOF { // an incomplete line is still being written
 			return found, nil
 		}
 		if err != nil {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// probeEvery is how often the balancer asks each replica if it is ready. A kubelet takes seconds; a test has no time.
+// probeEvery is the period of the balancer's readiness probes. A kubelet probes every few seconds; tests need it faster.
 const probeEvery = 100 * time.Millisecond
 
-// Balancer does for the replicas what a Service does: a new connection goes to the next ready replica and stays there, one
-// that is open is left alone, and a replica that died is only found out by the next probe.
+// Balancer distributes connections to the replicas as a Service does: a new connection goes to the next ready replica and stays
+// there, an open one is not touched, and a replica that died is detected only by the next probe.
 type Balancer struct {
 	Address string
 
@@ -51,7 +51,7 @@ func (b *Balancer) close() {
 	b.running.Wait()
 }
 
-// Ready counts the replicas that get connections now.
+// Ready returns the number of replicas that get connections now.
 func (b *Balancer) Ready() int {
 	n := 0
 	for i := range b.ready {
@@ -62,7 +62,7 @@ func (b *Balancer) Ready() int {
 	return n
 }
 
-// IsReady reports whether the replica of that number gets connections now.
+// IsReady reports whether the replica with that index gets connections now.
 func (b *Balancer) IsReady(i int) bool { return b.ready[i].Load() }
 
 // Wait waits until n replicas get connections.
@@ -87,7 +87,7 @@ func (b *Balancer) probe(ctx context.Context, i int) {
 	}
 }
 
-// next is the address of the ready replica whose turn it is, or "".
+// next returns the address of the next ready replica, or "".
 func (b *Balancer) next() string {
 	for range b.replicas {
 		i := int(b.turn.Add(1) % uint64(len(b.replicas)))
@@ -108,7 +108,7 @@ func (b *Balancer) accept() {
 	}
 }
 
-// join passes bytes both ways until both sides are done. Without a replica the client gets a reset, as from a Service.
+// join copies bytes in both directions until both sides are done. Without a replica the client gets a reset, as from a Service.
 func (b *Balancer) join(client *net.TCPConn) {
 	defer client.Close()
 	conn, err := net.Dial("tcp", b.next()) // an empty address is an error too

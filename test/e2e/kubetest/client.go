@@ -23,33 +23,33 @@ const (
 	ApplyPatch     = "application/apply-patch+yaml" // needs ?fieldManager=
 )
 
-// Client talks to the API server as one identity, in JSON over plain HTTP: what is sent is what a test says.
-// Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
+// Client sends requests to the API server as one identity, in JSON and without a client library, so that a test controls what
+// is sent. Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
 type Client struct {
 	url    string
 	http   *http.Client
 	header http.Header
 }
 
-// Admin may do everything.
+// Admin returns a client with all rights.
 func (c *Cluster) Admin() *Client { return c.User(adminUser, adminGroup) }
 
-// Node is the kubelet of a node: held by the Node authorizer and NodeRestriction.
+// Node returns a client for the kubelet of a node, restricted by the Node authorizer and NodeRestriction.
 func (c *Cluster) Node(name string) *Client { return c.User("system:node:"+name, "system:nodes") }
 
-// User has a client certificate for that name and groups. What it may do is up to RBAC.
+// User returns a client with a certificate for that name and groups. RBAC determines its rights.
 func (c *Cluster) User(name string, groups ...string) *Client {
 	return &Client{url: c.URL, http: &http.Client{Transport: c.transport(name, groups)}, header: http.Header{}}
 }
 
-// Bearer has a token and no certificate.
+// Bearer returns a client with a token and no certificate.
 func (c *Cluster) Bearer(token string) *Client {
 	client := c.User("")
 	client.header.Set("Authorization", "Bearer "+token)
 	return client
 }
 
-// ServiceAccount gets a token for a service account, which must exist, and uses it.
+// ServiceAccount returns a client with a token for a service account, which must exist.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*Client, error) {
 	answer, err := c.Admin().Create(ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token",
 		Object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600}})
@@ -59,7 +59,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return c.Bearer(answer.String("status", "token")), nil
 }
 
-// Impersonate acts as another user, by the right of this one.
+// Impersonate returns a client that acts as another user, with this client's right to impersonate.
 func (c *Client) Impersonate(user string, groups ...string) *Client {
 	as := &Client{url: c.url, http: c.http, header: maps.Clone(c.header)}
 	as.header.Set("Impersonate-User", user)
@@ -67,12 +67,12 @@ func (c *Client) Impersonate(user string, groups ...string) *Client {
 	return as
 }
 
-// Transport is for what talks to the API server in its own way, as one identity.
+// Transport returns a transport with one identity, for code that sends its own requests to the API server.
 func (c *Cluster) Transport(name string, groups ...string) http.RoundTripper {
 	return c.transport(name, groups)
 }
 
-// transport is shared by all clients of one identity. An empty name has no certificate.
+// transport returns the transport that all clients of one identity share. An empty name has no certificate.
 func (c *Cluster) transport(name string, groups []string) *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Cluster) transport(name string, groups []string) *http.Transport {
 	return t
 }
 
-// clientCertificate cannot fail but for a bug here, so that clients are made without an error to look at.
+// clientCertificate can fail only because of a bug here, so creating a client returns no error.
 func (c *Cluster) clientCertificate(name string, groups []string) tls.Certificate {
 	identity, err := c.ca.issue(name, groups)
 	if err != nil {
@@ -111,15 +111,15 @@ func (c *Cluster) closeIdle() {
 	}
 }
 
-// Response is any answer, also a refusal.
+// Response is any answer, including a refusal.
 type Response struct {
 	Status   int
 	Warnings []string // of the API server and of webhooks
 	Body     []byte
 }
 
-// Do sends a request as it is. The error is only for an answer that did not come. A body may be bytes, text, or anything
-// that JSON can say; nil sends none.
+// Do sends a request as it is. It returns an error only if there is no answer. The body may be bytes, a string, or any value
+// that can be encoded as JSON; nil sends none.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body any) (*Response, error) {
 	text, err := encode(body)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	return response, err
 }
 
-// warningText takes the text out of `299 - "text"`, or `299 agent "text"`.
+// warningText extracts the text from `299 - "text"`, or `299 agent "text"`.
 func warningText(header string) string {
 	if _, quoted, ok := strings.Cut(header, ` "`); ok {
 		return strings.ReplaceAll(strings.TrimSuffix(quoted, `"`), `\"`, `"`)
@@ -167,7 +167,7 @@ func encode(body any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// Err is nil for a success, else a *StatusError.
+// Err returns nil for a success, else a *StatusError.
 func (r *Response) Err() error {
 	if r.Status < 300 {
 		return nil
@@ -179,7 +179,7 @@ func (r *Response) Err() error {
 	return refusal
 }
 
-// Object is the body, decoded.
+// Object returns the decoded body.
 func (r *Response) Object() (Object, error) {
 	var o Object
 	err := json.Unmarshal(r.Body, &o)
@@ -212,7 +212,7 @@ func (c *Client) Get(ctx context.Context, path string) (Object, error) {
 	return c.object(ctx, http.MethodGet, path, "", nil)
 }
 
-// Text reads what is not JSON, such as /readyz and /metrics.
+// Text reads a text, such as /readyz and /metrics.
 func (c *Client) Text(ctx context.Context, path string) (string, error) {
 	r, err := c.Do(ctx, http.MethodGet, path, "", nil)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *Client) Patch(ctx context.Context, path, kind string, patch any) (Objec
 	return c.object(ctx, http.MethodPatch, path, kind, patch)
 }
 
-// Delete removes an object, without a grace period: there is nobody who would end a pod.
+// Delete removes an object without a grace period, because no kubelet would terminate a pod.
 func (c *Client) Delete(ctx context.Context, path string) (Object, error) {
 	return c.object(ctx, http.MethodDelete, path, "application/json",
 		Object{"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
@@ -245,7 +245,7 @@ func (c *Client) Delete(ctx context.Context, path string) (Object, error) {
 // Object is decoded JSON.
 type Object map[string]any
 
-// At returns what is at a path of keys and list indices, or nil.
+// At returns the value at a path of keys and list indices, or nil.
 func (o Object) At(path ...any) any {
 	var at any = map[string]any(o)
 	for _, step := range path {
@@ -264,7 +264,7 @@ func (o Object) At(path ...any) any {
 	return at
 }
 
-// String returns the text at a path, or "".
+// String returns the string at a path, or "".
 func (o Object) String(path ...any) string {
 	text, _ := o.At(path...).(string)
 	return text

@@ -17,17 +17,17 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// Options say what a cluster has beside etcd and the API server. The zero value is good.
+// Options define what a cluster has in addition to etcd and the API server. The zero value is valid.
 type Options struct {
 	Scheduler         bool
-	ControllerManager bool // service accounts, namespaces that really go, Deployments, garbage collection
+	ControllerManager bool // service accounts, deletion of namespaces, Deployments, garbage collection
 
-	APIServerFlags []string // after our own, so that they win
+	APIServerFlags []string // after the default flags, so that they override them
 }
 
-// Cluster is a control plane on loopback. All that it writes is in one temporary directory.
+// Cluster is a control plane on loopback. It writes only to one temporary directory.
 type Cluster struct {
-	URL string // of the API server, which may be stopped and started but stays where it is
+	URL string // of the API server; it does not change when the API server is restarted
 
 	*sandbox
 	options  Options
@@ -40,8 +40,8 @@ type Cluster struct {
 	clients   map[string]*http.Transport
 }
 
-// Start starts a control plane and waits until it is ready. ctx limits the start only; Stop ends the cluster. When this
-// process ends in another way, be it by SIGKILL, the cluster ends too.
+// Start starts a control plane and waits until it is ready. ctx limits only the start; Stop ends the cluster. The cluster also
+// ends if this process ends in another way, even by SIGKILL.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	box, err := newSandbox()
 	if err != nil {
@@ -55,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// WithoutControlPlane is a cluster that is only the directory: for StartUsher, and what talks to usher without an API server.
+// WithoutControlPlane returns a cluster that is only a directory: for StartUsher, and for tests of usher without an API server.
 func WithoutControlPlane() (*Cluster, error) {
 	box, err := newSandbox()
 	return &Cluster{sandbox: box, clients: map[string]*http.Transport{}}, err
@@ -75,7 +75,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.adminCfg, err = c.Kubeconfig(adminUser, adminGroup); err != nil {
 		return err
 	}
-	etcd, err := c.startEtcd() // nobody waits for it: the API server tries again until it is there
+	etcd, err := c.startEtcd() // not waited for: the API server retries until it is available
 	if err != nil {
 		return err
 	}
@@ -85,16 +85,16 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.startControllers()
 }
 
-// Stop ends everything that was started in the cluster, at once, and removes the directory.
+// Stop immediately ends everything that was started in the cluster, and removes the directory.
 func (c *Cluster) Stop() error { return c.close() }
 
-// Dir is the cluster's directory. Files there go when the cluster stops.
+// Dir returns the cluster's directory, which is removed when the cluster stops.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Logs returns the last lines of each process: what a failure should print.
+// Logs returns the last lines of each process's log, to be printed after a failure.
 func (c *Cluster) Logs(lines int) string { return c.tails(lines) }
 
-// LogsOf is Logs for the processes whose names begin with one of the prefixes.
+// LogsOf is like Logs for the processes whose names begin with one of the prefixes.
 func (c *Cluster) LogsOf(lines int, prefixes ...string) string {
 	var text strings.Builder
 	for _, p := range c.all() {
@@ -108,10 +108,10 @@ func (c *Cluster) LogsOf(lines int, prefixes ...string) string {
 	return text.String()
 }
 
-// AdminKubeconfig is the path of a kubeconfig that may do everything.
+// AdminKubeconfig returns the path of a kubeconfig with all rights.
 func (c *Cluster) AdminKubeconfig() string { return c.adminCfg }
 
-// Ended names the processes that have ended. One that was started again is another.
+// Ended returns the names of the processes that have ended. A restarted process counts as a new one.
 func (c *Cluster) Ended() (names []string) {
 	for _, p := range c.all() {
 		if !p.Running() {
@@ -171,26 +171,26 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--disable-admission-plugins=ServiceAccount", // pods need no account, which only the controller manager makes
+		"--disable-admission-plugins=ServiceAccount", // pods need no account; only the controller manager creates one
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=" + auditLog, "--audit-log-mode=blocking",
 		"--shutdown-send-retry-after=false", "--shutdown-delay-duration=0s",
 	}
 }
 
-// APIServer is the process that runs now.
+// APIServer returns the current process of the API server.
 func (c *Cluster) APIServer() *Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.apiServer
 }
 
-// StopAPIServer ends the API server in good order. Etcd keeps the state.
+// StopAPIServer terminates the API server gracefully. Etcd keeps the state.
 func (c *Cluster) StopAPIServer(ctx context.Context) error {
-	defer c.closeIdle() // clients must not try connections of the one that is gone
+	defer c.closeIdle() // clients must not reuse connections to the stopped one
 	return c.APIServer().Terminate(ctx)
 }
 
-// StartAPIServer starts it again, at the same address, and waits until it is ready.
+// StartAPIServer starts the API server again, at the same address, and waits until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	if c.APIServer().Running() {
 		return errors.New("the API server is running")
@@ -198,7 +198,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.startAPIServer(ctx)
 }
 
-// RestartAPIServer stops and starts it.
+// RestartAPIServer stops and starts the API server.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err := c.StopAPIServer(ctx); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// startControllers starts what the options want. Neither is waited for: what they do is seen in the API.
+// startControllers starts the controllers of the options. It does not wait for them; their effects are visible in the API.
 func (c *Cluster) startControllers() error {
 	flags := []string{"--kubeconfig=" + c.adminCfg, "--authentication-kubeconfig=" + c.adminCfg,
 		"--authorization-kubeconfig=" + c.adminCfg, "--bind-address=127.0.0.1", "--leader-elect=false"}
@@ -234,8 +234,8 @@ func (c *Cluster) startControllers() error {
 	return nil
 }
 
-// freePorts finds free ports below those that the kernel gives to outgoing connections: so nobody takes a port by chance
-// between now and the server's start, nor while the server is restarted.
+// freePorts returns free ports below the range that the kernel uses for outgoing connections, so that no connection takes a
+// port by chance before the server starts, or while it is restarted.
 func freePorts(ports ...*int) error {
 	taken := map[int]bool{}
 	for _, port := range ports {
@@ -258,7 +258,7 @@ func freePorts(ports ...*int) error {
 	return nil
 }
 
-// pathSafe makes a file name of a user's name.
+// pathSafe turns a user name into a file name.
 func pathSafe(name string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(name) }
 
 // write writes a file into the cluster's directory.

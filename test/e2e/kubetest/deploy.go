@@ -14,7 +14,7 @@ func (c *Cluster) RenderDeploy(ctx context.Context, dir string) (string, error) 
 	return c.Kubectl(ctx, "kustomize", dir)
 }
 
-// ApplyDeploy applies a kustomization. A Deployment in it makes pods only if the cluster has a controller manager.
+// ApplyDeploy applies a kustomization. A Deployment in it creates pods only if the cluster has a controller manager.
 func (c *Cluster) ApplyDeploy(ctx context.Context, dir string) error {
 	_, err := c.Kubectl(ctx, "apply", "-k", dir)
 	return err
@@ -26,7 +26,7 @@ func (u *Usher) Webhooks(ctx context.Context) (string, error) {
 }
 
 // Register applies the webhook configurations and waits until the API server calls the webhooks for pods. All webhooks of
-// a configuration come into force together, so the others do too.
+// a configuration become active together, so the others are active too.
 func (u *Usher) Register(ctx context.Context) error {
 	configurations, err := u.Webhooks(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (u *Usher) Register(ctx context.Context) error {
 	return u.RegisterThese(ctx, configurations)
 }
 
-// RegisterThese is Register with configurations that a test has changed.
+// RegisterThese is like Register, with configurations that a test has changed.
 func (u *Usher) RegisterThese(ctx context.Context, configurations string) error {
 	if err := u.cluster.Apply(ctx, configurations); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (u *Usher) Unregister(ctx context.Context) error {
 	return err
 }
 
-// podWebhooks finds the webhooks that are called when a pod is created.
+// podWebhooks returns the webhooks that are called when a pod is created.
 func podWebhooks(configurations string) (names []string, err error) {
 	for text := range strings.SplitSeq(configurations, "\n---\n") {
 		var o Object
@@ -72,15 +72,15 @@ func podWebhooks(configurations string) (names []string, err error) {
 	return names, nil
 }
 
-// probeNamespace is where pods are created, on dry run, to see which webhooks are called.
+// probeNamespace is the namespace in which pods are created as a dry run, to see which webhooks are called.
 const probeNamespace = `{"apiVersion": "v1", "kind": "Namespace",
 	"metadata": {"name": "usher-e2e-probe", "labels": {"admission-webhook": "enabled"}}}`
 
 const probePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
 	"spec": {"containers": [{"name": "c", "image": "probe"}]}}`
 
-// awaitCalls creates pods on dry run until each webhook was called by this API server. Its own metrics tell, so that
-// nothing depends on what the policy does with the pod.
+// awaitCalls creates pods as a dry run until this API server has called each webhook. It reads the API server's metrics, so
+// the result does not depend on the policy.
 func (c *Cluster) awaitCalls(ctx context.Context, names []string) error {
 	if err := c.Apply(ctx, probeNamespace); err != nil {
 		return err

@@ -4,29 +4,29 @@
 //	defer cluster.Stop()
 //	usher, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2})     // built from the tree, real TLS
 //	err = cluster.ApplyDeploy(ctx, "deploy/base")                                 // what a user applies
-//	err = usher.Register(ctx)                                                     // returns when usher is really called
+//	err = usher.Register(ctx)                                                     // returns when usher is called
 //	out, err := cluster.Kubectl(ctx, "apply", "-f", "deploy/demo/offensive-pod.yaml")
 //	node, err := cluster.Node("n1").Patch(ctx, "/api/v1/nodes/n1/status", kubetest.StrategicPatch, body)
 //	events, err := cluster.Audit(kubetest.Of("patch", "nodes/status", "n1"))
 //
-// ctx limits each call. It does not end what was started: Stop does, and when this process ends in any other way, be it
-// by SIGKILL, a second process cleans up. Nothing here knows of *testing.T, so that a demo can use it too.
-// When something fails, Logs and LogsOf give the last lines of each process.
+// ctx limits each call. It does not end what was started: Stop does. If this process ends in any other way, even by
+// SIGKILL, a second process cleans up. The package does not need *testing.T except in main.go, so that a demo can use it too.
+// After a failure, Logs and LogsOf return the last lines of each process.
 //
-// The Kubernetes programs come from package binaries; nothing is built here but usher itself.
+// The Kubernetes programs come from package binaries; this package builds only usher.
 //
-// What differs from a cluster: webhooks are called by URL instead of through a Service, pods need no service account,
-// and etcd does not sync its files. All audit events are logged, those of pods and nodes with what webhooks patched.
+// Differences from a real cluster: webhooks are called by URL instead of through a Service, pods need no service account,
+// and etcd does not sync its files. All audit events are logged, those of pods and nodes with the patches of webhooks.
 //
 //	cluster.go   start, stop and restart the control plane
 //	identity.go  the CA, certificates, kubeconfigs
 //	client.go    plain HTTP to the API server, as any identity
 //	kubectl.go   kubectl and other commands
 //	audit.go     read the audit log
-//	history.go   read etcd's history: all that was ever stored, in order
-//	hollow.go    nodes: kubelets with nothing below them
+//	history.go   read etcd's history: every stored change, in order
+//	hollow.go    nodes: kubelets with a fake container runtime
 //	usher.go     the usher processes
-//	balancer.go  what stands before them, in place of a Service
+//	balancer.go  the load balancer for them, in place of a Service
 //	deploy.go    the shipped manifests and webhook configurations
 //	process.go   a process and its log
 //	sandbox.go   the directory, and the reaper that cleans up

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Change is one write to etcd: the revision is what the API server calls resourceVersion, of all kinds of objects in one order.
+// Change is one write to etcd. The revision is the resourceVersion of the API server, with one order for all kinds of objects.
 type Change struct {
 	Revision int64
 	Key      string // such as /registry/pods/apps/web
 	Deleted  bool
-	Value    []byte // as the API server stores it: protobuf of its own kinds, JSON of custom resources; nil of a deletion
+	Value    []byte // as the API server stores it: protobuf for its own kinds, JSON for custom resources; nil for a deletion
 }
 
-// History gives every change of the keys with a prefix, from the cluster's first hour up to a revision that was reached already. A watch
-// of the API server would tell of the same, but what it misses while the API server restarts is lost to it. Nothing is missing as
-// long as nothing is compacted: --etcd-compaction-interval=0.
+// History returns every change of the keys with a prefix, from the start of the cluster up to a revision that has been reached
+// already. A watch of the API server would miss changes while the API server restarts. The history is complete if etcd is never
+// compacted: --etcd-compaction-interval=0.
 func (c *Cluster) History(ctx context.Context, prefix string, upTo int64, each func(Change) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // a watch ends when we do
+	defer cancel() // ends the watch on return
 	end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 	encode := func(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
 	body := fmt.Sprintf(`{"create_request": {"key": %q, "range_end": %q, "start_revision": "1"}}`, encode(prefix), encode(end))
@@ -47,14 +47,14 @@ func (c *Cluster) History(ctx context.Context, prefix string, upTo int64, each f
 	}
 }
 
-// watchLine is what etcd's gateway says at a time. It leaves out what is empty, and writes numbers as text.
+// watchLine is one message of etcd's gateway. The gateway omits empty values, and writes numbers as strings.
 type watchLine struct {
 	Error  json.RawMessage
 	Result struct {
 		Canceled     bool
 		CancelReason string `json:"cancel_reason"`
 		Events       []struct {
-			Type string // PUT is left out
+			Type string // omitted for PUT
 			KV   struct {
 				Key, Value  []byte
 				ModRevision string `json:"mod_revision"`
@@ -63,7 +63,7 @@ type watchLine struct {
 	}
 }
 
-// each tells of a line's changes; done when the revision is reached.
+// each calls a function for the changes of a line; it is done when the revision is reached.
 func (l *watchLine) each(upTo int64, each func(Change) error) (done bool, err error) {
 	if l.Error != nil || l.Result.Canceled {
 		return true, fmt.Errorf("etcd gives no history: %s %s", l.Error, l.Result.CancelReason)

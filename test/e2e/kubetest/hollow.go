@@ -15,7 +15,7 @@ type HollowOptions struct {
 	StatusEvery time.Duration
 }
 
-// StartHollow starts a real kubelet with nothing below it, and waits until its node is registered.
+// StartHollow starts a real kubelet with a fake container runtime, and waits until its node is registered.
 func (c *Cluster) StartHollow(ctx context.Context, name string, o HollowOptions) (*Process, error) {
 	kubeconfig, err := c.Kubeconfig("system:node:"+name, "system:nodes")
 	if err != nil {

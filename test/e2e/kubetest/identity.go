@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// authority is the cluster's CA: it signs the API server's certificate, and those by which its clients are known.
+// authority is the cluster's CA: it signs the certificates of the API server and of its clients.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -41,7 +41,7 @@ func newAuthority() (*authority, error) {
 // pair is a certificate and its key, both PEM.
 type pair struct{ cert, key []byte }
 
-// issue signs a certificate. With addresses it is a server's, without it is a client's: name is the user, groups are its groups.
+// issue signs a certificate: for a server if there are addresses, otherwise for a client, with name as the user and its groups.
 func (a *authority) issue(name string, groups []string, addresses ...string) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -74,13 +74,13 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeIdentities writes the files that the API server is started with.
+// writeIdentities writes the certificate and key files that the API server needs.
 func (c *Cluster) writeIdentities() error {
 	server, err := c.ca.issue("kube-apiserver", nil, "127.0.0.1", "localhost", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	accounts, err := c.ca.issue("service accounts", nil) // only the key counts: it signs tokens
+	accounts, err := c.ca.issue("service accounts", nil) // only the key is used: it signs tokens
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (c *Cluster) writeIdentities() error {
 	return nil
 }
 
-// Kubeconfig writes a kubeconfig for the user of that name, with a certificate of its own, and returns its path.
+// Kubeconfig writes a kubeconfig with a certificate for the user of that name, and returns its path.
 func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
 	identity, err := c.ca.issue(user, groups)
 	if err != nil {
@@ -102,13 +102,13 @@ func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
 	return c.kubeconfig(pathSafe(user), c.URL, c.ca.pem, map[string]any{"client-certificate-data": identity.cert, "client-key-data": identity.key})
 }
 
-// KubeconfigVia is one for a proxy, which knows its user without being told.
+// KubeconfigVia writes a kubeconfig for a proxy that authenticates the user itself.
 func (c *Cluster) KubeconfigVia(name, url string, ca []byte) (string, error) {
 	return c.kubeconfig(name, url, ca, map[string]any{})
 }
 
 func (c *Cluster) kubeconfig(name, url string, ca []byte, user map[string]any) (string, error) {
-	type object = map[string]any // []byte becomes base64 in JSON, which is what the ...-data fields want
+	type object = map[string]any // []byte becomes base64 in JSON, as the ...-data fields require
 	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
 		"clusters": []object{{"name": "e2e", "cluster": object{"server": url, "certificate-authority-data": ca}}},
 		"users":    []object{{"name": name, "user": user}},

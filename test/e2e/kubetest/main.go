@@ -37,8 +37,8 @@ func runIn(m *testing.M, o Options, start func(context.Context, *Cluster) error)
 	return m.Run(), nil
 }
 
-// Within returns the context of a test that may take as long as limit. When the test has failed, it prints the last lines of the logs of
-// the API server and of usher.
+// Within returns the context of a test with a time limit. If the test fails, it prints the last lines of the logs of the API
+// server and of usher.
 func (c *Cluster) Within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -70,7 +70,7 @@ func (c *Cluster) DeleteAfter(t *testing.T, paths ...string) {
 	})
 }
 
-// RefusedWith fails the test unless err is the API server's refusal and contains the texts.
+// RefusedWith fails the test unless err is a refusal by the API server that contains the texts.
 func RefusedWith(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	var refused *StatusError

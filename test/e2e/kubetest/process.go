@@ -21,8 +21,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// start runs a program in a process group of its own, so that a Ctrl-C in the terminal reaches the test alone, which then
-// decides in which order things end.
+// start runs a program in its own process group, so that a Ctrl-C in the terminal reaches only the test, which then decides
+// in which order the processes end.
 func (s *sandbox) start(name, program string, args ...string) (*Process, error) {
 	logFile := filepath.Join(s.dir, name+".log")
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -33,7 +33,7 @@ func (s *sandbox) start(name, program string, args ...string) (*Process, error) 
 	p := &Process{Name: name, logFile: logFile, ended: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, out, out
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+s.dir) // what a program leaves behind goes with the directory
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+s.dir) // temporary files are removed with the directory
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.adopt(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -50,7 +50,7 @@ func (s *sandbox) start(name, program string, args ...string) (*Process, error) 
 // Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Running reports whether the process has not ended.
@@ -69,7 +69,7 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Signal sends a signal to the process, and to all that it started.
+// Signal sends a signal to the process and its children.
 func (p *Process) Signal(s syscall.Signal) error {
 	if !p.Running() {
 		return os.ErrProcessDone
@@ -77,13 +77,13 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return syscall.Kill(-p.Pid(), s)
 }
 
-// Kill ends the process at once and waits until it is gone.
+// Kill kills the process and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.Signal(syscall.SIGKILL)
 	<-p.ended
 }
 
-// Terminate sends SIGTERM and waits until the process is gone. When ctx ends first, the process is killed.
+// Terminate sends SIGTERM and waits until the process has ended. If ctx ends first, the process is killed.
 func (p *Process) Terminate(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -97,7 +97,7 @@ func (p *Process) Terminate(ctx context.Context) error {
 	}
 }
 
-// Log returns all that the process has written, and those of the same name before it.
+// Log returns the whole output of the process and of earlier processes with the same name.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.logFile)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Process) Tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// Eventually calls try again and again until it succeeds, and returns its last error if ctx ends before.
+// Eventually calls try repeatedly until it succeeds, and returns its last error if ctx ends first.
 func Eventually(ctx context.Context, try func(context.Context) error) error {
 	var last error
 	for {
@@ -120,7 +120,7 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // the error of a call that was cut off tells less than the one before
+		if last == nil || ctx.Err() == nil { // the error of a canceled call is less useful than the one before
 			last = err
 		}
 		select {
@@ -131,7 +131,7 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
-// eventually is Eventually that gives up when one of the processes has ended: what is waited for cannot come any more.
+// eventually is like Eventually, but also returns when one of the processes has ended, because it cannot succeed then.
 func eventually(ctx context.Context, try func(context.Context) error, need ...*Process) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

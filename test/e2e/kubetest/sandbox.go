@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// sandbox is a temporary directory and the processes that run in it. Both are gone when it is closed, and also when this
-// process ends in any other way: a reaper sees to that.
+// sandbox is a temporary directory and the processes that run in it. Both are removed when it is closed; if this process ends
+// in any other way, a reaper removes them.
 type sandbox struct {
 	dir    string
 	reaper *reaper
@@ -36,7 +36,7 @@ func newSandbox() (*sandbox, error) {
 	return &sandbox{dir: dir, reaper: r}, nil
 }
 
-// adopt starts a command, and tells the reaper.
+// adopt starts a command and registers it with the reaper.
 func (s *sandbox) adopt(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *sandbox) tails(lines int) string {
 	return text.String()
 }
 
-// close kills what still runs and removes the directory. Nothing is asked to end in order: nothing of it is kept.
+// close kills the running processes and removes the directory. They need no graceful shutdown because nothing is kept.
 func (s *sandbox) close() error {
 	for _, p := range s.all() {
 		_ = p.Signal(syscall.SIGKILL)
@@ -81,19 +81,19 @@ func (s *sandbox) close() error {
 	return s.reaper.close()
 }
 
-// reaperVariable makes a process the reaper of the directory that it names.
+// reaperVariable is the environment variable that makes a process the reaper of a directory.
 const reaperVariable = "USHER_E2E_REAPER"
 
-// reaper is a second process of this same program. It holds the end of a pipe, which closes when this process ends,
-// whatever ends it: a panic, os.Exit, Ctrl-C, SIGKILL. Then it kills the process groups that it was told of, and removes
-// the directory. Linux could send the children a signal (Pdeathsig), but nothing there would remove the directory.
+// reaper is a second process of this program. It reads from a pipe that closes when this process ends for any reason: a panic,
+// os.Exit, Ctrl-C, SIGKILL. It then kills the registered process groups and removes the directory. Linux could send the children
+// a signal (Pdeathsig), but that would not remove the directory.
 type reaper struct {
 	mu   sync.Mutex
 	pipe io.WriteCloser
 	cmd  *exec.Cmd
 }
 
-// init turns a process that was started as a reaper into one, before any flag is parsed or test runs.
+// init runs the reaper in a process that was started as one, before any flag is parsed or test runs.
 func init() {
 	if dir := os.Getenv(reaperVariable); dir != "" {
 		reap(os.Stdin, dir)
@@ -107,7 +107,8 @@ func startReaper(dir string) (*reaper, error) {
 		return nil, err
 	}
 	r := &reaper{cmd: exec.Command(self)}
-	// No output: `go test` waits for all who hold the output of the test. And a session of its own: no Ctrl-C gets there.
+	// No output, because `go test` waits for all processes that hold the test's output; its own session, so that Ctrl-C does not
+	// reach it.
 	r.cmd.Env, r.cmd.SysProcAttr = append(os.Environ(), reaperVariable+"="+dir), &syscall.SysProcAttr{Setsid: true}
 	if r.pipe, err = r.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (r *reaper) watch(pid int) error {
 	return err
 }
 
-// forget takes back what watch said: the process is gone, and its number may soon be another's.
+// forget unregisters a process that has ended, because its ID may be reused.
 func (r *reaper) forget(pid int) { _ = r.watch(-pid) }
 
 func (r *reaper) close() error {
@@ -130,7 +131,7 @@ func (r *reaper) close() error {
 	return r.cmd.Wait()
 }
 
-// reap is the reaper's life: it reads process IDs until the pipe closes, then cleans up.
+// reap is the main loop of the reaper: it reads process IDs until the pipe closes, then cleans up.
 func reap(from io.Reader, dir string) {
 	groups := map[int]bool{}
 	for {
@@ -147,7 +148,7 @@ func reap(from io.Reader, dir string) {
 	for pid := range groups {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	// A process that is just being killed may still write a file; and one that will not die must not keep us for ever.
+	// A process that is being killed may still write a file, and one that does not end must not block the reaper forever.
 	for range 100 {
 		if err := os.RemoveAll(dir); err == nil && !anyAlive(groups) {
 			break

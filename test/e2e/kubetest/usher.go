@@ -17,19 +17,19 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// UsherVariable is the environment variable that names a built usher; else the harness builds it from the tree.
+// UsherVariable is the environment variable with the path of an usher binary; without it the harness builds usher from the tree.
 const UsherVariable = "USHER_E2E_USHER"
 
-// UsherOptions say how usher runs. The zero value is one replica with the policy that deploy/base ships.
+// UsherOptions configure usher. The zero value is one replica with the policy of deploy/base.
 type UsherOptions struct {
 	Name     string // default "usher"; a second usher in the same cluster needs its own
 	Replicas int
 	Policy   string   // the policy file's text
-	Flags    []string // after our own, so that they win
+	Flags    []string // after the default flags, so that they override them
 
-	PolicyFile string // in place of Policy: a file of the caller's, with an absolute path
+	PolicyFile string // instead of Policy: the absolute path of a file of the caller
 
-	// Before is called when usher is built and before it starts: for what the cluster must have by then, such as usher's rights.
+	// Before is called after usher was built and before it starts, to create what it needs in the cluster, such as its rights.
 	Before func(ctx context.Context, u *Usher) error
 }
 
@@ -47,8 +47,8 @@ type Usher struct {
 	policyFile string
 }
 
-// StartUsher builds usher, makes its certificate with `usher certs`, starts the replicas and waits until they are ready.
-// The API server does not know of them before Register.
+// StartUsher builds usher, creates its certificate with `usher certs`, starts the replicas and waits until they are ready.
+// The API server does not call them before Register.
 func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error) {
 	if o.Name == "" {
 		o.Name = "usher"
@@ -90,7 +90,7 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 	return u, u.Balancer.wait(ctx, len(u.Replicas))
 }
 
-// prepare makes everything that the replicas share.
+// prepare creates everything that the replicas share.
 func (u *Usher) prepare(ctx context.Context) (err error) {
 	if u.binary, err = u.cluster.usherBinary(ctx); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (u *Usher) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// usherBinary builds usher as `make build` does. Always: go knows what has changed.
+// usherBinary builds usher as `make build` does. It always runs go, which knows whether anything has changed.
 func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 	if file := os.Getenv(UsherVariable); file != "" {
 		return filepath.Abs(file)
@@ -118,16 +118,16 @@ func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 	return file, err
 }
 
-// Run runs one of usher's commands and returns what it prints.
+// Run runs one of usher's commands and returns its output.
 func (u *Usher) Run(ctx context.Context, args ...string) (string, error) {
 	return u.cluster.run(ctx, "", u.binary, args...)
 }
 
-// Binary is the usher that runs, PolicyFile the policy that it reads again when it changes.
+// Binary returns the path of the running usher, PolicyFile the path of the policy that it reloads.
 func (u *Usher) Binary() string     { return u.binary }
 func (u *Usher) PolicyFile() string { return u.policyFile }
 
-// SetPolicy replaces the policy file. The replicas see it within two seconds.
+// SetPolicy replaces the policy file. The replicas reload it within two seconds.
 func (u *Usher) SetPolicy(text string) error {
 	unfinished := u.policyFile + ".new"
 	if err := os.WriteFile(unfinished, []byte(text), 0o600); err != nil {
@@ -136,7 +136,7 @@ func (u *Usher) SetPolicy(text string) error {
 	return os.Rename(unfinished, u.policyFile)
 }
 
-// Stop ends all replicas at once, and the balancer. The webhook configurations stay: an API server without its webhook.
+// Stop kills all replicas and stops the balancer. The webhook configurations remain, so that the API server has no webhook to call.
 func (u *Usher) Stop() {
 	for _, r := range u.Replicas {
 		r.Kill()
@@ -144,7 +144,7 @@ func (u *Usher) Stop() {
 	u.Balancer.close()
 }
 
-// Replica is one usher process, and after a restart the next one.
+// Replica is one usher process; after a restart it is the new process.
 type Replica struct {
 	Name string
 
@@ -155,7 +155,7 @@ type Replica struct {
 	reviews, operations string
 }
 
-// Start starts the process and waits until it serves. It is ready a moment later, and the balancer sees it then.
+// Start starts the process and waits until it serves. It becomes ready a moment later, which the balancer then detects.
 func (r *Replica) Start(ctx context.Context) error {
 	flags := []string{"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--config=" + r.usher.policyFile,
 		"--cert-dir=" + filepath.Dir(r.usher.CAFile), "--log-format=json", "--shutdown-delay=1s"}
@@ -186,21 +186,21 @@ func logSize(file string) int64 {
 	return info.Size()
 }
 
-// Process is the process that runs now, or ran last.
+// Process returns the current or last process.
 func (r *Replica) Process() *Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.process
 }
 
-// Reviews is the address where this replica alone answers reviews.
+// Reviews returns the address at which this replica serves reviews, without the balancer.
 func (r *Replica) Reviews() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reviews
 }
 
-// Operations is the address of /healthz, /readyz and /metrics.
+// Operations returns the address of /healthz, /readyz and /metrics.
 func (r *Replica) Operations() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,13 +210,13 @@ func (r *Replica) Operations() string {
 // Signal sends a signal and does not wait.
 func (r *Replica) Signal(s syscall.Signal) error { return r.Process().Signal(s) }
 
-// Kill is SIGKILL.
+// Kill sends SIGKILL.
 func (r *Replica) Kill() { r.Process().Kill() }
 
-// Terminate is SIGTERM: it waits until the replica has drained and ended.
+// Terminate sends SIGTERM and waits until the replica has drained and ended.
 func (r *Replica) Terminate(ctx context.Context) error { return r.Process().Terminate(ctx) }
 
-// Restart is Terminate and Start. The replica gets other ports, as a new pod has another address.
+// Restart calls Terminate and Start. The replica gets other ports, as a new pod gets another address.
 func (r *Replica) Restart(ctx context.Context) error {
 	if err := r.Terminate(ctx); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (r *Replica) Get(ctx context.Context, path string) (status int, body string
 	return answer.StatusCode, string(text), err
 }
 
-// Ready asks /readyz.
+// Ready reads /readyz.
 func (r *Replica) Ready(ctx context.Context) error {
 	status, body, err := r.Get(ctx, "/readyz")
 	if err == nil && status != http.StatusOK {
@@ -250,7 +250,7 @@ func (r *Replica) Ready(ctx context.Context) error {
 	return err
 }
 
-// Repository is the root of usher's tree.
+// Repository returns the root of usher's tree.
 func Repository() (string, error) {
 	module, err := binaries.Module()
 	return filepath.Dir(filepath.Dir(module)), err
