@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// golden is what a sample's golden says that usher answers to a sample.
+// golden is usher's expected answer to a sample, read from its golden file.
 type golden struct {
 	http           string
 	allowed        bool
@@ -26,7 +26,7 @@ type golden struct {
 	audit          map[string]string
 }
 
-// readGolden reads the text of golden_test.go: a line for each fact, and indented YAML below "status:" and "object:".
+// readGolden parses a file written by golden_test.go: a line for each fact, and indented YAML below "status:" and "object:".
 func readGolden(t *testing.T, file string) golden {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -62,12 +62,12 @@ func readGolden(t *testing.T, file string) golden {
 	return g
 }
 
-// Every sample of the core suite that an API server can store goes through it. Its checks of an answer (uid, version, patch
-// type, a patch that applies: see TestBrokenAnswersAreFound) pass, and what arrives at the user, in etcd and in the audit
-// log is what the golden says.
+// Every sample of the core suite that an API server can store is sent through it. The API server's checks of an answer (uid,
+// version, patch type, a patch that applies: see TestBrokenAnswersAreFound) pass, and the result for the user, in etcd and in the
+// audit log is that of the golden file.
 func TestSamplesThroughTheAPIServer(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
-	setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: raise")) // the embedded policy, by which the goldens are made
+	setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: raise")) // the embedded policy, with which the golden files were written
 	namespace(ctx, t, "samples", kubetest.Object{optIn: "enabled"})
 	for route, send := range map[string]func(context.Context, *testing.T, sample) (*kubetest.Response, string){
 		"mutate-pods": sendPod, "validate-pods": sendPod, "mutate-nodes": sendNode,
@@ -98,7 +98,7 @@ func TestSamplesThroughTheAPIServer(t *testing.T) {
 	}
 }
 
-// sample is a review's request.
+// sample is the request of a review.
 type sample struct {
 	route, webhook string
 	golden         golden
@@ -130,7 +130,7 @@ func readSample(t *testing.T, route, name, file string) sample {
 	for _, object := range []kubetest.Object{s.Object, s.OldObject} {
 		if metadata, ok := object.At("metadata").(map[string]any); ok {
 			for _, server := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
-				delete(metadata, server) // these are the API server's
+				delete(metadata, server) // set by the API server
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func sendPod(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, s
 	if metadata["generateName"] != nil && !s.golden.allowed {
 		t.Skip("the API server makes the name before it asks: see TestGeneratedNames")
 	}
-	delete(spec, "priority") // the API server's, from the class, as is the next
+	delete(spec, "priority") // set by the API server from the class, as is the next
 	delete(spec, "preemptionPolicy")
 	metadata["namespace"] = "default"
 	plain, err := cluster.Admin().Create(ctx, podPath("default", "")+"?dryRun=All", s.Object)
@@ -175,7 +175,7 @@ func sendNode(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Object["spec"] = node["spec"] // the API server taints a new node, and a kubelet may not take that back
+	s.Object["spec"] = node["spec"] // the API server taints a new node, and a kubelet may not remove the taint
 	user := cluster.User(s.UserInfo.Username, s.UserInfo.Groups...)
 	if s.UserInfo.Username == "admin" {
 		user = cluster.Admin()
@@ -194,7 +194,7 @@ func sendNode(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, 
 	return r, "update"
 }
 
-// lastEvent is the audit event of the request that was just answered.
+// lastEvent returns the audit event of the last request.
 func lastEvent(t *testing.T, verb string, s sample) kubetest.AuditEvent {
 	t.Helper()
 	resource := map[string]string{"create": "pods", "update": "nodes"}[verb]
@@ -250,7 +250,7 @@ func (s sample) checkVerdict(t *testing.T, err error) {
 	}
 }
 
-// checkObject compares what usher changes. The rest also has what the API server fills in; fields_test.go looks after it.
+// checkObject compares the fields that usher changes. fields_test.go checks the others, which include defaults of the API server.
 func (s sample) checkObject(t *testing.T, object kubetest.Object) {
 	t.Helper()
 	want := s.golden.object
@@ -275,16 +275,16 @@ func (s sample) checkObject(t *testing.T, object kubetest.Object) {
 	}
 }
 
-// Warnings come to the terminal of the one who typed.
+// Warnings are shown to the user of kubectl.
 func TestWarningsInKubectl(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	setPolicy(ctx, t, edited(t, "denied-names: enforce", "denied-names: warn"))
 	cluster.DeleteAfter(t, podPath("apps", "offensive-pod"))
 	_, err := cluster.Kubectl(ctx, "apply", "--warnings-as-errors", "-f", "deploy/demo/offensive-pod.yaml")
 	checkSays(t, err, "Warning: ", `denied-names: metadata.name: Forbidden: "offensive-pod" contains "offensive"`)
-	checkSeated(t, stored(ctx, t, podPath("apps", "offensive-pod")), "any") // a warning is no denial
+	checkSeated(t, stored(ctx, t, podPath("apps", "offensive-pod")), "any") // a warning does not deny
 
-	newNode(ctx, t, "warned") // without a memory, and this is not its kubelet
+	newNode(ctx, t, "warned") // without a record, and not by its kubelet
 	_, err = cluster.Kubectl(ctx, "patch", "node", "warned", "--warnings-as-errors", "--subresource=status", "--type=merge",
 		"-p", `{"status": {"capacity": {"cpu": "16"}, "allocatable": {"cpu": "15900m"}}}`)
 	checkSays(t, err, "Warning: cpu left as it is", amplified)

@@ -14,16 +14,16 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// usher touches what its steps are there for and nothing else. Shown in three ways: a stored object is compared with its
-// twin, which usher never saw; the API server's audit log tells every patch; and a stand-in makes reviews look as if they came
-// from a newer API server, with a field in every place that usher's types have never heard of. The last cannot be had
-// from the API server itself: it drops what it does not know, and usher knows all of its fields.
+// usher changes only the fields that its steps are responsible for. The tests check this in three ways: they compare a stored
+// object with a twin for which usher was not called; they read every patch from the API server's audit log; and a stand-in makes
+// reviews look as if they came from a newer API server, with a field that usher's types do not know in every place. The API server
+// itself cannot send such reviews: it drops unknown fields, and usher knows all of its fields.
 
-// touched are the paths of usher's patches.
+// touched matches the paths of usher's patches.
 var touched = regexp.MustCompile(`^(/spec/(initContainers|containers)/\d+/env(/-)?|/spec/tolerations(/-)?|` +
 	`/status/(allocatable|capacity)/cpu|/metadata/annotations(/usher\.dev~1amplified)?)$`)
 
-// patchOf is what a webhook patched, in the audit log's words.
+// patchOf returns the patch of a webhook from the audit log.
 type patchOf struct {
 	Webhook string
 	Patch   []operation
@@ -49,7 +49,7 @@ func checkPatches(t *testing.T, event kubetest.AuditEvent) {
 	}
 }
 
-// checkTwins compares a pod with the same pod that usher was not asked about. usher's own additions are taken off first.
+// checkTwins compares a pod with the same pod for which usher was not called. It first removes usher's additions.
 func checkTwins(t *testing.T, pod, plain kubetest.Object) {
 	t.Helper()
 	spec := pod.At("spec").(map[string]any)
@@ -64,7 +64,7 @@ func checkTwins(t *testing.T, pod, plain kubetest.Object) {
 		}
 	}
 	for _, o := range []kubetest.Object{pod, plain} {
-		delete(o, "status") // the API server's own, with the time
+		delete(o, "status") // set by the API server, with the time
 		metadata := o.At("metadata").(map[string]any)
 		for _, own := range []string{"namespace", "uid", "creationTimestamp", "resourceVersion", "managedFields"} {
 			delete(metadata, own)
@@ -73,12 +73,12 @@ func checkTwins(t *testing.T, pod, plain kubetest.Object) {
 			delete(metadata, "name")
 		}
 	}
-	if got, want := encode(pod), encode(plain); got != want { // keys are in order
+	if got, want := encode(pod), encode(plain); got != want { // keys are sorted
 		t.Errorf("without usher's additions the pod is\n%s\nits twin is\n%s", got, want)
 	}
 }
 
-// takeOff takes off those elements of a list that are usher's kind and that the twin does not have.
+// takeOff removes those elements of a list that usher may have added and that the twin does not have.
 func takeOff(from map[string]any, list string, twin []kubetest.Object, ours func(kubetest.Object) bool) {
 	has := func(o kubetest.Object) bool {
 		return slices.ContainsFunc(twin, func(w kubetest.Object) bool { return encode(w) == encode(o) })
@@ -94,7 +94,7 @@ func takeOff(from map[string]any, list string, twin []kubetest.Object, ours func
 	}
 }
 
-// rich has fields that are seldom used, and some that came late.
+// rich has fields that are rarely used, and some that were added in late versions.
 const rich = `{"apiVersion": "v1", "kind": "Pod",
 	"metadata": {"name": "rich", "labels": {"acme.com/lifespan-requested": "13"}, "annotations": {"a.b/c-d": "ü \"q\" \\ <&>"}},
 	"spec": {
@@ -152,7 +152,7 @@ func TestRichPodKeepsAllItsFields(t *testing.T) {
 	checkTwins(t, pod, plain)
 }
 
-// A status as real kubelets write it, whose other fields usher must leave alone.
+// A status as real kubelets write it. usher must not change its other fields.
 const richStatus = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "hugepages-2Mi": "0"},
 	"allocatable": {"cpu": "15900m", "memory": "62Gi", "hugepages-2Mi": "0"},
 	"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ü <&>",
@@ -191,7 +191,7 @@ func TestNodeStatusKeepsAllItsFields(t *testing.T) {
 }
 
 // A newer API server sends fields that usher's types do not know. The stand-in adds such a field to every object in the
-// review, asks usher, and looks at the patch; the API server, which has the pod without them, applies the same patch.
+// review, forwards it to usher, and checks the patch; the API server, which has the pod without them, applies the same patch.
 func TestFieldsFromTheFutureSurvive(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	var mu sync.Mutex
@@ -226,7 +226,7 @@ func TestFieldsFromTheFutureSurvive(t *testing.T) {
 	}
 	checkTwins(t, got, plain)
 	s.node(ctx, "future")
-	for range 2 { // without usher's memory, and with it
+	for range 2 { // without usher's record, and with it
 		if _, err := cluster.Node("future").Patch(ctx, nodePath("future")+"/status", kubetest.StrategicPatch, richStatus); err != nil {
 			t.Fatal(err)
 		}
@@ -244,10 +244,10 @@ func TestFieldsFromTheFutureSurvive(t *testing.T) {
 	}
 }
 
-// plainMaps are maps from text to text or quantity: what stands there is data, and no field.
+// plainMaps are maps from strings to strings or quantities: their keys are data, not fields.
 var plainMaps = []string{"labels", "annotations", "limits", "requests", "capacity", "allocatable", "matchLabels", "fieldsV1"}
 
-// addFuture puts an unknown field into every object below, and says into how many.
+// addFuture adds an unknown field to every object below, and returns the number of objects.
 func addFuture(at any) (added int) {
 	switch at := at.(type) {
 	case []any:
@@ -266,8 +266,8 @@ func addFuture(at any) (added int) {
 	return added
 }
 
-// harmfulOperations finds operations that could take an unknown field away: all but those that append to a list, add what is not
-// there, or change one of the texts that are usher's to change.
+// harmfulOperations returns the operations that could remove an unknown field: all except those that append to a list, add a
+// missing value, or change one of the strings that usher may change.
 func harmfulOperations(answer []byte, object any) (problems []string) {
 	var review struct{ Response struct{ Patch []byte } }
 	if err := json.Unmarshal(answer, &review); err != nil {
@@ -290,7 +290,7 @@ func harmfulOperations(answer []byte, object any) (problems []string) {
 	return problems
 }
 
-// at follows a JSON pointer; the place after a list's end is nil.
+// at returns the value at a JSON pointer; the position after the end of a list is nil.
 func at(object any, pointer string) any {
 	var path []any
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// The harness itself: what other tests rely on.
+// Tests of the harness itself.
 
 func TestAPIServerComesBackWithItsState(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)

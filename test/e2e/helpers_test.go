@@ -12,17 +12,17 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// What several topics need.
+// Helpers for several topics.
 
-// optIn is the label by which namespaces and nodes ask for the core suite's routes.
+// optIn is the label by which namespaces and nodes opt in to the core suite's routes.
 const optIn = "admission-webhook"
 
-// namespace makes a namespace. It stays: without the controller manager nobody would end it.
+// namespace creates a namespace. It remains, because deletion needs the controller manager.
 func namespace(ctx context.Context, t *testing.T, name string, labels kubetest.Object) string {
 	t.Helper()
 	object := kubetest.Object{"metadata": kubetest.Object{"name": name, "labels": labels}}
 	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces", object)
-	if err != nil && code(err) != 409 { // with -count it is there already
+	if err != nil && code(err) != 409 { // with -count it already exists
 		t.Fatal(err)
 	}
 	return name
@@ -32,7 +32,7 @@ func podPath(namespace, name string) string {
 	return "/api/v1/namespaces/" + namespace + "/pods/" + name
 }
 
-// stored reads an object as it lies in etcd.
+// stored reads an object as it is stored.
 func stored(ctx context.Context, t *testing.T, path string) kubetest.Object {
 	t.Helper()
 	object, err := cluster.Admin().Get(ctx, path)
@@ -49,7 +49,7 @@ func checkNotStored(ctx context.Context, t *testing.T, path string) {
 	}
 }
 
-// code is the HTTP status of a refusal by the API server, or 0.
+// code returns the HTTP status of a refusal by the API server, or 0.
 func code(err error) int {
 	var refused *kubetest.StatusError
 	if errors.As(err, &refused) {
@@ -58,7 +58,7 @@ func code(err error) int {
 	return 0
 }
 
-// checkSays looks for texts in an error.
+// checkSays checks that an error contains texts.
 func checkSays(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -81,7 +81,7 @@ func pod(namespace, name, lifespan string) kubetest.Object {
 				{"name": "own", "image": "example.com/a:1", "env": [{"name": "KUBE", "value": "mine"}]}]}}`, name, namespace, lifespan))
 }
 
-// checkSeated checks what the mutating route for pods is there for: the days, and KUBE in every container.
+// checkSeated checks the results of the mutating route for pods: the days, and KUBE in every container.
 func checkSeated(t *testing.T, pod kubetest.Object, wantDays string) {
 	t.Helper()
 	if got := days(pod); got != wantDays {
@@ -98,7 +98,7 @@ func checkSeated(t *testing.T, pod kubetest.Object, wantDays string) {
 	}
 }
 
-// checkUntouched is for a pod that usher was not asked about.
+// checkUntouched checks a pod for which usher was not called.
 func checkUntouched(t *testing.T, pod kubetest.Object) {
 	t.Helper()
 	if got := days(pod); got != "" {
@@ -109,7 +109,7 @@ func checkUntouched(t *testing.T, pod kubetest.Object) {
 	}
 }
 
-// days are the tolerated days in their order; "any" tolerates all.
+// days returns the tolerated days in order; "any" tolerates all.
 func days(pod kubetest.Object) string {
 	var days []string
 	for _, toleration := range pod.List("spec", "tolerations") {
@@ -132,7 +132,7 @@ func environment(container kubetest.Object) string {
 	return strings.Join(variables, " ")
 }
 
-// decode is for JSON that a test has written itself.
+// decode decodes JSON that a test contains.
 func decode(text string) kubetest.Object {
 	var o kubetest.Object
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -149,7 +149,7 @@ func encode(object any) string {
 	return string(text)
 }
 
-// shipped is the policy of deploy/base. The cluster starts with it, and every test leaves it in force.
+// shipped returns the policy of deploy/base. The cluster starts with it, and every test restores it.
 func shipped(t *testing.T) string {
 	t.Helper()
 	text, err := kubetest.ReadFile("deploy/base/policy.yaml")
@@ -159,7 +159,7 @@ func shipped(t *testing.T) string {
 	return strings.TrimSpace(text)
 }
 
-// edited is the shipped policy with a change. A change that changes nothing would make the test prove nothing.
+// edited returns the shipped policy with a change. The test fails if the change has no effect.
 func edited(t *testing.T, old, new string) string {
 	t.Helper()
 	text := shipped(t)
@@ -169,10 +169,10 @@ func edited(t *testing.T, old, new string) string {
 	return strings.Replace(text, old, new, 1)
 }
 
-// policyInForce is the last policy of setPolicy, or "" for the one that the cluster was started with.
+// policyInForce is the last policy of setPolicy, or "" for the initial policy.
 var policyInForce string
 
-// setPolicy replaces the policy file, waits until both replicas go by it, and takes the shipped one back after the test.
+// setPolicy replaces the policy file, waits until both replicas use it, and restores the shipped policy after the test.
 func setPolicy(ctx context.Context, t *testing.T, policy string) {
 	t.Helper()
 	if err := usePolicy(ctx, policy); err != nil {
@@ -190,7 +190,7 @@ func setPolicy(ctx context.Context, t *testing.T, policy string) {
 
 func usePolicy(ctx context.Context, policy string) error {
 	if policy == policyInForce {
-		return nil // nobody would log anything
+		return nil // nothing would be logged
 	}
 	var before []int
 	for _, replica := range usher.Replicas {
@@ -213,7 +213,7 @@ func usePolicy(ctx context.Context, policy string) error {
 	return err
 }
 
-// loads counts how often a replica took up a policy.
+// loads returns how often a replica has loaded a policy.
 func loads(replica *kubetest.Replica) int {
 	return strings.Count(replica.Process().Log(), `"msg":"policy in force"`)
 }

@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// One control plane and one usher for all tests. A test uses names of its own, and puts right what it disturbs.
+// All tests share one control plane and one usher. A test uses its own names, and restores what it changes.
 var (
 	cluster *kubetest.Cluster
 	usher   *kubetest.Usher
@@ -15,7 +15,7 @@ var (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
-// start does what deploy/deploy.sh does: what the service needs, the service, and last the webhook configurations.
+// start does what deploy/deploy.sh does: it creates what the service needs, the service, and last the webhook configurations.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	if usher, err = cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2}); err != nil {

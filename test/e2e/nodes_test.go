@@ -17,12 +17,12 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// amplified is the annotation by which usher remembers what the kubelet measured.
+// amplified is the annotation in which usher records what the kubelet measured.
 const amplified = "usher.dev/amplified"
 
 func nodePath(name string) string { return "/api/v1/nodes/" + name }
 
-// newNode makes a node that asks for usher. Nodes are not amplified at their creation, only by status updates.
+// newNode creates a node that opts in. Nodes are not amplified at their creation, only by status updates.
 func newNode(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	cluster.DeleteAfter(t, nodePath(name))
@@ -32,7 +32,7 @@ func newNode(ctx context.Context, t *testing.T, name string) {
 	}
 }
 
-// size is what a node shows of cpu: allocatable, capacity, and the allocatable that usher remembers.
+// size is a node's CPU: allocatable, capacity, and the allocatable that usher recorded.
 type size struct{ allocatable, capacity, raw string }
 
 func (s size) String() string {
@@ -41,7 +41,7 @@ func (s size) String() string {
 
 func sizeOf(node kubetest.Object) size {
 	var memory map[string]struct{ Raw map[string]string }
-	_ = json.Unmarshal([]byte(node.String("metadata", "annotations", amplified)), &memory) // no memory: nothing remembered
+	_ = json.Unmarshal([]byte(node.String("metadata", "annotations", amplified)), &memory) // no annotation: nothing recorded
 	return size{node.String("status", "allocatable", "cpu"), node.String("status", "capacity", "cpu"),
 		memory["cpu"].Raw["allocatable"]}
 }
@@ -53,16 +53,16 @@ func checkSize(t *testing.T, node kubetest.Object, want size) {
 	}
 }
 
-// kubelet writes its node's status as a kubelet does: what it measures, as a strategic merge patch against what it last
-// read (k8s.io/kubernetes/pkg/kubelet, tryUpdateNodeStatus).
+// kubelet writes its node's status as a kubelet does: its measurements, as a strategic merge patch against the object that it
+// last read (k8s.io/kubernetes/pkg/kubelet, tryUpdateNodeStatus).
 type kubelet struct {
 	name  string
 	cpu   string // allocatable, as measured
 	cores string
-	seen  *corev1.Node // what it read last; nil: it reads again
+	seen  *corev1.Node // the node that it read last; nil: it reads again
 }
 
-// read is what an informer does: sooner or later.
+// read updates the cache, as an informer does.
 func (k *kubelet) read(ctx context.Context) error {
 	r, err := cluster.Node(k.name).Do(ctx, "GET", nodePath(k.name), "", nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (k *kubelet) heartbeat(ctx context.Context) (kubetest.Object, error) {
 	return cluster.Node(k.name).Patch(ctx, nodePath(k.name)+"/status", kubetest.StrategicPatch, patch)
 }
 
-// register makes a node with its status, as a kubelet does that starts for the first time.
+// register creates a node with its status, like a kubelet that starts for the first time.
 func register(ctx context.Context, t *testing.T, name string) *kubelet {
 	t.Helper()
 	cluster.DeleteAfter(t, nodePath(name))
@@ -123,13 +123,13 @@ func register(ctx context.Context, t *testing.T, name string) *kubelet {
 	return k
 }
 
-// controller is one of the control plane's own controllers, with the rights that every cluster gives it.
+// controller returns a client for one of the control plane's controllers, with its default rights.
 func controller(name string) *kubetest.Client {
 	return cluster.Admin().Impersonate("system:serviceaccount:kube-system:"+name,
 		"system:serviceaccounts", "system:serviceaccounts:kube-system")
 }
 
-// foreignWrites are those that send back what is stored, amplified numbers too, and change something else.
+// foreignWrites send back what is stored, including amplified numbers, and change something else.
 var foreignWrites = []func(ctx context.Context, node, mark string) (kubetest.Object, error){
 	// The node lifecycle controller reads and replaces the whole status.
 	func(ctx context.Context, node, mark string) (kubetest.Object, error) {
@@ -158,7 +158,7 @@ var foreignWrites = []func(ctx context.Context, node, mark string) (kubetest.Obj
 	},
 }
 
-// Two hundred heartbeats with fifty writes of others between them: the node never shows anything but the one product.
+// Two hundred heartbeats with fifty writes by other clients in between: the node always shows the same product.
 func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 	for _, capacity := range []struct {
 		mode string
@@ -176,9 +176,9 @@ func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2)) // the same order each time
 			for i, foreign := range order(random, 200, 50) {
 				switch random.IntN(6) {
-				case 0: // its cache knows of nothing yet, so that it leaves out its numbers; so does a kubelet after its restart
+				case 0: // its cache is older than the amplification, so it omits its numbers; so does a kubelet after a restart
 					k.seen = registered
-				case 1: // the cache lags, by some writes
+				case 1: // the cache lags by some writes
 				default:
 					k.seen = nil
 				}
@@ -202,7 +202,7 @@ func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 	}
 }
 
-// order shuffles heartbeats (false) and foreign writes (true). A heartbeat comes first: before it there is nothing to write back.
+// order shuffles heartbeats (false) and foreign writes (true). A heartbeat comes first; before it there is nothing to send back.
 func order(random *rand.Rand, heartbeats, foreign int) []bool {
 	writes := make([]bool, heartbeats+foreign)
 	for i := range foreign {
@@ -218,7 +218,7 @@ func order(random *rand.Rand, heartbeats, foreign int) []bool {
 	return writes
 }
 
-// checkNeverFailedOpen: with failurePolicy Ignore a failure of usher is seen in the audit log only.
+// checkNeverFailedOpen reads the audit log, because with failurePolicy Ignore a failure of usher is visible only there.
 func checkNeverFailedOpen(t *testing.T, resource, name string) {
 	t.Helper()
 	events, err := cluster.Audit(func(e kubetest.AuditEvent) bool {
@@ -246,7 +246,7 @@ func failedOpen(event kubetest.AuditEvent) string {
 	return ""
 }
 
-// The hardware and what the system reserves may change: then the new numbers are the originals.
+// The hardware and the system reservation may change: then the new numbers are the originals.
 func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "growing")
@@ -258,7 +258,7 @@ func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
 		{"15900m", "16", size{"31800m", "16", "15900m"}},
 		{"15500m", "16", size{"31", "16", "15500m"}}, // more is reserved
 		{"31900m", "32", size{"63800m", "32", "31900m"}},
-		{"63800m", "64", size{"127600m", "64", "63800m"}}, // measured is what was the product
+		{"63800m", "64", size{"127600m", "64", "63800m"}}, // the measured number equals the former product
 		{"15900m", "16", size{"31800m", "16", "15900m"}},
 	} {
 		k.cpu, k.cores, k.seen = change.cpu, change.cores, nil
@@ -269,7 +269,7 @@ func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
 	}
 }
 
-// A new ratio comes into force with the next write, whoever writes; and when there is none any more, the originals come back.
+// A new ratio takes effect with the next write by any client, and when the ratio is removed, the originals are restored.
 func TestRatioChanges(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "ratio")
@@ -300,7 +300,7 @@ func TestRatioChanges(t *testing.T) {
 					return foreignWrites[0](ctx, "ratio", fmt.Sprint("write-", i))
 				}
 			}
-			for range 3 { // once is enough to come into force; and it stays so
+			for range 3 { // one write is enough, and the result is stable
 				if _, err := write(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -326,7 +326,7 @@ func quantity(text string) string {
 	return q.AsDec().String()
 }
 
-// Every way to write a status, each on a node of its own.
+// Every way to write a status, each on its own node.
 func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	const numbers = `{"capacity": {"cpu": "16", "memory": "64Gi"}, "allocatable": {"cpu": "15900m", "memory": "62Gi"}}`
@@ -367,7 +367,7 @@ func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			name := fmt.Sprint("way-", i)
 			newNode(ctx, t, name)
-			// The first original is learned from the kubelet only; then an admin may bring another one.
+			// Only the kubelet can set the first original; later an admin may set another one.
 			if _, err := (&kubelet{name: name, cpu: "12", cores: "16"}).heartbeat(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +385,7 @@ func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 	}
 }
 
-// What usher is not asked about: a node's other fields, its creation, and nodes without the label.
+// usher is not called for a node's other fields, for its creation, and for nodes without the label.
 func TestNodesThatUsherLeavesAlone(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	const status = `"status": {"capacity": {"cpu": "16"}, "allocatable": {"cpu": "15900m"}}`
@@ -408,7 +408,7 @@ func TestNodesThatUsherLeavesAlone(t *testing.T) {
 	checkSize(t, stored(ctx, t, nodePath("not-asked")), raw)
 }
 
-// The heartbeats above mean little unless kubelets are held to their own node: as they are in a cluster.
+// The heartbeats above are realistic only if kubelets are restricted to their own node, as in a cluster.
 func TestKubeletsAreHeldToTheirNode(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "mine")

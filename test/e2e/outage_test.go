@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// stopUsher ends both replicas at once, as a node that loses its power; after the test they are there again.
+// stopUsher kills both replicas, as if their node lost power, and restarts them after the test.
 func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 	t.Helper()
 	for _, replica := range usher.Replicas {
@@ -85,7 +85,7 @@ func TestWithoutUsher(t *testing.T) {
 		}
 	})
 	t.Run("heartbeats are let through", func(t *testing.T) {
-		heartbeat(size{"15900m", "16", "15900m"}) // amplification is lost, the memory is not
+		heartbeat(size{"15900m", "16", "15900m"}) // amplification is lost, the record is not
 		checkFailedOpen(t, "patch", "nodes/status", "outage", "mutate-nodes.usher.dev")
 		if _, err := foreignWrites[0](ctx, "outage", "away"); err != nil {
 			t.Error(err)
@@ -93,7 +93,7 @@ func TestWithoutUsher(t *testing.T) {
 	})
 	start()
 
-	// Whoever writes first, the memory tells him what is measured.
+	// Whichever client writes first, the record contains the measured numbers.
 	if _, err := foreignWrites[1](ctx, "outage", "back"); err != nil {
 		t.Error(err)
 	}
@@ -106,7 +106,7 @@ func TestWithoutUsher(t *testing.T) {
 	checkSeated(t, stored(ctx, t, podPath("apps", "after")), "14 13 12")
 }
 
-// load calls a function again and again, in the background, until it is stopped.
+// load calls a function repeatedly in the background until it is stopped.
 type load struct {
 	done, failed atomic.Int64
 	first        atomic.Pointer[error]
@@ -131,7 +131,7 @@ func (l *load) run(call func(i int) error) {
 	})
 }
 
-// wait waits until so many more calls have come back.
+// wait waits until n more calls have returned.
 func (l *load) wait(ctx context.Context, more int64) error {
 	before := l.done.Load()
 	return kubetest.Eventually(ctx, func(context.Context) error {
@@ -142,8 +142,8 @@ func (l *load) wait(ctx context.Context, more int64) error {
 	})
 }
 
-// A rollout: each replica ends by SIGTERM and another takes its place, while pods are created and nodes report. No request
-// fails; and no heartbeat is let through as it is, which the failure policy would hide.
+// A rollout: each replica is terminated by SIGTERM and replaced by another, while pods are created and nodes report. No request
+// fails, and no heartbeat bypasses usher, which the failure policy would hide.
 func TestRolloutUnderLoad(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "rollout")
@@ -174,7 +174,7 @@ func TestRolloutUnderLoad(t *testing.T) {
 	checkNeverFailedOpen(t, "nodes", "rollout")
 }
 
-// rollout restarts one replica after the other, with load before, between and after.
+// rollout restarts one replica after the other, with load before, in between and after.
 func rollout(ctx context.Context, loads ...*load) error {
 	underLoad := func() error {
 		for _, load := range loads {

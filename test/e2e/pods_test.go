@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// way is a road by which a pod gets into the cluster. It gives back what the API server says is stored, or would be.
+// way is one of the ways to create a pod. It returns the object that the API server stored, or would store.
 type way struct {
 	name   string
 	create func(ctx context.Context, pod kubetest.Object, dryRun bool) (kubetest.Object, error)
@@ -92,7 +92,7 @@ func TestPodIsRefusedWhateverTheWay(t *testing.T) {
 				checkSays(t, err, "validate-pods.usher.dev", "denied the request", `contains "offensive"`, "Forbidden")
 				checkNotStored(ctx, t, podPath("apps", offensive.String("metadata", "name")))
 
-				// A mutator refuses too, with the field that is wrong: all that kubectl shows of a 422.
+				// A mutator refuses too, with the invalid field, which is all that kubectl shows of a 422.
 				stale := pod("apps", fmt.Sprint("too-long-", i), "15")
 				_, err = way.create(ctx, stale, dryRun)
 				checkSays(t, err, "metadata.labels[acme.com/lifespan-requested]", "from 0 to 14")
@@ -116,12 +116,12 @@ func TestGeneratedNames(t *testing.T) {
 	cluster.DeleteAfter(t, path)
 	checkSeated(t, stored(ctx, t, path), "14 13 12")
 
-	metadata["generateName"] = "very-offensive-" // the name itself is made after the mutating routes, before the validating ones
+	metadata["generateName"] = "very-offensive-" // the name is generated after the mutating routes and before the validating ones
 	_, err = cluster.Admin().Create(ctx, podPath("apps", ""), unnamed)
 	checkSays(t, err, "403 Forbidden", `denied the request: denied-names: metadata.name: Forbidden: "very-offensive-`)
 }
 
-// Writes to a pod that exists: usher is asked about new pods only, and what it added stays as it is.
+// Writes to an existing pod: usher is called only for new pods, and its additions remain unchanged.
 func TestUpdatesLeaveASeatedPodAlone(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	manifest := pod("apps", "updated", "12")
@@ -185,8 +185,7 @@ func patch(ctx context.Context, path, kind, body string) error {
 	return err
 }
 
-// What usher adds is nobody's field, so that those who apply the same manifest again and again see no difference, and no
-// conflict.
+// Fields that usher adds have no other manager, so applying the same manifest repeatedly shows no difference and no conflict.
 func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, side := range []string{"--server-side=false", "--server-side=true"} {
@@ -209,8 +208,8 @@ func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 	}
 }
 
-// Elsewhere pods pass, whatever they are called. kube-system and usher's own namespace pass even with the label: no policy
-// may lock the cluster, or usher, out.
+// In other namespaces pods pass, regardless of their names. kube-system and usher's own namespace pass even with the label: no
+// policy may lock out the cluster or usher.
 func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, name := range []string{"kube-system", "usher"} {
@@ -238,7 +237,7 @@ func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 	}
 }
 
-// A mirror pod is the API's picture of a static pod, which the kubelet runs whatever admission says.
+// A mirror pod represents a static pod, which the kubelet runs regardless of admission.
 func TestMirrorPodPasses(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mirror"}}`)

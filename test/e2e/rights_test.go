@@ -17,8 +17,8 @@ import (
 
 const rulesReview = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
-// The identity that deploy/base gives to usher may do what every service account may, and no more; that is enough, since
-// usher, in all these tests, asks the API server nothing.
+// The identity of usher in deploy/base has only the rights of every service account. This is sufficient, because usher does not
+// call the API server in any of these tests.
 func TestShippedIdentityHasNoRights(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	const accounts = "/api/v1/namespaces/usher/serviceaccounts"
@@ -48,7 +48,7 @@ func TestShippedIdentityHasNoRights(t *testing.T) {
 			t.Errorf("in namespace %s usher's account may do\n%s\nothers may do\n%s", namespace, rules[1], rules[0])
 		}
 	}
-	// And in words that a reader of the audit asks for.
+	// The questions that an auditor would ask.
 	for _, path := range []string{"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/namespaces/usher/secrets",
 		"/api/v1/namespaces/usher/configmaps/usher-policy", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"} {
 		if _, err := identity.Get(ctx, path); code(err) != 403 {
@@ -60,7 +60,7 @@ func TestShippedIdentityHasNoRights(t *testing.T) {
 	}
 }
 
-// sortedRules are a line for each right. The API server lists them in no order.
+// sortedRules returns a line for each right. The API server does not sort them.
 func sortedRules(review kubetest.Object) string {
 	var rules []string
 	for _, kind := range []string{"resourceRules", "nonResourceRules"} {
@@ -72,7 +72,7 @@ func sortedRules(review kubetest.Object) string {
 	return strings.Join(rules, "\n")
 }
 
-// deploy/base gives the pods no token, and binds nothing to the account.
+// deploy/base mounts no token into the pods, and binds no role to the account.
 func TestShippedPodsGetNoToken(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	account := stored(ctx, t, "/api/v1/namespaces/usher/serviceaccounts/usher")
@@ -99,14 +99,14 @@ func TestShippedPodsGetNoToken(t *testing.T) {
 	}
 }
 
-// As deploy/base runs it, usher never calls the API server: neither as its account, nor as anybody else.
+// With the flags of deploy/base, usher never calls the API server, neither with its account nor with any other identity.
 func TestUsherAsksTheAPIServerNothing(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	if _, err := cluster.Admin().Create(ctx, podPath("apps", "")+"?dryRun=All", pod("apps", "rights", "")); err != nil {
-		t.Fatal(err) // usher has work, and does it
+		t.Fatal(err) // usher handles a review
 	}
 	events, err := cluster.Audit(func(e kubetest.AuditEvent) bool {
-		// The account is used only by the usher of the next test.
+		// Only the usher of the next test uses the account.
 		return strings.HasPrefix(e.UserAgent, "usher") && e.User.Username != "system:serviceaccount:usher:usher"
 	})
 	if err != nil {
@@ -117,8 +117,8 @@ func TestUsherAsksTheAPIServerNothing(t *testing.T) {
 	}
 }
 
-// With --cluster=api usher watches the cluster. With the rights of the overlay's ClusterRole, and no others, it gets ready; the
-// API server refuses it nothing, and nothing in the role is there in vain.
+// With --cluster=api usher watches the cluster. With only the rights of the overlay's ClusterRole it becomes ready, the API
+// server refuses none of its requests, and it uses every right of the role.
 func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	if _, err := cluster.Kubectl(ctx, "apply", "-k", "deploy/crds"); err != nil {
@@ -154,7 +154,7 @@ func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 				}
 			}
 			before := len(asUsher(t))
-			starting, cancel := context.WithTimeout(ctx, 30*time.Second) // without a right it never gets ready
+			starting, cancel := context.WithTimeout(ctx, 30*time.Second) // without a right it never becomes ready
 			defer cancel()
 			watcher, err := cluster.StartUsher(starting, kubetest.UsherOptions{
 				Name: fmt.Sprint(overlay, "-", before), Flags: append(flags, "--kubeconfig="+usherKubeconfig(ctx, t))})
@@ -169,7 +169,7 @@ func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 	}
 }
 
-// clusterFlags are those of the shipped flags that say what usher asks the API server.
+// clusterFlags returns those of the shipped flags that determine usher's requests to the API server.
 func clusterFlags(deployment kubetest.Object) (flags []string) {
 	args, _ := deployment.List("spec", "template", "spec", "containers")[0].At("args").([]any)
 	for _, arg := range args {
@@ -182,7 +182,7 @@ func clusterFlags(deployment kubetest.Object) (flags []string) {
 	return flags
 }
 
-// usherKubeconfig has the token that a pod of the Deployment would have.
+// usherKubeconfig writes a kubeconfig with the token that a pod of the Deployment would have.
 func usherKubeconfig(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	answer, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/usher/serviceaccounts/usher/token",
@@ -203,7 +203,7 @@ func usherKubeconfig(ctx context.Context, t *testing.T) string {
 	return file
 }
 
-// asUsher are the requests of usher's account, without those of the tests in its name.
+// asUsher returns the requests of usher's account, without those that tests make as this account.
 func asUsher(t *testing.T) []kubetest.AuditEvent {
 	t.Helper()
 	events, err := cluster.Audit(func(e kubetest.AuditEvent) bool {

@@ -58,7 +58,7 @@ func TestHeartbeatIsAmplified(t *testing.T) {
 	cluster.DeleteAfter(t, path)
 	const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
 		"allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
-	for range 2 { // the kubelet says the same again: usher must not amplify what it amplified
+	for range 2 { // the kubelet repeats its status: usher must not amplify the amplified number
 		if _, err := cluster.Node("n1").Patch(ctx, path+"/status", kubetest.StrategicPatch, heartbeat); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func checkAmplified(t *testing.T, path string) {
 	}
 }
 
-// checkAudit: the API server noted that it was usher who changed the heartbeat.
+// checkAudit checks that the audit log attributes the change of the heartbeat to usher.
 func checkAudit(t *testing.T) {
 	t.Helper()
 	events, err := cluster.Audit(kubetest.Of("patch", "nodes/status", "n1"))

@@ -23,27 +23,27 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// standIn is a webhook server that stands before usher, or in its place. It is registered under the configuration of
-// usher's routes: the same failure policy, timeout, rules; but for a namespace and nodes of its own.
+// standIn is a webhook server in front of usher, or instead of it. It is registered with the configurations of usher's routes:
+// the same failure policy, timeout and rules, but for its own namespace and nodes.
 type standIn struct {
 	t      *testing.T
 	server *httptest.Server
-	label  string // of its namespace and nodes, in place of admission-webhook: enabled
+	label  string // of its namespace and nodes, instead of admission-webhook: enabled
 	calls  sync.Map
 	usher  *http.Client
 }
 
-// answer is what a stand-in does with a review. pass asks usher.
+// answer handles a review in a stand-in. pass forwards it to usher.
 type answer func(w http.ResponseWriter, r *http.Request, review []byte)
 
-// newStandIn starts a stand-in and waits until the API server calls it: serve answers only after that.
+// newStandIn starts a stand-in and waits until the API server calls it; serve is used only after that.
 func newStandIn(ctx context.Context, t *testing.T, name string, serve func(s *standIn) answer) *standIn {
 	t.Helper()
 	s := &standIn{t: t, label: name, usher: usherClient(t)}
 	answer, warm := serve(s), atomic.Bool{}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review, _ := io.ReadAll(r.Body)
-		if !warm.Load() { // the harness tries if calls arrive
+		if !warm.Load() { // the harness probes whether calls arrive
 			s.pass(w, r, review)
 			return
 		}
@@ -55,7 +55,7 @@ func newStandIn(ctx context.Context, t *testing.T, name string, serve func(s *st
 		s.server.CloseClientConnections()
 		s.server.Close()
 	})
-	t.Cleanup(s.unregister) // first this, then the end of the server
+	t.Cleanup(s.unregister) // runs before the server is closed
 	namespace(ctx, t, name, kubetest.Object{"stand-in": name})
 	if err := cluster.Apply(ctx, s.configurations(ctx)); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func newStandIn(ctx context.Context, t *testing.T, name string, serve func(s *st
 	return s
 }
 
-// configurations are usher's own, with another name, address and selection.
+// configurations returns usher's configurations with another name, address and selectors.
 func (s *standIn) configurations(ctx context.Context) string {
 	printed, err := usher.Webhooks(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *standIn) configurations(ctx context.Context) string {
 	return strings.Join(documents, "\n---\n")
 }
 
-// awaitCalls creates pods on dry run until both pod routes were called: each leaves its audit annotation or its refusal.
+// awaitCalls creates pods as a dry run until both pod routes were called: each leaves its audit annotation or its refusal.
 func (s *standIn) awaitCalls(ctx context.Context) {
 	s.t.Helper()
 	offensive := pod(s.label, "offensive", "12")
@@ -124,7 +124,7 @@ func (s *standIn) unregister() {
 	}
 }
 
-// node makes a node that the stand-in is called for.
+// node creates a node for which the stand-in is called.
 func (s *standIn) node(ctx context.Context, name string) {
 	s.t.Helper()
 	cluster.DeleteAfter(s.t, nodePath(name))
@@ -134,7 +134,7 @@ func (s *standIn) node(ctx context.Context, name string) {
 	}
 }
 
-// called counts the reviews of a route.
+// called returns the number of reviews of a route.
 func (s *standIn) called(path string) int {
 	if counter, ok := s.calls.Load(path); ok {
 		return int(counter.(*atomic.Int32).Load())
@@ -142,7 +142,7 @@ func (s *standIn) called(path string) int {
 	return 0
 }
 
-// ask sends a review on to usher.
+// ask forwards a review to usher.
 func (s *standIn) ask(r *http.Request, review []byte) (int, []byte) {
 	request, err := http.NewRequestWithContext(r.Context(), "POST", usher.URL+r.URL.String(), bytes.NewReader(review))
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *standIn) ask(r *http.Request, review []byte) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// pass gives usher's own answer.
+// pass returns usher's own answer.
 func (s *standIn) pass(w http.ResponseWriter, r *http.Request, review []byte) {
 	status, body := s.ask(r, review)
 	w.Header().Set("Content-Type", "application/json")
@@ -185,8 +185,7 @@ func usherClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// A server that never answers: the API server waits as long as the route says and no longer, then the route's failure
-// policy decides.
+// A server that never answers: the API server waits for the timeout of the route, then the route's failure policy decides.
 func TestSlowUsherIsWaitedForAsLongAsTheRouteSays(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	var timeouts sync.Map
@@ -225,7 +224,7 @@ func TestSlowUsherIsWaitedForAsLongAsTheRouteSays(t *testing.T) {
 	}
 }
 
-// checkWaited has no upper bound: that the answer came at all, with its text, shows that the wait had an end.
+// checkWaited has no upper bound: an answer with the expected text shows that the wait ended.
 func checkWaited(t *testing.T, started time.Time, timeout time.Duration) {
 	t.Helper()
 	if waited := time.Since(started); waited < timeout*9/10 {
@@ -233,7 +232,7 @@ func checkWaited(t *testing.T, started time.Time, timeout time.Duration) {
 	}
 }
 
-// checkFailedOpen: the API server noted that it went on without the webhook.
+// checkFailedOpen checks that the audit log records a request that proceeded without the webhook.
 func checkFailedOpen(t *testing.T, verb, resource, name, webhook string) {
 	t.Helper()
 	events, err := cluster.Audit(kubetest.Of(verb, resource, name))
@@ -245,7 +244,8 @@ func checkFailedOpen(t *testing.T, verb, resource, name, webhook string) {
 	}
 }
 
-// Not ready is not wrong: a 503 with Retry-After is asked again within the route's timeout, and nobody sees it.
+// usher is not ready: the API server retries after a 503 with Retry-After within the route's timeout, and the user does not
+// notice.
 func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	s := newStandIn(ctx, t, "not-ready", func(s *standIn) answer {
@@ -276,8 +276,8 @@ func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 	}
 }
 
-// What the API server makes of answers that break the contract. usher gives none of them; that its own answers are good is
-// worth something only because these are found.
+// The API server detects answers that violate the contract. usher returns none of them; this test shows that the tests of
+// usher's answers would fail if it did.
 func TestBrokenAnswersAreFound(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	var breakIt atomic.Pointer[func(w http.ResponseWriter, answer, response kubetest.Object)]
@@ -292,7 +292,7 @@ func TestBrokenAnswersAreFound(t *testing.T) {
 	s.node(ctx, "broken")
 	for _, test := range []struct {
 		name, says string
-		ignored    bool // a failed call, which a heartbeat survives
+		ignored    bool // a failed call, which a heartbeat ignores
 		breakIt    func(w http.ResponseWriter, answer, response kubetest.Object)
 	}{
 		{"other uid", "response.uid", true, func(_ http.ResponseWriter, _, response kubetest.Object) { response["uid"] = "1" }},

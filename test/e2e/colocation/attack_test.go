@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTenantKillsNoReplica: a user with rights on pods in one namespace creates pods of 5,000 + 5,000 containers that ask for GPUs, four at
-// a time. A replica with the memory of deploy/base was killed by them; now they are refused, and pods of others are let in meanwhile.
+// TestTenantKillsNoReplica: a user with rights on pods in one namespace creates pods of 5,000 + 5,000 containers that request GPUs, four at
+// a time. They used to kill a replica with the memory of deploy/base; now they are refused, and pods of other users are still admitted.
 func TestTenantKillsNoReplica(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	cluster.MustApply(ctx, t, `
@@ -55,7 +55,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]`)
 	}
 }
 
-// wantTooMany fails the test unless usher refused the pod, or was too busy to look at it. t.Errorf may be called from any goroutine.
+// wantTooMany fails the test unless usher refused the pod or was overloaded. t.Errorf may be called from any goroutine.
 func wantTooMany(t *testing.T, err error) {
 	if err == nil {
 		t.Error("a pod of 10,000 containers was stored")
@@ -64,7 +64,7 @@ func wantTooMany(t *testing.T, err error) {
 	}
 }
 
-// crowd is a pod of n containers and n init containers, each with a GPU.
+// crowd returns a pod of n containers and n init containers, each with a GPU.
 func crowd(n int) string {
 	list := func(name string) string {
 		containers := make([]string, n)
@@ -77,7 +77,7 @@ func crowd(n int) string {
 		list("c") + `],"initContainers":[` + list("i") + `]}}`
 }
 
-// peakMemory is the most that a process ever had resident, in bytes, or 0 where there is no /proc.
+// peakMemory returns the peak resident memory of a process in bytes, or 0 without /proc.
 func peakMemory(t *testing.T, pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

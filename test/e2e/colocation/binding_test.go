@@ -11,7 +11,8 @@ import (
 
 const bypass = "koordinator.sh/binding-admission-bypass"
 
-// protect lets only kube-scheduler bind pods of a namespace, creates it with a node of its name, and waits until all replicas obey.
+// protect creates a namespace in which only kube-scheduler may bind pods, and a node of the same name, and waits until all replicas
+// enforce this.
 func protect(ctx context.Context, t *testing.T, namespace string) (mallory, scheduler *kubetest.Client) {
 	t.Helper()
 	if err := usher.SetPolicy(fmt.Sprintf(`{"binding": {"users": ["system:kube-scheduler"], "namespaces": [%q]}}`, namespace)); err != nil {
@@ -45,7 +46,7 @@ func bindTo(ctx context.Context, by *kubetest.Client, pods, pod, node, query str
 	return err
 }
 
-// boundPod is a pod that names its node.
+// boundPod returns a pod that names its node.
 func boundPod(name, node string) kubetest.Object {
 	pod := batchPod(name)
 	pod["spec"].(kubetest.Object)["nodeName"] = node
@@ -57,7 +58,7 @@ func bypassed(pod kubetest.Object) kubetest.Object {
 	return pod
 }
 
-// TestNodeNameIsABinding: a pod that is created with its node was bound by who created it; the kubelet's mirror pods are exempt.
+// TestNodeNameIsABinding: a pod that is created with its node counts as bound by its creator; the kubelet's mirror pods are exempt.
 func TestNodeNameIsABinding(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "node-names")
@@ -91,7 +92,7 @@ func TestNodeNameIsABinding(t *testing.T) {
 	}
 }
 
-// TestBypassIsNotTheOwners: only who may bind lets everybody bind a pod, at its creation and later, through pods and through pods/status.
+// TestBypassIsNotTheOwners: only users that may bind can set the bypass label, at creation and later, through pods and pods/status.
 func TestBypassIsNotTheOwners(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "bypasses")
@@ -124,7 +125,7 @@ func TestBypassIsNotTheOwners(t *testing.T) {
 	}
 }
 
-// TestBindingWhileUsherIsAway: by default anybody binds then; with --fail-closed nobody does.
+// TestBindingWhileUsherIsAway: by default bindings pass while usher is unavailable; with --fail-closed they are refused.
 func TestBindingWhileUsherIsAway(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	mallory, _ := protect(ctx, t, "aways")
@@ -136,7 +137,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 		cluster.DeleteAfter(t, pods+"/"+name)
 	}
 	bind := func(pod, query string) error { return bindTo(ctx, mallory, pods, pod, "aways", query) }
-	status := func() error { // a kubelet's
+	status := func() error { // as a kubelet
 		_, err := cluster.Node("aways").Patch(ctx, pods+"/open/status", kubetest.StrategicPatch, `{"status": {"phase": "Running"}}`)
 		return err
 	}
@@ -174,7 +175,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 	}
 }
 
-// reconfigure stores what `usher webhooks` prints with more flags.
+// reconfigure applies the output of `usher webhooks` with further flags.
 func reconfigure(ctx context.Context, t *testing.T, gates string, flags ...string) error {
 	t.Helper()
 	configurations, err := usher.Run(ctx, append([]string{"webhooks", "--suite=core,colocation", "--feature-gates=" + gates,

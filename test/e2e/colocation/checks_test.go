@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestUpdatesAreAskedOnlyWhatTheyChange: the class of a running pod stays, its labels and finalizers may change.
+// TestUpdatesAreAskedOnlyWhatTheyChange: the class of a running pod cannot change, its labels and finalizers can.
 func TestUpdatesAreAskedOnlyWhatTheyChange(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "updates"}}`)
@@ -36,7 +36,7 @@ func TestUpdatesAreAskedOnlyWhatTheyChange(t *testing.T) {
 	}
 }
 
-// TestResizeDoesNotPassBy: an LSR pod owns whole CPUs, also after an in-place resize.
+// TestResizeDoesNotPassBy: an LSR pod owns whole CPUs, even after an in-place resize.
 func TestResizeDoesNotPassBy(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "resizes"}}`)
@@ -62,7 +62,7 @@ func TestResizeDoesNotPassBy(t *testing.T) {
 	}
 }
 
-// TestReservations: the stored reservation has the profile's class in its template, and a reservation that nobody could use is refused.
+// TestReservations: the stored reservation has the profile's class in its template, and a reservation that no pod could use is refused.
 func TestReservations(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, batchProfile)
@@ -107,7 +107,7 @@ func TestReservations(t *testing.T) {
 	kubetest.RefusedWith(t, err, "owners")
 }
 
-// TestBinding: who is not in the policy does not bind, and the pod's label lets him.
+// TestBinding: a user that is not in the policy cannot bind a pod, except if the pod has the bypass label.
 func TestBinding(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	if err := usher.SetPolicy(`{"binding": {"users": ["system:kube-scheduler"], "namespaces": ["bindings"]}}`); err != nil {
@@ -134,7 +134,7 @@ func TestBinding(t *testing.T) {
 	}
 	mallory := cluster.Admin().Impersonate("mallory", "system:masters")
 	err := kubetest.Eventually(ctx, func(ctx context.Context) error {
-		for range 4 { // until the policy is in force everywhere
+		for range 4 { // until every replica uses the policy
 			if bind(ctx, mallory, "guarded", "?dryRun=All") == nil {
 				return fmt.Errorf("mallory binds")
 			}

@@ -1,5 +1,5 @@
-// Package colocation tests the colocation suite against a real API server, with usher watching it by its ServiceAccount's rights. It has
-// a control plane of its own, because the suite acts on all namespaces, and so on the pods of the other tests.
+// Package colocation tests the colocation suite against a real API server, which usher watches with the rights of its ServiceAccount. It
+// has its own control plane, because the suite acts on all namespaces and thus on the pods of the other tests.
 package colocation
 
 import (
@@ -23,8 +23,7 @@ const (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
-// start does what `make deploy SUITE=colocation-demo` does. usher comes first, so that the kinds of which it has no CRD yet appear
-// while it watches.
+// start does what `make deploy SUITE=colocation-demo` does. It starts usher first, so that the CRDs appear while usher is watching.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	gates, err := featureGates()
@@ -58,7 +57,7 @@ func register(ctx context.Context, gates string) error {
 	return usher.RegisterThese(ctx, configurations)
 }
 
-// featureGates are those of the demo overlay.
+// featureGates returns the gates of the demo overlay.
 func featureGates() (string, error) {
 	text, err := kubetest.ReadFile("samples/feature-gates")
 	return strings.TrimSpace(text), err

@@ -24,7 +24,7 @@ func newNode(ctx context.Context, t *testing.T, name, labels string) {
 	cluster.DeleteAfter(t, "/api/v1/nodes/"+name)
 }
 
-// beat is a kubelet's status update; it gives the allocatable cpu that is stored.
+// beat updates the status as a kubelet, and returns the stored allocatable CPU.
 func beat(ctx context.Context, t *testing.T, node string) string {
 	t.Helper()
 	if _, err := cluster.Node(node).Patch(ctx, "/api/v1/nodes/"+node+"/status", kubetest.StrategicPatch, heartbeat); err != nil {
@@ -42,7 +42,7 @@ func annotate(ctx context.Context, node, ratio string) error {
 	return err
 }
 
-// TestRatioAnnotation: up, down, off, and never compounded, whatever the kubelet sends meanwhile.
+// TestRatioAnnotation: a ratio is raised, lowered and removed, and never compounds, whatever the kubelet sends in between.
 func TestRatioAnnotation(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "amplified", `{}`)
@@ -62,7 +62,7 @@ func TestRatioAnnotation(t *testing.T) {
 	}
 }
 
-// TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; another writer is enough.
+// TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; a write by another client is enough.
 func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "idle", `{}`)
@@ -88,7 +88,7 @@ func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
 	}
 }
 
-// TestMeasuredEqualsAmplified: the kubelet's patch leaves out what is stored, and it is measured all the same.
+// TestMeasuredEqualsAmplified: the kubelet's patch omits a number that equals the stored one, although it is measured.
 func TestMeasuredEqualsAmplified(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "equal", `{}`)
@@ -131,7 +131,7 @@ func checkAllocatable(ctx context.Context, t *testing.T, node, cpu, memory strin
 	}
 }
 
-// TestBadRatiosAreRefused: by kubectl, and what the kubelet writes itself is put back.
+// TestBadRatiosAreRefused: kubectl gets a refusal, and a change by the kubelet is reverted.
 func TestBadRatiosAreRefused(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "bounded", `{}`)
@@ -160,7 +160,7 @@ func sloConfigMap(nodeConfigs string) string {
 		"data": {"colocation-config": %q}}`, `{"enable": true, "nodeConfigs": [`+nodeConfigs+`]}`)
 }
 
-// TestSLOConfiguration: ranges, overlaps and conflicts with two real nodes; other ConfigMaps are nobody's business.
+// TestSLOConfiguration: ranges, overlaps and conflicts with two real nodes; other ConfigMaps are not checked.
 func TestSLOConfiguration(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}`)
@@ -175,7 +175,7 @@ func TestSLOConfiguration(t *testing.T) {
 	kubetest.RefusedWith(t, create(`{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": -1}`), "cpuReclaimThresholdPercent", "-1")
 	const one = `{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "cpuReclaimThresholdPercent": 60}`
 	const ssd = `{"name": "ssd", "nodeSelector": {"matchLabels": {"disk": "ssd"}}, "cpuReclaimThresholdPercent": 70}`
-	err := kubetest.Eventually(ctx, func(ctx context.Context) error { // until both replicas know of the nodes
+	err := kubetest.Eventually(ctx, func(ctx context.Context) error { // until both replicas have seen the nodes
 		for range 4 {
 			_, err := cluster.Admin().Create(ctx, path+"?dryRun=All", sloConfigMap(one+","+ssd))
 			if err == nil {

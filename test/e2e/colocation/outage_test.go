@@ -10,10 +10,10 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// excludedNamespace is what --exclude-namespace names in these tests.
+// excludedNamespace is the value of --exclude-namespace in these tests.
 const excludedNamespace = "outage-excluded"
 
-// stopUsher ends all replicas at once, as a node that loses its power; after the test they are there again.
+// stopUsher kills all replicas, as if their node lost power, and restarts them after the test.
 func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 	t.Helper()
 	for _, replica := range usher.Replicas {
@@ -38,8 +38,8 @@ func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 	return start
 }
 
-// TestWithoutUsher: while usher is away, what must come back can; finalizers and other bookkeeping can be written and pods deleted
-// everywhere; what usher checks is refused; and afterwards all is as before.
+// TestWithoutUsher: while usher is unavailable, excluded pods can start; finalizers and other bookkeeping can be written and pods deleted
+// everywhere; changes that usher checks are refused; and afterwards everything works as before.
 func TestWithoutUsher(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	const held = "outage-held"
@@ -99,7 +99,7 @@ func TestWithoutUsher(t *testing.T) {
 	kubetest.RefusedWith(t, patchObject(ctx, podsOf(held)+"/after", `{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "qos-priority")
 }
 
-// guarded makes an object of each kind whose updates usher may refuse, and gives for each a patch of what it checks.
+// guarded creates an object of each kind whose updates usher may refuse, and returns for each a patch of a field that it checks.
 func guarded(ctx context.Context, t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	pod := batchPod("before")

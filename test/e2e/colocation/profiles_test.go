@@ -31,7 +31,7 @@ spec:
     metadata: {annotations: {patched: "true"}}
 `
 
-// batchPod asks for what the profile batch translates.
+// batchPod requests the resources that the profile batch translates.
 func batchPod(name string) kubetest.Object {
 	return kubetest.Object{"apiVersion": "v1", "kind": "Pod",
 		"metadata": kubetest.Object{"name": name, "labels": kubetest.Object{"batch": "true"}},
@@ -39,7 +39,7 @@ func batchPod(name string) kubetest.Object {
 			"resources": kubetest.Object{"requests": kubetest.Object{"cpu": "500m", "memory": "1Gi"}, "limits": kubetest.Object{"cpu": "1", "memory": "2Gi"}}}}}}
 }
 
-// created creates a pod until the profile that was just applied has reached every replica, and gives the stored pod.
+// created creates pods until the profile that was just applied has reached every replica, and returns the stored pod.
 func created(ctx context.Context, t *testing.T, namespace, name string, arrived func(pod kubetest.Object) bool) (pod kubetest.Object) {
 	t.Helper()
 	pods := "/api/v1/namespaces/" + namespace + "/pods"
@@ -73,7 +73,7 @@ func tier(want string) func(kubetest.Object) bool {
 	return func(pod kubetest.Object) bool { return pod.String("metadata", "labels", "tier") == want }
 }
 
-// TestProfile: the Priority plugin accepts what the profile gives, the stored pod is a batch pod, and a changed profile comes into force.
+// TestProfile: the Priority plugin accepts the profile's values, the stored pod is a batch pod, and a changed profile takes effect.
 func TestProfile(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs", "labels": {"colocated": "true"}}}`)
@@ -109,8 +109,8 @@ func TestProfile(t *testing.T) {
 	created(ctx, t, "jobs", "later", tier("two"))
 }
 
-// TestNamespaceAndPodInOneApply: the pod comes before the watch has brought its namespace, and must wait for it: 503 and the API
-// server's retry, never a guess.
+// TestNamespaceAndPodInOneApply: the pod is created before the watch has shown its namespace and must wait for it: usher returns 503
+// and the API server retries; usher never guesses.
 func TestNamespaceAndPodInOneApply(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "warm", "labels": {"colocated": "true"}}}`)
@@ -139,7 +139,7 @@ spec: {containers: [{name: c, image: registry.k8s.io/pause:3.10, resources: {req
 	}
 }
 
-// TestBadProfiles: neither the CRD's rules nor ours let a bad profile in, and a class that does not exist stops the pods by name.
+// TestBadProfiles: the rules of the CRD and of usher refuse invalid profiles, and pods are refused with the name of a missing class.
 func TestBadProfiles(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, c := range []struct{ name, spec, says string }{

@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestAPIServerRestartsUnderLoad: while the API server goes and comes, usher's watches break and come back. Every pod that gets in was
-// decided by the profile, and a profile that is written afterwards comes into force.
+// TestAPIServerRestartsUnderLoad: while the API server restarts, usher's watches break and are re-established. The profile is applied to
+// every admitted pod, and a profile that is written afterwards takes effect.
 func TestAPIServerRestartsUnderLoad(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restarts", "labels": {"colocated": "true"}}}`)
@@ -24,7 +24,7 @@ func TestAPIServerRestartsUnderLoad(t *testing.T) {
 		clients.Go(func() { createUntil(load, client) })
 	}
 	for range 2 {
-		cluster.APIServer().Kill() // in good order it would wait a minute for usher's watches
+		cluster.APIServer().Kill() // a graceful stop would wait a minute for usher's watches
 		if err := cluster.StartAPIServer(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestAPIServerRestartsUnderLoad(t *testing.T) {
 	created(ctx, t, "restarts", "after", tier("three"))
 }
 
-// createUntil creates pods one after the other. Errors are the API server's own: it is away.
+// createUntil creates pods one after the other. It ignores errors of the API server while that is unavailable.
 func createUntil(ctx context.Context, client int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		_, _ = cluster.Admin().Create(ctx, "/api/v1/namespaces/restarts/pods", batchPod(fmt.Sprintf("load-%d-%d", client, i)))

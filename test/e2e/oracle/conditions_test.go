@@ -10,11 +10,11 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// The match conditions, evaluated as an API server does it. That they let every update through which usher refuses or changes is what
-// TestSamplesAsStored and TestSamplesAsTyped see, by keptAway. Here: they keep away what no check reads.
+// Tests of the match conditions, evaluated as in an API server. TestSamplesAsStored and TestSamplesAsTyped check, with keptAway, that
+// usher is called for every update that it refuses or changes. The tests here check that it is not called for fields that no check reads.
 
-// TestBookkeepingIsNotAskedAbout: an update that changes nothing but finalizers and the like reaches no usher, whatever the object
-// looks like, and no expression fails on it; one that changes a field which is read does.
+// TestBookkeepingIsNotAskedAbout: usher is not called for an update that changes only finalizers and similar fields, whatever the object,
+// and no expression fails on it; usher is called for an update that changes a field which a check reads.
 func TestBookkeepingIsNotAskedAbout(t *testing.T) {
 	made, checked := servers{}, map[string]int{}
 	for _, s := range samples {
@@ -41,7 +41,7 @@ func TestBookkeepingIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// TestChangesAreAskedAbout: a label or annotation that comes, goes or changes, whatever was there before.
+// TestChangesAreAskedAbout: usher is called when a label or annotation is added, removed or changed, whatever was there before.
 func TestChangesAreAskedAbout(t *testing.T) {
 	s, server := podUpdate(t)
 	values := []any{nil, map[string]any{"a": "b"}, map[string]any{"a": "c"}, map[string]any{"a": "b", "c": ""}}
@@ -58,8 +58,8 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestLargeObjectsAreCompared: the API server stops an expression that costs too much, and refuses the request. A pod as large as it
-// can be stored costs no more than another.
+// TestLargeObjectsAreCompared: the API server aborts an expression that costs too much, and refuses the request. A pod of the largest
+// size that can be stored costs no more than any other.
 func TestLargeObjectsAreCompared(t *testing.T) {
 	s, server := podUpdate(t)
 	pod := object(t, s.request.OldObject.Raw)
@@ -79,7 +79,7 @@ func TestLargeObjectsAreCompared(t *testing.T) {
 	checkAsked(t, server, s, asTyped, raw, with(t, raw, bookkeeping), false)
 }
 
-// podUpdate is an update of a pod, and an API server that asks /validate-pod.
+// podUpdate is an update of a pod, and an API server that calls /validate-pod.
 func podUpdate(t *testing.T) (*sample, *apiServer) {
 	t.Helper()
 	for _, s := range samples {
@@ -91,7 +91,7 @@ func podUpdate(t *testing.T) (*sample, *apiServer) {
 	return nil, nil
 }
 
-// conditional reports whether the route's webhook has a condition on what changes.
+// conditional reports whether the route's webhook has a condition on the changed fields.
 func conditional(path string) bool {
 	c := all.only(path, "v1")
 	has := func(conditions []registration.MatchCondition) bool {
@@ -106,7 +106,8 @@ func conditional(path string) bool {
 		len(c.validating.Webhooks) > 0 && has(c.validating.Webhooks[0].MatchConditions)
 }
 
-// checkAsked sends an update and looks whether usher was asked. If it was not, nothing may refuse the update: a failing expression would.
+// checkAsked sends an update and checks whether usher was called. If it was not, the update must pass; a failing expression would
+// refuse it.
 func checkAsked(t *testing.T, server *apiServer, s *sample, decode decoder, old, now []byte, want bool) {
 	t.Helper()
 	request := *s.request
@@ -121,7 +122,7 @@ func checkAsked(t *testing.T, server *apiServer, s *sample, decode decoder, old,
 	}
 }
 
-// keep leaves a field of the metadata as it is.
+// keep leaves a field of the metadata unchanged.
 var keep = new(int)
 
 // bookkeeping is the metadata that no check reads.
@@ -131,7 +132,7 @@ var bookkeeping = map[string]any{
 	"managedFields":   []any{map[string]any{"manager": "m", "operation": "Update"}},
 }
 
-// with is an object with other metadata; nil removes a field.
+// with returns an object with other metadata; nil removes a field.
 func with(t *testing.T, raw []byte, fields map[string]any) []byte {
 	t.Helper()
 	o := object(t, raw)

@@ -21,11 +21,11 @@ var (
 	edits = flag.Int("edits", 1500, "how many edited requests")
 )
 
-// TestEditedSamples sends samples that were edited at random through all webhooks and a plugin that adds a container, as a
-// mesh does. Whatever comes: the API server can use the answers, no field is lost, and the result asks for nothing more.
+// TestEditedSamples sends randomly edited samples through all webhooks and a plugin that adds a container, as a mesh does. For every
+// edit, the API server can use the answers, no field is lost, and a second run changes nothing.
 func TestEditedSamples(t *testing.T) {
 	if *seed == 0 {
-		*seed = 1 // the same edits for everybody; other seeds by hand
+		*seed = 1 // the same edits by default; other seeds by flag
 	}
 	t.Logf("again with: go test ./oracle -run EditedSamples -seed %d", *seed)
 	random := &editor{Rand: rand.New(rand.NewPCG(*seed, 0))}
@@ -51,8 +51,8 @@ func TestEditedSamples(t *testing.T) {
 	}
 }
 
-// reinvoked has every webhook asked again. The core suite's are not, in a cluster: a container that comes after them is left
-// alone there, and would be changed when the result is sent again.
+// reinvoked makes every webhook reinvocable. In a cluster those of the core suite are not: a container that is added after them
+// remains unchanged there, and would be changed when the result is sent again.
 func (c configurations) reinvoked() configurations {
 	c.mutating = *c.mutating.DeepCopy()
 	// One of the two node amplifiers, as `usher webhooks` would print for both suites: two compound.
@@ -64,19 +64,19 @@ func (c configurations) reinvoked() configurations {
 	return c
 }
 
-// editable are the samples with an object that the rules let through to usher.
+// editable returns the samples whose object is sent to usher by the rules.
 func editable() []*sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s *sample) bool {
 		return !served[s.path] || s.golden.code != 200 || len(s.request.Object.Raw) < 10
 	})
 }
 
-// admitEdited tells what became of an edited request: changed, unchanged, refused, or not asked.
+// admitEdited returns the result of an edited request: changed, unchanged, refused, or not asked.
 func admitEdited(t *testing.T, server *apiServer, s *sample, object []byte) string {
 	t.Helper()
 	attributes, err := s.attributes(asStored, object)
 	if err != nil {
-		return "no object" // an edit took what the API server decodes it by
+		return "no object" // an edit removed a field that the API server needs for decoding
 	}
 	got := server.admit(attributes)
 	asked := len(got.calls.sent) > 0
@@ -107,7 +107,7 @@ func admitEdited(t *testing.T, server *apiServer, s *sample, object []byte) stri
 	return "changed"
 }
 
-// checkAgain: sent once more, the result stays as it is.
+// checkAgain checks that the result does not change when it is sent again.
 func checkAgain(t *testing.T, server *apiServer, s *sample, result map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(result)
@@ -128,13 +128,13 @@ func checkAgain(t *testing.T, server *apiServer, s *sample, result map[string]an
 	}
 }
 
-// addsSidecar is a plugin that runs after the webhooks and adds a container: those with IfNeeded are then asked again.
+// addsSidecar is a plugin that runs after the webhooks and adds a container, so that webhooks with IfNeeded are called again.
 type addsSidecar struct{ *admission.Handler }
 
 func (addsSidecar) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, ok := a.GetObject().(*unstructured.Unstructured)
 	if !ok || a.GetKind().Kind != "Pod" || a.GetSubresource() != "" || !a.GetReinvocationContext().ShouldReinvoke() {
-		return nil // nobody is asked again when no webhook has changed anything
+		return nil // no webhook is called again if none has changed anything
 	}
 	containers, found, err := unstructured.NestedSlice(pod.Object, "spec", "containers")
 	if err != nil || !found {
@@ -151,7 +151,7 @@ func (addsSidecar) Admit(_ context.Context, a admission.Attributes, _ admission.
 	return unstructured.SetNestedSlice(pod.Object, containers, "spec", "containers")
 }
 
-// future begins the names of fields that no Go type has.
+// future is the prefix of the names of fields that no Go type has.
 const future = "futureField"
 
 // futures counts them.
@@ -175,7 +175,7 @@ func futures(value any) (n int) {
 // editor makes random edits.
 type editor struct{ *rand.Rand }
 
-// edited is a sample's object after one to four edits, and what was done.
+// edited returns a sample's object after one to four edits, and a description of the edits.
 func (e *editor) edited(t *testing.T, s *sample, others []*sample) (text []byte, done []string) {
 	t.Helper()
 	object := decoded(t, s)
@@ -198,7 +198,7 @@ func decoded(t *testing.T, s *sample) (object map[string]any) {
 	return object
 }
 
-// edit makes one edit. What tells the API server which object this is stays.
+// edit makes one edit. It does not change the fields that identify the object for the API server.
 func (e *editor) edit(object map[string]any, other func() map[string]any) string {
 	meta, _ := object["metadata"].(map[string]any)
 	if meta == nil {
@@ -259,7 +259,7 @@ func (e *editor) editSomewhere(object map[string]any) string {
 	return fmt.Sprintf("%s = %v", key, parent[key])
 }
 
-// sorted are the keys that may be edited, in an order that a seed repeats.
+// sorted returns the keys that may be edited, in a reproducible order.
 func sorted(object map[string]any) (keys []string) {
 	for key := range object {
 		if key != "name" && key != "namespace" && key != "uid" && !strings.HasPrefix(key, future) {
@@ -270,7 +270,7 @@ func sorted(object map[string]any) (keys []string) {
 	return keys
 }
 
-// objects are all objects in a value, itself too.
+// objects returns all objects in a value, including the value itself.
 func objects(value any) (all []map[string]any) {
 	switch value := value.(type) {
 	case map[string]any:

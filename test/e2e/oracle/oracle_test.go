@@ -1,10 +1,10 @@
-// Package oracle asks the API server's own code what it makes of usher's answers: its webhook plugins run in this process,
-// with the configurations that `usher webhooks` prints, against an usher that runs as it is shipped. No control plane: a
-// sample takes a millisecond or two.
+// Package oracle tests how the API server's own code interprets usher's answers. Its webhook plugins run in this process with the
+// configurations that `usher webhooks` prints, and call a running usher. There is no control plane, so a sample takes a millisecond
+// or two.
 //
-//	oracle_test.go      every sample review: same object, refusal, warnings and audit annotations as its golden
-//	conditions_test.go  the match conditions: they keep away what no check reads, and nothing else
-//	edits_test.go       edited at random: never an answer that the API server cannot use
+//	oracle_test.go      every sample review: same object, refusal, warnings and audit annotations as in its golden file
+//	conditions_test.go  the match conditions: they exclude only updates of fields that no check reads
+//	edits_test.go       randomly edited samples: the API server can use every answer
 //	plugin_test.go      the API server's side
 //	sample_test.go      the samples, their goldens, and the requests that they came from
 package oracle
@@ -30,7 +30,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// What all tests use.
+// Shared by all tests.
 var (
 	all     configurations
 	samples []*sample
@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// start runs usher as `make run` does, which the goldens were made with.
+// start runs usher as `make run` does, with which the golden files were written.
 func start(ctx context.Context, box *kubetest.Cluster) error {
 	root, err := kubetest.Repository()
 	if err != nil {
@@ -99,7 +99,7 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 	return err
 }
 
-// routes asks the binary for its paths.
+// routes returns the paths of the binary.
 func routes(ctx context.Context, usher *kubetest.Usher, open string) (map[string]bool, error) {
 	text, err := usher.Run(ctx, "steps", "-o", "json", open)
 	if err != nil {
@@ -119,7 +119,7 @@ func routes(ctx context.Context, usher *kubetest.Usher, open string) (map[string
 	return paths, nil
 }
 
-// namespaces are those of all samples.
+// namespaces returns the namespaces of all samples.
 func namespaces() []string {
 	names := map[string]bool{}
 	for _, s := range samples {
@@ -129,7 +129,7 @@ func namespaces() []string {
 	return slices.Collect(maps.Keys(names))
 }
 
-// servers has an API server for each path and version of the review, and makes it once.
+// servers returns an API server for each path and version of the review, created on first use.
 type servers map[string]*apiServer
 
 func (all servers) of(t *testing.T, s *sample, c configurations) *apiServer {
@@ -145,7 +145,7 @@ func (all servers) of(t *testing.T, s *sample, c configurations) *apiServer {
 	return all[key]
 }
 
-// TestSamplesAsStored sends each sample with all its fields, and compares everything with the golden.
+// TestSamplesAsStored sends each sample with all its fields, and compares everything with the golden file.
 func TestSamplesAsStored(t *testing.T) {
 	everySample(t, asStored, func(t *testing.T, s *sample, got outcome) {
 		compare(t, s, got)
@@ -153,13 +153,13 @@ func TestSamplesAsStored(t *testing.T) {
 	})
 }
 
-// TestSamplesAsTyped sends each sample through the Go types, which is how pods and nodes reach a webhook. Quantities are
-// then written in their own way, and so may be in texts that tell of them: only the object and the verdict are compared.
+// TestSamplesAsTyped sends each sample through the Go types, as the API server sends pods and nodes to a webhook. This changes the
+// format of quantities, also in messages, so only the object and the verdict are compared.
 func TestSamplesAsTyped(t *testing.T) {
 	everySample(t, asTyped, func(t *testing.T, s *sample, got outcome) { compareObject(t, s, got, asTyped) })
 }
 
-// forget restarts usher: what it admitted in other tests, it remembers for a while.
+// forget restarts usher, because it keeps what it admitted in other tests for a while.
 func forget(ctx context.Context) error {
 	if err := running.Replicas[0].Restart(ctx); err != nil {
 		return err
@@ -167,7 +167,7 @@ func forget(ctx context.Context) error {
 	return running.Balancer.Wait(ctx, 1)
 }
 
-// everySample lets an usher that remembers nothing admit every sample that can be rebuilt, and says of the others why not.
+// everySample sends every sample that can be rebuilt to a restarted usher, and logs why the others cannot be rebuilt.
 func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, outcome)) {
 	if err := forget(t.Context()); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, o
 	}
 }
 
-// keptAway: the rules of the configuration do not let this request reach usher, which then must have had nothing to say.
+// keptAway checks a request that the rules of the configuration do not send to usher: usher must not have changed or refused it.
 func keptAway(t *testing.T, s *sample, got outcome) {
 	t.Helper()
 	t.Logf("the configuration keeps %s %s/%s away", s.request.Operation, s.request.Resource.Resource, s.request.SubResource)
@@ -213,7 +213,7 @@ func keptAway(t *testing.T, s *sample, got outcome) {
 	}
 }
 
-// compare holds the verdict, the warnings and the audit annotations to the golden.
+// compare compares the verdict, the warnings and the audit annotations with the golden file.
 func compare(t *testing.T, s *sample, got outcome) {
 	t.Helper()
 	if !slices.Equal(got.warnings, s.golden.warnings) {
@@ -240,7 +240,7 @@ func compare(t *testing.T, s *sample, got outcome) {
 	}
 }
 
-// compareObject holds the verdict and the object to the golden.
+// compareObject compares the verdict and the object with the golden file.
 func compareObject(t *testing.T, s *sample, got outcome, decode decoder) {
 	t.Helper()
 	if s.golden.code != 200 {
@@ -268,7 +268,7 @@ func compareObject(t *testing.T, s *sample, got outcome, decode decoder) {
 	}
 }
 
-// plain is an object as JSON says it, whatever the order of its keys.
+// plain returns an object decoded from JSON, independent of the order of its keys.
 func plain(t *testing.T, o runtime.Object) (value map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -281,7 +281,7 @@ func plain(t *testing.T, o runtime.Object) (value map[string]any) {
 	return value
 }
 
-// unusable is nil for no error, and for a refusal that usher meant. Else the API server could not use the answer.
+// unusable returns nil for no error and for an intended refusal by usher. Otherwise the API server could not use the answer.
 func unusable(err error) error {
 	if err == nil {
 		return nil
@@ -295,7 +295,7 @@ func unusable(err error) error {
 	return fmt.Errorf("the API server cannot use the answer: %w", err)
 }
 
-// defaultPolicy is the policy that usher has without a file: the core's sections, and those that the colocation suite adds.
+// defaultPolicy is usher's policy without a file: the sections of the core and of the colocation suite.
 func defaultPolicy(root string) (text []byte, err error) {
 	for _, file := range []string{"config/default.yaml", "colocation/sections/default.yaml"} {
 		part, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configurations are the two that usher prints.
+// configurations are the two webhook configurations that usher prints.
 type configurations struct {
 	mutating   registration.MutatingWebhookConfiguration
 	validating registration.ValidatingWebhookConfiguration
@@ -45,8 +45,8 @@ func parseConfigurations(text string) (c configurations, err error) {
 	return c, c.fill(err)
 }
 
-// fill writes what the API server fills in when it stores a configuration, and turns Ignore into Fail: an answer that is
-// wrong must be seen.
+// fill sets the defaults that the API server sets in a stored configuration, and turns Ignore into Fail, so that invalid answers
+// are detected.
 func (c *configurations) fill(err error) error {
 	fail := registration.Fail
 	for i := range c.mutating.Webhooks {
@@ -69,7 +69,7 @@ func everythingIfNil(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return s
 }
 
-// only keeps the webhook of one path, and has it called with one version of the review.
+// only keeps the webhook of one path, called with one version of the review.
 func (c configurations) only(path, version string) configurations {
 	var one configurations
 	elsewhere := func(at registration.WebhookClientConfig) bool { return !strings.HasSuffix(*at.URL, path) }
@@ -88,18 +88,18 @@ func (c configurations) only(path, version string) configurations {
 	return one
 }
 
-// apiServer is the part of an API server that asks webhooks: its two admission plugins, as they are.
+// apiServer is the part of an API server that calls webhooks: its two unmodified admission plugins.
 type apiServer struct {
 	chain admission.Interface
 	calls calls
-	lost  int // audit annotations that a webhook wrote differently when it was asked again
+	lost  int // audit annotations that a webhook wrote differently when it was called again
 
 	informers informers.SharedInformerFactory
 	plugins   []*generic.Webhook
 }
 
-// newAPIServer starts nothing: the configurations and namespaces are put where the informers would put them. What further
-// says comes after the mutating webhooks, as another plugin of the API server; it may be nil.
+// newAPIServer starts no informers; it puts the configurations and namespaces into their stores. further is another plugin of the
+// API server that runs after the mutating webhooks; it may be nil.
 func newAPIServer(c configurations, namespaces []string, further admission.Interface) (*apiServer, error) {
 	s := &apiServer{informers: informers.NewSharedInformerFactory(nil, 0)}
 	if err := fillInformers(s.informers, c, namespaces); err != nil {
@@ -117,7 +117,7 @@ func newAPIServer(c configurations, namespaces []string, further admission.Inter
 		return nil, err
 	}
 	for _, plugin := range s.plugins {
-		plugin.SetReadyFunc(func() bool { return true }) // no informer runs: all is there
+		plugin.SetReadyFunc(func() bool { return true }) // no informer runs, the stores are complete
 	}
 	return s, nil
 }
@@ -144,7 +144,7 @@ func fillInformers(factory informers.SharedInformerFactory, c configurations, na
 	return nil
 }
 
-// Initialize gives a webhook plugin what an API server gives it.
+// Initialize sets the dependencies of a webhook plugin, as an API server does.
 func (s *apiServer) Initialize(plugin admission.Interface) {
 	var hooks *generic.Webhook
 	switch plugin := plugin.(type) {
@@ -156,7 +156,7 @@ func (s *apiServer) Initialize(plugin admission.Interface) {
 		return
 	}
 	s.plugins = append(s.plugins, hooks)
-	nowhere := kubernetes.NewForConfigOrDie(&rest.Config{Host: "127.0.0.1:1"}) // asked only for a namespace that is not there
+	nowhere := kubernetes.NewForConfigOrDie(&rest.Config{Host: "127.0.0.1:1"}) // used only for a namespace that does not exist
 	hooks.SetExternalKubeClientSet(nowhere)
 	hooks.SetExternalKubeInformerFactory(s.informers)
 	type resolver = webhookutil.AuthenticationInfoResolver
@@ -174,10 +174,10 @@ func (s *apiServer) Initialize(plugin admission.Interface) {
 	})
 }
 
-// calls are what went over the wire in one admission.
+// calls are the HTTP requests and responses of one admission.
 type calls struct{ sent, answered [][]byte }
 
-// record wraps a transport, to keep what goes through it.
+// record wraps a transport and records its requests and responses.
 func (c *calls) record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		sent, err := io.ReadAll(r.Body)
@@ -202,7 +202,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// outcome is what the API server makes of a request.
+// outcome is the API server's result for a request.
 type outcome struct {
 	object   runtime.Object // as it would be stored; nil for a deletion
 	err      error          // why it is refused
@@ -211,7 +211,7 @@ type outcome struct {
 	calls    calls
 }
 
-// admit lets the plugins see a request, in the order of an API server.
+// admit runs the plugins on a request, in the order of an API server.
 func (s *apiServer) admit(attributes admission.Attributes) outcome {
 	s.calls = calls{}
 	o := outcome{audit: map[string]string{}}
@@ -234,12 +234,12 @@ func (s *apiServer) admit(attributes admission.Attributes) outcome {
 // AddWarning makes an outcome the recorder of the API server's warnings.
 func (o *outcome) AddWarning(_, text string) { o.warnings = append(o.warnings, text) }
 
-// annotated keeps the audit annotations, which the API server writes into its log.
+// annotated records the audit annotations, which an API server writes to its log.
 type annotated struct {
 	admission.Attributes
 	notes map[string]string
-	bad   error // the API server does not take an annotation
-	lost  int   // it keeps the first one of a key: what a webhook says when it is asked again is only logged
+	bad   error // the API server does not accept an annotation
+	lost  int   // the API server keeps the first annotation of a key, and only logs later ones
 }
 
 func (a *annotated) AddAnnotation(key, value string) error {
@@ -255,8 +255,8 @@ func (a *annotated) AddAnnotation(key, value string) error {
 	return nil
 }
 
-// interfaces are the API server's view of its types: here the published types, without the defaults of the internal ones,
-// so that usher is sent what the sample says.
+// interfaces are the API server's types: here the published types without the defaults of the internal ones, so that usher
+// receives the sample unchanged.
 var interfaces = func() admission.ObjectInterfaces {
 	usual := admission.NewObjectInterfacesFromScheme(scheme.Scheme)
 	return &objectInterfaces{ObjectInterfaces: usual, ObjectConvertor: sameType{usual.GetObjectConvertor()}}

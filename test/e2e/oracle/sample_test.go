@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is a sample review and the golden beside it.
+// sample is a sample review and its golden file.
 type sample struct {
 	name    string // such as mutate-pods/bare
 	path    string // such as /mutate-pods
@@ -28,7 +28,7 @@ type sample struct {
 	golden  golden
 }
 
-// golden is what the answer to a sample must be.
+// golden is the expected answer to a sample.
 type golden struct {
 	code     int // of HTTP
 	allowed  bool
@@ -36,10 +36,10 @@ type golden struct {
 	warnings []string
 	audit    map[string]string
 	patched  bool
-	object   []byte // JSON, after the patch; without a patch it is not told
+	object   []byte // JSON, after the patch; absent without a patch
 }
 
-// readSamples reads the samples of the shelf and all others.
+// readSamples reads all samples, those in samples/ and the others.
 func readSamples(root string) (all []*sample, err error) {
 	var files []string
 	for _, dir := range []string{"samples", "testdata"} {
@@ -79,7 +79,7 @@ func readSample(file string) (*sample, error) {
 	return s, err
 }
 
-// parseGolden reads what golden_test.go of the main module writes: lines of `key: value`, and indented blocks.
+// parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented blocks.
 func parseGolden(text string) (g golden, err error) {
 	g.audit = map[string]string{}
 	blocks := map[string]*strings.Builder{"status:": {}, "patch:": {}, "object:": {}}
@@ -114,10 +114,10 @@ func parseGolden(text string) (g golden, err error) {
 	return g, yaml.Unmarshal([]byte(blocks["status:"].String()), &g.status)
 }
 
-// decoder makes an API server's object of a sample's.
+// decoder converts a sample's object into an object of the API server.
 type decoder func(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error)
 
-// asStored keeps all fields, as the API server does for custom resources, and as a newer one for fields that it knows.
+// asStored keeps all fields, as the API server does for custom resources, and as a newer API server does for its own fields.
 func asStored(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(raw); err != nil {
@@ -127,7 +127,7 @@ func asStored(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) 
 	return o, nil
 }
 
-// asTyped keeps what the Go type has, as the API server does for pods and nodes. Custom resources have none.
+// asTyped keeps the fields of the Go type, as the API server does for pods and nodes. Custom resources have no Go type.
 func asTyped(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	if !scheme.Scheme.Recognizes(kind) {
 		return asStored(raw, kind)
@@ -143,7 +143,7 @@ func asTyped(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	return o, nil
 }
 
-// attributes rebuilds the request as the API server had it before it asked the webhook. object replaces the sample's.
+// attributes rebuilds the API server's request before it called the webhook. object replaces the sample's object.
 func (s *sample) attributes(decode decoder, object []byte) (admission.Attributes, error) {
 	r := s.request
 	kind := schema.GroupVersionKind(r.Kind)

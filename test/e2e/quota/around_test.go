@@ -9,11 +9,11 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// The ways around admission: a pod that calls itself a mirror pod, and the sub-resources that change what a pod counts for.
+// The ways to bypass admission: a pod that claims to be a mirror pod, and the subresources that change what a pod counts for.
 
 const mirror = "kubernetes.io/config.mirror"
 
-// mirrorPod is a pod that names its node and says that a kubelet made it.
+// mirrorPod returns a pod that names its node and claims that a kubelet created it.
 func mirrorPod(name, label, cpu, node string) kubetest.Object {
 	pod := newPod(name, label, cpu)
 	pod["metadata"].(kubetest.Object)["annotations"] = kubetest.Object{mirror: "6d0b"}
@@ -30,14 +30,14 @@ func newNode(ctx context.Context, t *testing.T, name string) kubetest.Object {
 	return kubetest.Object{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.String("metadata", "uid"), "controller": true}
 }
 
-// TestMirrorPods: the annotation is no way around the quota; only the kubelet's own mirror pods pass, and they count.
+// TestMirrorPods: the annotation does not bypass the quota; only the kubelet's own mirror pods pass, and they count.
 func TestMirrorPods(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "mirrors", "5", "5", "5")
 	owner := newNode(ctx, t, "mirrors-node")
 	for _, user := range []*kubetest.Client{
 		cluster.Admin().Impersonate("tenant", "system:masters"),
-		cluster.Admin().Impersonate("system:node:mirrors-node", "system:masters"), // not of the group
+		cluster.Admin().Impersonate("system:node:mirrors-node", "system:masters"), // not in the group
 	} {
 		_, err := user.Create(ctx, podPath("mirrors", ""), mirrorPod("forged", a, "50", "mirrors-node"))
 		kubetest.RefusedWith(t, err, "quota mirrors-a (via label)", "cpu requested 50")
@@ -51,7 +51,7 @@ func TestMirrorPods(t *testing.T) {
 	kubetest.RefusedWith(t, createPod(ctx, "mirrors", "next", a, "1"), "used 5, limit 5")
 }
 
-// TestStatusMoves: pods/status changes labels, too; a move through it needs room as any other.
+// TestStatusMoves: pods/status can change labels; a move through it needs room like any other.
 func TestStatusMoves(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "relabel", "9", "5", "9")
@@ -72,7 +72,8 @@ func TestStatusMoves(t *testing.T) {
 	stored(t, err)
 }
 
-// TestRevival: a pod that has ended gave its room back; it runs again only where there is room for it. A kubelet says how its pods are.
+// TestRevival: a terminated pod has released its room, and may run again only if there is room for it. Kubelets are trusted about their
+// own pods.
 func TestRevival(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "revival", "5", "5", "5")
@@ -91,7 +92,7 @@ func TestRevival(t *testing.T) {
 		settled(ctx, t, a, "0")
 	}
 	stored(t, phase(cluster.Admin(), "one", "Running"))
-	for _, name := range names[1:] { // at once: the first need not have been seen
+	for _, name := range names[1:] { // at once: no replica needs to have seen the first
 		kubetest.RefusedWith(t, phase(cluster.Admin(), name, "Running"), "quota revival-a (via label)", "cpu requested 4")
 	}
 	settled(ctx, t, a, "4")
@@ -99,7 +100,7 @@ func TestRevival(t *testing.T) {
 	settled(ctx, t, a, "8")
 }
 
-// TestBindingMoves: labels of a Binding become the pod's.
+// TestBindingMoves: the API server copies the labels of a Binding to the pod.
 func TestBindingMoves(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "bound", "5", "5", "5")
@@ -117,7 +118,7 @@ func TestBindingMoves(t *testing.T) {
 	settled(ctx, t, a, "0")
 }
 
-// TestResizeWhileDeleted: a pod that takes its time to go counts until it is gone, so it grows only where there is room.
+// TestResizeWhileDeleted: a terminating pod counts until it is deleted, so it can grow only if there is room.
 func TestResizeWhileDeleted(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "going", "5", "5", "5")

@@ -16,14 +16,14 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// checker replays what was stored, in the order of the resourceVersions, and holds every pod that came or grew to the limits. It knows
-// nothing of usher but the tree of quotas and the name of the record's annotation.
+// checker replays the stored objects in the order of their resourceVersions, and checks every new or resized pod against the limits. Of
+// usher it uses only the tree of quotas and the name of the record's annotation.
 type checker struct {
 	namespace string
 	quotas    map[string]*limited
 	pods      map[string]counted    // by etcd's key
-	decided   map[string]int64      // when a pod's room first stood in a record, by UID, and by name where there were several tries
-	decidedBy map[string]bool       // records as they were last, to find what is new in the next
+	decided   map[string]int64      // when a pod's reservation was first in a record, by UID, and by name if there were several attempts
+	decidedBy map[string]bool       // the last records, to find the new entries of the next
 	limits    map[string][]limitSet // of a quota, in order
 	problems  []string
 
@@ -38,13 +38,13 @@ type limitSet struct {
 	cpu  int64
 }
 
-// counted is a pod, as it counts.
+// counted is what a pod counts for.
 type counted struct {
 	uid, quota string
 	cpu        int64 // in thousandths
 }
 
-// replay gives the checker after all that was ever stored in a namespace.
+// replay returns the checker after the whole history of a namespace.
 func replay(ctx context.Context, t *testing.T, namespace string) *checker {
 	t.Helper()
 	last, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/"+namespace+"/configmaps", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "end-of-history-"}}`)
@@ -71,7 +71,7 @@ func (c *checker) take(change kubetest.Change) error {
 	return nil
 }
 
-// quota takes up a quota's place, its limit, and what its record newly holds.
+// quota updates a quota's place, its limit, and the new entries of its record.
 func (c *checker) quota(change kubetest.Change) error {
 	var q struct {
 		Metadata struct {
@@ -105,9 +105,9 @@ func (c *checker) quota(change kubetest.Change) error {
 	for _, r := range record.Pods {
 		answer := fmt.Sprint(r.UID, r.At)
 		stands[answer] = true
-		if !c.decidedBy[answer] { // of several answers for one pod, the last
+		if !c.decidedBy[answer] { // the last of several answers for one pod
 			c.decided[r.UID] = change.Revision
-			if r.Tries { // for several pods of one name
+			if r.Tries { // for several pods with the same name
 				c.decided[r.Pod] = change.Revision
 			}
 		}
@@ -116,7 +116,7 @@ func (c *checker) quota(change kubetest.Change) error {
 	return err
 }
 
-// pod takes up a pod that came, changed or went.
+// pod handles a created, changed or deleted pod.
 func (c *checker) pod(change kubetest.Change) error {
 	before, known := c.pods[change.Key]
 	if change.Deleted {
@@ -144,8 +144,8 @@ func (c *checker) pod(change kubetest.Change) error {
 	return nil
 }
 
-// count reads a pod with the API server's own types: one container asks for all. An API server that is killed between the two writes of a
-// deletion leaves a pod whose time is over; nobody counts it.
+// count reads a pod with the API server's own types: one container has all requests. If an API server is killed between the two writes of a
+// deletion, a pod with an expired grace period remains; it does not count.
 func (c *checker) count(pod *corev1.Pod) counted {
 	one := counted{uid: string(pod.UID), quota: pod.Labels[prefix+"name"]}
 	over := pod.DeletionTimestamp != nil && (pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0)
@@ -168,7 +168,7 @@ func decodePod(value []byte) (*corev1.Pod, error) {
 	return &pod, pod.Unmarshal(wrapper.Raw)
 }
 
-// judge asks, in each quota where a pod counts for more than it did, if all pods there are within the limit.
+// judge checks, for each quota where a pod counts for more than before, that all pods there are within the limit.
 func (c *checker) judge(change kubetest.Change, pod *corev1.Pod, now, before counted) {
 	decided, reserved := c.decided[now.uid]
 	if tries, ok := c.decided[pod.Namespace+"/"+pod.Name]; ok {
@@ -200,7 +200,7 @@ func (c *checker) path(name string) (path []string) {
 	return path
 }
 
-// sum is what the pods of a quota and all below it count for.
+// sum returns what the pods of a quota and of all quotas below it count for.
 func (c *checker) sum(quota string) (sum int64) {
 	for _, pod := range c.pods {
 		if pod.cpu > 0 && slices.Contains(c.path(pod.quota), quota) {
@@ -210,7 +210,7 @@ func (c *checker) sum(quota string) (sum int64) {
 	return sum
 }
 
-// mostSince is the highest limit from a revision until now: what was given stays given when the limit sinks.
+// mostSince returns the highest limit from a revision until now, because a lowered limit does not revoke earlier admissions.
 func (c *checker) mostSince(quota string, revision int64) (most int64) {
 	sets := c.limits[quota]
 	for i := len(sets) - 1; i >= 0; i-- {
@@ -222,7 +222,7 @@ func (c *checker) mostSince(quota string, revision int64) (most int64) {
 	return most
 }
 
-// room is what still fits into a quota.
+// room returns what still fits into a quota.
 func (c *checker) room(quota string) int64 {
 	var room int64 = 1 << 62
 	for _, q := range c.path(quota) {

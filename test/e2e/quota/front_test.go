@@ -24,9 +24,9 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// frontDoor stands before the replicas. A Service chooses a replica for each connection, and the API server has one connection for all its
-// calls; here each review goes to a replica of its own, so that they meet on the quotas as often as can be. It also serves
-// another webhook, which refuses, and it can lose answers.
+// frontDoor is a proxy in front of the replicas. A Service chooses a replica for each connection, and the API server uses one connection
+// for all its calls. frontDoor sends each review to another replica, so that they compete for the quotas as often as possible. It
+// also serves another webhook, which refuses pods, and it can drop answers.
 type frontDoor struct {
 	URL    string
 	caFile string
@@ -34,19 +34,19 @@ type frontDoor struct {
 	server *httptest.Server
 	house  atomic.Pointer[house]
 
-	// Of a hundred answers about new pods, how many are lost on the way: as when a replica is killed between its write and its answer.
+	// The percentage of answers about new pods that are dropped, as when a replica is killed between its write and its answer.
 	lost atomic.Int32
-	// Of a hundred new pods, how many the other webhook refuses.
+	// The percentage of new pods that the other webhook refuses.
 	refused atomic.Int32
-	// instead answers about new pods in usher's place.
+	// instead answers reviews of new pods instead of usher.
 	instead atomic.Pointer[func(context.Context, *admissionv1.AdmissionRequest) error]
-	// review is told what the other webhook is asked.
+	// review is called with the reviews of the other webhook.
 	review atomic.Pointer[func(*admissionv1.AdmissionRequest)]
 
 	lostCount, refusedCount atomic.Int64
 }
 
-// house is an usher, and how to talk to it.
+// house is an usher and its HTTP client.
 type house struct {
 	usher  *kubetest.Usher
 	client *http.Client
@@ -75,7 +75,7 @@ func openFront(u *kubetest.Usher) (*frontDoor, error) {
 	mux.HandleFunc("/other", f.other)
 	f.server = httptest.NewUnstartedServer(mux)
 	f.server.EnableHTTP2 = true
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // the API server hangs up when it is killed
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed API server closes its connections
 	f.server.StartTLS()
 	f.URL, f.caFile = f.server.URL, filepath.Join(filepath.Dir(u.CAFile), "front.crt")
 	return f, os.WriteFile(f.caFile, f.certificate(), 0o600)
@@ -90,13 +90,13 @@ func (f *frontDoor) close() {
 	f.server.Close()
 }
 
-// calm ends what goes wrong here.
+// calm stops dropping answers and refusing pods.
 func (f *frontDoor) calm() {
 	f.lost.Store(0)
 	f.refused.Store(0)
 }
 
-// pass asks a replica.
+// pass forwards a review to a replica.
 func (f *frontDoor) pass(w http.ResponseWriter, r *http.Request) {
 	review, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *frontDoor) pass(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// ask sends a review to any replica that is there.
+// ask sends a review to any available replica.
 func (f *frontDoor) ask(r *http.Request, review []byte) (*http.Response, error) {
 	to := f.house.Load()
 	first := rand.IntN(len(to.usher.Replicas))
@@ -150,7 +150,7 @@ func (f *frontDoor) ask(r *http.Request, review []byte) (*http.Response, error) 
 	return nil, errors.New("no replica is ready")
 }
 
-// other is the other webhook. It refuses whom usher may have let in at the same moment.
+// other is the other webhook. It refuses pods that usher may have admitted at the same time.
 func (f *frontDoor) other(w http.ResponseWriter, r *http.Request) {
 	review, err := io.ReadAll(r.Body)
 	if err != nil {

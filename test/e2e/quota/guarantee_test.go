@@ -24,8 +24,8 @@ type trial struct {
 	writes  map[string]int // of records, by their result
 }
 
-// TestGuarantee: no admission takes a quota above its limit, and everything that fits is admitted in the end, though a replica is
-// killed, the API server is, answers are lost, and another webhook refuses.
+// TestGuarantee: no admission takes a quota above its limit, and everything that fits is admitted in the end, although a replica and
+// the API server are killed, answers are lost, and another webhook refuses pods.
 func TestGuarantee(t *testing.T) {
 	if os.Getenv("USHER_SOAK") != "" {
 		t.Skip("the soak does more of it")
@@ -45,7 +45,7 @@ func TestGuarantee(t *testing.T) {
 	r.settle(ctx)
 }
 
-// TestSoakQuota is the same for `make soak`: three replicas, 2,000 pods by 32 clients, and something is killed every few seconds.
+// TestSoakQuota is the same test for `make soak`: three replicas, 2,000 pods by 32 clients, and a process is killed every few seconds.
 func TestSoakQuota(t *testing.T) {
 	long := soakTime(t)
 	ctx := cluster.Within(t, long+20*time.Minute)
@@ -62,7 +62,7 @@ func TestSoakQuota(t *testing.T) {
 	r.settle(ctx)
 }
 
-// soakTime is how long chaos goes on at least: USHER_SOAK=1 is two minutes.
+// soakTime returns the minimum duration of the chaos: USHER_SOAK=1 is two minutes.
 func soakTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("USHER_SOAK")
@@ -79,8 +79,8 @@ func soakTime(t *testing.T) time.Duration {
 	return long
 }
 
-// outage is how long the API server stays away: in the soak every third time longer than the expiry, so that watches come back when
-// reservations have expired.
+// outage returns the length of an outage of the API server: in the soak every third one is longer than the expiry, so that reservations
+// have expired when the watches are re-established.
 func (r *trial) outage() time.Duration {
 	if os.Getenv("USHER_SOAK") != "" && r.random.IntN(3) == 0 {
 		return expiry + 3*time.Second
@@ -100,7 +100,7 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// newTrial makes a tree of ten quotas, of which each level is tighter than what is below it together, and about half of the pods fit.
+// newTrial creates a tree of ten quotas. Each level is tighter than the sum of the level below, and about half of the pods fit.
 func newTrial(ctx context.Context, t *testing.T, namespace string, scale, clients, pods int, until time.Time) *trial {
 	t.Helper()
 	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, writes: map[string]int{}}
@@ -134,7 +134,7 @@ func newTrial(ctx context.Context, t *testing.T, namespace string, scale, client
 	return r
 }
 
-// after waits until so many pods were tried.
+// after waits until a number of pods were tried.
 func (r *trial) after(pods int64, done <-chan struct{}) {
 	for r.crowd.begun.Load() < pods {
 		select {
@@ -145,7 +145,7 @@ func (r *trial) after(pods int64, done <-chan struct{}) {
 	}
 }
 
-// chaos kills something every few seconds until the clients are done.
+// chaos kills a process every few seconds until the clients are done.
 func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
@@ -164,7 +164,7 @@ func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// killReplica is SIGKILL, and a new replica a moment later.
+// killReplica kills a replica and starts it again a moment later.
 func (r *trial) killReplica(ctx context.Context) {
 	one := usher.Replicas[r.random.IntN(len(usher.Replicas))]
 	r.crowd.counts.add("SIGKILL of a replica")
@@ -176,14 +176,14 @@ func (r *trial) killReplica(ctx context.Context) {
 	}
 }
 
-// restartAPIServer kills it, or asks it to go, and starts it again.
+// restartAPIServer kills or terminates the API server, and starts it again.
 func (r *trial) restartAPIServer(ctx context.Context) {
 	if r.random.IntN(2) == 0 {
 		r.crowd.counts.add("SIGKILL of the API server")
 		cluster.APIServer().Kill()
 	} else {
 		r.crowd.counts.add("SIGTERM of the API server")
-		stopping, cancel := context.WithTimeout(ctx, 2*time.Second) // for those who watch it would stay a minute
+		stopping, cancel := context.WithTimeout(ctx, 2*time.Second) // for its watchers it would wait a minute
 		defer cancel()
 		_ = cluster.StopAPIServer(stopping)
 	}
@@ -193,14 +193,14 @@ func (r *trial) restartAPIServer(ctx context.Context) {
 	}
 }
 
-// changeLimit moves the limit of the top, which counts at once.
+// changeLimit changes the limit of the top quota, which applies at once.
 func (r *trial) changeLimit(ctx context.Context) {
 	r.crowd.counts.add("another limit of the top")
 	_, _ = cluster.Admin().Patch(ctx, quotaPath(r.crowd.namespace, r.crowd.namespace+"-top"), kubetest.MergePatch,
 		fmt.Sprintf(`{"spec": {"max": {"cpu": "%d"}}}`, (18+r.random.IntN(6))*r.scale))
 }
 
-// settle ends the chaos, waits for the expiry, fills all quotas up, and looks at everything that happened.
+// settle ends the chaos, waits for the expiry, fills all quotas, and checks the whole history.
 func (r *trial) settle(ctx context.Context) {
 	r.t.Helper()
 	front.calm()
@@ -221,14 +221,14 @@ func (r *trial) settle(ctx context.Context) {
 		r.compare(ctx, c)
 	}
 	for _, leaf := range r.crowd.leaves {
-		if room := c.room(leaf); room > 0 { // less than nothing is a limit that was lowered
+		if room := c.room(leaf); room > 0 { // negative if the limit was lowered
 			r.t.Errorf("quota %s has room for %dm cpu, and takes no pod", leaf, room)
 		}
 	}
 	r.tell(ctx, c)
 }
 
-// compare tells what is stored, and what each replica thinks, so that one can see who is wrong.
+// compare prints the stored pods and the state of each replica, to show which of them is wrong.
 func (r *trial) compare(ctx context.Context, c *checker) {
 	for key, pod := range c.pods {
 		r.t.Logf("stored: %s of %s: %dm", key, pod.quota, pod.cpu)
@@ -273,7 +273,7 @@ func (r *trial) fill(ctx context.Context, name, leaf string, cpu int) {
 	}
 }
 
-// tell prints what happened, and fails if it was too little to say anything.
+// tell prints the counts, and fails if they are too low for a meaningful test.
 func (r *trial) tell(ctx context.Context, c *checker) {
 	r.t.Logf("history: %d pods added, %d grown or moved, %d ended, %d deleted, %d records written", c.added, c.grown, c.ended, c.deleted, c.records)
 	r.t.Logf("lost answers %d, refused by the other webhook %d%s", front.lostCount.Load(), front.refusedCount.Load(), &r.crowd.counts)
@@ -294,14 +294,14 @@ func (r *trial) tell(ctx context.Context, c *checker) {
 	}
 }
 
-// addWrites adds what a replica has written since it began.
+// addWrites adds the writes of a replica since its start.
 func (r *trial) addWrites(ctx context.Context, replica *kubetest.Replica) {
 	for result, n := range writesOf(ctx, replica) {
 		r.writes[result] += n
 	}
 }
 
-// writesOf reads the metric usher_quota_writes_total; nothing of a replica that does not answer.
+// writesOf reads the metric usher_quota_writes_total; the result is empty for a replica that does not answer.
 func writesOf(ctx context.Context, replica *kubetest.Replica) map[string]int {
 	writes := map[string]int{}
 	_, metrics, _ := replica.Get(ctx, "/metrics")

@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// lateUsher is another usher, of one replica, whose watch of the pods can stand still. All reviews go where through leads them.
+// lateUsher starts another usher with one replica, whose pod watch can be stalled. through selects the usher for all reviews.
 func lateUsher(ctx context.Context, t *testing.T, name string, expiry time.Duration) (late *kubetest.Usher, line *slowLine, through func(*kubetest.Usher)) {
 	t.Helper()
 	line, err := newSlowLine(name)
@@ -35,7 +35,7 @@ func lateUsher(ctx context.Context, t *testing.T, name string, expiry time.Durat
 	return late, line, through
 }
 
-// undecided fails the test unless usher did not know enough to decide.
+// undecided fails the test unless usher lacked the state to decide.
 func undecided(t *testing.T, err error) {
 	t.Helper()
 	if outcome(err) != outOfReach {
@@ -43,8 +43,8 @@ func undecided(t *testing.T, err error) {
 	}
 }
 
-// TestLateWatch: a replica whose watch of the pods stands still goes on knowing what it admitted; but when others have seen
-// more, it does not decide.
+// TestLateWatch: a replica with a stalled pod watch still knows the pods that it admitted, but it does not decide when other
+// replicas have seen more.
 func TestLateWatch(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "late", "4", "2", "3")
@@ -54,7 +54,7 @@ func TestLateWatch(t *testing.T) {
 	line.hold()
 	stored(t, createPod(ctx, "late", "second", a, "2"))
 	kubetest.RefusedWith(t, createPod(ctx, "late", "third", a, "1"), "reserved 2, limit 2")
-	through(usher) // the others see the pod, and drop its reservation
+	through(usher) // the others see the pod, and remove its reservation
 	settled(ctx, t, a, "2")
 	stored(t, createPod(ctx, "late", "fourth", b, "1"))
 	through(late)
@@ -68,18 +68,18 @@ func TestLateWatch(t *testing.T) {
 	})
 }
 
-// TestSoakLateResize: the same, of a pod that another replica let grow, when the room that was held for it has expired.
+// TestSoakLateResize: the same for a pod whose resize another replica admitted, after its reservation has expired.
 func TestSoakLateResize(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 3*time.Minute)
 	a, _ := departments(ctx, t, "resized", "4", "4", "4")
 	stored(t, createPod(ctx, "resized", "small", a, "1"))
-	late, line, through := lateUsher(ctx, t, "usher-resized", time.Hour) // it is another that drops the room
+	late, line, through := lateUsher(ctx, t, "usher-resized", time.Hour) // another replica removes the reservation
 	through(late)
 	stored(t, createPod(ctx, "resized", "first", a, "1")) // its watch works
 	through(usher)
 	settled(ctx, t, a, "2")
-	empty(ctx, t, "resized", "resized-all") // and nothing else will hold it up
+	empty(ctx, t, "resized", "resized-all") // so that nothing else delays it
 	line.hold()
 	_, err := cluster.Admin().Patch(ctx, podPath("resized", "small")+"/resize", kubetest.StrategicPatch,
 		`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}`)
@@ -89,7 +89,7 @@ func TestSoakLateResize(t *testing.T) {
 	undecided(t, createPod(ctx, "resized", "second", a, "2"))
 }
 
-// empty waits until a record holds no reservations.
+// empty waits until a record contains no reservations.
 func empty(ctx context.Context, t *testing.T, namespace, top string) {
 	t.Helper()
 	eventually(ctx, t, func(ctx context.Context) error {
@@ -102,7 +102,7 @@ func empty(ctx context.Context, t *testing.T, namespace, top string) {
 	})
 }
 
-// TestAllLate: no replica sees a pod for longer than the expiry; the pod is stored all the same, so that its room is not free.
+// TestAllLate: no replica sees a pod for longer than the expiry; the pod is stored nevertheless, so its room is not free.
 func TestAllLate(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "deaf", "4", "2", "3")
@@ -121,13 +121,13 @@ func TestAllLate(t *testing.T) {
 	}
 }
 
-// slowLine stands between an usher and the API server, and can hold up what a watch of the pods brings.
+// slowLine is a proxy between an usher and the API server that can delay the events of a pod watch.
 type slowLine struct {
 	server     *httptest.Server
 	kubeconfig string
 
 	mu   sync.Mutex
-	open chan struct{} // closed while nothing is held up
+	open chan struct{} // closed while nothing is delayed
 }
 
 func newSlowLine(name string) (*slowLine, error) {
@@ -176,7 +176,7 @@ func (l *slowLine) wait() {
 	<-open
 }
 
-// slowBody brings nothing while the line is held.
+// slowBody returns no data while the line is held.
 type slowBody struct {
 	io.ReadCloser
 	line *slowLine

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// counts are what a run tells at its end.
+// counts are printed at the end of a run.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -46,7 +46,7 @@ func (c *counts) String() string {
 	return text.String()
 }
 
-// What became of a request.
+// The results of a request.
 const (
 	isStored   = "stored"
 	fullUp     = "refused: over a quota"
@@ -54,7 +54,7 @@ const (
 	outOfReach = "failed: usher, its answer or the API server was away"
 )
 
-// outcome sorts an answer.
+// outcome classifies an answer.
 func outcome(err error) string {
 	var refused *kubetest.StatusError
 	switch {
@@ -70,17 +70,17 @@ func outcome(err error) string {
 	return fmt.Sprintf("unexpected: %v", err)
 }
 
-// crowd is many clients who create pods into the quotas of one namespace.
+// crowd is many clients that create pods in the quotas of one namespace.
 type crowd struct {
 	namespace string
 	leaves    []string
-	pods      int // how many are tried in all
+	pods      int // the total number to try
 	until     time.Time
 	begun     atomic.Int64
 	counts    counts
 }
 
-// run lets the clients work until all pods were tried, and the time is over.
+// run runs the clients until all pods were tried and the time is over.
 func (c *crowd) run(ctx context.Context, seed uint64, clients int) {
 	var all sync.WaitGroup
 	for i := range clients {
@@ -90,15 +90,15 @@ func (c *crowd) run(ctx context.Context, seed uint64, clients int) {
 	all.Wait()
 }
 
-// visitor is a client with pods of its own.
+// visitor is a client with its own pods.
 type visitor struct {
 	*crowd
 	random *rand.Rand
 	number int
-	own    map[string]string // the quota of each pod that it knows to be stored
+	own    map[string]string // the quota of each of its stored pods
 }
 
-// work does one thing after the other; most of them are new pods.
+// work makes one request after the other, most of them for new pods.
 func (v *visitor) work(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		if v.begun.Add(1) > int64(v.pods) && time.Now().After(v.until) {
@@ -114,7 +114,7 @@ func (v *visitor) work(ctx context.Context) {
 	}
 }
 
-// visit creates a pod, some twice at once as an impatient client does, and tries again what did not get an answer.
+// visit creates a pod, some twice at once like an impatient client, and retries requests without an answer.
 func (v *visitor) visit(ctx context.Context, name string) {
 	pod := newPod(name, v.leaf(), fmt.Sprintf("%dm", 100*(1+v.random.IntN(5))))
 	twice := v.random.IntN(10) == 0
@@ -137,7 +137,7 @@ func (v *visitor) visit(ctx context.Context, name string) {
 	v.counts.add("given up")
 }
 
-// create takes it as success if the pod is there already: an earlier attempt got through, and its answer did not.
+// create treats an existing pod as success: an earlier attempt succeeded, and its answer was lost.
 func (v *visitor) create(ctx context.Context, pod kubetest.Object, query string) error {
 	_, err := cluster.Admin().Create(ctx, podPath(v.namespace, "")+query, pod)
 	var refused *kubetest.StatusError
@@ -149,7 +149,7 @@ func (v *visitor) create(ctx context.Context, pod kubetest.Object, query string)
 
 func (v *visitor) leaf() string { return v.leaves[v.random.IntN(len(v.leaves))] }
 
-// disturb deletes, ends, moves or resizes a pod of its own. That may fail: the API server may be away.
+// disturb deletes, terminates, moves or resizes one of its pods. This may fail while the API server is unavailable.
 func (v *visitor) disturb(ctx context.Context) {
 	if len(v.own) == 0 {
 		return

@@ -1,15 +1,15 @@
-// Package quota proves the quota ledger against a real API server: several replicas of usher that hold pods to a tree of elastic quotas,
-// while they are killed, the API server restarts, and creates come to nothing. It has a control plane of its own, because the API server's
-// request timeout and usher's expiry are short here, and etcd keeps its whole history.
+// Package quota tests the quota ledger against a real API server: several replicas of usher enforce a tree of elastic quotas while they are
+// killed, the API server restarts, and creations fail. It has its own control plane, because the API server's request timeout and usher's
+// expiry are short here, and etcd keeps its whole history.
 //
-//	pods_test.go       what happens to one pod after the other
-//	quotas_test.go     what happens to the quotas
-//	late_test.go       a watch that is later than the expiry
+//	pods_test.go       single pods
+//	quotas_test.go     changes of quotas
+//	late_test.go       a watch that lags by more than the expiry
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
 //	load_test.go       the clients
-//	checker_test.go    replays etcd's history, and holds every admission to the limits
-//	front_test.go      what stands before the replicas
-//	speed_test.go      what the ledger costs
+//	checker_test.go    replays etcd's history, and checks every admission against the limits
+//	front_test.go      the proxy in front of the replicas
+//	speed_test.go      the cost of the ledger
 package quota
 
 import (
@@ -30,9 +30,9 @@ var (
 
 const (
 	gates = "EnableQuotaAdmission=true,EnableQuotaAdmissionOnUpdate=true"
-	// usherUser is who usher is, with no other rights than `usher webhooks --rbac` prints.
+	// usherUser is usher's user name, with only the rights that `usher webhooks --rbac` prints.
 	usherUser = "quota-usher"
-	// expiry is longer than requestTimeout and what a watch may be late here.
+	// expiry is longer than requestTimeout and the lag of a watch here.
 	expiry         = 15 * time.Second
 	requestTimeout = 8 * time.Second
 )
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"}}, start)
 }
 
-// replicas are two, or three in a soak.
+// replicas returns the number of replicas: two, or three in a soak.
 func replicas() int {
 	if os.Getenv("USHER_SOAK") != "" {
 		return 3
@@ -70,7 +70,7 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	return register(ctx, gates)
 }
 
-// giveRights gives usher what `usher webhooks --rbac` says, and nothing else.
+// giveRights grants usher only the rights that `usher webhooks --rbac` prints.
 func giveRights(ctx context.Context, u *kubetest.Usher) error {
 	role, err := u.Run(ctx, "webhooks", "--suite=colocation", "--rbac", "--feature-gates="+gates)
 	if err != nil {
@@ -91,7 +91,7 @@ func register(ctx context.Context, gates string) error {
 	return usher.RegisterThese(ctx, configurations)
 }
 
-// eventually waits for what a watch must bring first.
+// eventually retries until a watch has shown the required state.
 func eventually(ctx context.Context, t *testing.T, try func(context.Context) error) {
 	t.Helper()
 	if err := kubetest.Eventually(ctx, try); err != nil {
@@ -99,7 +99,7 @@ func eventually(ctx context.Context, t *testing.T, try func(context.Context) err
 	}
 }
 
-// stored fails the test unless the API server took it.
+// stored fails the test unless the API server stored the object.
 func stored(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -32,7 +32,7 @@ func quotaPath(namespace, name string) string {
 	return path
 }
 
-// newPod is a pod that asks for cpu; label names its quota, unless it is empty.
+// newPod returns a pod that requests CPU; label names its quota, unless it is empty.
 func newPod(name, label, cpu string) kubetest.Object {
 	meta := kubetest.Object{"name": name}
 	if label != "" {
@@ -55,7 +55,7 @@ func deletePod(ctx context.Context, t *testing.T, namespace, name string) {
 	}
 }
 
-// newQuota is a quota with a limit of cpu; parent is empty at the top.
+// newQuota returns a quota with a CPU limit; parent is empty at the top.
 func newQuota(namespace, name, parent, cpu string, isParent bool) kubetest.Object {
 	labels := kubetest.Object{prefix + "is-parent": fmt.Sprint(isParent)}
 	if parent != "" {
@@ -66,7 +66,7 @@ func newQuota(namespace, name, parent, cpu string, isParent bool) kubetest.Objec
 		"spec":     kubetest.Object{"max": kubetest.Object{"cpu": cpu}, "min": kubetest.Object{}}}
 }
 
-// grow creates a namespace and quotas in it, the parents first, and waits until every replica judges by them.
+// grow creates a namespace and quotas in it, the parents first, and waits until every replica uses them.
 func grow(ctx context.Context, t *testing.T, namespace string, quotas ...kubetest.Object) {
 	t.Helper()
 	cluster.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {"other-webhook": "yes"}}}`, namespace))
@@ -86,7 +86,7 @@ func grow(ctx context.Context, t *testing.T, namespace string, quotas ...kubetes
 	t.Cleanup(func() { raze(namespace) })
 }
 
-// known asks every replica for a quota.
+// known checks that every replica knows a quota.
 func known(ctx context.Context, name string) error {
 	for i, r := range usher.Replicas {
 		rows, err := report(ctx, i)
@@ -108,7 +108,7 @@ type row struct {
 	Children        []row
 }
 
-// report is what a replica tells of the quotas.
+// report returns a replica's report on the quotas.
 func report(ctx context.Context, replica int) (rows []row, err error) {
 	status, text, err := usher.Replicas[replica].Get(ctx, "/debug/quotas?o=json&pods=true")
 	if err == nil && status != 200 {
@@ -132,7 +132,7 @@ func find(rows []row, name string) *row {
 	return nil
 }
 
-// settled waits until every replica counts so much cpu as used in a quota.
+// settled waits until every replica counts a given amount of CPU as used in a quota.
 func settled(ctx context.Context, t *testing.T, name, cpu string) {
 	t.Helper()
 	eventually(ctx, t, func(ctx context.Context) error {
@@ -149,7 +149,7 @@ func settled(ctx context.Context, t *testing.T, name, cpu string) {
 	})
 }
 
-// record is the annotation of a top quota.
+// record returns the reservations annotation of a top quota.
 func record(ctx context.Context, t *testing.T, namespace, name string) (text, version string) {
 	t.Helper()
 	object, err := cluster.Admin().Get(ctx, quotaPath(namespace, name))
@@ -159,7 +159,7 @@ func record(ctx context.Context, t *testing.T, namespace, name string) (text, ve
 	return object.String("metadata", "annotations", recordOf), object.String("metadata", "resourceVersion")
 }
 
-// raze removes the pods and quotas of a namespace, children first.
+// raze deletes the pods and quotas of a namespace, children first.
 func raze(namespace string) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleaning)
 	defer cancel()

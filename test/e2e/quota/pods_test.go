@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// departments is a tree of two teams below one department; the names have a prefix, because quotas are global.
+// departments creates a tree of two teams below one department; the names have a prefix, because quota names are global.
 func departments(ctx context.Context, t *testing.T, name, top, a, b string) (teamA, teamB string) {
 	t.Helper()
 	teamA, teamB = name+"-a", name+"-b"
@@ -23,7 +23,7 @@ func departments(ctx context.Context, t *testing.T, name, top, a, b string) (tea
 	return teamA, teamB
 }
 
-// TestFull: pods come in until the quota is full, then until the department is, and the refusal tells the user all of it.
+// TestFull: pods are admitted until the quota is full, then until the department is, and the refusal contains all numbers.
 func TestFull(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "full", "5", "3", "4")
@@ -42,7 +42,7 @@ func TestFull(t *testing.T) {
 	stored(t, createPod(ctx, "full", "nobodys", "", "100"))
 }
 
-// TestRoomComesBack: by a deletion, by an end, by a deletion that nobody completes, and by an expiry.
+// TestRoomComesBack: room is released by a deletion, by termination, by a deletion that is never completed, and by an expiry.
 func TestRoomComesBack(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "back", "2", "2", "2")
@@ -64,7 +64,7 @@ func TestRoomComesBack(t *testing.T) {
 	eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "back", "successor", a, "2") })
 }
 
-// TestDryRun: it is judged like all others, and nothing is written.
+// TestDryRun: a dry run is checked like any other request, and nothing is written.
 func TestDryRun(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "dry", "2", "2", "2")
@@ -84,7 +84,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestGenerateName: the API server has made the name, and the UID, when validating webhooks are asked; so usher knows whom it awaits.
+// TestGenerateName: the API server has generated the name and the UID before it calls validating webhooks, so usher can identify the pod.
 func TestGenerateName(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "generated", "1", "1", "1")
@@ -115,7 +115,7 @@ func TestGenerateName(t *testing.T) {
 	kubetest.RefusedWith(t, err, "quota generated-a", "used 1")
 }
 
-// TestMoveAndResize: a changed label takes a pod to another quota only if it fits there, an in-place resize takes more only if there is room.
+// TestMoveAndResize: a label change moves a pod to another quota only if it fits there; an in-place resize needs room.
 func TestMoveAndResize(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "moves", "4", "2", "3")
@@ -144,7 +144,7 @@ func TestMoveAndResize(t *testing.T) {
 	stored(t, resize("two", "1"))
 }
 
-// TestReservationsGo: when every replica has seen the pod, the record is tidied up, though no other pod comes.
+// TestReservationsGo: when every replica has seen the pod, the record is cleaned up even if no other pod is created.
 func TestReservationsGo(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "tidy", "9", "9", "9")
@@ -155,7 +155,7 @@ func TestReservationsGo(t *testing.T) {
 	empty(ctx, t, "tidy", "tidy-all")
 }
 
-// TestRefusedByAnother: what another webhook refuses beside us, or never hears our answer, holds its room for the expiry and no longer.
+// TestRefusedByAnother: a pod that another webhook refuses, or whose answer is lost, keeps its reservation only until the expiry.
 func TestRefusedByAnother(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "others", "4", "2", "2")
@@ -165,7 +165,7 @@ func TestRefusedByAnother(t *testing.T) {
 	kubetest.RefusedWith(t, createPod(ctx, "others", "refused", a, "2"), "other.example.com")
 	front.calm()
 	kubetest.RefusedWith(t, createPod(ctx, "others", "soon", a, "2"), "quota others-a (via label)", "used 0, reserved 2, limit 2")
-	stored(t, createPod(ctx, "others", "refused", a, "2")) // the same name: a retry, which holds its room once
+	stored(t, createPod(ctx, "others", "refused", a, "2")) // the same name: a retry, which is reserved once
 	front.lost.Store(100)
 	if err := createPod(ctx, "others", "unheard", b, "2"); err == nil {
 		t.Error("stored without an answer")
@@ -175,7 +175,7 @@ func TestRefusedByAnother(t *testing.T) {
 	eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "others", "next", b, "2") })
 }
 
-// withOther registers the other webhook until the test ends, and waits until it is called; see is told what it is asked.
+// withOther registers the other webhook until the test ends, and waits until it is called; see is called with its reviews.
 func withOther(ctx context.Context, t *testing.T, see *func(*admissionv1.AdmissionRequest)) {
 	t.Helper()
 	t.Cleanup(func() {

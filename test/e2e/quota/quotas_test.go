@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestQuotaRoutes: defaults are filled in, what would break the tree is refused, and a quota with pods stays.
+// TestQuotaRoutes: defaults are set, a change that would break the tree is refused, and a quota with pods cannot be deleted.
 func TestQuotaRoutes(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "routes", "4", "2", "2")
@@ -41,7 +41,7 @@ func TestQuotaRoutes(t *testing.T) {
 	stored(t, err)
 }
 
-// TestNamespaceGoes: a namespace is deleted with its pods and quotas in any order, and nothing of it hangs.
+// TestNamespaceGoes: a namespace with pods and quotas can be deleted, in any order of the objects.
 func TestNamespaceGoes(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "going", "4", "2", "2")
@@ -49,7 +49,7 @@ func TestNamespaceGoes(t *testing.T) {
 	settled(ctx, t, a, "1")
 	_, err := cluster.Admin().Delete(ctx, "/api/v1/namespaces/going")
 	stored(t, err)
-	eventually(ctx, t, func(ctx context.Context) error { // what the controller manager would do, the worst order first
+	eventually(ctx, t, func(ctx context.Context) error { // like the controller manager, the worst order first
 		for _, name := range []string{"going-all", a} {
 			if _, err := cluster.Admin().Delete(ctx, quotaPath("going", name)); err != nil && !strings.Contains(err.Error(), "NotFound") {
 				return err
@@ -59,14 +59,14 @@ func TestNamespaceGoes(t *testing.T) {
 	})
 }
 
-// TestReplaceKeepsRecord: a PUT of a manifest that lacks the record, or brings another, leaves the one that is stored.
+// TestReplaceKeepsRecord: a PUT of a manifest without the record, or with another one, keeps the stored record.
 func TestReplaceKeepsRecord(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "replaced", "4", "2", "2")
 	withOther(ctx, t, nil)
 	front.refused.Store(100)
 	t.Cleanup(front.calm)
-	kubetest.RefusedWith(t, createPod(ctx, "replaced", "p", a, "2"), "other.example.com") // leaves a reservation that nobody sees
+	kubetest.RefusedWith(t, createPod(ctx, "replaced", "p", a, "2"), "other.example.com") // leaves a reservation without a pod
 	front.calm()
 	before, version := record(ctx, t, "replaced", "replaced-all")
 	if !strings.Contains(before, "replaced/p") {
@@ -88,7 +88,7 @@ func TestReplaceKeepsRecord(t *testing.T) {
 	kubetest.RefusedWith(t, createPod(ctx, "replaced", "q", a, "1"), "reserved 2")
 }
 
-// TestLimits: the annotation admission counts instead of spec.max, and a raised limit lets in what was refused.
+// TestLimits: the annotation admission replaces spec.max, and after a limit is raised, a refused pod is admitted.
 func TestLimits(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "limits", "9", "2", "2")
@@ -110,7 +110,7 @@ func TestLimits(t *testing.T) {
 	eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "limits", "p", a, "3") })
 }
 
-// TestDebug: what the operations listener shows of all this.
+// TestDebug: the quotas report of the operations listener.
 func TestDebug(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "debug", "4", "2", "3")

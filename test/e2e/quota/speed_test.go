@@ -16,9 +16,9 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestSoakSpeed measures what the ledger costs: pods into one quota by 32 clients, without quotas, with the ledger, and with the plain
-// way of one compare-and-swap for each pod. The three take turns in one run, so that whatever else the machine does hits all of them.
-// It asserts nothing about time.
+// TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger, and with one
+// compare-and-swap for each pod. The three alternate in one run, so that other load on the machine affects all of them. The test
+// asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 20*time.Minute)
@@ -57,7 +57,7 @@ func TestSoakSpeed(t *testing.T) {
 	t.Logf("one PUT for each pod: %d conflicts", conflicts.Load())
 }
 
-// rate creates pods and gives how many there were in a second.
+// rate creates pods and returns the number of pods per second.
 func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
 	t.Helper()
 	var begun atomic.Int64
@@ -85,8 +85,8 @@ func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
 	return float64(pods) / took.Seconds()
 }
 
-// plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict: the best that can be
-// made of it.
+// plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which is the fastest
+// form of this design.
 type plainLedger struct {
 	mu      sync.Mutex
 	version string
@@ -94,7 +94,7 @@ type plainLedger struct {
 
 var conflicts atomic.Int64
 
-// newPlainLedgers gives replicas, of which a review goes to any.
+// newPlainLedgers returns replicas; each review goes to any of them.
 func newPlainLedgers(n int) func(context.Context, *admissionv1.AdmissionRequest) error {
 	all := make([]plainLedger, n)
 	return func(ctx context.Context, r *admissionv1.AdmissionRequest) error {
@@ -128,5 +128,5 @@ func (l *plainLedger) take(ctx context.Context, uid string) error {
 	return ctx.Err()
 }
 
-// ledgerUser is usher for the API server, which does not ask usher about its writes.
+// ledgerUser is usher's user at the API server, which does not call usher for its writes.
 var ledgerUser = sync.OnceValue(func() *kubetest.Client { return cluster.User(usherUser) })

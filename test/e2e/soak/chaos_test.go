@@ -11,14 +11,14 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// excuses are the times when a request may be refused that should not be.
+// excuses are the periods in which a valid request may be refused.
 type excuses struct {
 	mu    sync.Mutex
 	all   []*excuse
 	noted []note
 }
 
-// note is something that happened, and excuses nothing.
+// note is an event that excuses nothing.
 type note struct {
 	what string
 	at   time.Time
@@ -30,7 +30,7 @@ func (e *excuses) note(what string, replica int) {
 	e.noted = append(e.noted, note{fmt.Sprintf("%s %d", what, replica), time.Now()})
 }
 
-// before tells what happened last, for a failure.
+// before returns the last events, for a failure message.
 func (e *excuses) before(at time.Time) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,7 +41,7 @@ func (e *excuses) before(at time.Time) string {
 	return strings.Join(text, ", ")
 }
 
-// excuse lasts until it is over. A request that was under way at any moment of it has it.
+// excuse is a period. It applies to a request that was in flight at any time in it.
 type excuse struct {
 	why      string
 	from, to time.Time // to is zero while it lasts
@@ -59,7 +59,7 @@ func (e *excuses) begin(why string) (over func()) {
 	}
 }
 
-// of tells what excuses a request that was under way since then, or "".
+// of returns the excuse for a request that has been in flight since a time, or "".
 func (e *excuses) of(since time.Time) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,14 +71,14 @@ func (e *excuses) of(since time.Time) string {
 	return ""
 }
 
-// What may excuse a refusal. SIGTERM is not among them: a replica that is told to go loses nothing.
+// The reasons that excuse a refusal. SIGTERM is not among them: a terminated replica loses no request.
 const (
 	allDown   = "all replicas down"
 	killed    = "a replica killed, and not yet found out"
 	apiServer = "the API server restarts"
 )
 
-// chaos makes things go wrong, one after the other, and leaves all of it running. The first replicas are spared.
+// chaos causes one failure after the other, and leaves everything running at the end. It spares the first replicas.
 func (s *soak) chaos(random *rand.Rand, long time.Duration, spared int) {
 	for until := time.Now().Add(long); time.Now().Before(until) && s.t.Context().Err() == nil; {
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -152,7 +152,7 @@ func (s *soak) killAll(ctx context.Context, stayDown time.Duration) error {
 	return s.usher.Balancer.Wait(ctx, replicas)
 }
 
-// restartAPIServer gives it five seconds to end: for those who watch, such as kubelets, it would stay a minute.
+// restartAPIServer gives the API server five seconds to end; for its watchers, such as kubelets, it would wait a minute.
 func (s *soak) restartAPIServer(ctx context.Context) error {
 	s.counts.add(apiServer, 1)
 	defer s.excuses.begin(apiServer)()

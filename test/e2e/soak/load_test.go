@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// counts are what the run tells at its end.
+// counts are printed at the end of the run.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -69,19 +69,19 @@ func (s *soak) createPods(ctx context.Context, random *rand.Rand, client int) {
 
 const podsPath = "/api/v1/namespaces/apps/pods"
 
-// create creates a pod that no node is asked to run, and asks for its removal if it was stored.
+// create creates a pod that no node runs, and deletes it if it was stored.
 func (s *soak) create(ctx context.Context, name string, labels kubetest.Object) (kubetest.Object, error) {
 	pod, err := s.admin.Create(ctx, podsPath, kubetest.Object{"apiVersion": "v1", "kind": "Pod",
 		"metadata": kubetest.Object{"name": name, "labels": labels},
 		"spec": kubetest.Object{"schedulerName": "nobody",
 			"containers": []kubetest.Object{{"name": "c", "image": "pause"}}}})
 	if err == nil {
-		_, _ = s.admin.Delete(ctx, podsPath+"/"+name) // may meet the API server's restart: a pod more does no harm
+		_, _ = s.admin.Delete(ctx, podsPath+"/"+name) // may fail during a restart of the API server; another pod does no harm
 	}
 	return pod, err
 }
 
-// judge holds what became of a pod to what should have.
+// judge compares the result for a pod with the expected one.
 func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.Object, err error) {
 	var refusal *kubetest.StatusError
 	excuse := s.excuses.of(began)
@@ -105,7 +105,7 @@ func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.
 	}
 }
 
-// watchNodes looks if a node ever shows what it must not: 16 cores are real, 32 amplified once, and capacity stays.
+// watchNodes checks the size that nodes show: 16 cores are real, 32 are amplified once, and capacity does not change.
 func (s *soak) watchNodes(ctx context.Context) {
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		list, err := s.admin.Get(ctx, "/api/v1/nodes")
@@ -122,7 +122,7 @@ func (s *soak) watchNodes(ctx context.Context) {
 	}
 }
 
-// rollOut makes the Deployment's pods anew, every ten seconds.
+// rollOut restarts the Deployment every ten seconds.
 func (s *soak) rollOut(ctx context.Context) {
 	for ; ctx.Err() == nil; pause(ctx, 10*time.Second) {
 		_, err := s.cluster.Kubectl(ctx, "-n", "apps", "rollout", "restart", "deployment/web")
@@ -132,10 +132,10 @@ func (s *soak) rollOut(ctx context.Context) {
 	}
 }
 
-// measures are what a process that leaks has more and more of.
+// measures are values that grow in a process with a leak.
 type measures map[string]float64
 
-// limits tell how much more is no leak: the same load may need a little more at another moment.
+// limits define the growth that is not a leak: the same load may need a little more at another time.
 var limits = measures{"go_goroutines": 20, "process_open_fds": 20, "process_resident_memory_bytes": 20 << 20}
 
 // measure reads a replica's metrics.
@@ -157,7 +157,7 @@ func (s *soak) measure(replica int) measures {
 	return found
 }
 
-// checkMeasures compares what the spared replica has after half of the run with what it had before.
+// checkMeasures compares the measures of the spared replica before and after the second half of the run.
 func (s *soak) checkMeasures(before measures) {
 	after := s.measure(0)
 	s.t.Logf("the spared replica: %v, then %v", before, after)

@@ -1,9 +1,9 @@
-// Package soak leaves usher alone with chaos for some minutes: `make soak`. Clients create pods, a Deployment is rolled out,
-// nodes send heartbeats, while replicas are killed, terminated and all taken away, and the API server restarts.
+// Package soak runs usher under failures for some minutes: `make soak`. Clients create pods, a Deployment is rolled out and
+// nodes send heartbeats, while replicas are killed, terminated and all removed, and the API server restarts.
 //
-//	soak_test.go   the cluster, what must hold, and the outcome
-//	chaos_test.go  what goes wrong, and what a request may be excused by
-//	load_test.go   the clients, and who looks at nodes and replicas
+//	soak_test.go   the cluster, the invariants and the result
+//	chaos_test.go  the failures, and which refusals they excuse
+//	load_test.go   the clients, and the checks of nodes and replicas
 package soak
 
 import (
@@ -57,9 +57,9 @@ func TestSoakChaos(t *testing.T) {
 	running.Go(func() { s.watchNodes(ctx) })
 	running.Go(func() { s.rollOut(ctx) })
 	random := rand.New(rand.NewPCG(seed, 0))
-	s.chaos(random, long/2, 0) // everything may go
+	s.chaos(random, long/2, 0) // all replicas may be killed
 	before := s.measure(0)
-	s.chaos(random, long/2, 1) // the first replica stays, to see what it gathers
+	s.chaos(random, long/2, 1) // the first replica is spared, to measure its growth
 	cancel()
 	running.Wait()
 	s.checkMeasures(before)
@@ -70,7 +70,7 @@ func TestSoakChaos(t *testing.T) {
 	}
 }
 
-// duration is how long to go on: USHER_SOAK=1 is three minutes.
+// duration returns the length of the run: USHER_SOAK=1 is three minutes.
 func duration(t *testing.T) time.Duration {
 	t.Helper()
 	switch text := os.Getenv("USHER_SOAK"); text {
@@ -88,7 +88,7 @@ func duration(t *testing.T) time.Duration {
 	return 0
 }
 
-// start starts a cluster with nodes and a Deployment, and usher before it.
+// start starts a cluster with nodes, usher, and a Deployment.
 func start(t *testing.T) *soak {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -133,7 +133,7 @@ func (s *soak) stop() {
 	}
 }
 
-// checkAtRest: when all is over, the nodes are amplified once, the Deployment has its pods, and each pod is seated.
+// checkAtRest checks the final state: the nodes are amplified once, the Deployment has its pods, and usher changed each pod.
 func (s *soak) checkAtRest() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -158,7 +158,7 @@ func (s *soak) checkAtRest() {
 	}
 }
 
-// checkSeated: usher has changed a pod, and once only.
+// checkSeated checks that usher changed a pod exactly once.
 func (s *soak) checkSeated(pod kubetest.Object) {
 	variables := 0
 	for _, variable := range pod.List("spec", "containers", 0, "env") {
