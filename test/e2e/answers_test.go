@@ -26,7 +26,8 @@ type golden struct {
 	audit          map[string]string
 }
 
-// readGolden parses a file written by golden_test.go: a line for each fact, and indented YAML below "status:" and "object:".
+// readGolden parses a file written by golden_test.go: a line for each fact, and indented YAML below "status:" and
+// "object:".
 func readGolden(t *testing.T, file string) golden {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -62,9 +63,9 @@ func readGolden(t *testing.T, file string) golden {
 	return g
 }
 
-// Every sample of the core suite that an API server can store is sent through it. The API server's checks of an answer (uid,
-// version, patch type, a patch that applies: see TestBrokenAnswersAreFound) pass, and the result for the user, in etcd and in the
-// audit log is that of the golden file.
+// Every sample of the core suite that an API server can store is sent through it. The API server's checks of an answer
+// (uid, version, patch type, a patch that applies: see TestBrokenAnswersAreFound) pass, and the result for the user, in
+// etcd and in the audit log is that of the golden file.
 func TestSamplesThroughTheAPIServer(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: raise")) // the embedded policy, with which the golden files were written
@@ -250,7 +251,8 @@ func (s sample) checkVerdict(t *testing.T, err error) {
 	}
 }
 
-// checkObject compares the fields that usher changes. fields_test.go checks the others, which include defaults of the API server.
+// checkObject compares the fields that usher changes. fields_test.go checks the others, which include defaults of the
+// API server.
 func (s sample) checkObject(t *testing.T, object kubetest.Object) {
 	t.Helper()
 	want := s.golden.object

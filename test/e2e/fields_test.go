@@ -14,16 +14,17 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// usher changes only the fields that its steps are responsible for. The tests check this in three ways: they compare a stored
-// object with a twin for which usher was not called; they read every patch from the API server's audit log; and a stand-in makes
-// reviews look as if they came from a newer API server, with a field that usher's types do not know in every place. The API server
-// itself cannot send such reviews: it drops unknown fields, and usher knows all of its fields.
+// usher changes only the fields that its steps are responsible for. The tests check this in three ways: they compare a
+// stored object with a twin for which usher was not called; they read every patch from the API server's audit log; and
+// a stand-in makes reviews look as if they came from a newer API server, with a field that usher's types do not know in
+// every place. The API server itself cannot send such reviews: it drops unknown fields, and usher knows all of its
+// fields.
 
 // touched matches the paths of usher's patches.
 var touched = regexp.MustCompile(`^(/spec/(initContainers|containers)/\d+/env(/-)?|/spec/tolerations(/-)?|` +
 	`/status/(allocatable|capacity)/cpu|/metadata/annotations(/usher\.dev~1amplified)?)$`)
 
-// patchOf returns the patch of a webhook from the audit log.
+// patchOf is the patch of a webhook in the audit log.
 type patchOf struct {
 	Webhook string
 	Patch   []operation
@@ -191,7 +192,8 @@ func TestNodeStatusKeepsAllItsFields(t *testing.T) {
 }
 
 // A newer API server sends fields that usher's types do not know. The stand-in adds such a field to every object in the
-// review, forwards it to usher, and checks the patch; the API server, which has the pod without them, applies the same patch.
+// review, forwards it to usher, and checks the patch; the API server, which has the pod without them, applies the same
+// patch.
 func TestFieldsFromTheFutureSurvive(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	var mu sync.Mutex
@@ -266,8 +268,8 @@ func addFuture(at any) (added int) {
 	return added
 }
 
-// harmfulOperations returns the operations that could remove an unknown field: all except those that append to a list, add a
-// missing value, or change one of the strings that usher may change.
+// harmfulOperations returns the operations that could remove an unknown field: all except those that append to a list,
+// add a missing value, or change one of the strings that usher may change.
 func harmfulOperations(answer []byte, object any) (problems []string) {
 	var review struct{ Response struct{ Patch []byte } }
 	if err := json.Unmarshal(answer, &review); err != nil {

@@ -15,7 +15,8 @@ var (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
-// start does what deploy/deploy.sh does: it creates what the service needs, the service, and last the webhook configurations.
+// start does what deploy/deploy.sh does: it creates what the service needs, the service, and last the webhook
+// configurations.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	if usher, err = cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2}); err != nil {

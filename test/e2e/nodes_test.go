@@ -53,8 +53,8 @@ func checkSize(t *testing.T, node kubetest.Object, want size) {
 	}
 }
 
-// kubelet writes its node's status as a kubelet does: its measurements, as a strategic merge patch against the object that it
-// last read (k8s.io/kubernetes/pkg/kubelet, tryUpdateNodeStatus).
+// kubelet writes its node's status as a kubelet does: its measurements, as a strategic merge patch against the object
+// that it last read (k8s.io/kubernetes/pkg/kubelet, tryUpdateNodeStatus).
 type kubelet struct {
 	name  string
 	cpu   string // allocatable, as measured
@@ -202,7 +202,8 @@ func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 	}
 }
 
-// order shuffles heartbeats (false) and foreign writes (true). A heartbeat comes first; before it there is nothing to send back.
+// order shuffles heartbeats (false) and foreign writes (true). A heartbeat comes first; before it there is nothing to
+// send back.
 func order(random *rand.Rand, heartbeats, foreign int) []bool {
 	writes := make([]bool, heartbeats+foreign)
 	for i := range foreign {
@@ -269,7 +270,8 @@ func TestNodeThatChangesIsMeasuredAnew(t *testing.T) {
 	}
 }
 
-// A new ratio takes effect with the next write by any client, and when the ratio is removed, the originals are restored.
+// A new ratio takes effect with the next write by any client, and when the ratio is removed, the originals are
+// restored.
 func TestRatioChanges(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "ratio")

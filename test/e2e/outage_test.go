@@ -142,8 +142,8 @@ func (l *load) wait(ctx context.Context, more int64) error {
 	})
 }
 
-// A rollout: each replica is terminated by SIGTERM and replaced by another, while pods are created and nodes report. No request
-// fails, and no heartbeat bypasses usher, which the failure policy would hide.
+// A rollout: each replica is terminated by SIGTERM and replaced by another, while pods are created and nodes report. No
+// request fails, and no heartbeat bypasses usher, which the failure policy would hide.
 func TestRolloutUnderLoad(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "rollout")

@@ -185,7 +185,8 @@ func patch(ctx context.Context, path, kind, body string) error {
 	return err
 }
 
-// Fields that usher adds have no other manager, so applying the same manifest repeatedly shows no difference and no conflict.
+// Fields that usher adds have no other manager, so applying the same manifest repeatedly shows no difference and no
+// conflict.
 func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, side := range []string{"--server-side=false", "--server-side=true"} {
@@ -208,8 +209,8 @@ func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 	}
 }
 
-// In other namespaces pods pass, regardless of their names. kube-system and usher's own namespace pass even with the label: no
-// policy may lock out the cluster or usher.
+// In other namespaces pods pass, regardless of their names. kube-system and usher's own namespace pass even with the
+// label: no policy may lock out the cluster or usher.
 func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, name := range []string{"kube-system", "usher"} {

@@ -17,8 +17,8 @@ import (
 
 const rulesReview = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
-// The identity of usher in deploy/base has only the rights of every service account. This is sufficient, because usher does not
-// call the API server in any of these tests.
+// The identity of usher in deploy/base has only the rights of every service account. This is sufficient, because usher
+// does not call the API server in any of these tests.
 func TestShippedIdentityHasNoRights(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	const accounts = "/api/v1/namespaces/usher/serviceaccounts"
@@ -99,7 +99,8 @@ func TestShippedPodsGetNoToken(t *testing.T) {
 	}
 }
 
-// With the flags of deploy/base, usher never calls the API server, neither with its account nor with any other identity.
+// With the flags of deploy/base, usher never calls the API server, neither with its account nor with any other
+// identity.
 func TestUsherAsksTheAPIServerNothing(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	if _, err := cluster.Admin().Create(ctx, podPath("apps", "")+"?dryRun=All", pod("apps", "rights", "")); err != nil {
@@ -117,8 +118,8 @@ func TestUsherAsksTheAPIServerNothing(t *testing.T) {
 	}
 }
 
-// With --cluster=api usher watches the cluster. With only the rights of the overlay's ClusterRole it becomes ready, the API
-// server refuses none of its requests, and it uses every right of the role.
+// With --cluster=api usher watches the cluster. With only the rights of the overlay's ClusterRole it becomes ready, the
+// API server refuses none of its requests, and it uses every right of the role.
 func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	if _, err := cluster.Kubectl(ctx, "apply", "-k", "deploy/crds"); err != nil {

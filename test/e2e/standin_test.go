@@ -23,8 +23,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// standIn is a webhook server in front of usher, or instead of it. It is registered with the configurations of usher's routes:
-// the same failure policy, timeout and rules, but for its own namespace and nodes.
+// standIn is a webhook server in front of usher, or instead of it. It is registered with the configurations of usher's
+// routes: the same failure policy, timeout and rules, but for its own namespace and nodes.
 type standIn struct {
 	t      *testing.T
 	server *httptest.Server
@@ -95,7 +95,8 @@ func (s *standIn) configurations(ctx context.Context) string {
 	return strings.Join(documents, "\n---\n")
 }
 
-// awaitCalls creates pods as a dry run until both pod routes were called: each leaves its audit annotation or its refusal.
+// awaitCalls creates pods as a dry run until both pod routes were called: each leaves its audit annotation or its
+// refusal.
 func (s *standIn) awaitCalls(ctx context.Context) {
 	s.t.Helper()
 	offensive := pod(s.label, "offensive", "12")
@@ -185,7 +186,8 @@ func usherClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// A server that never answers: the API server waits for the timeout of the route, then the route's failure policy decides.
+// A server that never answers: the API server waits for the timeout of the route, then the route's failure policy
+// decides.
 func TestSlowUsherIsWaitedForAsLongAsTheRouteSays(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	var timeouts sync.Map
@@ -244,8 +246,8 @@ func checkFailedOpen(t *testing.T, verb, resource, name, webhook string) {
 	}
 }
 
-// usher is not ready: the API server retries after a 503 with Retry-After within the route's timeout, and the user does not
-// notice.
+// usher is not ready: the API server retries after a 503 with Retry-After within the route's timeout, and the user does
+// not notice.
 func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	s := newStandIn(ctx, t, "not-ready", func(s *standIn) answer {
@@ -276,8 +278,8 @@ func TestNotReadyUsherIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The API server detects answers that violate the contract. usher returns none of them; this test shows that the tests of
-// usher's answers would fail if it did.
+// The API server detects answers that violate the contract. usher returns none of them; this test shows that the tests
+// of usher's answers would fail if it did.
 func TestBrokenAnswersAreFound(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	var breakIt atomic.Pointer[func(w http.ResponseWriter, answer, response kubetest.Object)]

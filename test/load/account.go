@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// cpuTime returns the CPU time that a process has used so far, user and system. The scheduler's statistics of each thread are
-// in nanoseconds; threads of a Go server do not end, so the sum never decreases. Kernels without them count ticks of 10 ms.
+// cpuTime returns the CPU time that a process has used so far, user and system. The scheduler's statistics of each
+// thread are in nanoseconds; threads of a Go server do not end, so the sum never decreases. Kernels without them count
+// ticks of 10 ms.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {

@@ -54,8 +54,8 @@ func sameOutcome(r reviews.Review, first map[string][]byte) error {
 	return nil
 }
 
-// like returns a check of all further answers against the first. The order of a diff may vary: such an answer must have the
-// same length, and a patch if the first has one.
+// like returns a check of all further answers against the first. The order of a diff may vary: such an answer must have
+// the same length, and a patch if the first has one.
 func like(first []byte) func([]byte) error {
 	patched := bytes.Contains(first, []byte(`"patch":`))
 	return func(got []byte) error {

@@ -19,7 +19,8 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// connection is one kept-alive HTTP/1.1 connection over TLS 1.3. It is minimal because it shares the machine with the server.
+// connection is one kept-alive HTTP/1.1 connection over TLS 1.3. It is minimal because it shares the machine with the
+// server.
 type connection struct {
 	tls    *tls.Conn
 	reader *bufio.Reader
@@ -66,7 +67,8 @@ func requestBytes(r reviews.Review) []byte {
 		r.Path, len(r.Body), r.Body)
 }
 
-// post sends a request and returns the body of the answer, which is valid until the next post. It fails unless the status is 200.
+// post sends a request and returns the body of the answer, which is valid until the next post. It fails unless the
+// status is 200.
 func (c *connection) post(request []byte) ([]byte, error) {
 	if _, err := c.tls.Write(request); err != nil {
 		return nil, err
@@ -119,8 +121,8 @@ func (c *connection) rest() ([]byte, error) {
 	return c.body.Bytes(), err
 }
 
-// burst sends n requests over the connections and checks every answer. A connection sends its next request after the answer to
-// the last. burst returns the total time and the sorted times of the requests.
+// burst sends n requests over the connections and checks every answer. A connection sends its next request after the
+// answer to the last. burst returns the total time and the sorted times of the requests.
 func burst(ctx context.Context, list []*connection, n int, request []byte, check func([]byte) error) (time.Duration, []time.Duration, error) {
 	defer context.AfterFunc(ctx, func() { closeAll(list) })()
 	var sent atomic.Int64

@@ -1,5 +1,5 @@
-// Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and one that
-// works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
+// Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and
+// one that works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
 //	bin/load [--quick] [--out docs/performance.json]       measure bin/usher
 //	bin/load plot docs/performance.json docs/performance.svg
@@ -28,7 +28,8 @@ func main() {
 	}
 }
 
-// command runs the program. The subcommands constant and plain are internal: load starts itself with them as separate processes.
+// command runs the program. The subcommands constant and plain are internal: load starts itself with them as separate
+// processes.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	word := ""
 	if len(args) > 0 {

@@ -18,8 +18,8 @@ func only(core int) (set cpuSet) {
 	return set
 }
 
-// pinning defines the core of the servers and the core of the load, so that they never compete. Without pinning the kernel
-// places all of them.
+// pinning defines the core of the servers and the core of the load, so that they never compete. Without pinning the
+// kernel places all of them.
 type pinning struct {
 	servers, load int
 	pinned        bool
@@ -95,8 +95,8 @@ func (p pinning) onServerCore(start func() error) error {
 	return err
 }
 
-// childAttributes returns attributes with which a Ctrl-C in the terminal reaches only the load, which stops its servers. The servers
-// also end if the load is killed.
+// childAttributes returns attributes with which a Ctrl-C in the terminal reaches only the load, which stops its
+// servers. The servers also end if the load is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// answerPlain implements a typical webhook: decode the review, decode the object, copy it, change the copy, encode both, and
-// return the difference. The changes are those of usher's default policy.
+// answerPlain implements a typical webhook: decode the review, decode the object, copy it, change the copy, encode
+// both, and return the difference. The changes are those of usher's default policy.
 func answerPlain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -127,8 +127,8 @@ type amounts struct {
 	Capacity    string `json:"capacity"`
 }
 
-// overcommit doubles the CPU of a node, based on the kubelet's own numbers; numbers that are already doubled are unchanged. It
-// implements only part of usher's rules; for the measured reviews the result is the same.
+// overcommit doubles the CPU of a node, based on the kubelet's own numbers; numbers that are already doubled are
+// unchanged. It implements only part of usher's rules; for the measured reviews the result is the same.
 func overcommit(node *corev1.Node) error {
 	const key = "usher.dev/amplified"
 	memory := map[corev1.ResourceName]amplified{}

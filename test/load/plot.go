@@ -36,7 +36,8 @@ func axisFor(cells []*Cell) axis {
 	return axis{low, max(math.Pow(10, math.Ceil(math.Log10(most))), low*10)}
 }
 
-// plot draws the CPU per review, with a group of bars for each review, as a self-contained SVG that supports light and dark mode.
+// plot draws the CPU per review, with a group of bars for each review, as a self-contained SVG that supports light and
+// dark mode.
 func plot(r *Report) string {
 	var cells []*Cell
 	var groups []string

@@ -76,8 +76,8 @@ type aim struct {
 	met  bool
 }
 
-// The aims: CPU per review against the constant server at cpuConnections, by review; against the plain pipeline for all;
-// p99 at tailConnections against the constant server, for all.
+// The aims: CPU per review against the constant server at cpuConnections, by review; against the plain pipeline for
+// all; p99 at tailConnections against the constant server, for all.
 const (
 	cpuConnections, tailConnections = 8, 64
 	aimOfPlain, aimTail             = 15, 2

@@ -39,7 +39,8 @@ func (b *bench) prepare(ctx context.Context, s *process, r reviews.Review, first
 	return w, err
 }
 
-// calibrate doubles a burst until it lasts a quarter of a round, and returns the reviews of a round. This is also the warm-up.
+// calibrate doubles a burst until it lasts a quarter of a round, and returns the reviews of a round. This is also the
+// warm-up.
 func (w *work) calibrate(ctx context.Context, p plan) (int, error) {
 	for n := len(w.conns); ; n *= 2 {
 		took, _, err := burst(ctx, w.conns, n, w.request, w.check)

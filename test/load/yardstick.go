@@ -26,8 +26,8 @@ const (
 // servers lists the servers in the order of a round.
 var servers = []string{constant, usher, plain}
 
-// serveYardstick serves one of the two yardsticks until the process ends, with usher's certificate, limits and collectors.
-// It writes its addresses to standard error in the format of usher.
+// serveYardstick serves one of the two yardsticks until the process ends, with usher's certificate, limits and
+// collectors. It writes its addresses to standard error in the format of usher.
 func serveYardstick(name, certDir string) error {
 	source, err := certs.Open(certDir)
 	if err != nil {

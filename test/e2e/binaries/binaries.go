@@ -44,8 +44,8 @@ var packages = map[string]string{
 	Hollow:            "./hollow",
 }
 
-// Module returns the directory of this module. It searches upwards from the working directory, because a binary that was
-// built with -trimpath does not contain the path of its source.
+// Module returns the directory of this module. It searches upwards from the working directory, because a binary that
+// was built with -trimpath does not contain the path of its source.
 func Module() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -66,8 +66,8 @@ func Module() (string, error) {
 	}
 }
 
-// Folder returns the directory of the programs. Its name depends on everything that affects the programs: the versions of all
-// modules and of Go, the platform, and the build flags.
+// Folder returns the directory of the programs. Its name depends on everything that affects the programs: the versions
+// of all modules and of Go, the platform, and the build flags.
 func Folder() (string, error) {
 	if dir := os.Getenv(FolderVariable); dir != "" {
 		return filepath.Abs(dir)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestOneKubernetesVersion checks that the module's staging replacements have the version that it requires of k8s.io/kubernetes.
+// TestOneKubernetesVersion checks that the module's staging replacements have the version that it requires of
+// k8s.io/kubernetes.
 func TestOneKubernetesVersion(t *testing.T) {
 	module, err := Module()
 	if err != nil {

@@ -92,8 +92,8 @@ func (d *demo) startUsher(ctx context.Context) (err error) {
 	return err
 }
 
-// applyManifests applies the manifests of a real cluster. Only the Deployment is scaled to no pods: nothing would run in them,
-// and usher runs outside the cluster.
+// applyManifests applies the manifests of a real cluster. Only the Deployment is scaled to no pods: nothing would run
+// in them, and usher runs outside the cluster.
 func (d *demo) applyManifests(ctx context.Context) error {
 	base, err := d.cluster.RenderDeploy(ctx, "deploy/base")
 	if err != nil {

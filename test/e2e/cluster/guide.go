@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// step is a part of the walk-through. Commands are indented by four spaces; the expected output follows after "-> ", where …
-// stands for any text. The soak test runs the commands as printed, and checks their output.
+// step is a part of the walk-through. Commands are indented by four spaces; the expected output follows after "-> ",
+// where … stands for any text. The soak test runs the commands as printed, and checks their output.
 type step struct {
 	title string
 	says  string

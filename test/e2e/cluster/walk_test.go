@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestSoakWalkThrough runs the printed walk-through line by line, as a user would paste it, and compares each output with the
-// printed one. At the end, nothing may remain after SIGTERM.
+// TestSoakWalkThrough runs the printed walk-through line by line, as a user would paste it, and compares each output
+// with the printed one. At the end, nothing may remain after SIGTERM.
 func TestSoakWalkThrough(t *testing.T) {
 	if os.Getenv("USHER_SOAK") == "" {
 		t.Skip("takes a minute and all programs of the demo; `make soak` runs it")

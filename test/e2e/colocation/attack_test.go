@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestTenantKillsNoReplica: a user with rights on pods in one namespace creates pods of 5,000 + 5,000 containers that request GPUs, four at
-// a time. They used to kill a replica with the memory of deploy/base; now they are refused, and pods of other users are still admitted.
+// TestTenantKillsNoReplica: a user with rights on pods in one namespace creates pods of 5,000 + 5,000 containers that
+// request GPUs, four at a time. They used to kill a replica with the memory of deploy/base; now they are refused, and
+// pods of other users are still admitted.
 func TestTenantKillsNoReplica(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	cluster.MustApply(ctx, t, `

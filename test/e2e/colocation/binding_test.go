@@ -11,8 +11,8 @@ import (
 
 const bypass = "koordinator.sh/binding-admission-bypass"
 
-// protect creates a namespace in which only kube-scheduler may bind pods, and a node of the same name, and waits until all replicas
-// enforce this.
+// protect creates a namespace in which only kube-scheduler may bind pods, and a node of the same name, and waits until
+// all replicas enforce this.
 func protect(ctx context.Context, t *testing.T, namespace string) (mallory, scheduler *kubetest.Client) {
 	t.Helper()
 	if err := usher.SetPolicy(fmt.Sprintf(`{"binding": {"users": ["system:kube-scheduler"], "namespaces": [%q]}}`, namespace)); err != nil {
@@ -58,7 +58,8 @@ func bypassed(pod kubetest.Object) kubetest.Object {
 	return pod
 }
 
-// TestNodeNameIsABinding: a pod that is created with its node counts as bound by its creator; the kubelet's mirror pods are exempt.
+// TestNodeNameIsABinding: a pod that is created with its node counts as bound by its creator; the kubelet's mirror pods
+// are exempt.
 func TestNodeNameIsABinding(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "node-names")
@@ -92,7 +93,8 @@ func TestNodeNameIsABinding(t *testing.T) {
 	}
 }
 
-// TestBypassIsNotTheOwners: only users that may bind can set the bypass label, at creation and later, through pods and pods/status.
+// TestBypassIsNotTheOwners: only users that may bind can set the bypass label, at creation and later, through pods and
+// pods/status.
 func TestBypassIsNotTheOwners(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	mallory, scheduler := protect(ctx, t, "bypasses")
@@ -125,7 +127,8 @@ func TestBypassIsNotTheOwners(t *testing.T) {
 	}
 }
 
-// TestBindingWhileUsherIsAway: by default bindings pass while usher is unavailable; with --fail-closed they are refused.
+// TestBindingWhileUsherIsAway: by default bindings pass while usher is unavailable; with --fail-closed they are
+// refused.
 func TestBindingWhileUsherIsAway(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	mallory, _ := protect(ctx, t, "aways")

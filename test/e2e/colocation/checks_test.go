@@ -62,7 +62,8 @@ func TestResizeDoesNotPassBy(t *testing.T) {
 	}
 }
 
-// TestReservations: the stored reservation has the profile's class in its template, and a reservation that no pod could use is refused.
+// TestReservations: the stored reservation has the profile's class in its template, and a reservation that no pod could
+// use is refused.
 func TestReservations(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, batchProfile)

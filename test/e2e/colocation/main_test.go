@@ -1,5 +1,6 @@
-// Package colocation tests the colocation suite against a real API server, which usher watches with the rights of its ServiceAccount. It
-// has its own control plane, because the suite acts on all namespaces and thus on the pods of the other tests.
+// Package colocation tests the colocation suite against a real API server, which usher watches with the rights of its
+// ServiceAccount. It has its own control plane, because the suite acts on all namespaces and thus on the pods of the
+// other tests.
 package colocation
 
 import (
@@ -23,7 +24,8 @@ const (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
-// start does what `make deploy SUITE=colocation-demo` does. It starts usher first, so that the CRDs appear while usher is watching.
+// start does what `make deploy SUITE=colocation-demo` does. It starts usher first, so that the CRDs appear while usher
+// is watching.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	gates, err := featureGates()

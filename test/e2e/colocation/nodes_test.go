@@ -42,7 +42,8 @@ func annotate(ctx context.Context, node, ratio string) error {
 	return err
 }
 
-// TestRatioAnnotation: a ratio is raised, lowered and removed, and never compounds, whatever the kubelet sends in between.
+// TestRatioAnnotation: a ratio is raised, lowered and removed, and never compounds, whatever the kubelet sends in
+// between.
 func TestRatioAnnotation(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "amplified", `{}`)
@@ -62,7 +63,8 @@ func TestRatioAnnotation(t *testing.T) {
 	}
 }
 
-// TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; a write by another client is enough.
+// TestRatioTakesEffectWithAnybodysWrite: the kubelet of an idle node writes every five minutes; a write by another
+// client is enough.
 func TestRatioTakesEffectWithAnybodysWrite(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	newNode(ctx, t, "idle", `{}`)

@@ -38,8 +38,9 @@ func stopUsher(ctx context.Context, t *testing.T) (start func()) {
 	return start
 }
 
-// TestWithoutUsher: while usher is unavailable, excluded pods can start; finalizers and other bookkeeping can be written and pods deleted
-// everywhere; changes that usher checks are refused; and afterwards everything works as before.
+// TestWithoutUsher: while usher is unavailable, excluded pods can start; finalizers and other bookkeeping can be
+// written and pods deleted everywhere; changes that usher checks are refused; and afterwards everything works as
+// before.
 func TestWithoutUsher(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	const held = "outage-held"
@@ -99,7 +100,8 @@ func TestWithoutUsher(t *testing.T) {
 	kubetest.RefusedWith(t, patchObject(ctx, podsOf(held)+"/after", `{"metadata": {"labels": {"koordinator.sh/qosClass": "BE"}}}`), "qos-priority")
 }
 
-// guarded creates an object of each kind whose updates usher may refuse, and returns for each a patch of a field that it checks.
+// guarded creates an object of each kind whose updates usher may refuse, and returns for each a patch of a field that
+// it checks.
 func guarded(ctx context.Context, t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	pod := batchPod("before")

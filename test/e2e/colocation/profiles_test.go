@@ -73,7 +73,8 @@ func tier(want string) func(kubetest.Object) bool {
 	return func(pod kubetest.Object) bool { return pod.String("metadata", "labels", "tier") == want }
 }
 
-// TestProfile: the Priority plugin accepts the profile's values, the stored pod is a batch pod, and a changed profile takes effect.
+// TestProfile: the Priority plugin accepts the profile's values, the stored pod is a batch pod, and a changed profile
+// takes effect.
 func TestProfile(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs", "labels": {"colocated": "true"}}}`)
@@ -109,8 +110,8 @@ func TestProfile(t *testing.T) {
 	created(ctx, t, "jobs", "later", tier("two"))
 }
 
-// TestNamespaceAndPodInOneApply: the pod is created before the watch has shown its namespace and must wait for it: usher returns 503
-// and the API server retries; usher never guesses.
+// TestNamespaceAndPodInOneApply: the pod is created before the watch has shown its namespace and must wait for it:
+// usher returns 503 and the API server retries; usher never guesses.
 func TestNamespaceAndPodInOneApply(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "warm", "labels": {"colocated": "true"}}}`)
@@ -139,7 +140,8 @@ spec: {containers: [{name: c, image: registry.k8s.io/pause:3.10, resources: {req
 	}
 }
 
-// TestBadProfiles: the rules of the CRD and of usher refuse invalid profiles, and pods are refused with the name of a missing class.
+// TestBadProfiles: the rules of the CRD and of usher refuse invalid profiles, and pods are refused with the name of a
+// missing class.
 func TestBadProfiles(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	for _, c := range []struct{ name, spec, says string }{

@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestAPIServerRestartsUnderLoad: while the API server restarts, usher's watches break and are re-established. The profile is applied to
-// every admitted pod, and a profile that is written afterwards takes effect.
+// TestAPIServerRestartsUnderLoad: while the API server restarts, usher's watches break and are re-established. The
+// profile is applied to every admitted pod, and a profile that is written afterwards takes effect.
 func TestAPIServerRestartsUnderLoad(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restarts", "labels": {"colocated": "true"}}}`)

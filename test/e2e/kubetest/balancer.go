@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// probeEvery is the period of the balancer's readiness probes. A kubelet probes every few seconds; tests need it faster.
+// probeEvery is the period of the balancer's readiness probes. A kubelet probes every few seconds; tests need it
+// faster.
 const probeEvery = 100 * time.Millisecond
 
-// Balancer distributes connections to the replicas as a Service does: a new connection goes to the next ready replica and stays
-// there, an open one is not touched, and a replica that died is detected only by the next probe.
+// Balancer distributes connections to the replicas as a Service does: a new connection goes to the next ready replica
+// and stays there, an open one is not touched, and a replica that died is detected only by the next probe.
 type Balancer struct {
 	Address string
 
@@ -108,7 +109,8 @@ func (b *Balancer) accept() {
 	}
 }
 
-// join copies bytes in both directions until both sides are done. Without a replica the client gets a reset, as from a Service.
+// join copies bytes in both directions until both sides are done. Without a replica the client gets a reset, as from a
+// Service.
 func (b *Balancer) join(client *net.TCPConn) {
 	defer client.Close()
 	conn, err := net.Dial("tcp", b.next()) // an empty address is an error too

@@ -23,8 +23,8 @@ const (
 	ApplyPatch     = "application/apply-patch+yaml" // needs ?fieldManager=
 )
 
-// Client sends requests to the API server as one identity, in JSON and without a client library, so that a test controls what
-// is sent. Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
+// Client sends requests to the API server as one identity, in JSON and without a client library, so that a test
+// controls what is sent. Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
 type Client struct {
 	url    string
 	http   *http.Client
@@ -118,8 +118,8 @@ type Response struct {
 	Body     []byte
 }
 
-// Do sends a request as it is. It returns an error only if there is no answer. The body may be bytes, a string, or any value
-// that can be encoded as JSON; nil sends none.
+// Do sends a request as it is. It returns an error only if there is no answer. The body may be bytes, a string, or any
+// value that can be encoded as JSON; nil sends none.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body any) (*Response, error) {
 	text, err := encode(body)
 	if err != nil {

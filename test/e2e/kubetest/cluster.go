@@ -40,8 +40,8 @@ type Cluster struct {
 	clients   map[string]*http.Transport
 }
 
-// Start starts a control plane and waits until it is ready. ctx limits only the start; Stop ends the cluster. The cluster also
-// ends if this process ends in another way, even by SIGKILL.
+// Start starts a control plane and waits until it is ready. ctx limits only the start; Stop ends the cluster. The
+// cluster also ends if this process ends in another way, even by SIGKILL.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	box, err := newSandbox()
 	if err != nil {
@@ -55,7 +55,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// WithoutControlPlane returns a cluster that is only a directory: for StartUsher, and for tests of usher without an API server.
+// WithoutControlPlane returns a cluster that is only a directory: for StartUsher, and for tests of usher without an API
+// server.
 func WithoutControlPlane() (*Cluster, error) {
 	box, err := newSandbox()
 	return &Cluster{sandbox: box, clients: map[string]*http.Transport{}}, err
@@ -206,7 +207,8 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// startControllers starts the controllers of the options. It does not wait for them; their effects are visible in the API.
+// startControllers starts the controllers of the options. It does not wait for them; their effects are visible in the
+// API.
 func (c *Cluster) startControllers() error {
 	flags := []string{"--kubeconfig=" + c.adminCfg, "--authentication-kubeconfig=" + c.adminCfg,
 		"--authorization-kubeconfig=" + c.adminCfg, "--bind-address=127.0.0.1", "--leader-elect=false"}
@@ -234,8 +236,8 @@ func (c *Cluster) startControllers() error {
 	return nil
 }
 
-// freePorts returns free ports below the range that the kernel uses for outgoing connections, so that no connection takes a
-// port by chance before the server starts, or while it is restarted.
+// freePorts returns free ports below the range that the kernel uses for outgoing connections, so that no connection
+// takes a port by chance before the server starts, or while it is restarted.
 func freePorts(ports ...*int) error {
 	taken := map[int]bool{}
 	for _, port := range ports {

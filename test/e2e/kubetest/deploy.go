@@ -25,8 +25,8 @@ func (u *Usher) Webhooks(ctx context.Context) (string, error) {
 	return u.Run(ctx, "webhooks", "--service", "usher/usher", "--url", u.URL, "--ca-file", u.CAFile)
 }
 
-// Register applies the webhook configurations and waits until the API server calls the webhooks for pods. All webhooks of
-// a configuration become active together, so the others are active too.
+// Register applies the webhook configurations and waits until the API server calls the webhooks for pods. All webhooks
+// of a configuration become active together, so the others are active too.
 func (u *Usher) Register(ctx context.Context) error {
 	configurations, err := u.Webhooks(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ const probeNamespace = `{"apiVersion": "v1", "kind": "Namespace",
 const probePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
 	"spec": {"containers": [{"name": "c", "image": "probe"}]}}`
 
-// awaitCalls creates pods as a dry run until this API server has called each webhook. It reads the API server's metrics, so
-// the result does not depend on the policy.
+// awaitCalls creates pods as a dry run until this API server has called each webhook. It reads the API server's
+// metrics, so the result does not depend on the policy.
 func (c *Cluster) awaitCalls(ctx context.Context, names []string) error {
 	if err := c.Apply(ctx, probeNamespace); err != nil {
 		return err

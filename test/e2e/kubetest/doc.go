@@ -10,13 +10,14 @@
 //	events, err := cluster.Audit(kubetest.Of("patch", "nodes/status", "n1"))
 //
 // ctx limits each call. It does not end what was started: Stop does. If this process ends in any other way, even by
-// SIGKILL, a second process cleans up. The package does not need *testing.T except in main.go, so that a demo can use it too.
-// After a failure, Logs and LogsOf return the last lines of each process.
+// SIGKILL, a second process cleans up. The package does not need *testing.T except in main.go, so that a demo can use
+// it too. After a failure, Logs and LogsOf return the last lines of each process.
 //
 // The Kubernetes programs come from package binaries; this package builds only usher.
 //
-// Differences from a real cluster: webhooks are called by URL instead of through a Service, pods need no service account,
-// and etcd does not sync its files. All audit events are logged, those of pods and nodes with the patches of webhooks.
+// Differences from a real cluster: webhooks are called by URL instead of through a Service, pods need no service
+// account, and etcd does not sync its files. All audit events are logged, those of pods and nodes with the patches of
+// webhooks.
 //
 //	cluster.go   start, stop and restart the control plane
 //	identity.go  the CA, certificates, kubeconfigs

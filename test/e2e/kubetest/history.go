@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Change is one write to etcd. The revision is the resourceVersion of the API server, with one order for all kinds of objects.
+// Change is one write to etcd. The revision is the resourceVersion of the API server, with one order for all kinds of
+// objects.
 type Change struct {
 	Revision int64
 	Key      string // such as /registry/pods/apps/web
@@ -18,9 +19,9 @@ type Change struct {
 	Value    []byte // as the API server stores it: protobuf for its own kinds, JSON for custom resources; nil for a deletion
 }
 
-// History returns every change of the keys with a prefix, from the start of the cluster up to a revision that has been reached
-// already. A watch of the API server would miss changes while the API server restarts. The history is complete if etcd is never
-// compacted: --etcd-compaction-interval=0.
+// History returns every change of the keys with a prefix, from the start of the cluster up to a revision that has been
+// reached already. A watch of the API server would miss changes while the API server restarts. The history is complete
+// if etcd is never compacted: --etcd-compaction-interval=0.
 func (c *Cluster) History(ctx context.Context, prefix string, upTo int64, each func(Change) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch on return

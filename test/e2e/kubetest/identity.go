@@ -41,7 +41,8 @@ func newAuthority() (*authority, error) {
 // pair is a certificate and its key, both PEM.
 type pair struct{ cert, key []byte }
 
-// issue signs a certificate: for a server if there are addresses, otherwise for a client, with name as the user and its groups.
+// issue signs a certificate: for a server if there are addresses, otherwise for a client, with name as the user and its
+// groups.
 func (a *authority) issue(name string, groups []string, addresses ...string) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// Kubectl runs kubectl as the admin and returns its standard output. The error contains its standard error. Paths in args
-// are relative to the root of the repository: Kubectl(ctx, "apply", "-f", "deploy/demo/namespace.yaml").
+// Kubectl runs kubectl as the admin and returns its standard output. The error contains its standard error. Paths in
+// args are relative to the root of the repository: Kubectl(ctx, "apply", "-f", "deploy/demo/namespace.yaml").
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.KubectlInput(ctx, "", args...)
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Main is the TestMain of a package whose tests share one control plane. It starts the control plane, calls start with it, runs the tests,
-// and ends everything that was started in the cluster. It never returns.
+// Main is the TestMain of a package whose tests share one control plane. It starts the control plane, calls start with
+// it, runs the tests, and ends everything that was started in the cluster. It never returns.
 func Main(m *testing.M, o Options, start func(context.Context, *Cluster) error) {
 	flag.Parse()
 	code, err := runIn(m, o, start)
@@ -37,8 +37,8 @@ func runIn(m *testing.M, o Options, start func(context.Context, *Cluster) error)
 	return m.Run(), nil
 }
 
-// Within returns the context of a test with a time limit. If the test fails, it prints the last lines of the logs of the API
-// server and of usher.
+// Within returns the context of a test with a time limit. If the test fails, it prints the last lines of the logs of
+// the API server and of usher.
 func (c *Cluster) Within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -21,8 +21,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// start runs a program in its own process group, so that a Ctrl-C in the terminal reaches only the test, which then decides
-// in which order the processes end.
+// start runs a program in its own process group, so that a Ctrl-C in the terminal reaches only the test, which then
+// decides in which order the processes end.
 func (s *sandbox) start(name, program string, args ...string) (*Process, error) {
 	logFile := filepath.Join(s.dir, name+".log")
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

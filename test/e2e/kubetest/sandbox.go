@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// sandbox is a temporary directory and the processes that run in it. Both are removed when it is closed; if this process ends
-// in any other way, a reaper removes them.
+// sandbox is a temporary directory and the processes that run in it. Both are removed when it is closed; if this
+// process ends in any other way, a reaper removes them.
 type sandbox struct {
 	dir    string
 	reaper *reaper
@@ -84,9 +84,9 @@ func (s *sandbox) close() error {
 // reaperVariable is the environment variable that makes a process the reaper of a directory.
 const reaperVariable = "USHER_E2E_REAPER"
 
-// reaper is a second process of this program. It reads from a pipe that closes when this process ends for any reason: a panic,
-// os.Exit, Ctrl-C, SIGKILL. It then kills the registered process groups and removes the directory. Linux could send the children
-// a signal (Pdeathsig), but that would not remove the directory.
+// reaper is a second process of this program. It reads from a pipe that closes when this process ends for any reason: a
+// panic, os.Exit, Ctrl-C, SIGKILL. It then kills the registered process groups and removes the directory. Linux could
+// send the children a signal (Pdeathsig), but that would not remove the directory.
 type reaper struct {
 	mu   sync.Mutex
 	pipe io.WriteCloser
@@ -107,8 +107,8 @@ func startReaper(dir string) (*reaper, error) {
 		return nil, err
 	}
 	r := &reaper{cmd: exec.Command(self)}
-	// No output, because `go test` waits for all processes that hold the test's output; its own session, so that Ctrl-C does not
-	// reach it.
+	// No output, because `go test` waits for all processes that hold the test's output; its own session, so that Ctrl-C
+	// does not reach it.
 	r.cmd.Env, r.cmd.SysProcAttr = append(os.Environ(), reaperVariable+"="+dir), &syscall.SysProcAttr{Setsid: true}
 	if r.pipe, err = r.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -148,7 +148,8 @@ func reap(from io.Reader, dir string) {
 	for pid := range groups {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	// A process that is being killed may still write a file, and one that does not end must not block the reaper forever.
+	// A process that is being killed may still write a file, and one that does not end must not block the reaper
+	// forever.
 	for range 100 {
 		if err := os.RemoveAll(dir); err == nil && !anyAlive(groups) {
 			break

@@ -17,7 +17,8 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// UsherVariable is the environment variable with the path of an usher binary; without it the harness builds usher from the tree.
+// UsherVariable is the environment variable with the path of an usher binary; without it the harness builds usher from
+// the tree.
 const UsherVariable = "USHER_E2E_USHER"
 
 // UsherOptions configure usher. The zero value is one replica with the policy of deploy/base.
@@ -29,7 +30,8 @@ type UsherOptions struct {
 
 	PolicyFile string // instead of Policy: the absolute path of a file of the caller
 
-	// Before is called after usher was built and before it starts, to create what it needs in the cluster, such as its rights.
+	// Before is called after usher was built and before it starts, to create what it needs in the cluster, such as its
+	// rights.
 	Before func(ctx context.Context, u *Usher) error
 }
 
@@ -47,8 +49,8 @@ type Usher struct {
 	policyFile string
 }
 
-// StartUsher builds usher, creates its certificate with `usher certs`, starts the replicas and waits until they are ready.
-// The API server does not call them before Register.
+// StartUsher builds usher, creates its certificate with `usher certs`, starts the replicas and waits until they are
+// ready. The API server does not call them before Register.
 func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error) {
 	if o.Name == "" {
 		o.Name = "usher"
@@ -136,7 +138,8 @@ func (u *Usher) SetPolicy(text string) error {
 	return os.Rename(unfinished, u.policyFile)
 }
 
-// Stop kills all replicas and stops the balancer. The webhook configurations remain, so that the API server has no webhook to call.
+// Stop kills all replicas and stops the balancer. The webhook configurations remain, so that the API server has no
+// webhook to call.
 func (u *Usher) Stop() {
 	for _, r := range u.Replicas {
 		r.Kill()

@@ -10,11 +10,13 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// Tests of the match conditions, evaluated as in an API server. TestSamplesAsStored and TestSamplesAsTyped check, with keptAway, that
-// usher is called for every update that it refuses or changes. The tests here check that it is not called for fields that no check reads.
+// Tests of the match conditions, evaluated as in an API server. TestSamplesAsStored and TestSamplesAsTyped check, with
+// keptAway, that usher is called for every update that it refuses or changes. The tests here check that it is not
+// called for fields that no check reads.
 
-// TestBookkeepingIsNotAskedAbout: usher is not called for an update that changes only finalizers and similar fields, whatever the object,
-// and no expression fails on it; usher is called for an update that changes a field which a check reads.
+// TestBookkeepingIsNotAskedAbout: usher is not called for an update that changes only finalizers and similar fields,
+// whatever the object, and no expression fails on it; usher is called for an update that changes a field which a check
+// reads.
 func TestBookkeepingIsNotAskedAbout(t *testing.T) {
 	made, checked := servers{}, map[string]int{}
 	for _, s := range samples {
@@ -41,7 +43,8 @@ func TestBookkeepingIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// TestChangesAreAskedAbout: usher is called when a label or annotation is added, removed or changed, whatever was there before.
+// TestChangesAreAskedAbout: usher is called when a label or annotation is added, removed or changed, whatever was there
+// before.
 func TestChangesAreAskedAbout(t *testing.T) {
 	s, server := podUpdate(t)
 	values := []any{nil, map[string]any{"a": "b"}, map[string]any{"a": "c"}, map[string]any{"a": "b", "c": ""}}
@@ -58,8 +61,8 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestLargeObjectsAreCompared: the API server aborts an expression that costs too much, and refuses the request. A pod of the largest
-// size that can be stored costs no more than any other.
+// TestLargeObjectsAreCompared: the API server aborts an expression that costs too much, and refuses the request. A pod
+// of the largest size that can be stored costs no more than any other.
 func TestLargeObjectsAreCompared(t *testing.T) {
 	s, server := podUpdate(t)
 	pod := object(t, s.request.OldObject.Raw)
@@ -106,8 +109,8 @@ func conditional(path string) bool {
 		len(c.validating.Webhooks) > 0 && has(c.validating.Webhooks[0].MatchConditions)
 }
 
-// checkAsked sends an update and checks whether usher was called. If it was not, the update must pass; a failing expression would
-// refuse it.
+// checkAsked sends an update and checks whether usher was called. If it was not, the update must pass; a failing
+// expression would refuse it.
 func checkAsked(t *testing.T, server *apiServer, s *sample, decode decoder, old, now []byte, want bool) {
 	t.Helper()
 	request := *s.request

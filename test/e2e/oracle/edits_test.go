@@ -21,8 +21,8 @@ var (
 	edits = flag.Int("edits", 1500, "how many edited requests")
 )
 
-// TestEditedSamples sends randomly edited samples through all webhooks and a plugin that adds a container, as a mesh does. For every
-// edit, the API server can use the answers, no field is lost, and a second run changes nothing.
+// TestEditedSamples sends randomly edited samples through all webhooks and a plugin that adds a container, as a mesh
+// does. For every edit, the API server can use the answers, no field is lost, and a second run changes nothing.
 func TestEditedSamples(t *testing.T) {
 	if *seed == 0 {
 		*seed = 1 // the same edits by default; other seeds by flag
@@ -51,8 +51,8 @@ func TestEditedSamples(t *testing.T) {
 	}
 }
 
-// reinvoked makes every webhook reinvocable. In a cluster those of the core suite are not: a container that is added after them
-// remains unchanged there, and would be changed when the result is sent again.
+// reinvoked makes every webhook reinvocable. In a cluster those of the core suite are not: a container that is added
+// after them remains unchanged there, and would be changed when the result is sent again.
 func (c configurations) reinvoked() configurations {
 	c.mutating = *c.mutating.DeepCopy()
 	// One of the two node amplifiers, as `usher webhooks` would print for both suites: two compound.
@@ -128,7 +128,8 @@ func checkAgain(t *testing.T, server *apiServer, s *sample, result map[string]an
 	}
 }
 
-// addsSidecar is a plugin that runs after the webhooks and adds a container, so that webhooks with IfNeeded are called again.
+// addsSidecar is a plugin that runs after the webhooks and adds a container, so that webhooks with IfNeeded are called
+// again.
 type addsSidecar struct{ *admission.Handler }
 
 func (addsSidecar) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -1,6 +1,6 @@
-// Package oracle tests how the API server's own code interprets usher's answers. Its webhook plugins run in this process with the
-// configurations that `usher webhooks` prints, and call a running usher. There is no control plane, so a sample takes a millisecond
-// or two.
+// Package oracle tests how the API server's own code interprets usher's answers. Its webhook plugins run in this
+// process with the configurations that `usher webhooks` prints, and call a running usher. There is no control plane, so
+// a sample takes a millisecond or two.
 //
 //	oracle_test.go      every sample review: same object, refusal, warnings and audit annotations as in its golden file
 //	conditions_test.go  the match conditions: they exclude only updates of fields that no check reads
@@ -129,7 +129,7 @@ func namespaces() []string {
 	return slices.Collect(maps.Keys(names))
 }
 
-// servers returns an API server for each path and version of the review, created on first use.
+// servers holds an API server for each path and version of the review, created on first use.
 type servers map[string]*apiServer
 
 func (all servers) of(t *testing.T, s *sample, c configurations) *apiServer {
@@ -153,8 +153,8 @@ func TestSamplesAsStored(t *testing.T) {
 	})
 }
 
-// TestSamplesAsTyped sends each sample through the Go types, as the API server sends pods and nodes to a webhook. This changes the
-// format of quantities, also in messages, so only the object and the verdict are compared.
+// TestSamplesAsTyped sends each sample through the Go types, as the API server sends pods and nodes to a webhook. This
+// changes the format of quantities, also in messages, so only the object and the verdict are compared.
 func TestSamplesAsTyped(t *testing.T) {
 	everySample(t, asTyped, func(t *testing.T, s *sample, got outcome) { compareObject(t, s, got, asTyped) })
 }
@@ -201,7 +201,8 @@ func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, o
 	}
 }
 
-// keptAway checks a request that the rules of the configuration do not send to usher: usher must not have changed or refused it.
+// keptAway checks a request that the rules of the configuration do not send to usher: usher must not have changed or
+// refused it.
 func keptAway(t *testing.T, s *sample, got outcome) {
 	t.Helper()
 	t.Logf("the configuration keeps %s %s/%s away", s.request.Operation, s.request.Resource.Resource, s.request.SubResource)
@@ -281,7 +282,8 @@ func plain(t *testing.T, o runtime.Object) (value map[string]any) {
 	return value
 }
 
-// unusable returns nil for no error and for an intended refusal by usher. Otherwise the API server could not use the answer.
+// unusable returns nil for no error and for an intended refusal by usher. Otherwise the API server could not use the
+// answer.
 func unusable(err error) error {
 	if err == nil {
 		return nil

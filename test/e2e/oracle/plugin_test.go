@@ -45,8 +45,8 @@ func parseConfigurations(text string) (c configurations, err error) {
 	return c, c.fill(err)
 }
 
-// fill sets the defaults that the API server sets in a stored configuration, and turns Ignore into Fail, so that invalid answers
-// are detected.
+// fill sets the defaults that the API server sets in a stored configuration, and turns Ignore into Fail, so that
+// invalid answers are detected.
 func (c *configurations) fill(err error) error {
 	fail := registration.Fail
 	for i := range c.mutating.Webhooks {
@@ -98,8 +98,8 @@ type apiServer struct {
 	plugins   []*generic.Webhook
 }
 
-// newAPIServer starts no informers; it puts the configurations and namespaces into their stores. further is another plugin of the
-// API server that runs after the mutating webhooks; it may be nil.
+// newAPIServer starts no informers; it puts the configurations and namespaces into their stores. further is another
+// plugin of the API server that runs after the mutating webhooks; it may be nil.
 func newAPIServer(c configurations, namespaces []string, further admission.Interface) (*apiServer, error) {
 	s := &apiServer{informers: informers.NewSharedInformerFactory(nil, 0)}
 	if err := fillInformers(s.informers, c, namespaces); err != nil {
@@ -255,8 +255,8 @@ func (a *annotated) AddAnnotation(key, value string) error {
 	return nil
 }
 
-// interfaces are the API server's types: here the published types without the defaults of the internal ones, so that usher
-// receives the sample unchanged.
+// interfaces are the API server's types: here the published types without the defaults of the internal ones, so that
+// usher receives the sample unchanged.
 var interfaces = func() admission.ObjectInterfaces {
 	usual := admission.NewObjectInterfacesFromScheme(scheme.Scheme)
 	return &objectInterfaces{ObjectInterfaces: usual, ObjectConvertor: sameType{usual.GetObjectConvertor()}}

@@ -79,7 +79,8 @@ func readSample(file string) (*sample, error) {
 	return s, err
 }
 
-// parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented blocks.
+// parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented
+// blocks.
 func parseGolden(text string) (g golden, err error) {
 	g.audit = map[string]string{}
 	blocks := map[string]*strings.Builder{"status:": {}, "patch:": {}, "object:": {}}
@@ -117,7 +118,8 @@ func parseGolden(text string) (g golden, err error) {
 // decoder converts a sample's object into an object of the API server.
 type decoder func(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error)
 
-// asStored keeps all fields, as the API server does for custom resources, and as a newer API server does for its own fields.
+// asStored keeps all fields, as the API server does for custom resources, and as a newer API server does for its own
+// fields.
 func asStored(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(raw); err != nil {

@@ -9,7 +9,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// The ways to bypass admission: a pod that claims to be a mirror pod, and the subresources that change what a pod counts for.
+// The ways to bypass admission: a pod that claims to be a mirror pod, and the subresources that change what a pod
+// counts for.
 
 const mirror = "kubernetes.io/config.mirror"
 
@@ -72,8 +73,8 @@ func TestStatusMoves(t *testing.T) {
 	stored(t, err)
 }
 
-// TestRevival: a terminated pod has released its room, and may run again only if there is room for it. Kubelets are trusted about their
-// own pods.
+// TestRevival: a terminated pod has released its room, and may run again only if there is room for it. Kubelets are
+// trusted about their own pods.
 func TestRevival(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "revival", "5", "5", "5")

@@ -16,8 +16,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// checker replays the stored objects in the order of their resourceVersions, and checks every new or resized pod against the limits. Of
-// usher it uses only the tree of quotas and the name of the record's annotation.
+// checker replays the stored objects in the order of their resourceVersions, and checks every new or resized pod
+// against the limits. Of usher it uses only the tree of quotas and the name of the record's annotation.
 type checker struct {
 	namespace string
 	quotas    map[string]*limited
@@ -144,8 +144,8 @@ func (c *checker) pod(change kubetest.Change) error {
 	return nil
 }
 
-// count reads a pod with the API server's own types: one container has all requests. If an API server is killed between the two writes of a
-// deletion, a pod with an expired grace period remains; it does not count.
+// count reads a pod with the API server's own types: one container has all requests. If an API server is killed between
+// the two writes of a deletion, a pod with an expired grace period remains; it does not count.
 func (c *checker) count(pod *corev1.Pod) counted {
 	one := counted{uid: string(pod.UID), quota: pod.Labels[prefix+"name"]}
 	over := pod.DeletionTimestamp != nil && (pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0)
@@ -210,7 +210,8 @@ func (c *checker) sum(quota string) (sum int64) {
 	return sum
 }
 
-// mostSince returns the highest limit from a revision until now, because a lowered limit does not revoke earlier admissions.
+// mostSince returns the highest limit from a revision until now, because a lowered limit does not revoke earlier
+// admissions.
 func (c *checker) mostSince(quota string, revision int64) (most int64) {
 	sets := c.limits[quota]
 	for i := len(sets) - 1; i >= 0; i-- {

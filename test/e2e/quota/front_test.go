@@ -24,9 +24,9 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// frontDoor is a proxy in front of the replicas. A Service chooses a replica for each connection, and the API server uses one connection
-// for all its calls. frontDoor sends each review to another replica, so that they compete for the quotas as often as possible. It
-// also serves another webhook, which refuses pods, and it can drop answers.
+// frontDoor is a proxy in front of the replicas. A Service chooses a replica for each connection, and the API server
+// uses one connection for all its calls. frontDoor sends each review to another replica, so that they compete for the
+// quotas as often as possible. It also serves another webhook, which refuses pods, and it can drop answers.
 type frontDoor struct {
 	URL    string
 	caFile string
@@ -34,11 +34,12 @@ type frontDoor struct {
 	server *httptest.Server
 	house  atomic.Pointer[house]
 
-	// The percentage of answers about new pods that are dropped, as when a replica is killed between its write and its answer.
+	// The percentage of answers about new pods that are dropped, as when a replica is killed between its write and its
+	// answer.
 	lost atomic.Int32
 	// The percentage of new pods that the other webhook refuses.
 	refused atomic.Int32
-	// instead answers reviews of new pods instead of usher.
+	// instead, if set, replaces usher for reviews of new pods.
 	instead atomic.Pointer[func(context.Context, *admissionv1.AdmissionRequest) error]
 	// review is called with the reviews of the other webhook.
 	review atomic.Pointer[func(*admissionv1.AdmissionRequest)]

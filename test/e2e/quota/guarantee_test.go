@@ -24,8 +24,8 @@ type trial struct {
 	writes  map[string]int // of records, by their result
 }
 
-// TestGuarantee: no admission takes a quota above its limit, and everything that fits is admitted in the end, although a replica and
-// the API server are killed, answers are lost, and another webhook refuses pods.
+// TestGuarantee: no admission takes a quota above its limit, and everything that fits is admitted in the end, although
+// a replica and the API server are killed, answers are lost, and another webhook refuses pods.
 func TestGuarantee(t *testing.T) {
 	if os.Getenv("USHER_SOAK") != "" {
 		t.Skip("the soak does more of it")
@@ -45,7 +45,8 @@ func TestGuarantee(t *testing.T) {
 	r.settle(ctx)
 }
 
-// TestSoakQuota is the same test for `make soak`: three replicas, 2,000 pods by 32 clients, and a process is killed every few seconds.
+// TestSoakQuota is the same test for `make soak`: three replicas, 2,000 pods by 32 clients, and a process is killed
+// every few seconds.
 func TestSoakQuota(t *testing.T) {
 	long := soakTime(t)
 	ctx := cluster.Within(t, long+20*time.Minute)
@@ -79,8 +80,8 @@ func soakTime(t *testing.T) time.Duration {
 	return long
 }
 
-// outage returns the length of an outage of the API server: in the soak every third one is longer than the expiry, so that reservations
-// have expired when the watches are re-established.
+// outage returns the length of an outage of the API server: in the soak every third one is longer than the expiry, so
+// that reservations have expired when the watches are re-established.
 func (r *trial) outage() time.Duration {
 	if os.Getenv("USHER_SOAK") != "" && r.random.IntN(3) == 0 {
 		return expiry + 3*time.Second
@@ -100,7 +101,8 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// newTrial creates a tree of ten quotas. Each level is tighter than the sum of the level below, and about half of the pods fit.
+// newTrial creates a tree of ten quotas. Each level is tighter than the sum of the level below, and about half of the
+// pods fit.
 func newTrial(ctx context.Context, t *testing.T, namespace string, scale, clients, pods int, until time.Time) *trial {
 	t.Helper()
 	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, writes: map[string]int{}}

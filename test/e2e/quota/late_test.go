@@ -19,7 +19,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// lateUsher starts another usher with one replica, whose pod watch can be stalled. through selects the usher for all reviews.
+// lateUsher starts another usher with one replica, whose pod watch can be stalled. through selects the usher for all
+// reviews.
 func lateUsher(ctx context.Context, t *testing.T, name string, expiry time.Duration) (late *kubetest.Usher, line *slowLine, through func(*kubetest.Usher)) {
 	t.Helper()
 	line, err := newSlowLine(name)
@@ -43,8 +44,8 @@ func undecided(t *testing.T, err error) {
 	}
 }
 
-// TestLateWatch: a replica with a stalled pod watch still knows the pods that it admitted, but it does not decide when other
-// replicas have seen more.
+// TestLateWatch: a replica with a stalled pod watch still knows the pods that it admitted, but it does not decide when
+// other replicas have seen more.
 func TestLateWatch(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "late", "4", "2", "3")
@@ -102,7 +103,8 @@ func empty(ctx context.Context, t *testing.T, namespace, top string) {
 	})
 }
 
-// TestAllLate: no replica sees a pod for longer than the expiry; the pod is stored nevertheless, so its room is not free.
+// TestAllLate: no replica sees a pod for longer than the expiry; the pod is stored nevertheless, so its room is not
+// free.
 func TestAllLate(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	a, b := departments(ctx, t, "deaf", "4", "2", "3")

@@ -1,6 +1,6 @@
-// Package quota tests the quota ledger against a real API server: several replicas of usher enforce a tree of elastic quotas while they are
-// killed, the API server restarts, and creations fail. It has its own control plane, because the API server's request timeout and usher's
-// expiry are short here, and etcd keeps its whole history.
+// Package quota tests the quota ledger against a real API server: several replicas of usher enforce a tree of elastic
+// quotas while they are killed, the API server restarts, and creations fail. It has its own control plane, because the
+// API server's request timeout and usher's expiry are short here, and etcd keeps its whole history.
 //
 //	pods_test.go       single pods
 //	quotas_test.go     changes of quotas

@@ -14,7 +14,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// departments creates a tree of two teams below one department; the names have a prefix, because quota names are global.
+// departments creates a tree of two teams below one department; the names have a prefix, because quota names are
+// global.
 func departments(ctx context.Context, t *testing.T, name, top, a, b string) (teamA, teamB string) {
 	t.Helper()
 	teamA, teamB = name+"-a", name+"-b"
@@ -23,7 +24,8 @@ func departments(ctx context.Context, t *testing.T, name, top, a, b string) (tea
 	return teamA, teamB
 }
 
-// TestFull: pods are admitted until the quota is full, then until the department is, and the refusal contains all numbers.
+// TestFull: pods are admitted until the quota is full, then until the department is, and the refusal contains all
+// numbers.
 func TestFull(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "full", "5", "3", "4")
@@ -42,7 +44,8 @@ func TestFull(t *testing.T) {
 	stored(t, createPod(ctx, "full", "nobodys", "", "100"))
 }
 
-// TestRoomComesBack: room is released by a deletion, by termination, by a deletion that is never completed, and by an expiry.
+// TestRoomComesBack: room is released by a deletion, by termination, by a deletion that is never completed, and by an
+// expiry.
 func TestRoomComesBack(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "back", "2", "2", "2")
@@ -84,7 +87,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestGenerateName: the API server has generated the name and the UID before it calls validating webhooks, so usher can identify the pod.
+// TestGenerateName: the API server has generated the name and the UID before it calls validating webhooks, so usher can
+// identify the pod.
 func TestGenerateName(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "generated", "1", "1", "1")
@@ -155,7 +159,8 @@ func TestReservationsGo(t *testing.T) {
 	empty(ctx, t, "tidy", "tidy-all")
 }
 
-// TestRefusedByAnother: a pod that another webhook refuses, or whose answer is lost, keeps its reservation only until the expiry.
+// TestRefusedByAnother: a pod that another webhook refuses, or whose answer is lost, keeps its reservation only until
+// the expiry.
 func TestRefusedByAnother(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, b := departments(ctx, t, "others", "4", "2", "2")
@@ -175,7 +180,8 @@ func TestRefusedByAnother(t *testing.T) {
 	eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "others", "next", b, "2") })
 }
 
-// withOther registers the other webhook until the test ends, and waits until it is called; see is called with its reviews.
+// withOther registers the other webhook until the test ends, and waits until it is called; see is called with its
+// reviews.
 func withOther(ctx context.Context, t *testing.T, see *func(*admissionv1.AdmissionRequest)) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -11,7 +11,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestQuotaRoutes: defaults are set, a change that would break the tree is refused, and a quota with pods cannot be deleted.
+// TestQuotaRoutes: defaults are set, a change that would break the tree is refused, and a quota with pods cannot be
+// deleted.
 func TestQuotaRoutes(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "routes", "4", "2", "2")

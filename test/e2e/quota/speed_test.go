@@ -16,9 +16,9 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger, and with one
-// compare-and-swap for each pod. The three alternate in one run, so that other load on the machine affects all of them. The test
-// asserts nothing about time.
+// TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger,
+// and with one compare-and-swap for each pod. The three alternate in one run, so that other load on the machine affects
+// all of them. The test asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 20*time.Minute)
@@ -85,8 +85,8 @@ func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
 	return float64(pods) / took.Seconds()
 }
 
-// plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which is the fastest
-// form of this design.
+// plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which
+// is the fastest form of this design.
 type plainLedger struct {
 	mu      sync.Mutex
 	version string

@@ -152,7 +152,8 @@ func (s *soak) killAll(ctx context.Context, stayDown time.Duration) error {
 	return s.usher.Balancer.Wait(ctx, replicas)
 }
 
-// restartAPIServer gives the API server five seconds to end; for its watchers, such as kubelets, it would wait a minute.
+// restartAPIServer gives the API server five seconds to end; for its watchers, such as kubelets, it would wait a
+// minute.
 func (s *soak) restartAPIServer(ctx context.Context) error {
 	s.counts.add(apiServer, 1)
 	defer s.excuses.begin(apiServer)()

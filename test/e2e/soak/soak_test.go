@@ -1,5 +1,5 @@
-// Package soak runs usher under failures for some minutes: `make soak`. Clients create pods, a Deployment is rolled out and
-// nodes send heartbeats, while replicas are killed, terminated and all removed, and the API server restarts.
+// Package soak runs usher under failures for some minutes: `make soak`. Clients create pods, a Deployment is rolled out
+// and nodes send heartbeats, while replicas are killed, terminated and all removed, and the API server restarts.
 //
 //	soak_test.go   the cluster, the invariants and the result
 //	chaos_test.go  the failures, and which refusals they excuse
@@ -133,7 +133,8 @@ func (s *soak) stop() {
 	}
 }
 
-// checkAtRest checks the final state: the nodes are amplified once, the Deployment has its pods, and usher changed each pod.
+// checkAtRest checks the final state: the nodes are amplified once, the Deployment has its pods, and usher changed each
+// pod.
 func (s *soak) checkAtRest() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
