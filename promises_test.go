@@ -250,7 +250,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"document":            {"quantity"},
 		"document/strategic":  {"document", "quantity"},
 		"admit":               {"document", "document/strategic", "gate", "quantity"},
-		"config":              {"admit", "poll", "quantity"},
+		"config":              {"admit", "nearest", "poll", "quantity"},
 		"amplify":             {"admit", "document", "quantity"},
 		"amplify/amplifytest": {"admit", "amplify", "config", "document"},
 		"mutators":            {"admit", "amplify", "config", "quantity"},

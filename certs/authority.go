@@ -81,6 +81,11 @@ func NewAuthority(now time.Time) (Pair, error) {
 // only ones that Go and RFC 6125 check; the first is also the common name, for human readers. It fails if ca is not a
 // currently valid CA, or if a name is neither a DNS name nor an IP address.
 func Issue(ca Pair, names []string, now time.Time) (Pair, error) {
+	return IssueUntil(ca, names, now, now.AddDate(1, 0, 0))
+}
+
+// IssueUntil is Issue with another end than one year from now.
+func IssueUntil(ca Pair, names []string, now, until time.Time) (Pair, error) {
 	signer, err := ca.load("the CA certificate", "the CA key")
 	if err != nil {
 		return Pair{}, err
@@ -93,7 +98,7 @@ func Issue(ca Pair, names []string, now time.Time) (Pair, error) {
 		return Pair{}, err
 	}
 	template.NotBefore = now.Add(-skew)
-	template.NotAfter = now.AddDate(1, 0, 0)
+	template.NotAfter = until
 	if template.NotAfter.After(signer.Leaf.NotAfter) {
 		template.NotAfter = signer.Leaf.NotAfter
 	}

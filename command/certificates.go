@@ -13,6 +13,7 @@ import (
 // certsOptions are the flags of usher certs init.
 type certsOptions struct {
 	service, out, output, secret string
+	days                         int
 	overwrite                    bool
 }
 
@@ -31,6 +32,7 @@ func (p Program) certsCommand() *cobra.Command {
 	set.StringVar(&o.out, "out", "", "directory to write ca.crt, ca.key, tls.crt and tls.key to (default: usher-certs, or nothing with -o secret)")
 	set.StringVarP(&o.output, "output", "o", "files", "files, or secret: print a Secret manifest for kubectl; it has no CA key")
 	set.StringVar(&o.secret, "secret-name", "usher-tls", "the name of that Secret")
+	set.IntVar(&o.days, "days", 365, "how many days the certificate is valid, at most as long as its CA: ten years")
 	set.BoolVar(&o.overwrite, "overwrite", false, "replace a CA that is there; whoever trusts it must then be given the new one")
 	certs.AddCommand(init)
 	return certs
@@ -44,7 +46,10 @@ func (p Program) makeCerts(o certsOptions) error {
 	if o.output == "secret" && o.service == "" {
 		return errors.New("-o secret: say which Service it is for: --service namespace/name")
 	}
-	ca, leaf, err := newCertificates(o.service)
+	if o.days < 1 || o.days > 3650 {
+		return fmt.Errorf("--days %d: must be 1 to 3650", o.days)
+	}
+	ca, leaf, err := newCertificates(o.service, o.days)
 	if err != nil {
 		return err
 	}
@@ -74,7 +79,7 @@ func (p Program) keepCertificates(dir string, ca, leaf certs.Pair, overwrite boo
 	return err
 }
 
-func newCertificates(service string) (ca, leaf certs.Pair, err error) {
+func newCertificates(service string, days int) (ca, leaf certs.Pair, err error) {
 	names, err := certs.ServiceNames(service)
 	if err != nil {
 		return ca, leaf, err
@@ -83,6 +88,6 @@ func newCertificates(service string) (ca, leaf certs.Pair, err error) {
 	if ca, err = certs.NewAuthority(now); err != nil {
 		return ca, leaf, err
 	}
-	leaf, err = certs.Issue(ca, names, now)
+	leaf, err = certs.IssueUntil(ca, names, now, now.AddDate(0, 0, days))
 	return ca, leaf, err
 }

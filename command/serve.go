@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -142,7 +143,10 @@ func (s *service) use(policy *config.Policy, err error) {
 	handler := s.edge.Serve(s.suites.Routes(policy, s.gates))
 	s.live.Store(&handler)
 	s.policy.Set(1)
-	s.log.WithField("file", cmp.Or(s.config, "embedded default")).Info("policy in force")
+	for _, warning := range policy.Warnings() {
+		s.log.Warn("policy: " + warning)
+	}
+	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
 }
 
 func (s *service) openCertificate() (err error) {

@@ -145,8 +145,11 @@ func clusterRole(s suite.List, served []handlers.Route) rbacv1.ClusterRole {
 }
 
 func newAddress(service, base, caFile string) (a address, err error) {
-	if _, err := certs.ServiceNames(service); err != nil || service == "" {
-		return a, fmt.Errorf("--service %q: must be namespace/name", service)
+	if service == "" {
+		return a, errors.New("--service: must be namespace/name")
+	}
+	if _, err := certs.ServiceNames(service); err != nil {
+		return a, fmt.Errorf("--%w", err)
 	}
 	a.namespace, a.service, _ = strings.Cut(service, "/")
 	if a.url = strings.TrimSuffix(base, "/"); a.url != "" {

@@ -4,6 +4,7 @@ package config
 
 import (
 	_ "embed"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -74,6 +75,26 @@ func (p *Policy) sections() map[string]Section {
 		all[name] = section
 	}
 	return all
+}
+
+// LeftOut returns the names of the sections that the file does not have, sorted: what they would do is switched off.
+func (p *Policy) LeftOut(schema Schema) (names []string) {
+	has := p.sections()
+	for _, name := range append(fieldNames(reflect.TypeFor[Policy]()), slices.Collect(maps.Keys(schema.Sections))...) {
+		if _, found := has[name]; !found && name != "modes" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Warnings returns what is probably not meant, although it is allowed.
+func (p *Policy) Warnings() []string {
+	if p.Overcommit == nil {
+		return nil
+	}
+	return p.Overcommit.warnings(field.NewPath("overcommit"))
 }
 
 //go:embed default.yaml

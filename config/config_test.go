@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/poll"
 )
 
@@ -29,15 +30,51 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
+// TestWarnings: a pool after one that selects every node is never used.
+func TestWarnings(t *testing.T) {
+	pool := func(name, selector string) string {
+		return "{name: " + name + ", selector: " + selector + `, ratios: {cpu: "2"}}`
+	}
+	for _, c := range []struct{ name, pools, want string }{
+		{"one for all", pool("all", "{}"), ""},
+		{"one for all at the end", pool("big", "{matchLabels: {size: big}}") + ", " + pool("all", "{}"), ""},
+		{"one for all before another", pool("all", "{}") + ", " + pool("big", "{matchLabels: {size: big}}"),
+			"overcommit.pools[1]: pool big is never used: pool all before it selects every node; move it up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy, problems := Parse([]byte("overcommit: {pools: ["+c.pools+"]}"), steps)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if got := strings.Join(policy.Warnings(), "\n"); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if off := strings.Join(policy.LeftOut(steps), " "); off != "env lifespan names" {
+				t.Errorf("left out: %s", off)
+			}
+		})
+	}
+}
+
+// Off is off, quoted or not: YAML 1.1 reads the bare word as false.
+func TestModeOff(t *testing.T) {
+	for _, text := range []string{`modes: {denied-names: off}`, `modes: {denied-names: "off"}`, `modes: {denied-names: Off}`, `modes: {denied-names: false}`} {
+		policy, problems := Parse([]byte(text), steps)
+		if len(problems) > 0 || policy.Modes["denied-names"] != admit.Off {
+			t.Errorf("%s: %v", text, problems)
+		}
+	}
+}
+
 // Every problem of a file is reported at once, with its path.
 func TestProblems(t *testing.T) {
 	cases := map[string][]string{
 		``:                     {"the policy is empty"},
 		`{`:                    {"not YAML"},
-		`{env: 5}`:             {"cannot unmarshal number"},
+		`{env: 5}`:             {`env: Invalid value: 5: must be a list, and is a number`},
 		"names: {}\nnames: {}": {`key "names" already set`},
 		"names: {denied: ['', Upper, 'a b', ok]}\nsurprise: 1\nlifespan: {label: 'a b', max: 101, tiant: x}": {
-			`unknown field "surprise"`, `unknown field "lifespan.tiant"`, `names.denied[0]`, `names.denied[1]`, `names.denied[2]`,
+			`surprise: Forbidden: unknown field; known are `, `lifespan.tiant: Forbidden: unknown field; did you mean taint?`, `names.denied[0]`, `names.denied[1]`, `names.denied[2]`,
 			`lifespan.label: Invalid value: "a b"`, `lifespan.max: Invalid value: 101`, `lifespan.taint`},
 		`env: [{name: A, value: "1"}, {name: A, value: "2"}, {name: "1A=", value: ""}]`: {
 			`env[1].name: Duplicate value: "A"`, `env[2].name: Invalid value: "1A="`},
@@ -52,8 +89,13 @@ func TestProblems(t *testing.T) {
 		"{}\n---\nnames: {denied: [bad]}": {"one YAML document"},
 		"env: []\n...\ngarbage":           {"one YAML document"},
 		"lifespan: {label: a, taint: b}":  {"lifespan.max: Invalid value: 0"},
-		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`: {"number"},
-		`modes: {denied-name: enforce, lifespan: strict}`:    {`modes: Unsupported value: "denied-name"`, `modes[lifespan]: Unsupported value: "strict"`},
+		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`: {`overcommit.pools[0].ratios[cpu]: Invalid value: 2: must be text, and is a number; quote it: "2"`},
+		`{env: [{name: A, value: true}, {name: 3, value: {}}], names: [a], lifespan: {label: a, taint: b, max: "7"}, modes: {lifespan: true}}`: {
+			`env[0].value: Invalid value: true: must be text, and is true or false; quote it: "true"`, `env[1].name: Invalid value: 3`, `env[1].value: Invalid value: "{...}"`,
+			`names: Invalid value: "[...]": must be a mapping of denied, and is a list`, `lifespan.max: Invalid value: "7": must be a whole number, without quotes`,
+			`modes[lifespan]: Invalid value: true: must be one of [enforce warn dryrun off]`},
+		`[]`: {"must be a mapping of sections"},
+		`modes: {denied-name: enforce, lifespan: strict}`: {`modes: Invalid value: "denied-name": is not a step; did you mean denied-names?`, `modes[lifespan]: Invalid value: "strict": must be one of [enforce warn dryrun off]`},
 	}
 	for text, wants := range cases {
 		policy, problems := Parse([]byte(text), steps)

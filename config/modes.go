@@ -7,16 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/nearest"
 )
 
 func checkModes(modes admit.Modes, steps []string, at *field.Path) (problems field.ErrorList) {
-	known := []admit.Mode{admit.Enforce, admit.Warn, admit.DryRun, admit.Off}
-	for name, mode := range modes {
-		if !slices.Contains(steps, name) {
-			problems = append(problems, field.NotSupported(at, name, steps))
+	for name := range modes {
+		if slices.Contains(steps, name) {
+			continue
 		}
-		if !slices.Contains(known, mode) {
-			problems = append(problems, field.NotSupported(at.Key(name), mode, known))
+		if best := nearest.Of(name, steps); best != "" {
+			problems = append(problems, field.Invalid(at, name, "is not a step; did you mean "+best+"?"))
+		} else {
+			problems = append(problems, field.NotSupported(at, name, steps))
 		}
 	}
 	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -53,6 +54,20 @@ func (o *Overcommit) Check(at *field.Path) (problems field.ErrorList) {
 		seen[pool.Name] = true
 	}
 	return problems
+}
+
+// warnings returns the pools that no node can be in, because one before them selects every node.
+func (o *Overcommit) warnings(at *field.Path) (all []string) {
+	for i, pool := range o.Pools {
+		if len(pool.Selector.MatchLabels)+len(pool.Selector.MatchExpressions) > 0 {
+			continue
+		}
+		for j, after := range o.Pools[i+1:] {
+			all = append(all, fmt.Sprintf("%s: pool %s is never used: pool %s before it selects every node; move it up", at.Child("pools").Index(i+1+j), after.Name, pool.Name))
+		}
+		break
+	}
+	return all
 }
 
 func (p *Pool) check(at *field.Path) field.ErrorList {

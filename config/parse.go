@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,10 +28,12 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	if secondDocument.Match(raw) {
 		return nil, []error{errors.New("the policy is one YAML document: what follows --- or ... would be ignored")}
 	}
+	shape := checkFile(text, schema.Sections)
 	policy, problems := decode(text, schema.Sections)
-	for _, problem := range policy.check(schema.Steps) {
-		problems = append(problems, problem)
+	if len(shape) > 0 {
+		problems = asErrors(shape) // the decoder found the first of them, too
 	}
+	problems = append(problems, asErrors(besides(shape, policy.check(schema.Steps)))...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -39,6 +42,50 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 
 // secondDocument matches a file in which a YAML document ends before the end of the file.
 var secondDocument = regexp.MustCompile(`(?m)^[^#\n].*\n(.*\n)*(---|\.\.\.)(\s|$)`)
+
+// checkFile checks the types of all values, and that all fields exist, of the core's sections and those of suites.
+func checkFile(text []byte, sections map[string]func() Section) (problems field.ErrorList) {
+	var file any
+	if err := json.Unmarshal(text, &file); err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	members, ok := file.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), shown(file), "must be a mapping of sections")}
+	}
+	core := reflect.TypeFor[Policy]()
+	names := append(fieldNames(core), slices.Sorted(maps.Keys(sections))...)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		at := field.NewPath(name)
+		if section, found := sections[name]; found {
+			problems = append(problems, checkShape(members[name], reflect.TypeOf(section()), at)...)
+		} else if f, found := fieldNamed(core, name); found {
+			problems = append(problems, checkShape(members[name], f.Type, at)...)
+		} else {
+			problems = append(problems, unknown(name, names, nil))
+		}
+	}
+	return problems
+}
+
+// besides returns the problems of values that could be decoded.
+func besides(shape, checks field.ErrorList) (problems field.ErrorList) {
+	for _, check := range checks {
+		if !slices.ContainsFunc(shape, func(s *field.Error) bool {
+			return check.Field == s.Field || strings.HasPrefix(check.Field, s.Field+".") || strings.HasPrefix(check.Field, s.Field+"[")
+		}) {
+			problems = append(problems, check)
+		}
+	}
+	return problems
+}
+
+func asErrors(problems field.ErrorList) (all []error) {
+	for _, problem := range problems {
+		all = append(all, problem)
+	}
+	return all
+}
 
 // decode reads the core's sections and those of suites.
 func decode(text []byte, sections map[string]func() Section) (policy *Policy, problems []error) {

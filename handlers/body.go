@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// maxBody is the maximum size of a review in bytes: object and oldObject of at most 3 MiB each, which is the API
+// MaxBody is the maximum size of a review in bytes: object and oldObject of at most 3 MiB each, which is the API
 // server's own limit for requests of clients, and 1 MiB for the rest.
-const maxBody = 7 << 20
+const MaxBody = 7 << 20
 
 // firstBuffer is the size in bytes of the buffer for a body of which nothing has been read yet.
 const firstBuffer = 64 << 10
 
 // bufferSizes are the sizes of the buffers that a body moves through as it arrives. The last one is slightly larger
 // than the largest body, for the read that finds its end.
-var bufferSizes = [...]int{firstBuffer, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, maxBody + 512}
+var bufferSizes = [...]int{firstBuffer, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, MaxBody + 512}
 
 // kept pools the buffers of the first sizes after their reviews have been answered. A step must not keep parts of an
 // object after it has returned.
@@ -72,7 +72,7 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHead(w, r); err != nil {
 		return err
 	}
-	from := http.MaxBytesReader(w, r.Body, maxBody)
+	from := http.MaxBytesReader(w, r.Body, MaxBody)
 	for {
 		if err := b.grow(); err != nil {
 			b.release()

@@ -100,7 +100,7 @@ func TestCallersFault(t *testing.T) {
 		{"kinds disagree", change(`"apiVersion":"v1","kind":"Pod"`, `"apiVersion":"apps/v1","kind":"Deployment"`), 400, "the object is a apps/v1 Deployment"},
 		{"object is a string", change(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"secret":"body"}}`, `"x"`), 400, "request.object: "},
 		{"deep nesting", `{"kind":` + strings.Repeat(`[`, 100_000), 400, "nested deeper"},
-		{"too large", podReview + strings.Repeat(" ", maxBody), 413, "larger than 7 MiB"},
+		{"too large", podReview + strings.Repeat(" ", MaxBody), 413, "larger than 7 MiB"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

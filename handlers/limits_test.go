@@ -88,7 +88,7 @@ func TestHeldBytes(t *testing.T) {
 		}
 		return b, err
 	}
-	for _, n := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 1 << 20, maxBody - 1, maxBody} {
+	for _, n := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 1 << 20, MaxBody - 1, MaxBody} {
 		b, err := read(n)
 		if err != nil {
 			t.Errorf("%d bytes: %v", n, err)
@@ -99,7 +99,7 @@ func TestHeldBytes(t *testing.T) {
 	var err error
 	for len(bodies) < 100 && err == nil {
 		var b *body
-		b, err = read(maxBody)
+		b, err = read(MaxBody)
 		bodies = append(bodies, b)
 	}
 	if !errors.Is(err, errShed) || len(bodies) < 8 {
@@ -115,7 +115,7 @@ func TestHeldBytes(t *testing.T) {
 	if l.held.Load() != 0 {
 		t.Errorf("%d bytes are never given back", l.held.Load())
 	}
-	_, err = read(maxBody + 1)
+	_, err = read(MaxBody + 1)
 	if fault, ok := errors.AsType[*callerFault](err); !ok || fault.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("one byte too many: %v", err)
 	}
@@ -125,7 +125,7 @@ func TestHeldBytes(t *testing.T) {
 // counted.
 func TestRoomIsCounted(t *testing.T) {
 	l := NewLimits(1)
-	for _, n := range []int{firstBuffer + 1, 200 << 10, 1 << 20, maxBody} {
+	for _, n := range []int{firstBuffer + 1, 200 << 10, 1 << 20, MaxBody} {
 		for _, n := range []int{n, 0, 1, 50 << 10, n} {
 			b := &body{limits: l}
 			if err := b.read(httptest.NewRecorder(), endlessly(n)); err != nil {
@@ -226,7 +226,7 @@ func TestLightReviews(t *testing.T) {
 // TestLittleMemory: if there is less memory than one review may cost, it is decided alone.
 func TestLittleMemory(t *testing.T) {
 	l := limitsIn(16<<20, 1)
-	for _, body := range [][]byte{make([]byte, maxBody), bytes.Repeat([]byte("{},"), 1<<20)} {
+	for _, body := range [][]byte{make([]byte, MaxBody), bytes.Repeat([]byte("{},"), 1<<20)} {
 		p, err := l.acquire(t.Context(), body, false)
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestCosts(t *testing.T) {
 		{"nothing", nil, 1, 100 << 10},
 		{"a 20 KB pod", bytes.Repeat([]byte(`{"name":"some","list":["of","values"],"among":"others","and":"more"},`), 250), 500 << 10, lightCost},
 		{"500 containers with devices", gpus, 6 << 20, 10 << 20},
-		{"7 MiB", make([]byte, maxBody), 14 << 20, 20 << 20},
+		{"7 MiB", make([]byte, MaxBody), 14 << 20, 20 << 20},
 		{"half a million values", bytes.Repeat([]byte("{},"), 500_000), 60 << 20, 80 << 20},
 	} {
 		if cost := costOf(c.body); cost < c.from || cost > c.to {

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,10 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 // patch adds and the type does not know.
 func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) Report {
 	report := Report{Source: d.Source, Of: d.Of, Verdict: "allowed", Calls: []Call{}, NotCalled: choice.NotCalled, Hint: choice.Hint}
+	if size := sizeOf(body); size > handlers.MaxBody {
+		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 413,
+			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
+	}
 	_, req, err := handlers.ReadReview(body)
 	if err != nil {
 		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
@@ -49,6 +54,15 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 	}
 	report.warnUnknown(kinds[req.Kind])
 	return report
+}
+
+// sizeOf returns the bytes of a review as an API server sends it, without white space.
+func sizeOf(body []byte) int {
+	var compact bytes.Buffer
+	if len(body) <= handlers.MaxBody || json.Compact(&compact, body) != nil {
+		return len(body)
+	}
+	return compact.Len()
 }
 
 func (r *Report) describe(req *admit.Request) {

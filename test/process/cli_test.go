@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/test/harness"
@@ -80,7 +82,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "serve --plain --listen :9443", 2, []string{"this machine only"}},
 		{"", "serve --plain --cert-dir x", 2, []string{"--cert-dir"}},
 		{"", "serve --log-format xml", 2, []string{"auto, json or text"}},
-		{"", "serve --listen 127.0.0.1:0 --config " + bad, 2, []string{`unknown field "surprise"`, "lifespan.max"}},
+		{"", "serve --listen 127.0.0.1:0 --config " + bad, 2, []string{"surprise: Forbidden: unknown field; known are ", "lifespan.max"}},
 		{"", "serve --config /does/not/exist", 2, []string{"no such file"}},
 		{"", "serve --listen 127.0.0.1:0 --cert-dir " + dir, 2, []string{"usher certs init"}},
 		{pod, "review", 0, []string{"allowed  CREATE Pod default/p  (standard input)"}},
@@ -104,7 +106,10 @@ func TestExitCodes(t *testing.T) {
 		{mirror, "review --path /validate-pods --as system:node:node-1 --as-group system:authenticated", 1, []string{"denied  CREATE Pod default/offensive"}},
 		{"", "webhooks --service usher", 2, []string{"namespace/name"}},
 		{"", "webhooks --service a/b/c", 2, []string{"namespace/name"}},
-		{"", "webhooks --service A/b", 2, []string{"namespace/name"}},
+		{"", "webhooks --service A/b", 2, []string{"--service \"A/b\"", "namespace/name", "lower-case letters"}},
+		{"", "webhooks --service=", 2, []string{"namespace/name"}},
+		{"", "certs init --days 0", 2, []string{"--days 0: must be 1 to 3650"}},
+		{"apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {a: \"" + strings.Repeat("x", 7<<20) + "\"}}\n", "review", 2, []string{"a server reads up to 7 MiB"}},
 		{"", "webhooks --url https://u:p@h/#x", 2, []string{"https://"}},
 		{"", "webhooks --exclude-namespace Storage", 2, []string{`--exclude-namespace "Storage"`, "lowercase RFC 1123 label"}},
 		{"", "webhooks --exclude-namespace=", 2, []string{`--exclude-namespace ""`, "lowercase RFC 1123 label"}},
@@ -156,6 +161,14 @@ func TestCertsInit(t *testing.T) {
 	code, secret, errors := run(t, "", "certs", "init", "--service", "demo/door", "--out", dir, "-o", "secret")
 	if code != 0 || !strings.Contains(secret, "kind: Secret") || strings.Contains(secret, "ca.key") {
 		t.Fatalf("%d %s %s", code, secret, errors)
+	}
+	short := filepath.Join(t.TempDir(), "short")
+	if code, _, errors := run(t, "", "certs", "init", "--days", "30", "--out", short); code != 0 {
+		t.Fatal(errors)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(short, "tls.crt"), filepath.Join(short, "tls.key"))
+	if err != nil || pair.Leaf.NotAfter.After(time.Now().AddDate(0, 0, 31)) || pair.Leaf.NotAfter.Before(time.Now().AddDate(0, 0, 29)) {
+		t.Errorf("--days 30: %v until %v", err, pair.Leaf.NotAfter)
 	}
 	if code, _, errors := run(t, "", "certs", "init", "--out", dir); code != 2 || !strings.Contains(errors, "--overwrite") {
 		t.Errorf("a CA was overwritten: %d %s", code, errors)

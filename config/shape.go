@@ -1,0 +1,190 @@
+package config
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/nearest"
+)
+
+// checkShape returns every value that does not have the type of its field, and every field that does not exist. value is what JSON decoded
+// into an any; t is the type that it is for. The decoder would stop at the first one, and name a Go type.
+func checkShape(value any, t reflect.Type, at *field.Path) field.ErrorList {
+	if value == nil { // null leaves a field out
+		return nil
+	}
+	if made := reflect.New(t).Interface(); isOwnReader(made) {
+		return readSelf(value, made, at)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return checkShape(value, t.Elem(), at)
+	case reflect.Struct:
+		return checkStruct(value, t, at)
+	case reflect.Map:
+		return checkMap(value, t.Elem(), at)
+	case reflect.Slice:
+		return checkList(value, t.Elem(), at)
+	}
+	return checkScalar(value, t.Kind(), at)
+}
+
+// isOwnReader reports whether a type decodes itself, such as a mode.
+func isOwnReader(made any) bool {
+	_, reads := made.(json.Unmarshaler)
+	_, readsText := made.(encoding.TextUnmarshaler)
+	return reads || readsText
+}
+
+func readSelf(value any, into any, at *field.Path) field.ErrorList {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, shown(value), err.Error())}
+	}
+	if reader, ok := into.(json.Unmarshaler); ok {
+		err = reader.UnmarshalJSON(raw)
+	} else if text, isText := value.(string); isText {
+		err = into.(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	} else {
+		return wrong(value, "text", at)
+	}
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, shown(value), err.Error())}
+	}
+	return nil
+}
+
+func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.ErrorList) {
+	members, ok := value.(map[string]any)
+	if !ok {
+		return wrong(value, "a mapping of "+strings.Join(fieldNames(t), ", "), at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if f, found := fieldNamed(t, name); found {
+			problems = append(problems, checkShape(members[name], f.Type, child(at, name))...)
+		} else {
+			problems = append(problems, unknown(name, fieldNames(t), at))
+		}
+	}
+	return problems
+}
+
+func checkMap(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
+	members, ok := value.(map[string]any)
+	if !ok {
+		return wrong(value, "a mapping", at)
+	}
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		problems = append(problems, checkShape(members[key], of, at.Key(key))...)
+	}
+	return problems
+}
+
+func checkList(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
+	elements, ok := value.([]any)
+	if !ok {
+		return wrong(value, "a list", at)
+	}
+	for i, element := range elements {
+		problems = append(problems, checkShape(element, of, at.Index(i))...)
+	}
+	return problems
+}
+
+func checkScalar(value any, want reflect.Kind, at *field.Path) field.ErrorList {
+	text, isText := value.(string)
+	number, isNumber := value.(float64)
+	_, isBool := value.(bool)
+	switch want {
+	case reflect.String:
+		if !isText {
+			return wrong(value, "text", at)
+		}
+	case reflect.Bool:
+		if !isBool {
+			return wrong(value, "true or false", at)
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if isText {
+			return field.ErrorList{field.TypeInvalid(at, text, "must be a whole number, without quotes")}
+		}
+		if !isNumber || number != float64(int64(number)) {
+			return wrong(value, "a whole number", at)
+		}
+	}
+	return nil
+}
+
+// wrong returns the problem of a value that has another type than its field. A number or a truth value where text is wanted lacks quotes.
+func wrong(value any, want string, at *field.Path) field.ErrorList {
+	found, remedy := "a mapping", ""
+	switch v := value.(type) {
+	case string:
+		found = "text"
+	case float64, bool:
+		found = "a number"
+		if _, isBool := v.(bool); isBool {
+			found = "true or false" // also of the words yes, no, on and off
+		}
+		if want == "text" {
+			remedy = fmt.Sprintf("; quote it: \"%v\"", v)
+		}
+	case []any:
+		found = "a list"
+	}
+	return field.ErrorList{field.TypeInvalid(at, shown(value), "must be "+want+", and is "+found+remedy)}
+}
+
+// shown returns a value as a problem quotes it: nothing of what is large.
+func shown(value any) any {
+	switch value.(type) {
+	case []any:
+		return "[...]"
+	case map[string]any:
+		return "{...}"
+	}
+	return value
+}
+
+func unknown(name string, known []string, at *field.Path) *field.Error {
+	detail := "unknown field; known are " + strings.Join(known, ", ")
+	if best := nearest.Of(name, known); best != "" {
+		detail = "unknown field; did you mean " + best + "?"
+	}
+	return field.Forbidden(child(at, name), detail)
+}
+
+// child returns the path of a field; at is nil for those of the file.
+func child(at *field.Path, name string) *field.Path {
+	if at == nil {
+		return field.NewPath(name)
+	}
+	return at.Child(name)
+}
+
+// fieldNamed returns the field of a struct by its name in JSON.
+func fieldNamed(t reflect.Type, name string) (reflect.StructField, bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// fieldNames returns the names that the fields of a struct have in JSON, in order.
+func fieldNames(t reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag != "" && tag != "-" {
+			names = append(names, tag)
+		}
+	}
+	return names
+}
