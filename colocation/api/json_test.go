@@ -130,7 +130,7 @@ func TestStoredQuantityOfDoom(t *testing.T) {
 func TestProfileJSON(t *testing.T) {
 	text, err := json.Marshal(ClusterColocationProfileSpec{})
 	if string(text) != `{}` || err != nil {
-		t.Errorf("an empty spec is %s, %v (W33: the CRD refuses an empty qosClass)", text, err)
+		t.Errorf("an empty spec is %s, %v (the CRD refuses an empty qosClass)", text, err)
 	}
 	spec, err := ParseJSONText[ClusterColocationProfileSpec](`{"probability":"30%","patch":{"spec":{"later":1}},"koordinatorPriority":0}`)
 	if err != nil || *spec.Probability != intstr.FromString("30%") || string(spec.Patch) != `{"spec":{"later":1}}` || !spec.HasPatch() || *spec.KoordinatorPriority != 0 {

@@ -217,7 +217,7 @@ func plus(text, line string, pairs ...string) string {
 
 func spec(profileText, more string) string { return strings.TrimRight(profileText, "\n") + "\n" + more }
 
-// TestColocationProfile is the table of the reference's own tests, with the better outcomes of W3 and W4.
+// TestColocationProfile is the table of the reference's own tests, with the outcomes that are better.
 func TestColocationProfile(t *testing.T) {
 	limits, requests := `"limits":{"cpu":"1","memory":"4Gi"}`, `"requests":{"cpu":"1","memory":"4Gi"}`
 	labelled := with(t, basePod, `"koordinator-colocation-pod":"true"`, `"koordinator-colocation-pod":"true","test-label-key":"test-label-value"`)
@@ -230,13 +230,13 @@ func TestColocationProfile(t *testing.T) {
 		{"limits only", baseProfile, with(t, basePod, ","+requests, ""), injected + batch},
 		{"requests only", baseProfile, with(t, basePod, limits+",", ""), injected + with(t, batch, "c limits: batch-cpu=1k batch-memory=4Gi", "c limits: ")},
 		{"probability 100", spec(baseProfile, "  probability: 100"), basePod, injected + batch},
-		{"probability 0 (W3)", spec(baseProfile, "  probability: 0"), basePod, untouched + native},
-		{"probability as drawn (W2)", spec(baseProfile, fmt.Sprintf("  probability: %d%%", drawn)), basePod, untouched + native},
+		{"probability 0", spec(baseProfile, "  probability: 0"), basePod, untouched + native},
+		{"probability as drawn", spec(baseProfile, fmt.Sprintf("  probability: %d%%", drawn)), basePod, untouched + native},
 		{"probability above what is drawn", spec(baseProfile, fmt.Sprintf("  probability: %d", drawn+1)), basePod, injected + batch},
 		{"skip-update-resources", with(t, baseProfile, "annotations: {}}", "annotations: {"+api.AnnotationSkipUpdateResources+": ''}}"), basePod, injected + native},
 		{"label mapping", spec(baseProfile, "  labelKeysMapping: {test-label-key: new-key}"), labelled,
 			plus(injected, "labels: ", "new-key=test-label-value", "test-label-key=test-label-value") + batch},
-		{"mapping without source (W4)", spec(with(t, baseProfile, "  schedulerName: koordinator-scheduler\n", ""),
+		{"mapping without source", spec(with(t, baseProfile, "  schedulerName: koordinator-scheduler\n", ""),
 			"  labelKeysMapping: {absent: scheduling.koordinator.sh/scheduler-name}"), basePod,
 			with(t, injected, "koordinator-scheduler", "nonExistSchedulerName") + batch},
 		{"annotation mapping", spec(baseProfile, "  annotationKeysMapping: {from: to, absent: x}"), annotated,
@@ -255,7 +255,7 @@ func TestColocationProfile(t *testing.T) {
 	}
 }
 
-// TestLabelSuffixes: a suffix is appended once, to the result of labels and mappings (W5).
+// TestLabelSuffixes: a suffix is appended once, to the result of labels and mappings.
 func TestLabelSuffixes(t *testing.T) {
 	pod := func(labels string) string { return `{"metadata":{"name":"p","labels":{` + labels + `}}}` }
 	suffixes := func(name, more string) string {
@@ -287,7 +287,7 @@ func TestLabelSuffixes(t *testing.T) {
 	}
 }
 
-// TestMappings: all values are read before any copy is made, and a missing one is not copied (W4).
+// TestMappings: all values are read before any copy is made, and a missing one is not copied.
 func TestMappings(t *testing.T) {
 	one := "metadata: {name: a}\nspec: {labelKeysMapping: {a: b, b: c, x: b, yy: z}}"
 	step := colocationProfile(colocationOf(t, one), false)
@@ -338,7 +338,7 @@ func TestWhichPodsAreTranslated(t *testing.T) {
 		{"SYSTEM without priority", "qosClass: SYSTEM", pod(``, "null", ","+limits, ""), "native"},
 		{"none, Burstable", "priorityClassName: odd", pod(``, "null", ","+limits, ""), "native"},
 		{"none, BestEffort: overhead", "priorityClassName: odd", pod(``, "null", "", `,"overhead":{"cpu":"1500m"}`), "overhead"},
-		{"status.qosClass is not believed (W16)", "priorityClassName: odd", strings.TrimSuffix(pod(``, "null", ","+limits, ""), "}") + `,"status":{"qosClass":"BestEffort"}}`, "native"},
+		{"status.qosClass is not believed", "priorityClassName: odd", strings.TrimSuffix(pod(``, "null", ","+limits, ""), "}") + `,"status":{"qosClass":"BestEffort"}}`, "native"},
 		{"lower case is no QoS", "labels: {koordinator.sh/qosClass: be}", pod(``, "null", ","+limits, ""), "native"},
 		{"by patch", "patch: {metadata: {labels: {koordinator.sh/qosClass: BE}}}", pod(``, "null", ","+limits, ""), "batch"},
 		{"by patch of the priority", "patch: {spec: {priority: 7100}}", pod(``, "null", ","+limits, ""), "mid"},
@@ -455,7 +455,7 @@ func TestColocationDenials(t *testing.T) {
 	}
 }
 
-// TestBrokenProfiles: broken profiles match no pod; the pods that they might match get a warning (W1).
+// TestBrokenProfiles: broken profiles match no pod; the pods that they might match get a warning.
 func TestBrokenProfiles(t *testing.T) {
 	typo := "metadata: {name: typo}\nspec:\n  selector: {matchExpressions: [{key: a, operator: in, values: [b]}]}\n  qosClass: BE"
 	cases := []struct{ profile, pod, warning string }{

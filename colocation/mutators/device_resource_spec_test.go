@@ -62,7 +62,7 @@ func TestDeviceResourceSpec(t *testing.T) {
 		{"gpu=100 core=50", "=", "core=100 ratio=100 shared=1"},
 		{"gpu=100000", "=", "core=100k ratio=100k shared=1k"},
 		{"cpu=1", "=", "cpu=1"},
-		// W7: only one of the two lists, or a part of it.
+		// Only one of the two lists, or a part of it.
 		{"gpu=200", "-", "core=200 ratio=200 shared=2"},
 		{"-", "gpu=200", "core=200 ratio=200 shared=2"},
 		{"core=100", "-", "core=100 shared=1"},
@@ -71,7 +71,6 @@ func TestDeviceResourceSpec(t *testing.T) {
 		{"cpu=1", "cpu=1 gpu=100", "core=100 cpu=1 ratio=100 shared=1"},
 		{"gpu=100", "shared=2", "core=100 ratio=100 shared=2"},
 		{"-", "-", ""},
-		// W8, W9.
 		{"gpu=100", "gpu=300", `spec.containers[0].resources.limits[koordinator.sh/gpu]: Invalid value: "300": container "c" requests 100`},
 		{"shared=1", "shared=2", `spec.containers[0].resources.limits[koordinator.sh/gpu.shared]: Invalid value: "2": container "c" requests 1`},
 		{"gpu=150", "=", `spec.containers[0].resources.requests[koordinator.sh/gpu]: Invalid value: "150": container "c": above 100, one card, it must be a multiple of 100`},

@@ -93,7 +93,7 @@ const (
 	inZone  = `{"key":"zone","operator":"In","values":["east"]}`
 )
 
-// The cases of the reference, and W14.
+// The cases of the reference.
 func TestMultiQuotaTree(t *testing.T) {
 	ask := TreeQuestions{QuotaTree: twoTrees, QuotaProfiles: someProfiles(
 		treeProfile(t, "kube-system", "b", "tree2", pool("nodePoolB")), treeProfile(t, "kube-system", "a", "tree1", pool("nodePoolA")))}
@@ -112,8 +112,8 @@ func TestMultiQuotaTree(t *testing.T) {
 
 		{treeCase{"the label wins", "namespace2", "tree1-child", ""}, onlyA, ""},
 		{treeCase{"the label wins, and names no tree", "namespace2", "other-quota", ""}, "", ""},
-		{treeCase{"W14: unknown label", "namespace2", "quota2", ""}, "", `label quota.scheduling.koordinator.sh/name: no elastic quota is named "quota2"; the pod may run on nodes of any quota tree`},
-		{treeCase{"W14: a quota with the namespace's name, elsewhere", "elsewhere", "", ""}, "", ""},
+		{treeCase{"unknown label", "namespace2", "quota2", ""}, "", `label quota.scheduling.koordinator.sh/name: no elastic quota is named "quota2"; the pod may run on nodes of any quota tree`},
+		{treeCase{"a quota with the namespace's name, elsewhere", "elsewhere", "", ""}, "", ""},
 		{treeCase{"reserved", "namespace2", api.DefaultQuota, ""}, "", ""},
 		{treeCase{"no profile for the tree", "default", "tree3-child", ""}, "", ""},
 
@@ -135,7 +135,7 @@ func TestMultiQuotaTree(t *testing.T) {
 	}
 }
 
-// The content of a profile, and the choice among several profiles (W12, W13).
+// The content of a profile, and the choice among several profiles.
 func TestMultiQuotaTreeProfiles(t *testing.T) {
 	of := func(namespace, name, selector string) *api.ElasticQuotaProfile {
 		return treeProfile(t, namespace, name, "tree1", selector)

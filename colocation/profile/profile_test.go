@@ -232,7 +232,7 @@ func explain(t *testing.T, set *Set, subject Subject) (text string) {
 	return text
 }
 
-// TestDraw: known numbers, so that every release decides alike; a uniform spread; independent for each profile (W2).
+// TestDraw: known numbers, so that every release decides alike; a uniform spread; independent for each profile.
 func TestDraw(t *testing.T) {
 	for text, want := range map[string]int{"p/ns/ReplicaSet/web": drawByHand("p/ns/ReplicaSet/web"), "a///": drawByHand("a///")} {
 		parts := strings.Split(text, "/")

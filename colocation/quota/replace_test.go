@@ -53,7 +53,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// Everything that counts is renamed, and the shared spec stays unchanged (W31).
+// Everything that counts is renamed, and the shared spec stays unchanged.
 func TestReplace(t *testing.T) {
 	container := func(list string) []corev1.Container {
 		return []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: quotatest.Amounts(list), Limits: quotatest.Amounts(list)}}}

@@ -46,7 +46,7 @@ func TestDeviceResource(t *testing.T) {
 		"core=150 ratio=150": nil, // neither gpu nor shared: mutation is off
 		"memory=1":           nil,
 		"":                   nil,
-		// W9: the result of mutating koordinator.sh/gpu.
+		// The result of mutating koordinator.sh/gpu.
 		"core=200 ratio=200 shared=2": nil,
 		"core=70 ratio=70 shared=1":   nil,
 		"core=200 ratio=200 shared=4": nil,
@@ -67,7 +67,7 @@ func TestDeviceResource(t *testing.T) {
 	runVerdicts(t, deviceResource(), append(cases, []verdictCase{
 		{"the second container", "", `{"spec":{` + asking("", deviceList("gpu=150")) + `}}`,
 			[]string{`spec.containers[1].resources.requests[koordinator.sh/gpu]: Invalid value: "150": container "b": `}},
-		{"an init container, W9", "", `{"spec":{"initContainers":[` + containersAsking("i", []string{deviceList("gpu=150")}) + `]}}`,
+		{"an init container", "", `{"spec":{"initContainers":[` + containersAsking("i", []string{deviceList("gpu=150")}) + `]}}`,
 			[]string{`spec.initContainers[0].resources.requests[koordinator.sh/gpu]: Invalid value: "150": container "i": `}},
 		{"limits only", "", `{"spec":{"containers":[{"name":"a","resources":{"limits":{` + deviceList("gpu=150") + `}}}]}}`,
 			[]string{`spec.containers[0].resources.limits[koordinator.sh/gpu]: Invalid value: "150": container "a": `}},

@@ -138,7 +138,7 @@ const (
 	fromNote     = ` (annotation quota.scheduling.koordinator.sh/admission)`
 )
 
-// One quota and a pod that is created, as in the reference, and W28.
+// One quota and a pod that is created, as in the reference.
 func TestEvaluateQuota(t *testing.T) {
 	const native, batch = "cpu=2 memory=4Gi", "kubernetes.io/batch-cpu=1 kubernetes.io/batch-memory=2Gi"
 	for _, c := range []struct {
@@ -164,9 +164,9 @@ func TestEvaluateQuota(t *testing.T) {
 			viaLabel + `cpu requested 2, used 0, limit 0` + fromNote + askLess, viaLabel + `memory requested 4Gi, used 0, limit 0` + fromNote + askLess}, false},
 		{"admission of something else", "cpu=4 memory=8Gi", "", "kubernetes.io/batch-cpu=0", "quota1", native, nil, true},
 
-		{"W28: gpu-core alone", "koordinator.sh/gpu-core=100", "koordinator.sh/gpu-core=50", "", "quota1", "koordinator.sh/gpu-core=100",
+		{"gpu-core alone", "koordinator.sh/gpu-core=100", "koordinator.sh/gpu-core=50", "", "quota1", "koordinator.sh/gpu-core=100",
 			[]string{viaLabel + `koordinator.sh/gpu-core requested 100, used 50, limit 100` + fromMax + makeRoom}, false},
-		{"W28: custom, only at admission", "cpu=4", "", "example.com/licence=0", "quota1", "example.com/licence=1",
+		{"custom, only at admission", "cpu=4", "", "example.com/licence=0", "quota1", "example.com/licence=1",
 			[]string{viaLabel + `example.com/licence requested 1, used 0, limit 0` + fromNote + askLess}, false},
 		{"nothing asked", "cpu=4", "cpu=4", "", "quota1", "", nil, false},
 		{"zero asked", "cpu=4", "cpu=5", "", "quota1", "cpu=0", nil, false},
@@ -207,7 +207,7 @@ func busyDepartments(t testing.TB) *bank {
 	return b
 }
 
-// Every quota on the path, why the pod belongs there, and where to change the limit (W30, W63).
+// Every quota on the path, why the pod belongs there, and where to change the limit.
 func TestEvaluateQuotaPath(t *testing.T) {
 	const bound = `spec.containers: Forbidden: quota team-a (via namespace annotation): `
 	for _, c := range []struct{ name, namespace, label, requests, want string }{
@@ -347,7 +347,7 @@ func TestEvaluateQuotaQuestion(t *testing.T) {
 			t.Errorf("%s: charged %s, want %s", c.name, got, c.charge)
 		}
 		if string(req.Object.Bytes()) != sent {
-			t.Errorf("%s: the object was changed (W31)", c.name)
+			t.Errorf("%s: the object was changed", c.name)
 		}
 	}
 }
@@ -412,7 +412,7 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 	}
 }
 
-// An annotation that does not parse counts as missing, and the author of the pod is warned (W63).
+// An annotation that does not parse counts as missing, and the author of the pod is warned.
 func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 	broken := &api.ElasticQuota{}
 	broken.Name = "quota1"

@@ -59,8 +59,8 @@ func TestQuotaMeta(t *testing.T) {
 		{"default", "", pod("name=koordinator-default-quota"), nil},
 		{"root", "", pod("name=koordinator-root-quota"), nil},
 
-		{"W25: unknown", "", pod("name=quota2"), unknown},
-		{"W25: update to unknown", pod("name=sub-1"), pod("name=quota2"), unknown},
+		{"unknown", "", pod("name=quota2"), unknown},
+		{"update to unknown", pod("name=sub-1"), pod("name=quota2"), unknown},
 		{"unknown before", pod("name=quota2"), pod("name=quota2"), nil},
 
 		{"its quota became a parent", pod("name=temp"), quotaPod("name=temp", `,"finalizers":["a"]`), nil},

@@ -15,7 +15,7 @@ func TestReservePod(t *testing.T) {
 		{"update adds it", `{"metadata":{"annotations":{}}}`, with(`"true"`), refused},
 		{"update adds it empty", `{}`, with(`""`), refused},
 		{"update changes it", with(`"false"`), with(`"true"`), refused},
-		{"update leaves it, W22", with(`"true"`), with(`"true"`), nil},
+		{"update leaves it", with(`"true"`), with(`"true"`), nil},
 		{"update leaves it empty", with(`""`), with(`""`), nil},
 		{"update removes it", with(`"true"`), `{}`, nil},
 	})

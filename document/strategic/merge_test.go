@@ -24,7 +24,7 @@ func TestMerge(t *testing.T) {
 			`replace /metadata {"labels":{"a":"1"}}`, `{"metadata":{"labels":{"a":"1"}}}`},
 		{"null removes", `{"spec":{"nodeName":"n","x":null}}`, `{"spec":{"nodeName":null,"hostname":null,"x":null}}`,
 			`remove /spec/nodeName`, `{"spec":{"x":null}}`},
-		{"a new container goes before, unknown fields stay on theirs (W6)",
+		{"a new container goes before, unknown fields stay on theirs",
 			`{"spec":{"containers":[{"name":"c","futureField":1,"image":"i"}]}}`, `{"spec":{"containers":[{"name":"side","image":"s","new":{"y":null}}]}}`,
 			`add /spec/containers/0 {"image":"s","name":"side","new":{}}`,
 			`{"spec":{"containers":[{"name":"side","image":"s","new":{}},{"name":"c","futureField":1,"image":"i"}]}}`},

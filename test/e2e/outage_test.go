@@ -11,34 +11,6 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// stopUsher kills both replicas, as if their node lost power, and restarts them after the test.
-func stopUsher(ctx context.Context, t *testing.T) (start func()) {
-	t.Helper()
-	for _, replica := range usher.Replicas {
-		replica.Kill()
-	}
-	if err := usher.Balancer.Wait(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
-	var once sync.Once
-	start = func() {
-		once.Do(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-			for _, replica := range usher.Replicas {
-				if err := replica.Start(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-			if err := usher.Balancer.Wait(ctx, len(usher.Replicas)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(start)
-	return start
-}
-
 func TestWithoutUsher(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	newNode(ctx, t, "outage")
@@ -57,7 +29,7 @@ func TestWithoutUsher(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	start := stopUsher(ctx, t)
+	start := usher.KillAll(ctx, t)
 	t.Run("new pods are refused", func(t *testing.T) {
 		for _, way := range ways {
 			_, err := way.create(ctx, pod("apps", "outage", "12"), false)

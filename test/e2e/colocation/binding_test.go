@@ -156,7 +156,7 @@ func TestBindingWhileUsherIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	stopUsher(ctx, t)
+	usher.KillAll(ctx, t)
 	if err := bind("open", ""); err != nil {
 		t.Errorf("by default nobody is kept from binding while usher is away: %v", err)
 	}

@@ -3,7 +3,6 @@ package colocation
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,31 +11,6 @@ import (
 
 // excludedNamespace is the value of --exclude-namespace in these tests.
 const excludedNamespace = "outage-excluded"
-
-// stopUsher kills all replicas, as if their node lost power, and restarts them after the test.
-func stopUsher(ctx context.Context, t *testing.T) (start func()) {
-	t.Helper()
-	for _, replica := range usher.Replicas {
-		replica.Kill()
-	}
-	if err := usher.Balancer.Wait(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
-	start = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		for _, replica := range usher.Replicas {
-			if err := replica.Start(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := usher.Balancer.Wait(ctx, len(usher.Replicas)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(start)
-	return start
-}
 
 // TestWithoutUsher: while usher is unavailable, excluded pods can start; finalizers and other bookkeeping can be
 // written and pods deleted everywhere; changes that usher checks are refused; and afterwards everything works as
@@ -51,7 +25,7 @@ func TestWithoutUsher(t *testing.T) {
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "outage-not-exempt", "labels": {"usher.dev/exempt": "false"}}}`)
 	objects := guarded(ctx, t, held)
 
-	start := stopUsher(ctx, t)
+	start := usher.KillAll(ctx, t)
 	t.Run("pods of namespaces that are left out are created", func(t *testing.T) {
 		for _, namespace := range []string{excludedNamespace, "outage-exempt"} {
 			if err := createPod(ctx, t, namespace, "dns"); err != nil {

@@ -59,7 +59,7 @@ func TestSoakQuota(t *testing.T) {
 	r.chaos(ctx, done)
 	took := time.Since(began)
 	t.Logf("%d pods were tried in %s: %.0f/s; %d stored, %.0f/s", r.crowd.begun.Load(), took.Round(time.Second),
-		float64(r.crowd.begun.Load())/took.Seconds(), r.crowd.counts.get(isStored), float64(r.crowd.counts.get(isStored))/took.Seconds())
+		float64(r.crowd.begun.Load())/took.Seconds(), r.crowd.counts.Get(isStored), float64(r.crowd.counts.Get(isStored))/took.Seconds())
 	r.settle(ctx)
 }
 
@@ -169,7 +169,7 @@ func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
 // killReplica kills a replica and starts it again a moment later.
 func (r *trial) killReplica(ctx context.Context) {
 	one := usher.Replicas[r.random.IntN(len(usher.Replicas))]
-	r.crowd.counts.add("SIGKILL of a replica")
+	r.crowd.counts.Add("SIGKILL of a replica", 1)
 	r.addWrites(ctx, one)
 	one.Kill()
 	pause(ctx, time.Duration(r.random.IntN(1000))*time.Millisecond)
@@ -181,10 +181,10 @@ func (r *trial) killReplica(ctx context.Context) {
 // restartAPIServer kills or terminates the API server, and starts it again.
 func (r *trial) restartAPIServer(ctx context.Context) {
 	if r.random.IntN(2) == 0 {
-		r.crowd.counts.add("SIGKILL of the API server")
+		r.crowd.counts.Add("SIGKILL of the API server", 1)
 		cluster.APIServer().Kill()
 	} else {
-		r.crowd.counts.add("SIGTERM of the API server")
+		r.crowd.counts.Add("SIGTERM of the API server", 1)
 		stopping, cancel := context.WithTimeout(ctx, 2*time.Second) // for its watchers it would wait a minute
 		defer cancel()
 		_ = cluster.StopAPIServer(stopping)
@@ -197,7 +197,7 @@ func (r *trial) restartAPIServer(ctx context.Context) {
 
 // changeLimit changes the limit of the top quota, which applies at once.
 func (r *trial) changeLimit(ctx context.Context) {
-	r.crowd.counts.add("another limit of the top")
+	r.crowd.counts.Add("another limit of the top", 1)
 	_, _ = cluster.Admin().Patch(ctx, quotaPath(r.crowd.namespace, r.crowd.namespace+"-top"), kubetest.MergePatch,
 		fmt.Sprintf(`{"spec": {"max": {"cpu": "%d"}}}`, (18+r.random.IntN(6))*r.scale))
 }
@@ -264,7 +264,7 @@ func (r *trial) fill(ctx context.Context, name, leaf string, cpu int) {
 		case fullUp:
 			return
 		case outOfReach:
-			r.crowd.counts.add("fill: " + result)
+			r.crowd.counts.Add("fill: "+result, 1)
 			pause(ctx, 200*time.Millisecond)
 		default:
 			r.t.Fatal(result)
@@ -286,12 +286,12 @@ func (r *trial) tell(ctx context.Context, c *checker) {
 		}
 	}
 	r.t.Logf("writes of records, until just before each kill: %v", r.writes)
-	for what, n := range r.crowd.counts.all {
+	for what, n := range r.crowd.counts.All() {
 		if strings.Contains(what, "unexpected") && n > 0 && !strings.Contains(what, "NotFound") {
 			r.t.Errorf("%d times %s", n, what)
 		}
 	}
-	if r.crowd.counts.get(isStored) < r.crowd.pods/5 || r.crowd.counts.get(fullUp) < r.crowd.pods/20 || c.deleted < r.crowd.pods/20 {
+	if r.crowd.counts.Get(isStored) < r.crowd.pods/5 || r.crowd.counts.Get(fullUp) < r.crowd.pods/20 || c.deleted < r.crowd.pods/20 {
 		r.t.Error("too little happened: this run says nothing")
 	}
 }

@@ -15,37 +15,6 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// counts are printed at the end of a run.
-type counts struct {
-	mu  sync.Mutex
-	all map[string]int
-}
-
-func (c *counts) add(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]int{}
-	}
-	c.all[what]++
-}
-
-func (c *counts) get(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.all[what]
-}
-
-func (c *counts) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var text strings.Builder
-	for _, what := range slices.Sorted(maps.Keys(c.all)) {
-		fmt.Fprintf(&text, "\n%7d  %s", c.all[what], what)
-	}
-	return text.String()
-}
-
 // The results of a request.
 const (
 	isStored   = "stored"
@@ -77,7 +46,7 @@ type crowd struct {
 	pods      int // the total number to try
 	until     time.Time
 	begun     atomic.Int64
-	counts    counts
+	counts    kubetest.Counts
 }
 
 // run runs the clients until all pods were tried and the time is over.
@@ -120,13 +89,13 @@ func (v *visitor) visit(ctx context.Context, name string) {
 	twice := v.random.IntN(10) == 0
 	for range 40 {
 		if twice {
-			go func() { v.counts.add("a second time at once: " + outcome(v.create(ctx, pod, ""))) }()
+			go func() { v.counts.Add("a second time at once: "+outcome(v.create(ctx, pod, "")), 1) }()
 		}
 		if v.random.IntN(10) == 0 {
-			v.counts.add("dry run: " + outcome(v.create(ctx, pod, "?dryRun=All")))
+			v.counts.Add("dry run: "+outcome(v.create(ctx, pod, "?dryRun=All")), 1)
 		}
 		result := outcome(v.create(ctx, pod, ""))
-		if v.counts.add(result); result == isStored {
+		if v.counts.Add(result, 1); result == isStored {
 			v.own[name] = pod["metadata"].(kubetest.Object)["labels"].(kubetest.Object)[prefix+"name"].(string)
 		}
 		if result != outOfReach || ctx.Err() != nil {
@@ -134,7 +103,7 @@ func (v *visitor) visit(ctx context.Context, name string) {
 		}
 		pause(ctx, time.Duration(v.random.IntN(400))*time.Millisecond)
 	}
-	v.counts.add("given up")
+	v.counts.Add("given up", 1)
 }
 
 // create treats an existing pod as success: an earlier attempt succeeded, and its answer was lost.
@@ -176,7 +145,7 @@ func (v *visitor) disturb(ctx context.Context) {
 		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/resize", kubetest.StrategicPatch, fmt.Sprintf(
 			`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "%dm"}}}]}}`, 100*(1+v.random.IntN(6))))
 	}
-	v.counts.add(what + ": " + outcome(err))
+	v.counts.Add(what+": "+outcome(err), 1)
 }
 
 func pause(ctx context.Context, long time.Duration) {

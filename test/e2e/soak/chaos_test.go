@@ -107,7 +107,7 @@ func (s *soak) chaos(random *rand.Rand, long time.Duration, spared int) {
 }
 
 func (s *soak) kill(ctx context.Context, i int) error {
-	s.counts.add("SIGKILL", 1)
+	s.counts.Add("SIGKILL", 1)
 	over := s.excuses.begin(killed)
 	s.excuses.note("SIGKILL", i)
 	s.usher.Replicas[i].Kill()
@@ -127,7 +127,7 @@ func (s *soak) kill(ctx context.Context, i int) error {
 }
 
 func (s *soak) terminate(ctx context.Context, i int) error {
-	s.counts.add("SIGTERM", 1)
+	s.counts.Add("SIGTERM", 1)
 	s.excuses.note("SIGTERM", i)
 	if err := s.usher.Replicas[i].Terminate(ctx); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *soak) terminate(ctx context.Context, i int) error {
 }
 
 func (s *soak) killAll(ctx context.Context, stayDown time.Duration) error {
-	s.counts.add(allDown, 1)
+	s.counts.Add(allDown, 1)
 	defer s.excuses.begin(allDown)()
 	for _, replica := range s.usher.Replicas {
 		replica.Kill()
@@ -155,7 +155,7 @@ func (s *soak) killAll(ctx context.Context, stayDown time.Duration) error {
 // restartAPIServer gives the API server five seconds to end; for its watchers, such as kubelets, it would wait a
 // minute.
 func (s *soak) restartAPIServer(ctx context.Context) error {
-	s.counts.add(apiServer, 1)
+	s.counts.Add(apiServer, 1)
 	defer s.excuses.begin(apiServer)()
 	stopping, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -4,47 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"usher.dev/usher/e2e/kubetest"
 )
-
-// counts are printed at the end of the run.
-type counts struct {
-	mu  sync.Mutex
-	all map[string]int
-}
-
-func (c *counts) add(what string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]int{}
-	}
-	c.all[what] += n
-}
-
-func (c *counts) get(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.all[what]
-}
-
-func (c *counts) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var text strings.Builder
-	for _, what := range slices.Sorted(maps.Keys(c.all)) {
-		fmt.Fprintf(&text, "\n%7d  %s", c.all[what], what)
-	}
-	return text.String()
-}
 
 // createPods creates pods and removes them again. Every fifth one must be refused.
 func (s *soak) createPods(ctx context.Context, random *rand.Rand, client int) {
@@ -89,19 +55,19 @@ func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.
 	case err == nil && offensive:
 		s.t.Errorf("%s is stored (%s)", name, excuse)
 	case err == nil:
-		s.counts.add("stored", 1)
+		s.counts.Add("stored", 1)
 		s.checkSeated(pod)
 	case errors.As(err, &refusal) && refusal.Code == 403 && strings.Contains(refusal.Message, "denied-names"):
 		if !offensive {
 			s.t.Errorf("%s is denied: %v", name, err)
 		}
-		s.counts.add("denied", 1)
+		s.counts.Add("denied", 1)
 	case excuse != "":
-		s.counts.add("refused: "+excuse, 1)
+		s.counts.Add("refused: "+excuse, 1)
 	default:
 		s.t.Errorf("%s is refused after %s, and nothing excuses it: %v\n%s",
 			name, time.Since(began), err, s.excuses.before(time.Now()))
-		s.counts.add("refused without excuse", 1)
+		s.counts.Add("refused without excuse", 1)
 	}
 }
 
@@ -117,7 +83,7 @@ func (s *soak) watchNodes(ctx context.Context) {
 			if allocatable != "16" && allocatable != "32" || capacity != "16" {
 				s.t.Errorf("%s shows %s of %s cores", node.String("metadata", "name"), allocatable, capacity)
 			}
-			s.counts.add("nodes looked at, with "+allocatable+" cores", 1)
+			s.counts.Add("nodes looked at, with "+allocatable+" cores", 1)
 		}
 	}
 }
@@ -127,7 +93,7 @@ func (s *soak) rollOut(ctx context.Context) {
 	for ; ctx.Err() == nil; pause(ctx, 10*time.Second) {
 		_, err := s.cluster.Kubectl(ctx, "-n", "apps", "rollout", "restart", "deployment/web")
 		if err == nil {
-			s.counts.add("rollouts", 1)
+			s.counts.Add("rollouts", 1)
 		}
 	}
 }

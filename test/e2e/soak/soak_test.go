@@ -34,7 +34,7 @@ type soak struct {
 	admin   *kubetest.Client
 
 	excuses excuses
-	counts  counts
+	counts  kubetest.Counts
 }
 
 func TestSoakChaos(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSoakChaos(t *testing.T) {
 	s.checkMeasures(before)
 	s.checkAtRest()
 	t.Log(s.counts.String())
-	if s.counts.get("stored") < 100 || s.counts.get("denied") < 10 {
+	if s.counts.Get("stored") < 100 || s.counts.Get("denied") < 10 {
 		t.Error("too little happened: this run says nothing")
 	}
 }
@@ -151,7 +151,7 @@ func (s *soak) checkAtRest() {
 	for _, pod := range pods.List("items") {
 		s.checkSeated(pod)
 	}
-	s.counts.add("pods at the end", len(pods.List("items")))
+	s.counts.Add("pods at the end", len(pods.List("items")))
 	for _, replica := range s.usher.Replicas {
 		if log := replica.Process().Log(); strings.Contains(log, "panic") || strings.Contains(log, "DATA RACE") {
 			s.t.Errorf("%s: the log tells of a panic:\n%s", replica.Name, log)
