@@ -20,6 +20,7 @@ import (
 // Options define what a cluster has in addition to etcd and the API server. The zero value is valid.
 type Options struct {
 	Scheduler         bool
+	ServiceAccounts   bool // pods need a service account, which a test creates; else they need none
 	ControllerManager bool // service accounts, deletion of namespaces, Deployments, garbage collection
 
 	APIServerFlags []string // after the default flags, so that they override them
@@ -164,7 +165,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd ...*Process) error {
 }
 
 func (c *Cluster) apiServerFlags() []string {
-	return []string{
+	flags := []string{
 		"--etcd-servers=" + localURL(c.ports.etcd),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
 		"--endpoint-reconciler-type=none", // it refuses to publish a loopback address
@@ -172,10 +173,13 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--disable-admission-plugins=ServiceAccount", // pods need no account; only the controller manager creates one
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=" + auditLog, "--audit-log-mode=blocking",
 		"--shutdown-send-retry-after=false", "--shutdown-delay-duration=0s",
 	}
+	if !c.options.ServiceAccounts {
+		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
+	}
+	return flags
 }
 
 // APIServer returns the current process of the API server.
