@@ -8,9 +8,10 @@ CASE    ?=
 SUITE   ?= core
 STATE   ?= .state
 FUZZTIME ?= 30s
+PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e cluster attack soak lint golden fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e cluster attack soak lint golden pictures fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,10 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
 	go test . ./test/process -run 'Goldens|Golden' -update
+
+pictures: build ## draw the terminal of the README again, from what `usher review` prints
+	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt
+	go run ./test/picture '$(PICTURE)' < bin/review.txt > docs/review.svg
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 	@go list ./... | while read -r package; do \
