@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
 
@@ -101,24 +103,57 @@ func answerInShort(golden string) string {
 	return "allowed"
 }
 
-// TestGoldenReadme: every step has a row in the tables of README.md. `make golden` adds missing rows, from the step's
-// doc, after those of its suite; existing rows are left alone.
-func TestGoldenReadme(t *testing.T) {
-	const file = "README.md"
-	lines := strings.Split(harness.ReadFile(t, file), "\n")
-	last := map[string]int{}
-	for _, r := range defaultWorld(t).Routes() {
-		for _, s := range r.Chain.Steps() {
-			row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
-			at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) })
-			if at < 0 {
-				at = last[r.Suite] + 1
-				lines = slices.Insert(lines, at, row+" "+s.Doc+" |")
+// TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
+// docs/colocation.md. `make golden` adds missing rows, from the step's doc, after those of its suite; existing rows are
+// left alone.
+func TestGoldenStepTables(t *testing.T) {
+	for _, s := range suites() {
+		file := stepTable(s.Name)
+		lines := strings.Split(harness.ReadFile(t, file), "\n")
+		last := slices.Index(lines, "| path | step | what it does |") + 1
+		for _, r := range defaultWorld(t).Routes() {
+			if r.Suite == s.Name {
+				lines, last = addRows(lines, last, r)
 			}
-			last[r.Suite] = max(last[r.Suite], at)
 		}
+		harness.CompareGolden(t, file, strings.Join(lines, "\n"))
 	}
-	harness.CompareGolden(t, file, strings.Join(lines, "\n"))
+}
+
+// stepTable returns the page with the table of a suite's steps.
+func stepTable(suite string) string {
+	if suite == coreName {
+		return "README.md"
+	}
+	return "docs/" + suite + ".md"
+}
+
+// addRows adds the rows of a route's steps that lines lack, each after the row before it. last is the line of the row
+// before the first; the line of the last row is returned.
+func addRows(lines []string, last int, r handlers.Route) ([]string, int) {
+	for _, s := range r.Chain.Steps() {
+		row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) })
+		if at < 0 {
+			at = last + 1
+			lines = slices.Insert(lines, at, row+" "+s.Doc+" |")
+		}
+		last = max(last, at)
+	}
+	return lines, last
+}
+
+// TestPictureIsCurrent: the terminal in the README shows what the command prints. Lines may be wrapped.
+func TestPictureIsCurrent(t *testing.T) {
+	const manifest = "samples/manifests/deployment.yaml"
+	_, out, errors := usher(t, "review", manifest, "--suite", "core")
+	picture := harness.ReadFile(t, "docs/review.svg")
+	picture = picture[strings.Index(picture, "<text"):]
+	shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(picture, "\n"))
+	want := strings.Fields("$ bin/usher review " + manifest + " --suite core\n" + out)
+	if got := strings.Fields(shown); !slices.Equal(got, want) {
+		t.Errorf("docs/review.svg differs from the output; run make pictures: %s\n%s", cmp.Or(errors, "it shows"), strings.Join(got, " "))
+	}
 }
 
 // TestGoldenTable: the table of contents is the one that the tests of test/process use, which cannot import this

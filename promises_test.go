@@ -28,7 +28,7 @@ import (
 func docs(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md", "test/e2e/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md", "colocation/*.md", "test/e2e/*.md", ".github/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			pages[f] = harness.ReadFile(t, f)
@@ -110,7 +110,6 @@ func hasSample(path, step string) bool {
 
 // TestRoutePromises: every route meets the requirements of an API server, and is documented.
 func TestRoutePromises(t *testing.T) {
-	readme := harness.ReadFile(t, "README.md")
 	var folders []string
 	for _, r := range defaultWorld(t).Routes() {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
@@ -118,8 +117,8 @@ func TestRoutePromises(t *testing.T) {
 		if r.Chain.Mutates() {
 			prefix = "/mutate-"
 		}
-		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(readme, "`"+r.Path+"`") {
-			t.Errorf("%s: the path begins with %s and stands in the README", r.Path, prefix)
+		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(harness.ReadFile(t, stepTable(r.Suite)), "`"+r.Path+"`") {
+			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, stepTable(r.Suite))
 		}
 		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
 			t.Errorf("%s: it is of a suite, and how it is called is complete (handlers.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
@@ -176,7 +175,7 @@ func TestDocsTellTheTruth(t *testing.T) {
 		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z0-9]+)"), func(name string) bool {
 			return regexp.MustCompile(`(?m)^` + name + `:.*## `).MatchString(makefile)
 		}},
-		{"link", regexp.MustCompile(`\]\(([^)#:]+)\)`), nil},
+		{"link", regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`), nil},
 	}
 	for file, text := range docs(t) {
 		for _, c := range checks {
@@ -196,6 +195,26 @@ func TestDocsTellTheTruth(t *testing.T) {
 					t.Errorf("%s: %s: there is no flag %s", file, line, f)
 				}
 			}
+		}
+	}
+}
+
+// TestReadmeIsShort: the first page can be read at once.
+func TestReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(harness.ReadFile(t, "README.md"), "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines, more than 150: move details to a page in docs/ and link it", lines)
+	}
+}
+
+// TestLifeOfAReviewNamesFiles: every file that the page sends its readers to exists.
+func TestLifeOfAReviewNamesFiles(t *testing.T) {
+	found := regexp.MustCompile("(?:`|@| )([a-z_]+/[a-z_/-]+\\.(?:go|json))").FindAllStringSubmatch(harness.ReadFile(t, "docs/life-of-a-review.md"), -1)
+	if len(found) < 10 {
+		t.Fatalf("only %d files were found", len(found))
+	}
+	for _, m := range found {
+		if !harness.Exists(m[1]) {
+			t.Errorf("docs/life-of-a-review.md names %s, which does not exist", m[1])
 		}
 	}
 }
