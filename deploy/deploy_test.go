@@ -4,10 +4,12 @@ package deploy
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -190,6 +192,23 @@ func TestPortsMeet(t *testing.T) {
 		{container.StartupProbe == nil, "deployment.yaml: usher starts at once: no startupProbe"},
 		{slices.Equal(open, []int32{reviews, ops}), "networkpolicy.yaml: must open the ports of --listen and --ops-listen, and no other"},
 		{slices.Equal(network.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}), "networkpolicy.yaml: is about Ingress"},
+	})
+}
+
+// The component closes the port for reviews, keeps that of operations open, and cannot be applied before it is filled in.
+func TestNetworkPolicyComponent(t *testing.T) {
+	base := find[networkingv1.NetworkPolicy](t, "base/networkpolicy.yaml")
+	closed := find[networkingv1.NetworkPolicy](t, "networkpolicy-api-server/networkpolicy.yaml")
+	if closed.Name != base.Name || len(closed.Spec.Ingress) != 2 || len(closed.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("networkpolicy-api-server: must patch policy %s with two rules, the first from the API server: %+v", base.Name, closed)
+	}
+	reviews, operations, from := closed.Spec.Ingress[0], closed.Spec.Ingress[1], value(closed.Spec.Ingress[0].From[0].IPBlock)
+	_, _, err := net.ParseCIDR(from.CIDR)
+	check(t, "networkpolicy-api-server", promises{
+		{err != nil, "the address must be one that the API server refuses until it is filled in"},
+		{reflect.DeepEqual(slices.Concat(reviews.Ports, operations.Ports), base.Spec.Ingress[0].Ports), "the ports must be those of base/networkpolicy.yaml"},
+		{len(operations.From) == 0, "probes come from the nodes: the port of operations stays open"},
+		{strings.Contains(text(t, "networkpolicy-api-server/kustomization.yaml"), "kind: Component\n"), "must be a component, for overlays of every suite"},
 	})
 }
 
