@@ -219,6 +219,47 @@ func TestLifeOfAReviewNamesFiles(t *testing.T) {
 	}
 }
 
+// TestLeastKubernetes: the docs say which suite needs matchConditions, which an API server of 1.27 drops.
+func TestLeastKubernetes(t *testing.T) {
+	page := harness.ReadFile(t, "deploy/README.md")
+	for _, c := range []struct {
+		golden, row string
+		conditions  bool
+	}{
+		{"testdata/webhooks.golden", "| core | 1.27 or newer |", false},
+		{"testdata/webhooks-colocation.golden", "| colocation | 1.28 or newer |", true},
+	} {
+		if got := strings.Contains(harness.ReadFile(t, c.golden), "matchConditions:"); got != c.conditions || !strings.Contains(page, c.row) {
+			t.Errorf("%s has matchConditions: %v; deploy/README.md must have the row %s", c.golden, got, c.row)
+		}
+	}
+}
+
+// TestTroublesAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
+func TestTroublesAreDocumented(t *testing.T) {
+	var used []string
+	source := allSource(t)
+	for _, m := range regexp.MustCompile(`(?:\.Trouble\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
+		used = append(used, m[1])
+	}
+	for _, m := range regexp.MustCompile(`\.Trouble\(([^",]+),`).FindAllStringSubmatch(source, -1) {
+		if m[1] != "reason" {
+			t.Errorf("Trouble(%s, ...): a reason is a literal, or a variable named reason, so that this test finds it", m[1])
+		}
+	}
+	_, page, _ := strings.Cut(harness.ReadFile(t, "docs/operations.md"), "The reasons of `usher_troubles_total`")
+	table, _, _ := strings.Cut(page, "Alert on")
+	var listed []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]*)` \\|").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, m[1])
+	}
+	slices.Sort(used)
+	slices.Sort(listed)
+	if used = slices.Compact(used); len(used) < 5 || !slices.Equal(used, listed) {
+		t.Errorf("docs/operations.md lists the reasons %q, the code uses %q", listed, used)
+	}
+}
+
 // allSource returns the Go source without tests.
 func allSource(t *testing.T) string {
 	t.Helper()
