@@ -81,7 +81,7 @@ func printedTexts(t *testing.T) []string {
 func foreignTexts() []string {
 	certificate := &x509.Certificate{DNSNames: []string{"A"}}
 	texts := []string{
-		apierrors.NewNotFound(schema.GroupResource{Resource: "service"}, "usher").Error(), // as the API server resolves a Service
+		apierrors.NewNotFound(schema.GroupResource{Resource: "service"}, "usher").Error(),
 		`no endpoints available for service "usher"`,
 		`admission webhook "a" denied the request: denied-names: `,
 		"curl: (60) SSL certificate problem: unable to get local issuer certificate",

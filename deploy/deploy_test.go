@@ -195,7 +195,8 @@ func TestPortsMeet(t *testing.T) {
 	})
 }
 
-// The component closes the port for reviews, keeps that of operations open, and cannot be applied before it is filled in.
+// The component closes the port for reviews, keeps that of operations open, and cannot be applied before it is filled
+// in.
 func TestNetworkPolicyComponent(t *testing.T) {
 	base := find[networkingv1.NetworkPolicy](t, "base/networkpolicy.yaml")
 	closed := find[networkingv1.NetworkPolicy](t, "networkpolicy-api-server/networkpolicy.yaml")
