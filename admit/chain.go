@@ -28,8 +28,9 @@ type Chain struct {
 
 type step struct {
 	Step
-	run    func(context.Context, *Request) (field.ErrorList, error)
-	commit func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
+	mutates bool
+	run     func(context.Context, *Request) (field.ErrorList, error)
+	commit  func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
 }
 
 // Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
@@ -38,7 +39,7 @@ type step struct {
 func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs},
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return classify(m.Run(ctx, req, view(req.Object)))
 			}, nil})
@@ -51,7 +52,7 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, onSubject(view, v.Run), nil}
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs}, false, onSubject(view, v.Run), nil}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
 			s.commit, c.commits = onSubject(view, v.Commit), true

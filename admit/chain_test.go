@@ -149,3 +149,50 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("%d warnings, %d characters", len(req.Warnings()), total)
 	}
 }
+
+// TestStepsWithBugs: a panic, and an edit by a validator, is our failure. It names the step, and no edit remains.
+func TestStepsWithBugs(t *testing.T) {
+	label := func(d func(*Request) *document.Document, problems field.ErrorList) []Validator[Pod] {
+		return []Validator[Pod]{{Name: "check", Run: func(_ context.Context, req *Request, _ *Pod) (field.ErrorList, error) {
+			AsPod(d(req)).SetLabel("a", "b")
+			return problems, nil
+		}}}
+	}
+	object := func(req *Request) *document.Document { return req.Object }
+	old := func(req *Request) *document.Document { return req.OldObject }
+	const edited = "check: edited the object; a validator must not"
+	for _, c := range []struct {
+		name  string
+		chain Chain
+		want  string
+		stack bool
+	}{
+		{"a validator edits", Validate(AsPod, label(object, nil)), edited, false},
+		{"and refuses", Validate(AsPod, label(object, field.ErrorList{refusal})), edited, false},
+		{"in mode warn", Validate(AsPod, label(object, nil)).WithModes(Modes{"check": Warn}), edited, false},
+		{"the stored object", Validate(AsPod, label(old, nil)), edited, false},
+		{"a validator panics", Validate(AsPod, []Validator[Pod]{{Name: "check", Run: func(context.Context, *Request, *Pod) (field.ErrorList, error) {
+			panic("oh")
+		}}}), "check: panic: oh", true},
+		{"a mutator panics", Mutate(AsPod, []Mutator[Pod]{{Name: "change", Run: func(_ context.Context, _ *Request, p *Pod) error {
+			p.SetLabel("a", "b")
+			panic("oh")
+		}}}), "change: panic: oh", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := podRequest(t)
+			req.OldObject = podRequest(t).Object
+			result, err := c.chain.Run(t.Context(), req, nil)
+			if fmt.Sprint(err) != c.want || len(result.Problems) > 0 {
+				t.Errorf("%v, %+v, want %s", err, result.Problems, c.want)
+			}
+			if req.Object.Edits() > 0 || len(req.Object.Patch()) > 0 {
+				t.Errorf("edits remain: %s", req.Object.Bytes())
+			}
+			panicked, ok := errors.AsType[*PanicError](err)
+			if ok != c.stack || ok && !strings.Contains(string(panicked.Stack), "TestStepsWithBugs") {
+				t.Errorf("the stack is %+v", panicked)
+			}
+		})
+	}
+}

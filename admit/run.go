@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -47,11 +48,19 @@ func (r Result) Changed() []string {
 	return names
 }
 
+// PanicError is the failure of a step that panicked.
+type PanicError struct {
+	Cause any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Cause) }
+
 // After is called when a step has ended; it may read the request's object in its current state.
 type After func(*Request, StepResult)
 
-// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name. after may be
-// nil.
+// Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name; a step that
+// panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
 	for _, s := range c.steps {
@@ -101,9 +110,9 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	subject := req.Subject()
 	before, saved := subject.Edits(), req.notes.copy()
 	_ = subject.Try(func() error {
-		done.Refused, failure = s.runFunc(req)(ctx, req)
+		done.Refused, failure = s.call(ctx, req)
 		// An object that cannot be decoded is the user's fault, even if the step has failed because of it.
-		if err := unreadable(req); err != nil {
+		if err := unreadable(req); err != nil && !isBug(failure) {
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
 		done.Changed = subject.Edits() != before
@@ -117,6 +126,35 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 	s.reportUnenforced(req, done)
 	done.Duration = time.Since(start)
 	return done, failure
+}
+
+// errEdited is the failure of a validator that edits: the edit would never be in the patch, so the check saw an object
+// that is not stored.
+var errEdited = errors.New("edited the object; a validator must not")
+
+// call runs the step's function. A panic, or an edit by a validator, is our own failure.
+func (s step) call(ctx context.Context, req *Request) (refused field.ErrorList, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			refused, err = nil, &PanicError{cause, debug.Stack()}
+		}
+	}()
+	before := edits(req)
+	refused, err = s.runFunc(req)(ctx, req)
+	if err == nil && !s.mutates && edits(req) != before {
+		return nil, errEdited
+	}
+	return refused, err
+}
+
+// edits returns the number of edits on all documents of the request.
+func edits(req *Request) (n int) {
+	for _, d := range [...]*document.Document{req.Object, req.OldObject, req.Review} {
+		if d != nil {
+			n += d.Edits()
+		}
+	}
+	return n
 }
 
 // runFunc returns the function to run: Commit only if the request is no dry run and the step is in mode enforce.
@@ -148,6 +186,12 @@ func inShort(problems field.ErrorList) string {
 		text += fmt.Sprintf(" and %d more problems", more)
 	}
 	return Shorten(text, maxProblem*maxProblems)
+}
+
+// isBug reports whether a failure is a step's mistake that no object excuses.
+func isBug(err error) bool {
+	_, panicked := errors.AsType[*PanicError](err)
+	return panicked || errors.Is(err, errEdited)
 }
 
 // classify splits a mutator's error: a *field.Error is the user's fault, any other error is ours.

@@ -46,7 +46,7 @@ type Decision struct {
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
 	Err      error
-	Stack    []byte // of a panic
+	Stack    []byte // of a panic, in a step or elsewhere
 
 	Request *admit.Request // nil if it could not be read
 	Result  admit.Result
@@ -76,6 +76,9 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
 	default:
 		d.Result, err = r.run(ctx, d.Request, after)
+		if panicked, ok := errors.AsType[*admit.PanicError](err); ok {
+			d.Stack = panicked.Stack
+		}
 	}
 	r.conclude(ctx, &d, err)
 	return d

@@ -55,7 +55,7 @@ func TestProcessPanic(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	p.wantExit(t)
 	log := p.log.String()
-	if n := strings.Count(log, "index out of range"); n != 1 || strings.Count(log, `"stack":`) != 1 || !strings.Contains(log, "runtime/debug.Stack") {
+	if n := strings.Count(log, "panicking: panic: runtime error: index out of range"); n != 1 || strings.Count(log, `"stack":`) != 1 || !strings.Contains(log, "runtime/debug.Stack") {
 		t.Errorf("the log should have the panic and its stack once: %d\n%s", n, log)
 	}
 	if strings.Contains(log+got.body, secret) || strings.Contains(log, "registry.k8s.io/pause") {
