@@ -38,6 +38,7 @@ type Request struct {
 	Review *document.Document
 
 	notes
+	explanation explanation
 }
 
 // notes are the warnings, audit annotations and troubles recorded so far.

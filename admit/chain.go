@@ -24,6 +24,8 @@ type Chain struct {
 	mutates bool
 	commits bool
 	steps   []step
+
+	explained bool // the results of the steps say why
 }
 
 type step struct {

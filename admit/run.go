@@ -33,7 +33,9 @@ type StepResult struct {
 	// WouldChange is set if the step would have changed the object in another mode.
 	WouldChange bool
 	// Refused holds the step's reasons to refuse the request, whatever its mode.
-	Refused  field.ErrorList
+	Refused field.ErrorList
+	// Why has the step's lines of Request.Explain if the chain is Explained.
+	Why      []string
 	Duration time.Duration
 }
 
@@ -63,6 +65,7 @@ type After func(*Request, StepResult)
 // panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
+	req.explanation.wanted = c.explained
 	for _, s := range c.steps {
 		if s.Mode == Off || s.commit != nil && len(result.Problems) > 0 {
 			continue // a request that is refused anyway is not committed
@@ -123,6 +126,7 @@ func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
 		}
 		return nil
 	})
+	done.Why = req.takeWhy(done)
 	s.reportUnenforced(req, done)
 	done.Duration = time.Since(start)
 	return done, failure

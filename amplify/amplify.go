@@ -122,6 +122,7 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 		if node.Allocatable().Has(seen.Name) {
 			req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", seen.Name)
 		}
+		req.Explain("%s: status.allocatable has no amount", string(seen.Name))
 		if amplified && seen.remembered() {
 			return seen.entry(), true // the number may come back
 		}
@@ -130,6 +131,7 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 		reportUnknown(req, seen) // there is something to restore, but its entry cannot be read
 		return nil, false
 	case !amplified && !seen.remembered():
+		req.Explain("%s: no ratio above 1 applies, and there is nothing to restore", string(seen.Name))
 		return nil, true // nothing to amplify or to restore
 	}
 	original, known := seen.original()
@@ -141,6 +143,9 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 	if amplified && original.Allocatable.Sign() > 0 {
 		result = a.apply(req, seen.Name, original.Amounts, seen.Rate)
 		entry = &Entry{Raw: original.Amounts, Result: result, Ratio: seen.Rate.Ratio, Wanted: seen.Rate.Wanted, by: seen.Rate.By}
+	}
+	if entry == nil {
+		req.Explain("%s: no ratio above 1 applies: it is the number that the kubelet measured", string(seen.Name))
 	}
 	original.write(node, seen.Name, result)
 	return entry, true
@@ -178,7 +183,9 @@ func (a Amplifier) apply(req *admit.Request, name corev1.ResourceName, raw Amoun
 	if r.Raise && raw.Capacity != nil {
 		result.Capacity = raisedCapacity(name, raw, allocatable)
 	}
-	req.Audit(a.Step+"."+string(name), raw.Allocatable.String()+" × "+r.Ratio.String()+" = "+allocatable.String()+" by "+r.By+r.Note)
+	why := raw.Allocatable.String() + " × " + r.Ratio.String() + " = " + allocatable.String() + " by " + r.By + r.Note
+	req.Audit(a.Step+"."+string(name), why)
+	req.Explain("%s: %s", string(name), why)
 	return result
 }
 
@@ -209,6 +216,7 @@ func reportUnknown(req *admit.Request, seen Observation) {
 	case seen.kubelet:
 		why += ", allocatable above capacity"
 	}
+	req.Explain("%s left as it is: %s", string(seen.Name), why)
 	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", seen.Name, why)
 }
 

@@ -133,7 +133,13 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if _, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open); err != nil {
 		return err
 	}
-	run := reviewing{Program: p, o: o, routes: chosen.Routes(policy, o.gates), kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	routes := chosen.Routes(policy, o.gates)
+	for i := range routes {
+		if o.explain {
+			routes[i].Chain = routes[i].Chain.Explained()
+		}
+	}
+	run := reviewing{Program: p, o: o, routes: routes, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	documents := run.withPods(p.readDocuments(o))
 	if o.output == "review" {
 		return run.printReviews(documents)

@@ -2,6 +2,7 @@ package mutators
 
 import (
 	"context"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,7 +17,10 @@ func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "environment",
 		Doc:  "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
-		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+			if req.Explained() {
+				explainEnvironment(req, variables, pod)
+			}
 			for c := range pod.Containers() {
 				for _, v := range variables {
 					if !c.HasEnv(v.Name) {
@@ -27,4 +31,39 @@ func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
 			return nil
 		},
 	}
+}
+
+// explainEnvironment says, before the edits, which containers lack the variables, and which set them themselves.
+func explainEnvironment(req *admit.Request, variables []config.Variable, pod *admit.Pod) {
+	for _, v := range variables {
+		lacking, own := 0, 0
+		for c := range pod.Containers() {
+			if c.HasEnv(v.Name) {
+				own++
+			} else {
+				lacking++
+			}
+		}
+		switch {
+		case lacking > 0 && own > 0:
+			req.Explain("env of the policy names %s: added to %s, set already in %s, which wins", v.Name, containers(lacking), containers(own))
+		case lacking > 0:
+			req.Explain("env of the policy names %s: added to %s", v.Name, containers(lacking))
+		case own > 0:
+			req.Explain("env of the policy names %s: set already in %s, which wins", v.Name, containers(own))
+		default:
+			req.Explain("env of the policy names %s, but the pod has no container", v.Name)
+		}
+	}
+	if len(variables) == 0 {
+		req.Explain("env of the policy names no variable")
+	}
+}
+
+// containers returns a number of containers in words.
+func containers(n int) string {
+	if n == 1 {
+		return "1 container"
+	}
+	return strconv.Itoa(n) + " containers"
 }

@@ -22,19 +22,31 @@ func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "lifespan",
 		Doc:  "turns the lifespan label into tolerations for nodes that live at least that many days; no label: any node",
-		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if policy == nil {
+				req.Explain("the policy has no section lifespan")
 				return nil
 			}
-			wanted, err := lifespanTolerations(policy, pod.Label(policy.Label))
+			label := pod.Label(policy.Label)
+			wanted, err := lifespanTolerations(policy, label)
 			if err != nil {
 				return err
 			}
+			if label == "" {
+				req.Explain("the label %s is missing or empty: tolerates nodes of any lifespan", policy.Label)
+			} else {
+				req.Explain("the label %s is %s: tolerates nodes that live at least that many days", policy.Label, label)
+			}
 			present := pod.Tolerations()
+			added := false
 			for _, t := range wanted {
 				if !slices.ContainsFunc(present, func(p corev1.Toleration) bool { return sameToleration(p, t) }) {
 					pod.AppendToleration(t)
+					added = true
 				}
+			}
+			if !added {
+				req.Explain("the pod has these tolerations of taint %s already", policy.Taint)
 			}
 			return nil
 		},

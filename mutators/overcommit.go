@@ -22,7 +22,10 @@ func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 		Name: "overcommit",
 		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
-			rates := ratesFor(pools, node)
+			rates, found := ratesFor(pools, node)
+			if !found {
+				req.Explain("no pool of the policy's overcommit selects the node")
+			}
 			step := amplify.Amplifier{Step: "overcommit", Rate: func(name corev1.ResourceName, _ *amplify.Entry) amplify.Rate { return rates[name] }}
 			step.Amplify(req, node)
 			return nil
@@ -58,12 +61,12 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 	return pools
 }
 
-// ratesFor returns the rates of the first pool that matches; none if no pool does.
-func ratesFor(pools []compiledPool, node *admit.Node) rates {
+// ratesFor returns the rates of the first pool that matches; found is false if no pool does.
+func ratesFor(pools []compiledPool, node *admit.Node) (of rates, found bool) {
 	for _, pool := range pools {
 		if pool.selector.Empty() || pool.selector.Matches(node.Selectable()) {
-			return pool.rates
+			return pool.rates, true
 		}
 	}
-	return nil
+	return nil, false
 }

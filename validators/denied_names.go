@@ -17,8 +17,9 @@ func deniedNames(policy *config.Names) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "denied-names",
 		Doc:  "refuses pods whose name contains one of the policy's words",
-		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			if policy == nil {
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			if policy == nil || len(policy.Denied) == 0 {
+				req.Explain("names.denied of the policy has no word")
 				return nil, nil
 			}
 			at, name := admit.NamePath, pod.Name()
@@ -30,6 +31,9 @@ func deniedNames(policy *config.Names) admit.Validator[admit.Pod] {
 					problems = append(problems, field.Forbidden(at,
 						fmt.Sprintf("%q contains %q, which the policy does not allow in pod names; choose another name", name, word)))
 				}
+			}
+			if len(problems) == 0 {
+				req.Explain("no word of names.denied is in the name %q", name)
 			}
 			return problems, nil
 		},

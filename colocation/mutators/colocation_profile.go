@@ -58,13 +58,24 @@ func PodSubject(namespace string, pod *admit.Pod, ask ProfileQuestions) profile.
 // colocate applies the profiles that match a subject to it.
 func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResources bool, subject profile.Subject) error {
 	profiles, err := q.profilesFor(req, subject)
-	if err != nil || len(profiles) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(profiles) == 0 {
+		req.Explain("no colocation profile matches")
+		return nil
 	}
 	if err := q.apply(profiles, to); err != nil {
 		return err
 	}
-	if !skipResources && to.pod != nil && slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.RequestsClass }) {
+	switch {
+	case skipResources:
+		req.Explain("cpu and memory keep their names: gate %s is on", string(api.GateColocationProfileSkipMutatingResources))
+	case to.pod == nil:
+		req.Explain("there is no pod template whose cpu and memory could be renamed")
+	case !slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.RequestsClass }):
+		req.Explain("cpu and memory keep their names: no matching profile requests a class")
+	default:
 		translate(req, to.pod, classOf(to.Meta, to.pod))
 	}
 	return nil
@@ -81,7 +92,11 @@ func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subjec
 		return nil, err
 	}
 	for _, broken := range matches.Broken {
+		req.Explain("colocation profile %s matches, but is broken and not applied", broken.Name)
 		req.Warnf("colocation profile %s is broken, not applied: %s", broken.Name, broken.Problems()[0].Err)
+	}
+	for _, p := range matches.Applied {
+		req.Explain("colocation profile %s matches and is applied", p.Name)
 	}
 	return matches.Applied, nil
 }

@@ -25,16 +25,22 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 		Name: "extended-resource-spec",
 		Doc:  "repeats the batch resources of a pod in an annotation for the node agent; whatever the user wrote there is overwritten",
 		Gate: gate.Not(api.GateDisableExtendedResourceSpec),
-		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			want := batchSpec(pod)
 			text, has := pod.Annotation(api.AnnotationExtendedResourceSpec)
 			switch {
-			case has && equalSpec(text, want), !has && want.Containers == nil:
+			case has && equalSpec(text, want):
+				req.Explain("the annotation %s is right already", api.AnnotationExtendedResourceSpec)
+				return nil
+			case !has && want.Containers == nil:
+				req.Explain("no container requests batch-cpu or batch-memory")
 				return nil
 			case want.Containers == nil:
+				req.Explain("no container requests batch-cpu or batch-memory: removes the annotation about them")
 				pod.RemoveAnnotation(api.AnnotationExtendedResourceSpec)
 				return nil
 			}
+			req.Explain("containers request batch resources: repeats them in the annotation %s", api.AnnotationExtendedResourceSpec)
 			encoded, err := json.Marshal(want)
 			if err == nil {
 				pod.SetAnnotation(api.AnnotationExtendedResourceSpec, string(encoded))

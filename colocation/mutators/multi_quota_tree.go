@@ -37,6 +37,7 @@ func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 		Needs: []string{api.CollectionElasticQuotas, api.CollectionElasticQuotaProfiles},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if req.Operation != admissionv1.Create || ask.QuotaTree == nil {
+				req.Explain("only new pods are kept on the nodes of a quota tree")
 				return nil
 			}
 			tree, err := ask.treeOf(req, pod)
@@ -44,10 +45,20 @@ func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 				return err
 			}
 			profile, err := ask.profileOf(req, tree)
-			if err != nil || profile == nil {
+			if err != nil {
 				return err
 			}
-			requireNodes(pod, requirementsOf(req, profile))
+			if profile == nil {
+				req.Explain("no elastic quota profile is for quota tree %s: any node", tree)
+				return nil
+			}
+			requirements := requirementsOf(req, profile)
+			if len(requirements) == 0 {
+				req.Explain("quota tree %s: elastic quota profile %s/%s selects no nodes", tree, profile.Namespace, profile.Name)
+			} else {
+				req.Explain("quota tree %s: requires the nodes of elastic quota profile %s/%s", tree, profile.Namespace, profile.Name)
+			}
+			requireNodes(pod, requirements)
 			return nil
 		},
 	}
@@ -62,6 +73,14 @@ func (q TreeQuestions) treeOf(req *admit.Request, pod *admit.Pod) (string, error
 	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), q.LabelOnly)
 	if binding.Unknown() {
 		req.Warnf("label %s: no elastic quota is named %.40q; the pod may run on nodes of any quota tree", api.LabelQuotaName, binding.Name)
+	}
+	switch {
+	case binding.Quota != nil && binding.Quota.TreeID == "":
+		req.Explain("quota %s (via %s) is in no quota tree: any node", binding.Name, binding.Via)
+	case binding.Unknown():
+		req.Explain("label %s names no elastic quota: any node", api.LabelQuotaName)
+	case binding.Quota == nil:
+		req.Explain("no quota: pods of namespace %s are bound to no elastic quota", req.Namespace)
 	}
 	if binding.Quota == nil {
 		return "", nil

@@ -55,7 +55,8 @@ func (a *nodeAmplifier) amplify(req *admit.Request, node *admit.Node) {
 	revertRatio(req, node, old)
 	ratios := a.sources.For(node)
 	if !ratios.Found && !marked(node) && !marked(old) {
-		return // most nodes: no ratio is set, and nothing has to be restored
+		req.Explain("no pool, label or annotation sets a ratio, and there is nothing to restore")
+		return // most nodes
 	}
 	reportInvalidRatios(req, ratios)
 	core := amplify.Amplifier{
@@ -134,6 +135,7 @@ func (a *nodeAmplifier) rate(
 		r.Ratio = w.Ratio.Lower(last.Ratio)
 		r.Note = fmt.Sprintf(", which wants %s; the last ratio stays: %s", w.Ratio, unknown)
 	default:
+		req.Explain("%s: %s wants a ratio, but %s", string(name), w.By, unknown)
 		req.Audit("node-amplification."+string(name), fmt.Sprintf("not amplified yet: %s wants %s, but %s", w.By, w.Ratio, unknown))
 		return amplify.Rate{}
 	}

@@ -24,11 +24,14 @@ func quotaReservations() admit.Mutator[views.ElasticQuota] {
 			case req.OldObject != nil:
 				text, stored = views.AsElasticQuota(req.OldObject).Annotation(api.AnnotationQuotaReservations)
 			case req.Operation != admissionv1.Create:
+				req.Explain("the review has no stored quota, so the ledger's record is left as it is")
 				return nil // there is nothing to tell what is stored
 			}
 			if stored {
+				req.Explain("the stored quota has a record of the ledger: keeps it")
 				q.SetAnnotation(api.AnnotationQuotaReservations, text)
 			} else {
+				req.Explain("there is no stored record of the ledger: the annotation must be absent")
 				q.RemoveAnnotation(api.AnnotationQuotaReservations)
 			}
 			return nil

@@ -33,15 +33,25 @@ func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORati
 		Needs: []string{api.CollectionSLOConfig, api.CollectionPodRequests},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (problems field.ErrorList, _ error) {
 			if node.Deleting() {
+				req.Explain("the node is being deleted")
 				return nil, nil
 			}
 			old := admit.StoredNode(req)
-			if annotationChanged(node, old) {
+			changed := annotationChanged(node, old)
+			if changed {
 				problems = checkRatioAnnotation(req, node, sources)
 			}
 			problems = append(problems, checkRatioLabels(node, old, sources)...)
 			if len(problems) == 0 && old != nil {
 				warnOfLowered(req, node, old, sources, pods)
+			}
+			switch {
+			case len(problems) > 0:
+			case changed:
+				req.Explain("the annotation %s is well-formed and within the bounds", api.AnnotationAmplificationRatio)
+			default:
+				req.Explain("the annotation %s does not change, and no new label %s* is out of bounds",
+					api.AnnotationAmplificationRatio, api.LabelOvercommitPrefix)
 			}
 			return problems, nil
 		},

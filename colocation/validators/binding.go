@@ -42,10 +42,12 @@ func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Bindi
 		Needs: []string{api.CollectionPods},
 		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
 			if policy == nil || len(policy.Users) == 0 {
+				req.Explain("binding.users of the policy names no user: every user may bind pods")
 				return nil, nil
 			}
 			if decision := decideByRequest(policy, users, req); decision != "" {
 				req.Audit("binding", decision)
+				explainBinding(req, decision)
 				return nil, nil
 			}
 			decision, known, err := decideByPod(policy, pods, req.Namespace, boundPod(req, b))
@@ -54,10 +56,27 @@ func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Bindi
 			}
 			req.Audit("binding", decision)
 			if decision != deniedBinding {
+				explainBinding(req, decision)
 				return nil, nil
 			}
 			return field.ErrorList{bindingProblem(policy, req, b, known)}, nil
 		},
+	}
+}
+
+// explainBinding says which part of the policy allows a binding.
+func explainBinding(req *admit.Request, decision string) {
+	switch decision {
+	case allowedUser:
+		req.Explain("binding.users of the policy names user %s", req.UserInfo.Username)
+	case excludedSpace:
+		req.Explain("the policy's section binding excludes namespace %s", req.Namespace)
+	case outOfScope:
+		req.Explain("binding.namespaces of the policy does not name namespace %s", req.Namespace)
+	case bypassLabel:
+		req.Explain("the pod has a label that lets every user bind it")
+	case bypassAnnotation:
+		req.Explain("the pod has an annotation that lets every user bind it")
 	}
 }
 

@@ -25,11 +25,20 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
 		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			if policy == nil || pod.Deleting() { // a pod that is being deleted cannot be bound
+			switch {
+			case policy == nil:
+				req.Explain("the policy has no section binding")
+				return nil, nil
+			case pod.Deleting():
+				req.Explain("the pod is being deleted, so it cannot be bound")
 				return nil, nil
 			}
 			set := bypassesSet(labels, policy.BypassAnnotations, pod, storedPod(req))
-			if len(set) == 0 || mayBind(policy, users, req) {
+			if len(set) == 0 {
+				req.Explain("the request adds no label or annotation that lets every user bind the pod")
+				return nil, nil
+			}
+			if mayBind(policy, users, req) {
 				return nil, nil
 			}
 			for _, at := range set {

@@ -18,8 +18,9 @@ func bindingLabels() admit.Validator[views.Binding] {
 		Name: "binding-labels",
 		Doc:  "refuses Bindings that give their pod another elastic quota",
 		Gate: api.GateEnableQuotaAdmission,
-		Run: func(_ context.Context, _ *admit.Request, b *views.Binding) (field.ErrorList, error) {
+		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
 			if !b.HasLabel(api.LabelQuotaName) {
+				req.Explain("the Binding has no label %s", api.LabelQuotaName)
 				return nil, nil
 			}
 			return field.ErrorList{field.Forbidden(quotaPath,

@@ -23,13 +23,21 @@ func deviceResource() admit.Validator[admit.Pod] {
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			old := storedPod(req)
 			if old != nil && old.Deleting() {
+				req.Explain("the pod is being deleted")
 				return nil, nil
 			}
-			before := containersOf(old)
+			before, found := containersOf(old), false
 			for c := range pod.Containers() {
 				if d := devicesOf(c); d != nil && !d.sameAs(before[c.Name()]) {
+					found = true
 					problems = append(problems, d.problems()...)
 				}
+			}
+			switch {
+			case !found:
+				req.Explain("no container newly requests %s or %s", string(api.ResourceGPU), string(api.ResourceGPUShared))
+			case len(problems) == 0:
+				req.Explain("the GPU resources of the containers agree, and cards can provide them")
 			}
 			return problems, nil
 		},

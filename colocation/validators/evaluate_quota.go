@@ -51,6 +51,7 @@ func (q QuotaAdmission) step(
 ) func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 	return func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 		if q.Ledger == nil || !q.needsCapacity(req, pod) {
+			req.Explain("the request needs no capacity of a quota: it creates, moves, resizes or revives no pod")
 			return nil, nil
 		}
 		verdict, err := answer(q.Ledger, ctx, ledgerRequest(req, pod))
@@ -63,6 +64,13 @@ func (q QuotaAdmission) step(
 		}
 		for _, name := range verdict.BrokenLimits { // W63
 			req.Warnf("elastic quota %.60s: annotation %s does not read; spec.max limits alone", name, api.AnnotationQuotaAdmission)
+		}
+		switch b := verdict.Binding; {
+		case len(verdict.Excess) > 0:
+		case b.Quota == nil:
+			req.Explain("no quota: pods of namespace %s are bound to no elastic quota", req.Namespace)
+		default:
+			req.Explain("the pod fits into quota %s (via %s) and those above it", b.Name, b.Via)
 		}
 		return refusals(verdict), nil
 	}

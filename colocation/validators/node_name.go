@@ -22,7 +22,14 @@ func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 		Doc:  "lets only the policy's users create pods that name their node",
 		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			if req.Operation != admissionv1.Create || pod.NodeName() == "" || mayBind(policy, users, req) {
+			switch {
+			case req.Operation != admissionv1.Create:
+				req.Explain("only new pods are checked for spec.nodeName")
+				return nil, nil
+			case pod.NodeName() == "":
+				req.Explain("spec.nodeName is empty: the scheduler chooses the node")
+				return nil, nil
+			case mayBind(policy, users, req):
 				return nil, nil
 			}
 			return field.ErrorList{field.Forbidden(admit.NodeNamePath, fmt.Sprintf(
@@ -37,6 +44,7 @@ func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 // log.
 func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
 	if policy == nil || len(policy.Users) == 0 {
+		req.Explain("binding.users of the policy names no user: every user may bind pods")
 		return true
 	}
 	decision := decideByRequest(policy, users, req)
@@ -45,5 +53,6 @@ func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
 		return false
 	}
 	req.Audit("binding", decision)
+	explainBinding(req, decision)
 	return true
 }

@@ -22,7 +22,12 @@ func colocationProfile(profiles storedSet, classes priorityClasses) admit.Valida
 		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of unknown classes",
 		Needs: []string{api.CollectionColocationProfiles, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, view *views.ColocationProfile) (field.ErrorList, error) {
-			if view.Deleting() || !view.SpecChanged(req.OldObject) {
+			switch {
+			case view.Deleting():
+				req.Explain("the profile is being deleted")
+				return nil, nil
+			case !view.SpecChanged(req.OldObject):
+				req.Explain("the update does not change spec")
 				return nil, nil
 			}
 			object := view.Object()
@@ -32,6 +37,7 @@ func colocationProfile(profiles storedSet, classes priorityClasses) admit.Valida
 			if problems := profile.Check(&object); len(problems) > 0 {
 				return problems, nil
 			}
+			req.Explain("the profile can be evaluated")
 			return nil, warnOfProfile(req, &object, profiles, classes)
 		},
 	}

@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ func qosPriority(skipPriority bool) admit.Validator[admit.Pod] {
 			is, was := readClasses(pod), readClasses(storedPod(req))
 			if was != nil {
 				if was.pod.Deleting() {
+					req.Explain("the pod is being deleted")
 					return nil, nil
 				}
 				problems = immutable(is, was, skipPriority)
@@ -128,10 +130,16 @@ var compatibleClasses = map[api.QoSClass]struct {
 // combination refuses incompatible QoS and priority classes.
 func combination(req *admit.Request, is, was *podClasses) *field.Error {
 	rule, ruled := compatibleClasses[is.qos]
-	if !ruled || slices.Contains(rule.classes, is.class) || was != nil && was.qos == is.qos && was.class == is.class {
+	if !ruled || slices.Contains(rule.classes, is.class) {
+		req.Explain("QoS class %s goes with priority class %s", cmp.Or(string(is.qos), "none"), orNone(is.class))
+		return nil
+	}
+	if was != nil && was.qos == is.qos && was.class == is.class {
+		req.Explain("the update keeps QoS class %s and priority class %s", string(is.qos), orNone(is.class))
 		return nil
 	}
 	if rule.advised {
+		req.Explain("QoS class %s should have another priority class than %s, but need not", string(is.qos), orNone(is.class))
 		req.Warnf("pods of QoS %s should have priority class koord-prod, not %s; set priorityClassName", is.qos, orNone(is.class))
 		return nil
 	}

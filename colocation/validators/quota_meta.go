@@ -44,11 +44,15 @@ func quotaMeta(m QuotaMembership) admit.Validator[admit.Pod] {
 			old := storedPod(req)
 			if old != nil {
 				if pod.Deleting() {
+					req.Explain("the pod is being deleted")
 					return nil, nil
 				}
 				problems = keepsPreemptible(pod, old)
 			}
 			if m.Tree == nil || old != nil && sameQuotaLabel(pod, old) {
+				if len(problems) == 0 {
+					req.Explain("the update keeps the labels %s and %s", api.LabelQuotaName, api.LabelQuotaPreemptible)
+				}
 				return problems, nil
 			}
 			tree, err := m.Tree()
@@ -81,6 +85,7 @@ func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *a
 	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), m.LabelOnly), m.Evaluated
 	if old != nil {
 		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), m.LabelOnly).Name == b.Name {
+			req.Explain("the pod stays in quota %s", b.Name)
 			return nil
 		}
 		evaluated = evaluated && m.EvaluatedOnUpdate
@@ -88,9 +93,16 @@ func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *a
 	switch {
 	case b.Unknown() && !evaluated:
 		req.Warnf("label %s: no elastic quota is named %.40q; the pod counts against no quota", api.LabelQuotaName, b.Name)
-	case b.Quota != nil && b.Quota.IsParent && !m.Parents:
+		req.Explain("label %s names no elastic quota: no quota limits the pod", api.LabelQuotaName)
+	case b.Unknown():
+		req.Explain("label %s names no elastic quota: evaluate-quota decides", api.LabelQuotaName)
+	case b.Quota == nil:
+		req.Explain("no quota: pods of namespace %s are bound to no elastic quota", req.Namespace)
+	case b.Quota.IsParent && !m.Parents:
 		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf(
 			"quota %s (via %s) is a parent of quotas and takes no pods; set the label to %s", b.Name, b.Via, childrenOf(tree, b.Name)))}
+	default:
+		req.Explain("quota %s (via %s) takes pods", b.Name, b.Via)
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ func (q QuotaQuestions) stored(ctx context.Context, c rules.Change) func() (*quo
 // writes of the scheduler, is not even decoded.
 func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Change) (rules.Verdict, error)) (field.ErrorList, error) {
 	if req.SubResource != "" || req.Object != nil && req.OldObject != nil && !quotaChanged(q, views.AsElasticQuota(req.OldObject)) {
+		req.Explain("the request changes nothing that the rules of quotas read")
 		return nil, nil
 	}
 	change := quotaChange(req, q)
@@ -76,6 +77,9 @@ func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Chan
 	}
 	for _, warning := range verdict.Warnings {
 		req.Warnf("%s", warning)
+	}
+	if len(verdict.Problems) == 0 {
+		req.Explain("the quota tree stays a tree: parent, tree id, resources, sums of min and namespaces fit")
 	}
 	return verdict.Problems, nil
 }

@@ -32,6 +32,14 @@ func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Po
 				return nil, fmt.Errorf("reading the rules: %w", err)
 			}
 			broken := brokenRules(all, req, pod)
+			switch {
+			case len(all) == 0:
+				req.Explain("there are no rules in ConfigMap %s", configMap)
+			case len(broken) == 0:
+				req.Explain("no rule of ConfigMap %s requires another label of pods in namespace %s", configMap, req.Namespace)
+			case exempt(pod):
+				req.Explain("label %s exempts the pod", api.LabelSkipEnhancedValidation)
+			}
 			if len(broken) > 0 && exempt(pod) {
 				auditExemption(req, broken)
 				return nil, nil

@@ -32,18 +32,28 @@ func reservation() admit.Validator[views.Reservation] {
 		Run: func(_ context.Context, req *admit.Request, r *views.Reservation) (field.ErrorList, error) {
 			spec := req.Object.Root().Get("spec")
 			if r.Deleting() {
+				req.Explain("the reservation is being deleted")
 				return nil, nil // its finalizers must be removable in any state
 			}
 			if req.OldObject == nil {
-				return checkReservation(spec), nil
+				return explainReservation(req, checkReservation(spec)), nil
 			}
 			old := req.OldObject.Root().Get("spec")
 			if bytes.Equal(spec.Bytes(), old.Bytes()) {
+				req.Explain("the update does not change spec")
 				return nil, nil
 			}
-			return append(newProblems(spec, old), templateChanged(spec, old)...), nil
+			return explainReservation(req, append(newProblems(spec, old), templateChanged(spec, old)...)), nil
 		},
 	}
+}
+
+// explainReservation explains that there are no problems, and returns them.
+func explainReservation(req *admit.Request, problems field.ErrorList) field.ErrorList {
+	if len(problems) == 0 {
+		req.Explain("template, owners, ttl, expires and allocatePolicy can be served, and the template is not changed")
+	}
+	return problems
 }
 
 // newProblems returns the problems of a spec that the stored one does not have.

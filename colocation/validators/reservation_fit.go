@@ -28,7 +28,15 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 		Needs: []string{api.CollectionReservations, api.CollectionNodes},
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			text, asks := pod.Annotation(api.AnnotationReservationAffinity)
-			if !asks || pod.Deleting() || keepsReservationAffinity(req, text) {
+			switch {
+			case !asks:
+				req.Explain("the annotation %s is missing", api.AnnotationReservationAffinity)
+				return nil, nil
+			case pod.Deleting():
+				req.Explain("the pod is being deleted")
+				return nil, nil
+			case keepsReservationAffinity(req, text):
+				req.Explain("the update keeps the annotation %s", api.AnnotationReservationAffinity)
 				return nil, nil
 			}
 			affinity, err := parseReservationAffinity(text)
@@ -37,6 +45,7 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			}
 			spec := pod.Object().Spec
 			if spec.NodeName != "" || pod.Label(labelReservationIgnored) == "true" {
+				req.Explain("no reservation limits the pod: spec.nodeName or the label %s is set", labelReservationIgnored)
 				return nil, nil // the scheduler will not look for a reservation
 			}
 			all, err := reservations()

@@ -128,15 +128,19 @@ func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 func (c capacity) judge(req *admit.Request) field.ErrorList {
 	switch {
 	case !c.any:
+		req.Explain("no reservation matches the annotation %s", api.AnnotationReservationAffinity)
 		req.Warnf("no reservation matches annotation %s; the pod waits until one does", api.AnnotationReservationAffinity)
 	case !c.held:
 		return field.ErrorList{field.Invalid(reservationAffinityPath, field.OmitValueType{}, fmt.Sprintf(
 			"no reservation that it allows can ever hold the pod: the largest, %s, has %s, and its allocatePolicy Restricted takes "+
 				"nothing from the node; ask for less, or allow a larger reservation", c.largest.of.Name, c.largest.lacking()))}
 	case c.free:
+		req.Explain("a matching reservation can hold the pod now")
 	case c.emptiest == nil:
+		req.Explain("a matching reservation may hold the pod, but none is available yet")
 		req.Warnf("no reservation that the pod may use is available yet; the pod waits until one is")
 	default:
+		req.Explain("a matching reservation may hold the pod, but %s has too little free now", c.emptiest.of.Name)
 		then := "its node must give the rest"
 		if c.emptiest.of.Spec.AllocatePolicy == api.AllocateRestricted {
 			then = "the pod waits for more"

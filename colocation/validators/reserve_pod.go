@@ -17,11 +17,17 @@ func reservePod() admit.Validator[admit.Pod] {
 		Doc:  "refuses pods with the annotation by which the scheduler knows its own stand-ins for reservations",
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			value, has := pod.Annotation(api.AnnotationReservePod)
-			if !has || pod.Deleting() {
+			switch {
+			case !has:
+				req.Explain("the annotation %s is missing", api.AnnotationReservePod)
+				return nil, nil
+			case pod.Deleting():
+				req.Explain("the pod is being deleted")
 				return nil, nil
 			}
 			if old := storedPod(req); old != nil {
 				if was, had := old.Annotation(api.AnnotationReservePod); had && was == value {
+					req.Explain("the stored pod has the annotation %s already", api.AnnotationReservePod)
 					return nil, nil
 				}
 			}

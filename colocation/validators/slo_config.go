@@ -34,7 +34,12 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 		Doc:   "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields",
 		Needs: []string{api.CollectionNodes},
 		Run: func(_ context.Context, req *admit.Request, object *views.ConfigMap) (field.ErrorList, error) {
-			if (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}) != options.ConfigMap || object.Deleting() {
+			switch name := (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}); {
+			case name != options.ConfigMap:
+				req.Explain("it is not the ConfigMap %s/%s of the SLO configuration", options.ConfigMap.Namespace, options.ConfigMap.Name)
+				return nil, nil
+			case object.Deleting():
+				req.Explain("the ConfigMap is being deleted")
 				return nil, nil
 			}
 			change := sloChange{data: object.Data()}
@@ -44,7 +49,11 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 			change.changed = slo.Changed(change.old, change.data)
 			change.config = slo.Compile(change.data)
 			warnOfSLO(req, change)
-			return change.problems(options, nodes)
+			problems, err := change.problems(options, nodes)
+			if len(problems) == 0 {
+				req.Explain("the changed keys have values in range, and no two of their entries select the same nodes")
+			}
+			return problems, err
 		},
 	}
 }

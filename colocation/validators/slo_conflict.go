@@ -29,7 +29,12 @@ func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validat
 			var before map[string]string
 			if req.OldObject != nil {
 				before = admit.AsNode(req.OldObject).Labels()
-				if node.Deleting() || maps.Equal(labels, before) {
+				switch {
+				case node.Deleting():
+					req.Explain("the node is being deleted")
+					return nil, nil
+				case maps.Equal(labels, before):
+					req.Explain("the update does not change the node's labels")
 					return nil, nil
 				}
 			}
@@ -38,11 +43,27 @@ func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validat
 				return nil, fmt.Errorf("reading the SLO configuration: %w", err)
 			}
 			if req.OldObject == nil {
-				warnOfConflicts(req, known.Conflicts(labels))
+				found := known.Conflicts(labels)
+				explainConflicts(req, found)
+				warnOfConflicts(req, found)
 				return nil, nil
 			}
-			return newConflicts(req, configMap, known.Conflicts(before), known.Conflicts(labels)), nil
+			now := known.Conflicts(labels)
+			problems := newConflicts(req, configMap, known.Conflicts(before), now)
+			if len(problems) == 0 {
+				explainConflicts(req, now)
+			}
+			return problems, nil
 		},
+	}
+}
+
+// explainConflicts explains why conflicts are no problem.
+func explainConflicts(req *admit.Request, conflicts []slo.Conflict) {
+	if len(conflicts) == 0 {
+		req.Explain("no two entries of the SLO configuration select the node by its labels")
+	} else {
+		req.Explain("several entries of the SLO configuration select the node, but no update caused that: only a warning")
 	}
 }
 

@@ -23,16 +23,27 @@ func topology() admit.Validator[admit.Pod] {
 		Gate: api.GateTopologyValidation,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if pod.Deleting() {
+				req.Explain("the pod is being deleted")
 				return nil, nil
 			}
+			found := false
 			if text, ok := newAnnotation(req, pod, api.AnnotationResourceSpec); ok {
+				found = true
 				spec, wrong := readResourceSpec(text)
 				if problems = append(problems, wrong...); len(wrong) == 0 {
+					req.Explain("the scheduler can read the annotation %s", api.AnnotationResourceSpec)
 					warnResourceSpec(req, pod, spec)
 				}
 			}
 			if text, ok := newAnnotation(req, pod, api.AnnotationNUMATopologySpec); ok {
-				problems = append(problems, checkNUMATopologySpec(text)...)
+				found = true
+				wrong := checkNUMATopologySpec(text)
+				if problems = append(problems, wrong...); len(wrong) == 0 {
+					req.Explain("the scheduler can read the annotation %s", api.AnnotationNUMATopologySpec)
+				}
+			}
+			if !found {
+				req.Explain("the request sets neither annotation %s nor %s", api.AnnotationResourceSpec, api.AnnotationNUMATopologySpec)
 			}
 			return problems, nil
 		},

@@ -124,7 +124,7 @@ func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
 
 // step says what a step did: its part of the patch is what was not in the patch before it.
 func step(done admit.StepResult, before, now []Operation) Step {
-	s := Step{Name: done.Name, Mode: string(done.Mode)}
+	s := Step{Name: done.Name, Mode: string(done.Mode), Why: done.Why}
 	for _, refused := range done.Refused {
 		s.Refused = append(s.Refused, refused.Error())
 	}

@@ -40,6 +40,7 @@ func TestCommandGoldens(t *testing.T) {
 		"serve-help":          {"serve --help", 0},
 		"review-help":         {"review --help", 0},
 		"review-text":         {"review samples/manifests/pods.yaml", 1},
+		"review-explain":      {"review --explain --suite core samples/manifests/pods.yaml", 1},
 		"review-json":         {"review samples/manifests/pods.yaml -o json", 1},
 		"review-node":         {"review samples/manifests/node.yaml --operation UPDATE --subresource status --as system:node:node-1 --as-group system:nodes", 0},
 		"review-node-hint":    {"review samples/manifests/node.yaml", 0},

@@ -1,8 +1,11 @@
 package process
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
@@ -24,6 +27,38 @@ func TestValidatorsDoNotEdit(t *testing.T) {
 			}
 		}
 	}
+	wantAllRan(t, routes, ran)
+}
+
+// TestEveryStepSaysWhy: with explanations each step says why it did what it did, or nothing, in plain short lines, and
+// the answer is the same as without.
+func TestEveryStepSaysWhy(t *testing.T) {
+	ran := map[string]bool{}
+	plain, explained := sampleWorld(t).Routes(), sampleWorld(t).Routes() // two worlds: the quota ledger remembers
+	for _, name := range harness.Samples(t) {
+		body := harness.ReadSample(t, name)
+		for i, r := range plain {
+			want := r.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) {
+				if done.Why != nil {
+					t.Errorf("%s: %s: %s explains itself unasked", name, r.Path, done.Name)
+				}
+			})
+			e := explained[i]
+			e.Chain = e.Chain.Explained()
+			got := e.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) {
+				ran[done.Name] = true
+				wantPlainLines(t, name+": "+r.Path+": "+done.Name, done.Why)
+			})
+			if answer(got) != answer(want) {
+				t.Errorf("%s: %s: explained %s, else %s", name, r.Path, answer(got), answer(want))
+			}
+		}
+	}
+	wantAllRan(t, plain, ran)
+}
+
+func wantAllRan(t *testing.T, routes []handlers.Route, ran map[string]bool) {
+	t.Helper()
 	for _, r := range routes {
 		for _, s := range r.Chain.Steps() {
 			if !ran[s.Name] {
@@ -31,4 +66,33 @@ func TestValidatorsDoNotEdit(t *testing.T) {
 			}
 		}
 	}
+}
+
+func wantPlainLines(t *testing.T, step string, lines []string) {
+	t.Helper()
+	if len(lines) == 0 {
+		t.Errorf("%s does not say why", step)
+	}
+	for _, line := range lines {
+		bad := func(text string) bool { return strings.Contains(line, text) }
+		if utf8.RuneCountInString(line) > 160 || strings.TrimSpace(line) != line || line == "" ||
+			slices.ContainsFunc([]string{"%!", "<nil>", "&{", "map[", "0x", "\n", "  "}, bad) {
+			t.Errorf("%s: no plain line: %q", step, line)
+		}
+	}
+}
+
+// answer returns the verdict, the patch, the warnings and the audit annotations of a decision.
+func answer(d handlers.Decision) string {
+	if d.Response == nil {
+		return string(d.Outcome)
+	}
+	text := string(d.Outcome) + " " + string(d.Response.Patch) + " " + strings.Join(d.Response.Warnings, "; ")
+	if d.Response.Result != nil {
+		text += " " + d.Response.Result.Message
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Response.AuditAnnotations)) {
+		text += " " + key + "=" + d.Response.AuditAnnotations[key]
+	}
+	return text
 }
