@@ -33,14 +33,19 @@ func deviceResource() admit.Validator[admit.Pod] {
 					problems = append(problems, d.problems()...)
 				}
 			}
-			switch {
-			case !found:
-				req.Explain("no container newly requests %s or %s", string(api.ResourceGPU), string(api.ResourceGPUShared))
-			case len(problems) == 0:
-				req.Explain("the GPU resources of the containers agree, and cards can provide them")
-			}
+			explainDevices(req, found, problems)
 			return problems, nil
 		},
+	}
+}
+
+// explainDevices explains that there are no problems; found reports whether there was anything to check.
+func explainDevices(req *admit.Request, found bool, problems field.ErrorList) {
+	switch {
+	case !found:
+		req.Explain("no container newly requests %s or %s", string(api.ResourceGPU), string(api.ResourceGPUShared))
+	case len(problems) == 0:
+		req.Explain("the GPU resources of the containers agree, and cards can provide them")
 	}
 }
 

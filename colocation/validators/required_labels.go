@@ -39,8 +39,6 @@ func requiredLabels(configMap string, rules LabelRules) admit.Validator[admit.Po
 				req.Explain("no rule of ConfigMap %s requires another label of pods in namespace %s", configMap, req.Namespace)
 			case exempt(pod):
 				req.Explain("label %s exempts the pod", api.LabelSkipEnhancedValidation)
-			}
-			if len(broken) > 0 && exempt(pod) {
 				auditExemption(req, broken)
 				return nil, nil
 			}

@@ -27,16 +27,8 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 		Gate:  api.GateReservationFit,
 		Needs: []string{api.CollectionReservations, api.CollectionNodes},
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			text, asks := pod.Annotation(api.AnnotationReservationAffinity)
-			switch {
-			case !asks:
-				req.Explain("the annotation %s is missing", api.AnnotationReservationAffinity)
-				return nil, nil
-			case pod.Deleting():
-				req.Explain("the pod is being deleted")
-				return nil, nil
-			case keepsReservationAffinity(req, text):
-				req.Explain("the update keeps the annotation %s", api.AnnotationReservationAffinity)
+			text, asks := newReservationAffinity(req, pod)
+			if !asks {
 				return nil, nil
 			}
 			affinity, err := parseReservationAffinity(text)
@@ -66,6 +58,22 @@ var reservationAffinityPath = admit.AnnotationPath(api.AnnotationReservationAffi
 // labelReservationIgnored with the value "true" lets a pod use the resources of any reservation, so that none limits
 // it.
 const labelReservationIgnored = "scheduling.koordinator.sh/reservation-ignored"
+
+// newReservationAffinity returns the annotation, and whether the request asks for a reservation by it.
+func newReservationAffinity(req *admit.Request, pod *admit.Pod) (text string, asks bool) {
+	text, has := pod.Annotation(api.AnnotationReservationAffinity)
+	switch {
+	case !has:
+		req.Explain("the annotation %s is missing", api.AnnotationReservationAffinity)
+	case pod.Deleting():
+		req.Explain("the pod is being deleted")
+	case keepsReservationAffinity(req, text):
+		req.Explain("the update keeps the annotation %s", api.AnnotationReservationAffinity)
+	default:
+		return text, true
+	}
+	return "", false
+}
 
 // keepsReservationAffinity reports whether an update keeps the annotation. A pending pod must not become unchangeable
 // because a reservation has shrunk.
