@@ -49,7 +49,7 @@ type ClusterColocationProfileSpec struct {
 	LabelSuffixes map[string]string `json:"labelSuffixes,omitempty"`
 	// SchedulerName sets spec.schedulerName.
 	SchedulerName string `json:"schedulerName,omitempty"`
-	// QoSClass sets the label LabelQoSClass. The reference also writes an empty value, which its own CRD refuses (W33).
+	// QoSClass sets the label LabelQoSClass. The reference also writes an empty value, which its own CRD refuses.
 	QoSClass QoSClass `json:"qosClass,omitempty"`
 	// PriorityClassName is the PriorityClass of the pod, which also sets its value and preemption policy.
 	PriorityClassName string `json:"priorityClassName,omitempty"`

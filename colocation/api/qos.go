@@ -47,7 +47,7 @@ func qosWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
 }
 
 // kubernetesQoS returns the QoS class that the kubelet will assign to a pod. It is computed from the spec alone: in a
-// pod under review, status.qosClass was written by its author (W16).
+// pod under review, status.qosClass was written by its author.
 func kubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var requests, limits qosAmounts
 	limited := true // everything has limits for both cpu and memory

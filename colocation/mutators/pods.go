@@ -37,8 +37,8 @@ func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error
 	return nil
 }
 
-// applyKeys sets labels and annotations, and then copies values from one key to another. A missing value is not copied
-// (W4). All values are read before any copy is made: a to b and b to c shifts both.
+// applyKeys sets labels and annotations, and then copies values from one key to another. A missing value is not copied.
+// All values are read before any copy is made: a to b and b to c shifts both.
 func applyKeys(p *profile.Profile, to admit.Meta) {
 	for _, label := range p.Labels {
 		to.SetLabel(label.Key, label.Value)
@@ -124,7 +124,7 @@ func newSuffixes(profiles []*profile.Profile) (s suffixes) {
 	return s
 }
 
-// withSuffix appends a suffix unless it is there already (W5).
+// withSuffix appends a suffix unless it is there already.
 func withSuffix(value, suffix string) string { return strings.TrimSuffix(value, suffix) + suffix }
 
 // append appends a profile's suffixes to existing labels.
@@ -175,7 +175,7 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 	return api.PriorityClassWithDefault(labels, &spec)
 }
 
-// translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole (W15), and in its
+// translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole, and in its
 // overhead. Other resources, and all resources of classes that use native ones, are unchanged.
 func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
 	name, ok := api.Translate(class, corev1.ResourceCPU)

@@ -12,7 +12,7 @@ import (
 )
 
 // reservationProfile applies matching ClusterColocationProfiles to reservations, like colocationProfile to pods. Labels
-// and annotations are those of the reservation; scheduler, priority, patch (W19) and resources those of the pod in its
+// and annotations are those of the reservation; scheduler, priority, patch and resources those of the pod in its
 // template. It then sets the defaults of the CRD, for API servers whose CRD lacks them.
 func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[views.Reservation] {
 	return admit.Mutator[views.Reservation]{
@@ -49,7 +49,7 @@ func ReservationSubject(reservation *views.Reservation, ask ProfileQuestions) pr
 }
 
 // ownersNamespaces returns the namespaces whose pods may use a reservation: none if one owner may be in any namespace,
-// so that a profile for some namespaces does not apply to a reservation for others (W18).
+// so that a profile for some namespaces does not apply to a reservation for others.
 func ownersNamespaces(owners []api.ReservationOwner) (namespaces []string) {
 	for _, owner := range owners {
 		switch {

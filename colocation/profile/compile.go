@@ -59,7 +59,7 @@ func compile(from *api.ClusterColocationProfile) *Profile {
 
 func (p *Profile) broken(err *field.Error) { p.problems = append(p.problems, Problem{p.Name, err}) }
 
-// compileSelector returns nil for a selector that selects everything: a missing or empty one (W20), and a broken one,
+// compileSelector returns nil for a selector that selects everything: a missing or empty one, and a broken one,
 // which might have matched any object.
 func (p *Profile) compileSelector(name string, selector *metav1.LabelSelector) labels.Selector {
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
@@ -97,7 +97,7 @@ func checkLabel(path *field.Path, label Pair) field.ErrorList {
 	return problems
 }
 
-// compileProbability accepts what Koordinator accepts, except for numbers that are not percentages (W2).
+// compileProbability accepts what Koordinator accepts, except for numbers that are not percentages.
 func (p *Profile) compileProbability(probability *intstr.IntOrString) {
 	p.percent = 100
 	if probability == nil {

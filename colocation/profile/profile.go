@@ -22,8 +22,7 @@ type Profile struct {
 	// Patch is spec.patch; nil if there is none.
 	Patch *strategic.Patch
 	// RequestsClass reports that the profile sets a QoS or priority class, so that cpu and memory are translated for
-	// that class. A profile with AnnotationSkipUpdateResources never asks for it; that does not affect other profiles
-	// (W3).
+	// that class. A profile with AnnotationSkipUpdateResources never asks for it; that does not affect other profiles.
 	RequestsClass bool
 
 	namespaces labels.Selector // nil matches any

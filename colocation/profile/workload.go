@@ -23,7 +23,7 @@ func ReplicaSetWorkload(namespace, name, hash string) Workload {
 }
 
 // Draw returns the number, 0 to 99, of a workload for a profile: FNV-1a, 64 bits, of profile/namespace/kind/name,
-// modulo 100. The profile applies if its percentage is larger, so 1 selects one of a hundred workloads (W2).
+// modulo 100. The profile applies if its percentage is larger, so 1 selects one of a hundred workloads.
 func Draw(profile string, w Workload) int {
 	h := fnv.New64a()
 	for i, part := range [...]string{profile, w.Namespace, w.Kind, w.Name} {

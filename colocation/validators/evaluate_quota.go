@@ -62,7 +62,7 @@ func (q QuotaAdmission) step(
 			return field.ErrorList{field.Invalid(quotaPath, admit.Shorten(verdict.Binding.Name, 80),
 				"no elastic quota has this name; set the label to one that exists, or remove it")}, nil
 		}
-		for _, name := range verdict.BrokenLimits { // W63
+		for _, name := range verdict.BrokenLimits {
 			req.Warnf("elastic quota %.60s: annotation %s does not read; spec.max limits alone", name, api.AnnotationQuotaAdmission)
 		}
 		switch b := verdict.Binding; {

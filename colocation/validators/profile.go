@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// colocationProfile refuses to store a ClusterColocationProfile that cannot be evaluated (W1, W2, W17), or whose pods
+// colocationProfile refuses to store a ClusterColocationProfile that cannot be evaluated, or whose pods
 // the API server would refuse. It warns of what may be intended: a PriorityClass that does not exist yet, fields of the
 // patch that pods do not have, and profiles that read what another writes, whose result depends on repetition. A stored
 // profile may stay as it is: an update that does not change the spec is not checked.
