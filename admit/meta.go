@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,9 +38,19 @@ func (m Meta) UID() types.UID { return types.UID(m.root.At("metadata", "uid").Te
 // Deleting reports whether the object is being deleted, which is whether it has a deletionTimestamp.
 func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
 
+// OwnerReferences returns metadata.ownerReferences.
+func (m Meta) OwnerReferences() []metav1.OwnerReference {
+	return document.As[[]metav1.OwnerReference](m.root.At("metadata", "ownerReferences"))
+}
+
+// AppendOwnerReference adds an owner at the end.
+func (m Meta) AppendOwnerReference(owner metav1.OwnerReference) {
+	m.root.At("metadata", "ownerReferences").Append(owner)
+}
+
 // Controller returns the owner reference of the managing controller, and whether there is one.
 func (m Meta) Controller() (metav1.OwnerReference, bool) {
-	for _, owner := range document.As[[]metav1.OwnerReference](m.root.At("metadata", "ownerReferences")) {
+	for _, owner := range m.OwnerReferences() {
 		if owner.Controller != nil && *owner.Controller {
 			return owner, true
 		}
@@ -53,13 +65,7 @@ func (m Meta) Labels() map[string]string { return Texts(m.root.At("metadata", "l
 func (m Meta) Annotations() map[string]string { return Texts(m.root.At("metadata", "annotations")) }
 
 // Texts returns the members of an object whose values are strings, such as labels.
-func Texts(object *document.Value) map[string]string {
-	all := map[string]string{}
-	for key, value := range object.Members() {
-		all[key] = value.Text()
-	}
-	return all
-}
+func Texts(object *document.Value) map[string]string { return textsWithPrefix(object, "") }
 
 // HasLabel reports whether a label is present, empty or not.
 func (m Meta) HasLabel(key string) bool { return m.label(key).Exists() }
@@ -81,8 +87,49 @@ func (s selectable) Get(key string) string { return s.Label(key) }
 // Lookup returns the value of a label, and whether it is present.
 func (s selectable) Lookup(key string) (string, bool) { return s.Label(key), s.HasLabel(key) }
 
+// LabelsWithPrefix returns the labels whose keys begin with a prefix, such as "example.com/".
+func (m Meta) LabelsWithPrefix(prefix string) map[string]string {
+	return textsWithPrefix(m.root.At("metadata", "labels"), prefix)
+}
+
+// RemoveLabelsWithPrefix removes the labels whose keys begin with a prefix.
+func (m Meta) RemoveLabelsWithPrefix(prefix string) {
+	removeWithPrefix(m.root.At("metadata", "labels"), prefix)
+}
+
+// AnnotationsWithPrefix returns the annotations whose keys begin with a prefix, such as "example.com/".
+func (m Meta) AnnotationsWithPrefix(prefix string) map[string]string {
+	return textsWithPrefix(m.root.At("metadata", "annotations"), prefix)
+}
+
+// RemoveAnnotationsWithPrefix removes the annotations whose keys begin with a prefix.
+func (m Meta) RemoveAnnotationsWithPrefix(prefix string) {
+	removeWithPrefix(m.root.At("metadata", "annotations"), prefix)
+}
+
+func textsWithPrefix(object *document.Value, prefix string) map[string]string {
+	some := map[string]string{}
+	for key, value := range object.Members() {
+		if strings.HasPrefix(key, prefix) {
+			some[key] = value.Text()
+		}
+	}
+	return some
+}
+
+func removeWithPrefix(object *document.Value, prefix string) {
+	for key, value := range object.Members() {
+		if strings.HasPrefix(key, prefix) {
+			value.Remove()
+		}
+	}
+}
+
 // SetLabel sets one label.
 func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }
+
+// RemoveLabel removes one label.
+func (m Meta) RemoveLabel(key string) { m.label(key).Remove() }
 
 // Annotation returns the value of an annotation, and whether it is present.
 func (m Meta) Annotation(key string) (string, bool) {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
 	"usher.dev/usher/quantity"
@@ -57,6 +58,9 @@ func (r Resources) Set(name corev1.ResourceName, q resource.Quantity) {
 func (r Resources) Remove(name corev1.ResourceName) { r.at(name).Remove() }
 
 func (r Resources) at(name corev1.ResourceName) *document.Value { return r.root.Get(string(name)) }
+
+// Path returns the field path of a resource in the list.
+func (r Resources) Path(name corev1.ResourceName) *field.Path { return r.at(name).Path() }
 
 // Requirements is the view of the resource requirements of a container, or of a pod as a whole.
 type Requirements struct{ root *document.Value }

@@ -1,0 +1,251 @@
+package admit
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// fullPod has a value in every field that has a view, and fields that the types do not know (x...).
+const fullPod = `{"metadata":{"labels":{"a/b":"1","a/c":"2","d":"3"},"annotations":{"a/b":"1","e":"2"},
+  "ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u","x":1}]},
+ "spec":{"hostNetwork":true,"hostPID":true,"hostIPC":true,"serviceAccountName":"sa","serviceAccount":"sa","automountServiceAccountToken":false,
+  "dnsPolicy":"Default","terminationGracePeriodSeconds":0,"nodeSelector":{"disk":"ssd"},"imagePullSecrets":[{"name":"s","x":1}],
+  "securityContext":{"runAsNonRoot":true,"runAsUser":0,"supplementalGroups":[1,2],"x":{"y":1}},
+  "affinity":{"podAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"x":1}]}}},
+  "topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule","x":1}],
+  "volumes":[{"name":"v","emptyDir":{"sizeLimit":"1024Mi"},"x":1},{"name":"w","x":2}],
+  "initContainers":[{"name":"i","image":"init","securityContext":{"privileged":true,"x":1}}],
+  "ephemeralContainers":[{"name":"e","image":"debug","targetContainerName":"c","securityContext":{"x":1}}],
+  "containers":[{"name":"c","image":"app","imagePullPolicy":"Always","command":["a","b"],"args":["c"],"x":1,
+    "ports":[{"containerPort":53,"protocol":"UDP"},{"containerPort":53,"protocol":"TCP"}],
+    "livenessProbe":{"httpGet":{"path":"/","port":"http","x":1},"periodSeconds":5,"x":1},"readinessProbe":{"tcpSocket":{"port":80}},
+    "startupProbe":{"exec":{"command":["true"]}},"securityContext":{"capabilities":{"drop":["ALL"],"x":1},"x":1},
+    "volumeMounts":[{"name":"v","mountPath":"/v"}],"resources":{"limits":{"cpu":"1000m"}}}]}}`
+
+// eachContainer runs the view of each container in a verb, and eachTyped its typed twin.
+func eachContainer(f func(*Container)) func(*Pod) {
+	return func(p *Pod) {
+		for c := range p.AllContainers() {
+			f(c)
+		}
+	}
+}
+
+func eachTyped(f func(*corev1.Container)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+			for i := range list {
+				f(&list[i])
+			}
+		}
+		for i := range p.Spec.EphemeralContainers {
+			f((*corev1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+		}
+	}
+}
+
+var (
+	owner    = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "v"}
+	spread   = corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "host", WhenUnsatisfiable: corev1.ScheduleAnyway}
+	affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+	restrict = &corev1.SecurityContext{Privileged: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}}
+	probe    = &corev1.Probe{PeriodSeconds: 7, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+	podSec   = &corev1.PodSecurityContext{RunAsUser: new(int64(5)), SupplementalGroups: []int64{2}}
+	port     = corev1.ContainerPort{ContainerPort: 80, Name: "http"}
+	mount    = corev1.VolumeMount{Name: "w", MountPath: "/w"}
+	volume   = corev1.Volume{Name: "t", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	secret   = corev1.LocalObjectReference{Name: "t"}
+)
+
+var fieldVerbs = []struct {
+	name  string
+	view  func(*Pod)
+	typed func(*corev1.Pod)
+}{
+	{"RemoveLabel", func(p *Pod) { p.RemoveLabel("a/b") }, func(p *corev1.Pod) { delete(p.Labels, "a/b") }},
+	{"RemoveLabelsWithPrefix", func(p *Pod) { p.RemoveLabelsWithPrefix("a/") }, func(p *corev1.Pod) { dropPrefix(p.Labels) }},
+	{"RemoveAnnotationsWithPrefix", func(p *Pod) { p.RemoveAnnotationsWithPrefix("a/") }, func(p *corev1.Pod) { dropPrefix(p.Annotations) }},
+	{"AppendOwnerReference", func(p *Pod) { p.AppendOwnerReference(owner) }, func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, owner) }},
+	{"SetHostNetwork", func(p *Pod) { p.SetHostNetwork(false) }, func(p *corev1.Pod) { p.Spec.HostNetwork = false }},
+	{"SetHostPID", func(p *Pod) { p.SetHostPID(true) }, func(p *corev1.Pod) { p.Spec.HostPID = true }},
+	{"SetHostIPC", func(p *Pod) { p.SetHostIPC(false) }, func(p *corev1.Pod) { p.Spec.HostIPC = false }},
+	{"SetServiceAccountName", func(p *Pod) { p.SetServiceAccountName("x") }, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" }},
+	{"SetAutomountServiceAccountToken", func(p *Pod) { p.SetAutomountServiceAccountToken(false) }, func(p *corev1.Pod) {
+		p.Spec.AutomountServiceAccountToken = new(false)
+	}},
+	{"SetDNSPolicy", func(p *Pod) { p.SetDNSPolicy(corev1.DNSNone) }, func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSNone }},
+	{"SetTerminationGracePeriodSeconds", func(p *Pod) { p.SetTerminationGracePeriodSeconds(9) }, func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(9))
+	}},
+	{"SetNodeSelector", func(p *Pod) { p.SetNodeSelector("a/b", "c") }, func(p *corev1.Pod) { set(&p.Spec.NodeSelector, "a/b", "c") }},
+	{"AppendImagePullSecret", func(p *Pod) { p.AppendImagePullSecret(secret) }, func(p *corev1.Pod) {
+		p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, secret)
+	}},
+	{"SetSecurityContext", func(p *Pod) { p.SetSecurityContext(podSec) }, func(p *corev1.Pod) { p.Spec.SecurityContext = podSec }},
+	{"SetSecurityContext to nothing", func(p *Pod) { p.SetSecurityContext(nil) }, func(p *corev1.Pod) { p.Spec.SecurityContext = nil }},
+	{"SetAffinity", func(p *Pod) { p.SetAffinity(affinity) }, func(p *corev1.Pod) { p.Spec.Affinity = affinity }},
+	{"AppendTopologySpreadConstraint", func(p *Pod) { p.AppendTopologySpreadConstraint(spread) }, func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, spread)
+	}},
+	{"AppendVolume", func(p *Pod) { p.AppendVolume(volume) }, func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, volume) }},
+	{"SetImage", eachContainer(func(c *Container) { c.SetImage("i") }), eachTyped(func(c *corev1.Container) { c.Image = "i" })},
+	{"SetImagePullPolicy", eachContainer(func(c *Container) { c.SetImagePullPolicy("Never") }), eachTyped(func(c *corev1.Container) { c.ImagePullPolicy = "Never" })},
+	{"SetCommand", eachContainer(func(c *Container) { c.SetCommand("b", "x") }), eachTyped(func(c *corev1.Container) { c.Command = []string{"b", "x"} })},
+	{"SetCommand to nothing", eachContainer(func(c *Container) { c.SetCommand() }), eachTyped(func(c *corev1.Container) { c.Command = nil })},
+	{"SetArgs", eachContainer(func(c *Container) { c.SetArgs("x") }), eachTyped(func(c *corev1.Container) { c.Args = []string{"x"} })},
+	{"AppendPort", eachContainer(func(c *Container) { c.AppendPort(port) }), eachTyped(func(c *corev1.Container) { c.Ports = append(c.Ports, port) })},
+	{"SetProbe", eachContainer(func(c *Container) { c.SetProbe(LivenessProbe, probe) }), eachTyped(func(c *corev1.Container) { c.LivenessProbe = probe })},
+	{"SetProbe to nothing", eachContainer(func(c *Container) { c.SetProbe(StartupProbe, nil) }), eachTyped(func(c *corev1.Container) { c.StartupProbe = nil })},
+	{"Container.SetSecurityContext", eachContainer(func(c *Container) { c.SetSecurityContext(restrict) }),
+		eachTyped(func(c *corev1.Container) { c.SecurityContext = restrict })},
+	{"AppendVolumeMount", eachContainer(func(c *Container) { c.AppendVolumeMount(mount) }),
+		eachTyped(func(c *corev1.Container) { c.VolumeMounts = append(c.VolumeMounts, mount) })},
+}
+
+func dropPrefix(m map[string]string) {
+	for key := range m {
+		if strings.HasPrefix(key, "a/") {
+			delete(m, key)
+		}
+	}
+}
+
+func TestFieldVerbsDoWhatTheTypedEditDoes(t *testing.T) {
+	for _, shape := range append(slices.Clone(shapes), fullPod) {
+		for _, verb := range fieldVerbs {
+			t.Run(verb.name, func(t *testing.T) { compare(t, verb.name, shape, AsPod, verb.view, verb.typed) })
+		}
+	}
+}
+
+// TestStructuredWritesKeepUnknownFields: setting a whole part keeps what its type does not know.
+func TestStructuredWritesKeepUnknownFields(t *testing.T) {
+	d := parse(t, fullPod)
+	pod := AsPod(d)
+	pod.SetSecurityContext(podSec)
+	pod.SetAffinity(affinity)
+	eachContainer(func(c *Container) { c.SetSecurityContext(restrict); c.SetProbe(LivenessProbe, probe) })(pod)
+	after := string(patched(t, d, fullPod))
+	if got, want := strings.Count(after, `"x":`), strings.Count(fullPod, `"x":`)-2; got != want { // the removed httpGet and nodeAffinity
+		t.Errorf("%d unknown fields, want %d: %s", got, want, after)
+	}
+}
+
+// fieldReads are the read verbs, each with the same part of the typed object.
+var fieldReads = []struct {
+	name  string
+	view  func(*Pod) any
+	typed func(*corev1.Pod) any
+}{
+	{"LabelsWithPrefix", func(p *Pod) any { return p.LabelsWithPrefix("a/") }, func(p *corev1.Pod) any { return withPrefix(p.Labels) }},
+	{"AnnotationsWithPrefix", func(p *Pod) any { return p.AnnotationsWithPrefix("a/") }, func(p *corev1.Pod) any { return withPrefix(p.Annotations) }},
+	{"OwnerReferences", func(p *Pod) any { return p.OwnerReferences() }, func(p *corev1.Pod) any { return p.OwnerReferences }},
+	{"HostNetwork", func(p *Pod) any { return p.HostNetwork() }, func(p *corev1.Pod) any { return p.Spec.HostNetwork }},
+	{"HostPID", func(p *Pod) any { return p.HostPID() }, func(p *corev1.Pod) any { return p.Spec.HostPID }},
+	{"HostIPC", func(p *Pod) any { return p.HostIPC() }, func(p *corev1.Pod) any { return p.Spec.HostIPC }},
+	{"ServiceAccountName", func(p *Pod) any { return p.ServiceAccountName() }, func(p *corev1.Pod) any { return p.Spec.ServiceAccountName }},
+	{"AutomountServiceAccountToken", func(p *Pod) any { return p.AutomountServiceAccountToken() }, func(p *corev1.Pod) any {
+		return p.Spec.AutomountServiceAccountToken
+	}},
+	{"DNSPolicy", func(p *Pod) any { return p.DNSPolicy() }, func(p *corev1.Pod) any { return p.Spec.DNSPolicy }},
+	{"TerminationGracePeriodSeconds", func(p *Pod) any { return p.TerminationGracePeriodSeconds() }, func(p *corev1.Pod) any {
+		return p.Spec.TerminationGracePeriodSeconds
+	}},
+	{"NodeSelector", func(p *Pod) any { return p.NodeSelector() }, func(p *corev1.Pod) any { return p.Spec.NodeSelector }},
+	{"ImagePullSecrets", func(p *Pod) any { return p.ImagePullSecrets() }, func(p *corev1.Pod) any { return p.Spec.ImagePullSecrets }},
+	{"SecurityContext", func(p *Pod) any { return p.SecurityContext() }, func(p *corev1.Pod) any { return p.Spec.SecurityContext }},
+	{"Affinity", func(p *Pod) any { return p.Affinity() }, func(p *corev1.Pod) any { return p.Spec.Affinity }},
+	{"TopologySpreadConstraints", func(p *Pod) any { return p.TopologySpreadConstraints() }, func(p *corev1.Pod) any {
+		return p.Spec.TopologySpreadConstraints
+	}},
+	{"Volumes", func(p *Pod) any { return p.Volumes() }, func(p *corev1.Pod) any { return p.Spec.Volumes }},
+	{"HasVolume", func(p *Pod) any { return p.HasVolume("v") }, func(p *corev1.Pod) any {
+		return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "v" })
+	}},
+	{"containers", containerReads, containerReadsTyped},
+}
+
+func withPrefix(m map[string]string) map[string]string {
+	some := map[string]string{}
+	for key, value := range m {
+		if strings.HasPrefix(key, "a/") {
+			some[key] = value
+		}
+	}
+	return some
+}
+
+func containerReads(p *Pod) any {
+	var all []corev1.Container
+	eachContainer(func(c *Container) {
+		all = append(all, corev1.Container{
+			Name: c.Name(), Image: c.Image(), ImagePullPolicy: c.ImagePullPolicy(), Command: c.Command(), Args: c.Args(), Ports: c.Ports(),
+			LivenessProbe: c.Probe(LivenessProbe), ReadinessProbe: c.Probe(ReadinessProbe), StartupProbe: c.Probe(StartupProbe),
+			SecurityContext: c.SecurityContext(), VolumeMounts: c.VolumeMounts(), TTY: c.HasVolumeMount("/v"),
+		})
+	})(p)
+	return all
+}
+
+func containerReadsTyped(p *corev1.Pod) any {
+	var all []corev1.Container
+	eachTyped(func(c *corev1.Container) {
+		all = append(all, corev1.Container{
+			Name: c.Name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, Command: c.Command, Args: c.Args, Ports: c.Ports,
+			LivenessProbe: c.LivenessProbe, ReadinessProbe: c.ReadinessProbe, StartupProbe: c.StartupProbe,
+			SecurityContext: c.SecurityContext, VolumeMounts: c.VolumeMounts,
+			TTY: slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/v" }),
+		})
+	})(p)
+	return all
+}
+
+func TestFieldReadsAgreeWithTheTypedPod(t *testing.T) {
+	for _, shape := range append(slices.Clone(shapes), fullPod) {
+		p := AsPod(parse(t, shape))
+		whole := p.Object()
+		for _, read := range fieldReads {
+			t.Run(read.name, func(t *testing.T) {
+				if diff := cmp.Diff(read.typed(&whole), read.view(p), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s (-typed +view):\n%s", shape, diff)
+				}
+			})
+		}
+	}
+}
+
+// TestFieldsOfWrongType: a part of the wrong JSON type is reported with its path.
+func TestFieldsOfWrongType(t *testing.T) {
+	for _, test := range []struct {
+		raw, path string
+		do        func(*Pod)
+	}{
+		{`{"spec":{"hostNetwork":"yes"}}`, "spec.hostNetwork", func(p *Pod) { p.HostNetwork() }},
+		{`{"spec":{"hostPID":1}}`, "spec.hostPID", func(p *Pod) { p.SetHostPID(true) }},
+		{`{"spec":{"nodeSelector":[]}}`, "spec.nodeSelector", func(p *Pod) { p.SetNodeSelector("a", "b") }},
+		{`{"spec":{"nodeSelector":{"a":1}}}`, "spec.nodeSelector.a", func(p *Pod) { p.NodeSelector() }},
+		{`{"spec":{"securityContext":"x"}}`, "spec.securityContext", func(p *Pod) { p.SetSecurityContext(podSec) }},
+		{`{"spec":{"volumes":{}}}`, "spec.volumes", func(p *Pod) { p.AppendVolume(volume) }},
+		{`{"spec":{"serviceAccountName":1}}`, "spec.serviceAccountName", func(p *Pod) { p.ServiceAccountName() }},
+		{`{"spec":{"ephemeralContainers":[{"image":1}]}}`, "spec.ephemeralContainers[0].image", eachContainer(func(c *Container) { c.Image() })},
+		{`{"spec":{"initContainers":[{"command":"sh"}]}}`, "spec.initContainers[0].command", eachContainer(func(c *Container) { c.SetCommand("x") })},
+		{`{"metadata":{"labels":1}}`, "metadata.labels", func(p *Pod) { p.RemoveLabelsWithPrefix("a/") }},
+	} {
+		t.Run(test.raw, func(t *testing.T) {
+			d := parse(t, test.raw)
+			test.do(AsPod(d))
+			wrong, ok := errors.AsType[*field.Error](d.Err())
+			if !ok || wrong.Field != test.path || d.Edits() > 0 {
+				t.Errorf("error %v, %d edits; want an error at %s", d.Err(), d.Edits(), test.path)
+			}
+		})
+	}
+}

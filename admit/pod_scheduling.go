@@ -1,0 +1,108 @@
+package admit
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+)
+
+// Tolerations returns spec.tolerations.
+func (p *Pod) Tolerations() []corev1.Toleration {
+	return document.As[[]corev1.Toleration](p.tolerations())
+}
+
+// AppendToleration adds a toleration at the end.
+func (p *Pod) AppendToleration(t corev1.Toleration) { p.tolerations().Append(t) }
+
+func (p *Pod) tolerations() *document.Value { return p.root.At("spec", "tolerations") }
+
+// NodeTerms returns the terms of the required node affinity, of which a node must match at least one.
+func (p *Pod) NodeTerms() iter.Seq[*NodeTerm] {
+	return func(yield func(*NodeTerm) bool) {
+		for v := range p.nodeTerms().Elements() {
+			if !yield(&NodeTerm{v}) {
+				return
+			}
+		}
+	}
+}
+
+// AppendNodeTerm adds a term at the end, as an alternative to the others.
+func (p *Pod) AppendNodeTerm(t corev1.NodeSelectorTerm) { p.nodeTerms().Append(t) }
+
+func (p *Pod) nodeTerms() *document.Value {
+	return p.root.At("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+}
+
+// NodeTerm is the view of one term. A node must match all of its requirements; an empty term matches no node.
+type NodeTerm struct{ root *document.Value }
+
+// Term returns the whole typed term.
+func (t *NodeTerm) Term() corev1.NodeSelectorTerm {
+	return document.As[corev1.NodeSelectorTerm](t.root)
+}
+
+// AppendExpression adds a requirement on the node's labels at the end.
+func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
+	t.root.Get("matchExpressions").Append(r)
+}
+
+// SchedulerName returns spec.schedulerName.
+func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
+
+// SetSchedulerName sets spec.schedulerName.
+func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").Set(name) }
+
+// PriorityPath is the field path of spec.priority.
+var PriorityPath = field.NewPath("spec", "priority")
+
+// Priority returns spec.priority; nil if it is not set.
+func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
+
+// PriorityClassName returns spec.priorityClassName.
+func (p *Pod) PriorityClassName() string { return p.root.At("spec", "priorityClassName").Text() }
+
+// PriorityClassNamePath returns the field path of spec.priorityClassName; in a pod template it begins with the
+// template's path.
+func (p *Pod) PriorityClassNamePath() *field.Path {
+	return p.root.At("spec", "priorityClassName").Path()
+}
+
+// SetPriority sets the name of a PriorityClass together with what the API server's Priority plugin expects with it: the
+// class's value and its preemption policy. A nil policy removes the field.
+func (p *Pod) SetPriority(class string, value int32, preemption *corev1.PreemptionPolicy) {
+	p.root.At("spec", "priorityClassName").Set(class)
+	p.root.At("spec", "priority").Set(value)
+	if policy := p.root.At("spec", "preemptionPolicy"); preemption == nil {
+		policy.Remove()
+	} else {
+		policy.Set(*preemption)
+	}
+}
+
+// NodeSelector returns spec.nodeSelector.
+func (p *Pod) NodeSelector() map[string]string { return Texts(p.root.At("spec", "nodeSelector")) }
+
+// SetNodeSelector sets one label that a node must have.
+func (p *Pod) SetNodeSelector(key, value string) { p.root.At("spec", "nodeSelector", key).Set(value) }
+
+// Affinity returns spec.affinity; nil if it is not set.
+func (p *Pod) Affinity() *corev1.Affinity {
+	return document.As[*corev1.Affinity](p.root.At("spec", "affinity"))
+}
+
+// SetAffinity sets spec.affinity; nil removes it.
+func (p *Pod) SetAffinity(a *corev1.Affinity) { setPart(p.root.At("spec", "affinity"), a) }
+
+// TopologySpreadConstraints returns spec.topologySpreadConstraints.
+func (p *Pod) TopologySpreadConstraints() []corev1.TopologySpreadConstraint {
+	return document.As[[]corev1.TopologySpreadConstraint](p.root.At("spec", "topologySpreadConstraints"))
+}
+
+// AppendTopologySpreadConstraint adds a constraint at the end.
+func (p *Pod) AppendTopologySpreadConstraint(c corev1.TopologySpreadConstraint) {
+	p.root.At("spec", "topologySpreadConstraints").Append(c)
+}
