@@ -238,6 +238,7 @@ func TestFieldsOfWrongType(t *testing.T) {
 		{`{"spec":{"ephemeralContainers":[{"image":1}]}}`, "spec.ephemeralContainers[0].image", eachContainer(func(c *Container) { c.Image() })},
 		{`{"spec":{"initContainers":[{"command":"sh"}]}}`, "spec.initContainers[0].command", eachContainer(func(c *Container) { c.SetCommand("x") })},
 		{`{"metadata":{"labels":1}}`, "metadata.labels", func(p *Pod) { p.RemoveLabelsWithPrefix("a/") }},
+		{`{"spec":{"containers":[{"image":1}]}}`, "object", func(p *Pod) { p.Edit(func(*corev1.Pod) { panic("called") }) }},
 	} {
 		t.Run(test.raw, func(t *testing.T) {
 			d := parse(t, test.raw)

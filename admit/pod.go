@@ -22,6 +22,19 @@ func (p *Pod) Phase() corev1.PodPhase { return corev1.PodPhase(p.root.At("status
 // Object returns the whole typed pod with all edits so far. It costs a full decoding; most steps need only parts.
 func (p *Pod) Object() corev1.Pod { return document.As[corev1.Pod](p.root) }
 
+// Edit decodes the whole pod, lets change modify it, and records what differs as edits: for fields for which there is no
+// view. Fields that the typed pod does not know are kept, also in elements of lists. If the pod does not decode, change
+// is not called. It costs a full decoding, a copy and a comparison.
+func (p *Pod) Edit(change func(*corev1.Pod)) {
+	before := p.Object()
+	if p.root.Err() != nil {
+		return
+	}
+	after := before.DeepCopy()
+	change(after)
+	document.Record(p.root, before, *after)
+}
+
 // setPart sets a field whose value is an object or a list, and nil removes it. What the type of the value does not know
 // is kept.
 func setPart[T any](v *document.Value, value T) { document.Record(v, document.As[T](v), value) }
