@@ -71,13 +71,15 @@ func TestRandomEdits(t *testing.T) {
 		raw := r.pod()
 		d := parse(t, raw)
 		var want, got corev1.Pod
-		AsPod(d).Edit(func(p *corev1.Pod) {
-			r.changeTolerations(p)
-			for range r.IntN(5) {
-				r.change(p)
-			}
-			want = *p.DeepCopy()
-		})
+		for range 2 { // the second on the result of the first
+			AsPod(d).Edit(func(p *corev1.Pod) {
+				r.changeTolerations(p)
+				for range r.IntN(5) {
+					r.change(p)
+				}
+				want = *p.DeepCopy()
+			})
+		}
 		after := patched(t, d, raw)
 		if err := json.Unmarshal(after, &got); err != nil || d.Err() != nil {
 			t.Fatal(seed, err, d.Err())
@@ -236,6 +238,26 @@ func unknownIn(tree any) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// TestEditIsUndone: Try drops the edits of Edit like any others.
+func TestEditIsUndone(t *testing.T) {
+	for seed := range uint64(50) {
+		r := random{rand.New(rand.NewPCG(seed, 2))}
+		raw := r.pod()
+		d := parse(t, raw)
+		_ = d.Try(func() error {
+			AsPod(d).Edit(func(p *corev1.Pod) { r.change(p); r.change(p) })
+			return errDropped
+		})
+		var want, got any
+		if json.Unmarshal([]byte(raw), &want) != nil || json.Unmarshal(d.Bytes(), &got) != nil || d.Edits() > 0 || len(d.Patch()) > 0 {
+			t.Fatalf("seed %d: %d edits, %s", seed, d.Edits(), d.Bytes())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("seed %d (-sent +after):\n%s", seed, diff)
+		}
+	}
 }
 
 // BenchmarkEdit compares Edit with a view, for the same change of a pod of 20 KB.
