@@ -199,6 +199,17 @@ func TestDocsTellTheTruth(t *testing.T) {
 	}
 }
 
+// TestDocsNameRealViews: the methods of views that docs/writing-a-step.md names exist.
+func TestDocsNameRealViews(t *testing.T) {
+	views := map[string]reflect.Type{"pod": reflect.TypeFor[*admit.Pod](), "c": reflect.TypeFor[*admit.Container]()}
+	text := harness.ReadFile(t, "docs/writing-a-step.md")
+	for _, m := range regexp.MustCompile("`(pod|c)\\.([A-Z][A-Za-z]*)").FindAllStringSubmatch(text, -1) {
+		if _, ok := views[m[1]].MethodByName(m[2]); !ok {
+			t.Errorf("docs/writing-a-step.md names %s.%s, which does not exist", m[1], m[2])
+		}
+	}
+}
+
 // TestReadmeIsShort: the first page can be read at once.
 func TestReadmeIsShort(t *testing.T) {
 	if lines := strings.Count(harness.ReadFile(t, "README.md"), "\n"); lines > 150 {
