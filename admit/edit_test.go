@@ -106,15 +106,16 @@ func (r random) pod() string {
 		for j, protocol := range []string{"UDP", "TCP", "SCTP"}[:r.IntN(4)] {
 			ports = append(ports, fmt.Sprintf(`{"containerPort":%d,"protocol":%q,"x":"c%d %s"}`, 53+j/2, protocol, i, protocol))
 		}
-		containers = append(containers, fmt.Sprintf(`{"name":"c%d","x":"c%d","image":"i","env":[%s],"ports":[%s],"resources":{"limits":{"cpu":"1000m"}}}`,
-			i, i, strings.Join(env, ","), strings.Join(ports, ",")))
+		containers = append(containers, fmt.Sprintf(`{"name":"c%d","x":"c%d","image":"i","env":[%s],"ports":[%s],
+		  "resources":{"limits":{"cpu":"1000m"}}}`, i, i, strings.Join(env, ","), strings.Join(ports, ",")))
 	}
 	var tolerations []string
 	for i := range r.IntN(4) {
 		tolerations = append(tolerations, fmt.Sprintf(`{"key":"t%d","x":"t%d"}`, i, i))
 	}
 	return fmt.Sprintf(`{"metadata":{"labels":{"a":"1","b":"2"}},"spec":{"x":"spec","containers":[%s],"tolerations":[%s],
-	  "volumes":[{"name":"v0","x":"v0","emptyDir":{}},{"name":"v1","x":"v1"}]}}`, strings.Join(containers, ","), strings.Join(tolerations, ","))
+	  "volumes":[{"name":"v0","x":"v0","emptyDir":{}},{"name":"v1","x":"v1"}]}}`,
+		strings.Join(containers, ","), strings.Join(tolerations, ","))
 }
 
 // change makes one random change. New elements are named n.
@@ -161,11 +162,13 @@ func (r random) changeContainer(c *corev1.Container) {
 	case 1:
 		c.Ports = changeList(r, c.Ports, corev1.ContainerPort{ContainerPort: 99, Name: "n"})
 	case 2:
-		c.Resources.Limits = corev1.ResourceList{"cpu": *resource.NewQuantity(r.Int64N(3), resource.DecimalSI), "memory": resource.MustParse("1Gi")}
+		cpu := resource.NewQuantity(r.Int64N(3), resource.DecimalSI)
+		c.Resources.Limits = corev1.ResourceList{"cpu": *cpu, "memory": resource.MustParse("1Gi")}
 	case 3:
 		c.Command = append(c.Command, "a")
 	case 4:
-		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(r.Int32N(3))}}}
+		socket := &corev1.TCPSocketAction{Port: intstr.FromInt32(r.Int32N(3))}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: socket}}
 	default:
 		for i := range c.Env {
 			c.Env[i].Value = fmt.Sprint(r.IntN(3))
