@@ -105,7 +105,7 @@ func TestReplaceHostileText(t *testing.T) {
 		func(n int) string { return strings.Repeat("a", n) + ":b" },
 		func(n int) string { return "a:" + strings.Repeat(" ", n) + "b" },
 	} {
-		growth.WantLinear(t, 1<<16, func(n int) func() {
+		growth.WantLinear(t, 1<<15, func(n int) func() {
 			hostile := text(n)
 			return func() { replace(spec, hostile) }
 		})

@@ -95,7 +95,7 @@ func TestPathOfLongChain(t *testing.T) {
 		if flaws, cycle := tree.Problems(), last != api.RootQuota; (len(flaws) > 0) != cycle {
 			t.Errorf("%s: %v", last, flaws)
 		}
-		growth.WantLinear(t, n/16, func(n int) func() {
+		growth.WantLinear(t, n/32, func(n int) func() {
 			part := quotas[len(quotas)-n:]
 			return func() { NewTree(part).Problems() }
 		})

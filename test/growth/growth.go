@@ -9,11 +9,11 @@ import (
 
 const (
 	rounds = 5
-	factor = 16
-	most   = 5 * factor // far more than sorting and caches add, far less than factor*factor
+	factor = 32
+	most   = 12 * factor // far more than sorting and caches add, far less than factor*factor
 )
 
-// WantLinear fails the test if work on sixteen times the input costs more than eighty times the processor time. prepare makes an input of a
+// WantLinear fails the test if work on 32 times the input costs more than 384 times the processor time. prepare makes an input of a
 // size, and returns the work on it.
 func WantLinear(t *testing.T, size int, prepare func(size int) (work func())) {
 	t.Helper()

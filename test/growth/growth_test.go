@@ -23,8 +23,8 @@ func TestWantLinear(t *testing.T) {
 			}
 		}
 	}
-	WantLinear(t, 500_000, line)
-	if times := compare(square(500), square(500*factor)); times <= most {
+	WantLinear(t, 250_000, line)
+	if times := compare(square(250), square(250*factor)); times <= most {
 		t.Errorf("a square passes: %.0f times", times)
 	}
 }

@@ -327,7 +327,7 @@ func TestLongChain(t *testing.T) {
 
 // A quota that names very many resources is checked in linear time.
 func TestManyNames(t *testing.T) {
-	growth.WantLinear(t, 6_000, func(n int) func() {
+	growth.WantLinear(t, 3_000, func(n int) func() {
 		holds, before, now := quotaOf(t, "holds"), quotaOf(t, "q max=cpu:1"), quotaOf(t, "q max=cpu:2")
 		for i := range n {
 			name := fmt.Sprintf("name-%06d", i)
