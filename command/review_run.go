@@ -35,17 +35,20 @@ func (r reviewing) withPods(documents []review.Document) []review.Document {
 	})
 }
 
+// printReviews prints the AdmissionReview of each document. The error names all documents that have none.
 func (r reviewing) printReviews(documents []review.Document) error {
+	var problems []error
 	for _, d := range documents {
 		body, err := review.AsReview(d, r.o.Options, r.kinds)
 		if err != nil {
-			return err
+			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
+			continue
 		}
 		if _, err := fmt.Fprintf(r.Out, "%s\n", body); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 func (r reviewing) reportAll(ctx context.Context, documents []review.Document) ([]review.Report, error) {

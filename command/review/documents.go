@@ -25,8 +25,8 @@ type Document struct {
 	line           int // where the document begins
 }
 
-// Read reads the objects of a file, see manifest.Read. What cannot be read is a Document with an error, so that it does not keep anybody from
-// reviewing the others. The source "-" is standard input.
+// Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The
+// source "-" is standard input.
 func Read(source string, in io.Reader) []Document {
 	if source == "-" {
 		source = "standard input"

@@ -133,6 +133,7 @@ func TestExitCodes(t *testing.T) {
 		{`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"offensive"}}]}`, "review", 1, []string{"denied  CREATE Pod default/offensive"}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"activeDeadlineSeconds":9007199254740993}}`, "review -o review", 0, []string{"9007199254740993"}},
 		{"- a", "review", 2, []string{"not a mapping"}},
+		{"kind: Pod\n---\n" + pod, "review -o review", 2, []string{"apiVersion or kind is missing", `"name": "p"`}},
 		{"", "webhooks --url http://x", 2, []string{"https://"}},
 		{"", "webhooks --ca-file main.go", 2, []string{"no PEM certificate"}},
 		{"", "certs", 2, []string{"usher certs init"}},
