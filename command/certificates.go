@@ -28,12 +28,12 @@ func (p Program) certsCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return p.makeCerts(o) }}
 	set := init.Flags()
 	set.SortFlags = false
-	set.StringVar(&o.service, "service", "", "the Service that the certificate is for, as namespace/name; left out: this machine only")
-	set.StringVar(&o.out, "out", "", "directory to write ca.crt, ca.key, tls.crt and tls.key to (default: usher-certs, or nothing with -o secret)")
-	set.StringVarP(&o.output, "output", "o", "files", "files, or secret: print a Secret manifest for kubectl; it has no CA key")
-	set.StringVar(&o.secret, "secret-name", "usher-tls", "the name of that Secret")
-	set.IntVar(&o.days, "days", 365, "how many days the certificate is valid, at most as long as its CA: ten years")
-	set.BoolVar(&o.overwrite, "overwrite", false, "replace a CA that is there; whoever trusts it must then be given the new one")
+	set.StringVar(&o.service, "service", "", "Service that the certificate is for, as namespace/name (default: this machine only)")
+	set.StringVar(&o.out, "out", "", "directory to write ca.crt, ca.key, tls.crt and tls.key to (default: usher-certs, or none with -o secret)")
+	set.StringVarP(&o.output, "output", "o", "files", "files or secret: secret prints a Secret manifest for kubectl, without the CA key")
+	set.StringVar(&o.secret, "secret-name", "usher-tls", "name of the Secret that -o secret prints")
+	set.IntVar(&o.days, "days", 365, "number of days for which the certificate is valid; at most 3650, like its CA")
+	set.BoolVar(&o.overwrite, "overwrite", false, "replace an existing CA; clients that trust it then need the new one")
 	certs.AddCommand(init)
 	return certs
 }

@@ -36,7 +36,7 @@ type reviewOptions struct {
 // reviewCommand is `usher review`.
 func (p Program) reviewCommand() *cobra.Command {
 	o := reviewOptions{clusterSource: clusterFlags{source: "files"}}
-	c := &cobra.Command{Use: "review [flags] FILE...", Short: "send manifests or AdmissionReviews through the chains, without a server",
+	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
 		Long: reviewHelp}
 	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
@@ -64,33 +64,33 @@ func (p Program) reviewCommand() *cobra.Command {
 	return c
 }
 
-const reviewHelp = `Send manifests or AdmissionReviews through the chains, without a server, and show what each step makes of them.
+const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
 
-FILE is YAML or JSON, a directory of such files, or - for standard input. Of a Deployment, or another kind that carries a pod template, the
-pod is reviewed that its controller would create.
+FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
+the pod that its controller would create is reviewed.
 
-The exit code is 0 if everything is allowed, 1 if something is denied (with --strict also if something is skipped), and 2 if something could
-not be reviewed.`
+The exit code is 0 if no object is denied, 1 if an object is denied (with --strict also if one is skipped), and 2 if an object could not be
+reviewed.`
 
 func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
-	set.StringArrayVarP(&o.files, "filename", "f", nil, "a file or directory, as an argument is; may be repeated")
-	set.BoolVarP(&o.recursive, "recursive", "R", false, "read directories with all below them")
-	set.StringVarP(&o.output, "output", "o", "text", "text, patch: with the operations of the patches, json, or review: print the AdmissionReview for curl and call nothing")
-	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only what is denied or could not be reviewed, and the summary")
-	set.BoolVar(&o.strict, "strict", false, "exit with 1 also if an object is skipped, because no route is for it")
-	set.BoolVar(&o.explain, "explain", false, "say for each step, and each colocation profile, why it did what it did, or nothing")
-	set.StringSliceVar(&o.suites, "suite", suites.Names(), "the suites whose routes are called")
-	set.StringVar(&o.path, "path", "", "the route to call (default: every route that an API server would call, mutating ones first)")
-	set.BoolVar(&o.allRoutes, "all-routes", false, "call also the routes that the shipped webhook configurations keep away, such as those of kube-system")
-	set.BoolVar(&o.noTemplates, "no-templates", false, "review objects with a pod template as they are, and not the pods that controllers make of them")
-	set.StringArrayVar(&o.templates, "template-path", nil, "where kinds of CRDs have a pod template, such as spec.template; may be repeated")
-	set.StringVar(&o.operation, "operation", "CREATE", "CREATE, UPDATE, DELETE or CONNECT; like all flags about the request it is for manifests, an AdmissionReview says it itself")
-	set.StringVar(&o.old, "old", "", "file with the stored object of an UPDATE (default: the same object)")
-	set.StringVar(&o.SubResource, "subresource", "", "such as status")
-	set.StringVar(&o.User, "as", "kubernetes-admin", "the user who sends the request; a kubelet is system:node:NAME")
-	set.StringSliceVar(&o.Groups, "as-group", nil, "the user's groups (default: system:authenticated, and for a kubelet system:nodes)")
-	set.StringVarP(&o.Namespace, "namespace", "n", "default", "for objects that name no namespace")
+	set.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory to review, like the argument FILE; may be repeated")
+	set.BoolVarP(&o.recursive, "recursive", "R", false, "read the subdirectories of a directory too")
+	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
+	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied or could not be reviewed, and the summary")
+	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it")
+	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
+	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
+	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
+	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
+	set.BoolVar(&o.noTemplates, "no-templates", false, "review objects with a pod template as they are, not the pods that their controllers would create")
+	set.StringArrayVar(&o.templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
+	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
+	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the reviewed object itself)")
+	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
+	set.StringVar(&o.User, "as", "kubernetes-admin", "user who sends the request; for the kubelet of a node: system:node:NAME")
+	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")
+	set.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that do not name one")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
 	o.clusterSource.addDirTo(set)
@@ -215,7 +215,7 @@ func manifestFiles(name string, recursive bool) (files []string, err error) {
 
 // showCommand is `usher show`: what curl brought back, readable.
 func (p Program) showCommand() *cobra.Command {
-	return &cobra.Command{Use: "show [FILE]", Short: "print an AdmissionReview that a server answered, from a file or standard input, readable",
+	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, from a file or standard input, in readable form",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			in := p.In

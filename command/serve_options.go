@@ -50,17 +50,17 @@ func (p Program) serveCommand() *cobra.Command {
 
 func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
-	set.StringVar(&o.listen, "listen", ":9443", "address for reviews, over TLS")
-	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address for /healthz, /readyz, /metrics and what suites show below /debug, plain HTTP")
-	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only: 127.0.0.1 unless --listen says otherwise")
-	set.StringVar(&o.config, "config", "", "policy file, re-read on change (default: the embedded policy)")
-	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, re-read on change")
-	set.StringVar(&o.stateDir, "state-dir", ".state", "without --cert-dir: where to keep a CA and certificate of one's own, for a laptop")
-	set.StringVar(&o.logFormat, "log-format", "auto", "json or text; auto is text on a terminal")
-	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "reviews decided at once; more wait at most 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
-	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "connections for reviews that may be open at once; the one that is idle for longest gives way to a new one")
-	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "after SIGTERM: how long to go on answering while clients learn to go elsewhere")
-	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests under way may take after the shutdown delay")
+	set.StringVar(&o.listen, "listen", ":9443", "address that serves reviews over HTTPS")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the suites' pages under /debug over HTTP")
+	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
+	set.StringVar(&o.config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
+	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: a certificate that usher creates in --state-dir)")
+	set.StringVar(&o.stateDir, "state-dir", ".state", "directory for the CA and the certificate that usher creates for local use if --cert-dir is not set")
+	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, and otherwise json")
+	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, and then get a 503 with Retry-After (default 64 for each CPU)")
+	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "maximum number of open connections for reviews; if it is reached, a new connection replaces the one that has been idle the longest")
+	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to keep accepting requests after SIGTERM, while clients switch to other replicas")
+	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
 	o.clusterSource.addTo(set)
 }
 

@@ -18,12 +18,12 @@ import (
 func (p Program) stepsCommand() *cobra.Command {
 	var output, file string
 	var listGates bool
-	c := &cobra.Command{Use: "steps [STEP...]", Short: "list every route and its steps in order", ValidArgsFunction: p.completeSteps}
+	c := &cobra.Command{Use: "steps [STEP...]", Short: "list all routes and their steps, in order", ValidArgsFunction: p.completeSteps}
 	c.Flags().SortFlags = false
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	c.Flags().StringVar(&file, "config", "", "policy file; the modes that it sets are shown")
-	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead")
-	featureGates := c.Flags().String("feature-gates", "", "switch feature gates, such as A=true,B=false")
+	c.Flags().StringVarP(&output, "output", "o", "text", "output format: text or json")
+	c.Flags().StringVar(&file, "config", "", "policy file whose modes are shown (default: the embedded policy)")
+	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead of the steps")
+	featureGates := c.Flags().String("feature-gates", "", "feature gates to set, such as A=true,B=false; --gates lists them")
 	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		gates, err := p.Suites.ParseGates(*featureGates)

@@ -63,15 +63,15 @@ func (p Program) webhooksCommand() *cobra.Command {
 
 func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
-	set.StringVar(&o.service, "service", "usher/usher", "the Service, as namespace/name")
-	set.StringVar(&o.url, "url", "", "call this URL instead of a Service, such as https://127.0.0.1:9443")
-	set.StringVar(&o.user, "user", "", "who usher is for the API server (default: the service account usher in the Service's namespace)")
-	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate; left out, the caBundle is left out")
-	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "which routes: "+suites.Describe()+", or several with a comma")
-	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "leave the pods of this namespace alone, so that they come back without usher; may be repeated")
-	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths whose requests are refused while usher does not answer, beside those of which that is the default; "+
-		"such as /validate-pod-binding; never those of heartbeats")
-	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole for --cluster=api instead")
+	set.StringVar(&o.service, "service", "usher/usher", "Service that the API server calls, as namespace/name")
+	set.StringVar(&o.url, "url", "", "URL that the API server calls instead of a Service, such as https://127.0.0.1:9443")
+	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
+	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: no caBundle)")
+	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
+	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
+		"not possible for the heartbeats of nodes")
+	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, instead of webhook configurations")
 }
 
 func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
