@@ -32,7 +32,7 @@ func (p Program) certsCommand() *cobra.Command {
 	set.StringVar(&o.out, "out", "", "directory to write ca.crt, ca.key, tls.crt and tls.key to (default: usher-certs, or none with -o secret)")
 	set.StringVarP(&o.output, "output", "o", "files", "files or secret: secret prints a Secret manifest for kubectl, without the CA key")
 	set.StringVar(&o.secret, "secret-name", "usher-tls", "name of the Secret that -o secret prints")
-	set.IntVar(&o.days, "days", 365, "number of days for which the certificate is valid; at most 3650, like its CA")
+	set.IntVar(&o.days, "days", 365, "number of days for which the certificate is valid; like its CA, at most one year")
 	set.BoolVar(&o.overwrite, "overwrite", false, "replace an existing CA; clients that trust it then need the new one")
 	certs.AddCommand(init)
 	return certs
