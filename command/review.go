@@ -67,7 +67,8 @@ func (p Program) reviewCommand() *cobra.Command {
 const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
 
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
-the pod that its controller would create is reviewed.
+the pod that its controller would create is reviewed. A namespace that is neither in --cluster-dir nor among the files is assumed to have the
+labels that the webhook configurations select.
 
 The exit code is 0 if no object is denied, 1 if an object is denied (with --strict also if one is skipped), and 2 if an object could not be
 reviewed.`
