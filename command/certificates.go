@@ -46,8 +46,8 @@ func (p Program) makeCerts(o certsOptions) error {
 	if o.output == "secret" && o.service == "" {
 		return errors.New("-o secret: say which Service it is for: --service namespace/name")
 	}
-	if o.days < 1 || o.days > 3650 {
-		return fmt.Errorf("--days %d: must be 1 to 3650", o.days)
+	if o.days < 1 || o.days > 365 {
+		return fmt.Errorf("--days %d: must be 1 to 365, as the CA is valid for one year", o.days)
 	}
 	ca, leaf, err := newCertificates(o.service, o.days)
 	if err != nil {

@@ -2,6 +2,7 @@ package review
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,7 +21,11 @@ func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 		return false, err
 	}
 	var review admissionv1.AdmissionReview
-	if json.Unmarshal(raw, &review) != nil || review.Response == nil {
+	err = json.Unmarshal(raw, &review)
+	if err == nil && review.Request != nil && review.Response == nil {
+		return false, errors.New("this is a request, not an answer: `usher review FILE` sends it through the steps")
+	}
+	if err != nil || review.Response == nil {
 		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", strings.TrimSpace(string(raw)))
 	}
 	call := answerCall(review.Response)

@@ -85,7 +85,7 @@ var stable = regexp.MustCompile(`^v\d+$`)
 // Kubernetes' own may come from a CRD, so nothing is known of it.
 func (c Catalogue) Check(kind schema.GroupVersionKind) error {
 	if k, found := c[kind.GroupKind()]; found {
-		if slices.Contains(k.versions, kind.Version) || !stable.MatchString(kind.Version) {
+		if slices.Contains(k.versions, kind.Version) || !c.complete(kind.Group) && !stable.MatchString(kind.Version) {
 			return nil
 		}
 		return fmt.Errorf("apiVersion %s: %s has no such version; did you mean %s?", kind.GroupVersion(), kind.Kind,
