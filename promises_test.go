@@ -332,7 +332,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"suite":               {"cluster", "config", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
-			"poll", "suite"},
+			"nearest", "poll", "suite"},
 		".": {"admit", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

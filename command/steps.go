@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
+	"usher.dev/usher/nearest"
 )
 
 // stepsCommand is `usher steps`.
@@ -45,7 +46,7 @@ func (p Program) printSteps(gates gate.Set, output, file string, names []string)
 	schema := p.Suites.Schema()
 	for _, name := range names {
 		if !slices.Contains(schema.Steps, name) {
-			return fmt.Errorf("there is no step %s; `usher steps` lists them", name)
+			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, didYouMean(name, schema.Steps))
 		}
 	}
 	policy, err := config.Load(file, schema)
@@ -58,6 +59,14 @@ func (p Program) printSteps(gates gate.Set, output, file string, names []string)
 	}
 	printStepsText(p.Out, rows)
 	return nil
+}
+
+// didYouMean returns a question about the known name that is most like a misspelt one, or "".
+func didYouMean(name string, known []string) string {
+	if best := nearest.Of(name, known); best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return ""
 }
 
 // stepRow is one step as `usher steps -o json` prints it.

@@ -7,6 +7,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/nearest"
 )
 
 // Choice is what an API server would do with a request.
@@ -29,7 +30,7 @@ func (c Chooser) Choose(body []byte) (Choice, error) {
 	if c.Path != "" {
 		i := slices.IndexFunc(c.Routes, func(r handlers.Route) bool { return r.Path == c.Path })
 		if i < 0 {
-			return Choice{}, fmt.Errorf("--path %s: there is no such route; `usher steps` lists them", c.Path)
+			return Choice{}, c.noSuchPath()
 		}
 		return Choice{Routes: c.Routes[i : i+1]}, nil
 	}
@@ -42,6 +43,18 @@ func (c Chooser) Choose(body []byte) (Choice, error) {
 		choice.Hint = c.hint(req)
 	}
 	return choice, nil
+}
+
+// noSuchPath returns the error for a path that is of no route, with the most similar one.
+func (c Chooser) noSuchPath() error {
+	var paths []string
+	for _, r := range c.Routes {
+		paths = append(paths, r.Path)
+	}
+	if best := nearest.Of(c.Path, paths); best != "" {
+		return fmt.Errorf("--path %s: there is no such route; did you mean %s?", c.Path, best)
+	}
+	return fmt.Errorf("--path %s: there is no such route; `usher steps` lists them", c.Path)
 }
 
 func (c Chooser) choose(req *admit.Request) (choice Choice) {
