@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/command/review"
@@ -20,9 +21,10 @@ type reviewing struct {
 	kinds  review.Catalogue
 }
 
-// withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
+// withPods replaces workloads by the pods that controllers make of them, unless --no-templates. No pod comes of a deletion, or of a subresource.
 func (r reviewing) withPods(documents []review.Document) []review.Document {
-	if r.o.noTemplates || r.o.SubResource != "" {
+	makesPods := r.o.Operation == admissionv1.Create || r.o.Operation == admissionv1.Update
+	if r.o.noTemplates || r.o.SubResource != "" || !makesPods {
 		return documents
 	}
 	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/evanphx/json-patch.v4"
@@ -24,6 +21,8 @@ import (
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
 	"usher.dev/usher/document"
+
+	"usher.dev/usher/test/seed"
 )
 
 // colocationOf answers from profiles given as YAML documents, two namespaces and some classes. It ignores problems of
@@ -528,18 +527,10 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// profileSeed is USHER_SEED or the time, so that each run tries other values and a failure can be repeated.
-func profileSeed() uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
-		return n
-	}
-	return uint64(time.Now().UnixNano())
-}
-
 // TestRandomProfiles: profiles without hazards are idempotent together, independent of their order in the list, and
 // unknown fields stay in their object.
 func TestRandomProfiles(t *testing.T) {
-	first, changed, hazardous := profileSeed(), 0, 0
+	first, changed, hazardous := seed.Value(t), 0, 0
 	for i := range uint64(2000) {
 		r := rand.New(rand.NewPCG(first, i))
 		name := fmt.Sprintf("USHER_SEED=%d, case %d", first, i)

@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/evanphx/json-patch.v4"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/document"
+
+	"usher.dev/usher/test/seed"
 )
 
 // specPod returns a pod with the annotation, unless it is "-", and the spec.
@@ -166,21 +165,6 @@ func FuzzExtendedResourceSpec(f *testing.F) {
 	})
 }
 
-// seeded returns a source of random numbers whose seed is printed when a test fails; USHER_SEED repeats it.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("USHER_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("USHER_SEED=%d repeats it", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, seed))
-}
-
 // randomPod returns a pod whose containers request random resources of a kind; each object has an unknown field.
 func randomPod(r *rand.Rand, names []string) string {
 	list := func() string {
@@ -218,7 +202,7 @@ func pick(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(ch
 // TestRandomPods: the two steps either refuse a pod with a field error, or change it so that a second run changes
 // nothing, and unknown fields stay where they are.
 func TestRandomPods(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	steps := []struct {
 		step  admit.Mutator[admit.Pod]
 		names []string

@@ -7,17 +7,16 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/colocation/api"
+
+	"usher.dev/usher/test/seed"
 )
 
 // parse reads profiles from YAML documents.
@@ -313,16 +312,9 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-func seed() uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
-		return n
-	}
-	return uint64(time.Now().UnixNano())
-}
-
 // TestIndexFindsAll: Match finds what a scan of all profiles finds, whatever their order.
 func TestIndexFindsAll(t *testing.T) {
-	first := seed()
+	first := seed.Value(t)
 	for i := range uint64(3000) {
 		r := rand.New(rand.NewPCG(first, i))
 		list := make([]api.ClusterColocationProfile, r.IntN(12))

@@ -14,6 +14,8 @@ import (
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
+
+	"usher.dev/usher/test/seed"
 )
 
 func quotaOf(t testing.TB, short string) *Quota {
@@ -137,7 +139,7 @@ func TestBind(t *testing.T) {
 
 // TestGrowInAnyOrder: a tree is the same whatever the order in which its quotas were learned, and so are its flaws.
 func TestGrowInAnyOrder(t *testing.T) {
-	random := quotatest.Random(t)
+	random := seed.Random(t)
 	for range 300 {
 		quotas := randomQuotas(t, random)
 		want := tellTree(NewTree(quotas))
@@ -154,7 +156,7 @@ func TestGrowInAnyOrder(t *testing.T) {
 
 // TestWith: a tree with changes is that of the changed quotas.
 func TestWith(t *testing.T) {
-	random := quotatest.Random(t)
+	random := seed.Random(t)
 	for range 300 {
 		quotas := randomQuotas(t, random)
 		tree := NewTree(quotas)

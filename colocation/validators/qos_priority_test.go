@@ -4,16 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/document"
+
+	"usher.dev/usher/test/seed"
 )
 
 // judge runs a check on a new pod, or on an update of old, and returns its problems and warnings, one per line.
@@ -245,20 +244,6 @@ func TestQoSPriorityCombinations(t *testing.T) {
 	}
 }
 
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("USHER_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("USHER_SEED=%d repeats it", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, seed))
-}
-
 func pick(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(choices))] }
 
 // randomColocated is a pod with random classes and resources.
@@ -275,7 +260,7 @@ func randomColocated(r *rand.Rand) string {
 // TestRandomPodsAreJudged: no pod makes a check panic, or say something without a path and a way out; and an update
 // that changes nothing is always let pass, whatever is wrong with the pod.
 func TestRandomPodsAreJudged(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	for range 500 {
 		pod, old := randomColocated(r), randomColocated(r)
 		for _, check := range []admit.Validator[admit.Pod]{qosPriority(r.IntN(2) > 0), deviceResource(), topology(), reservePod()} {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"usher.dev/usher/test/seed"
 )
 
 // shape describes random pods and patches at one place.
@@ -248,7 +250,7 @@ func (s shape) asNew(t *testing.T, patch object) object {
 // TestMergeCarriesOutDirectives: patches with every directive, at places where pods have something or nothing, have the
 // same result as the merge of Kubernetes, except for the documented differences; a second merge changes nothing.
 func TestMergeCarriesOutDirectives(t *testing.T) {
-	first := seed()
+	first := seed.Value(t)
 	for i := range uint64(600) {
 		r := rand.New(rand.NewPCG(first, i))
 		pod, patch := podShape.random(r, false).(object), podShape.random(r, true).(object)

@@ -3,11 +3,8 @@ package strategic
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -31,14 +28,6 @@ func parsePatch(t *testing.T, raw string) *Patch {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	return p
-}
-
-// seed returns USHER_SEED or the time, so that runs differ and a failure can be repeated.
-func seed() uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64); err == nil {
-		return n
-	}
-	return uint64(time.Now().UnixNano())
 }
 
 // patched applies the document's patch to raw with the library that the API server uses.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"usher.dev/usher/document"
+
+	"usher.dev/usher/test/seed"
 )
 
 // TestMerge: each case is a pod, a patch, the operations and the result. A second merge must change nothing.
@@ -206,7 +208,7 @@ func TestPatchTells(t *testing.T) {
 // TestMergeDoesWhatKubernetesDoes: after the patch the document decodes to the result of the merge of Kubernetes on the
 // whole typed pod; a second merge changes nothing; unknown fields stay in place.
 func TestMergeDoesWhatKubernetesDoes(t *testing.T) {
-	first := seed()
+	first := seed.Value(t)
 	for i := range uint64(1000) {
 		r := rand.New(rand.NewPCG(first, i))
 		raw, merge := string(encode(randomTree(r, true))), string(encode(randomTree(r, false)))

@@ -118,6 +118,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},
 		{"", "webhooks --fail-closed=/mutate-nodes", 2, []string{"--fail-closed /mutate-nodes", "heartbeat"}},
 		{"", "steps extra", 2, []string{"there is no step extra"}},
+		{"", "review --operation DELETE testdata/manifests/deployment.yaml", 0, []string{"skipped  DELETE Deployment default/web"}},
 		{"", "steps lifespn", 2, []string{"there is no step lifespn; did you mean lifespan?"}},
 		{pod, "review --path /mutat-pods", 2, []string{"--path /mutat-pods: there is no such route; did you mean /mutate-pods?"}},
 		{"", "show samples/reviews/mutate-pods/lifespan-three.json", 2, []string{"this is a request, not an answer"}},

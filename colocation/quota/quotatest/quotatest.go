@@ -4,10 +4,7 @@ package quotatest
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,16 +113,6 @@ func InShort(list corev1.ResourceList) string {
 	}
 	slices.Sort(pairs)
 	return strings.Join(pairs, " ")
-}
-
-// Random returns a source of random numbers seeded from USHER_SEED, or from a seed that it prints.
-func Random(t testing.TB) *rand.Rand {
-	seed, err := strconv.ParseUint(os.Getenv("USHER_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("USHER_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // WantTexts fails the test unless there are as many texts as wanted, and each contains the parts of the wanted one,

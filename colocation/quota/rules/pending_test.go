@@ -16,6 +16,8 @@ import (
 
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/quotatest"
+
+	"usher.dev/usher/test/seed"
 )
 
 // replica is one usher process: what it observes, and what it has pending.
@@ -464,7 +466,7 @@ func TestPendingShowsWhatWasAdmitted(t *testing.T) {
 // TestAdmittedChangesKeepTheTreeInOrder: whatever the requests, and however late the watch, the changes that one
 // replica admits leave no flaws in the stored tree.
 func TestAdmittedChangesKeepTheTreeInOrder(t *testing.T) {
-	random := quotatest.Random(t)
+	random := seed.Random(t)
 	admitted := 0
 	for range 100 {
 		r := newReplica(t)
