@@ -179,13 +179,6 @@ func (r *Response) Err() error {
 	return refusal
 }
 
-// Object returns the decoded body.
-func (r *Response) Object() (Object, error) {
-	var o Object
-	err := json.Unmarshal(r.Body, &o)
-	return o, err
-}
-
 // StatusError is a refusal by the API server.
 type StatusError struct {
 	Code            int
@@ -240,44 +233,4 @@ func (c *Client) Patch(ctx context.Context, path, kind string, patch any) (Objec
 func (c *Client) Delete(ctx context.Context, path string) (Object, error) {
 	return c.object(ctx, http.MethodDelete, path, "application/json",
 		Object{"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
-}
-
-// Object is decoded JSON.
-type Object map[string]any
-
-// At returns the value at a path of keys and list indices, or nil.
-func (o Object) At(path ...any) any {
-	var at any = map[string]any(o)
-	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			m, _ := at.(map[string]any)
-			at = m[step]
-		case int:
-			list, _ := at.([]any)
-			if step < 0 || step >= len(list) {
-				return nil
-			}
-			at = list[step]
-		}
-	}
-	return at
-}
-
-// String returns the string at a path, or "".
-func (o Object) String(path ...any) string {
-	text, _ := o.At(path...).(string)
-	return text
-}
-
-// List returns the objects in the list at a path.
-func (o Object) List(path ...any) []Object {
-	list, _ := o.At(path...).([]any)
-	var objects []Object
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			objects = append(objects, m)
-		}
-	}
-	return objects
 }
