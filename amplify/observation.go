@@ -80,7 +80,7 @@ func (s Observation) original() (originalAmounts, bool) {
 }
 
 // untouched reports whether the numbers are unchanged on a node without any trace of an amplifier. Then they are
-// measured, whoever writes. If the rate also raises capacity, an amplified number would fit into it, so the decision is
+// measured, independently of the writer. If the rate also raises capacity, an amplified number would fit into it, so the decision is
 // left to the kubelet's writes.
 func (s Observation) untouched() bool {
 	return !s.Damaged && !s.noted && !s.Rate.Raise && s.Unchanged() && Same(s.Now.Capacity, s.old.Capacity) && Plausible(s.Now)

@@ -45,7 +45,7 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 }
 
 // Watch reads the files repeatedly until ctx ends, and serves a new certificate as soon as the files contain a valid
-// one (see Open); until then the old one stays in use. An interval of 10 s is enough, since the kubelet itself takes up
+// one (see Open); until then the old one stays in use. An interval of 10 s is enough, since the kubelet itself needs up
 // to a minute. Watch calls report(nil) when it starts serving a new certificate, reports each error that differs from
 // the previous one, and calls report(nil) again when the files have the current certificate again after an error.
 // report is called on Watch's goroutine.

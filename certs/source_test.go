@@ -144,7 +144,7 @@ func TestBadPair(t *testing.T) {
 
 			put(t, dir, other)
 			if changed, err := reload(s); !changed || err != nil {
-				t.Errorf("mended: changed %v, error %v", changed, err)
+				t.Errorf("fixed: changed %v, error %v", changed, err)
 			}
 			wantServed(t, s, other)
 		})

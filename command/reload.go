@@ -27,8 +27,8 @@ func (s *service) times(ctx context.Context) poll.Times {
 	return poll.Times{Every: pollEvery, Now: hangups(ctx)}
 }
 
-// tellHangups logs each SIGHUP until ctx ends. It calls end when the log's terminal was closed: nobody is there to read again for, and
-// a service that nobody sees would keep its port.
+// tellHangups logs each SIGHUP until ctx ends. It calls end when the terminal of the log was closed: a service without a terminal would keep
+// its port unnoticed.
 func (s *service) tellHangups(ctx context.Context, heard <-chan os.Signal, end func()) {
 	terminal := isTerminal(s.log.Out)
 	for {

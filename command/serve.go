@@ -133,7 +133,7 @@ func (s *service) makeMetrics() {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
-// use takes up a policy, or keeps the one in force when the new one is bad.
+// use activates a policy, or keeps the current one if the new one is invalid.
 func (s *service) use(policy *config.Policy, err error) {
 	if err != nil {
 		s.policy.Set(0)

@@ -26,7 +26,7 @@ context=$(kubectl config current-context 2>/dev/null) || {
 }
 echo "This installs $image, suite ${SUITE:-core}, into the cluster of the context $context."
 if [ "${YES:-}" != 1 ]; then
-	[ -t 0 ] || { echo "nobody can be asked here: YES=1 goes on without a question" >&2; exit 2; }
+	[ -t 0 ] || { echo "standard input is no terminal, so there is no answer: run it with YES=1 to go on without a question" >&2; exit 2; }
 	printf 'Go on? [y/N] '
 	read -r answer
 	case $answer in [yY]*) ;; *) echo "nothing was done"; exit 1 ;; esac
@@ -34,7 +34,7 @@ fi
 kubectl apply -f deploy/base/namespace.yaml
 
 # A certificate only if there is none. The key goes from here to the cluster and is kept nowhere else; the key of its CA is
-# not kept at all, so that nobody can sign with it.
+# not kept at all, so that it cannot sign anything else.
 secret=$(kubectl -n usher get secret usher-tls --ignore-not-found -o name)
 if [ -z "$secret" ]; then
 	"$usher" certs init --service usher/usher -o secret | kubectl create -f -

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
 )
 
 // Value is a handle on one place of a document, whether there is a value or not. It remains valid while other places

@@ -33,7 +33,7 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 		wouldBe: counter("usher_step_would_deny_total", "Denials that a step's mode (warn, dryrun) kept from happening.",
 			"route", "step", "mode"),
 		wouldDo: counter("usher_step_would_change_total", "Changes that a step's mode dryrun kept from happening.", "route", "step"),
-		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers nobody knows.",
+		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
 	}

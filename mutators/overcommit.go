@@ -14,7 +14,7 @@ import (
 )
 
 // overcommit makes a node look larger to the scheduler, by the ratios of its pool. It stores the amounts that the
-// kubelet reported on the node, so that the ratios never compound, whoever writes the node, and restores them when the
+// kubelet reported on the node, so that the ratios never compound, no matter which client writes the node, and restores them when the
 // policy is removed.
 func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
 	pools := compilePools(policy)

@@ -207,7 +207,7 @@ func TestHardwareGrowsToOurResult(t *testing.T) {
 	f.Want("another's capacity proves nothing", "cpu", "31800m/64")
 }
 
-// A forged record on the node must not make the node larger than it shows itself, whoever wrote it.
+// A forged record on the node must not make the node larger than it shows itself, regardless of its author.
 func TestForgedRecordIsNotObeyed(t *testing.T) {
 	for _, forged := range []string{
 		`{"cpu":{"raw":{"allocatable":"1M"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
@@ -220,10 +220,10 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 			f.Echo(writer)
 			f.Want("forged "+forged, "cpu", "31800m/16")
 			if len(f.Troubles) == 0 {
-				t.Error("nobody is told")
+				t.Error("no trouble is reported")
 			}
 			f.Post(amplifytest.Kubelet, "cpu:15900m/16")
-			f.Want("the kubelet mends it", "cpu", "31800m/16")
+			f.Want("the kubelet repairs it", "cpu", "31800m/16")
 			f.Annotate(forged)
 			f.Policy = nil
 			f.Echo(writer)

@@ -171,7 +171,7 @@ func TestOriginalThatNobodyKnows(t *testing.T) {
 		k.Post(amplifytest.Controller, strings.Fields(test.touch)...)
 		k.Want(test.name, "cpu", test.want)
 		if !slices.Contains(k.Troubles, "original-unknown") {
-			t.Errorf("%s: nobody is told: %v", test.name, k.Troubles)
+			t.Errorf("%s: no trouble is reported: %v", test.name, k.Troubles)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// Binding is the policy on which users may bind pods to nodes. Without users, everybody may.
+// Binding is the policy on which users may bind pods to nodes. Without users, every user may.
 type Binding struct {
 	// Users are the names of the users that may bind. The last part of a name, after a colon, may be "*" for any single
 	// part.

@@ -55,6 +55,6 @@ func (f *finding) all() []Problem {
 	if f.more == 0 {
 		return f.problems
 	}
-	err := field.Invalid(f.path(), field.OmitValueType{}, fmt.Sprintf("%d more problems; mend those above first", f.more))
+	err := field.Invalid(f.path(), field.OmitValueType{}, fmt.Sprintf("%d more problems; fix those above first", f.more))
 	return append(f.problems[:len(f.problems):len(f.problems)], Problem{Key: f.key, Err: err})
 }

@@ -22,7 +22,7 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 	}
 	return admit.Validator[admit.Pod]{
 		Name: "binding-bypass",
-		Doc:  "lets only the policy's users set a label or annotation that lets everybody bind the pod",
+		Doc:  "lets only the policy's users set a label or annotation that lets any user bind the pod",
 		Gate: api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			switch {
@@ -43,7 +43,7 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 			}
 			for _, at := range set {
 				problems = append(problems, field.Forbidden(at, fmt.Sprintf(
-					"user %q may not let everybody bind the pod: binding.users of usher's policy does not name the user; "+
+					"user %q may not let every user bind the pod: binding.users of usher's policy does not name the user; "+
 						"leave it out, have it set by a user who may bind, or have the user added there", req.UserInfo.Username)))
 			}
 			return problems, nil

@@ -20,7 +20,7 @@ func TestBindingBypass(t *testing.T) {
 		pod, old        string
 		wants           []string
 	}{
-		{"created with it", guarded, "mallory", "default", open, "", []string{`metadata.labels[` + key + `]: Forbidden: user "mallory" may not let everybody bind the pod`}},
+		{"created with it", guarded, "mallory", "default", open, "", []string{`metadata.labels[` + key + `]: Forbidden: user "mallory" may not let every user bind the pod`}},
 		{"created without", guarded, "mallory", "default", closed, "", nil},
 		{"created with it by who may bind", guarded, "system:kube-scheduler", "default", open, "", nil},
 		{"by a controller of who may", guarded, "system:serviceaccount:kube-system:replicaset-controller", "default", open, "", []string{key}},

@@ -110,13 +110,13 @@ func allContain(texts, parts []string) bool {
 
 // TestProfileUpdate: a stored profile may be broken; an update of its spec must repair it.
 func TestProfileUpdate(t *testing.T) {
-	broken, mended := "metadata: {name: p}\nspec: {probability: 101}", "metadata: {name: p}\nspec: {probability: 100}"
+	broken, fixed := "metadata: {name: p}\nspec: {probability: 101}", "metadata: {name: p}\nspec: {probability: 100}"
 	labelled := strings.Replace(broken, "{name: p}", "{name: p, labels: {a: b}}", 1)
 	deleting := strings.Replace(broken, "{name: p}", `{name: p, deletionTimestamp: "2026-01-01T00:00:00Z"}`, 1)
 	for _, c := range []struct {
 		text, old string
 		problems  int
-	}{{broken, mended, 1}, {labelled, broken, 0}, {mended, broken, 0}, {strings.Replace(broken, "101", "102", 1), broken, 1}, {deleting, mended, 0}} {
+	}{{broken, fixed, 1}, {labelled, broken, 0}, {fixed, broken, 0}, {strings.Replace(broken, "101", "102", 1), broken, 1}, {deleting, fixed, 0}} {
 		if problems, _ := checkProfile(t, c.text, c.old); len(problems) != c.problems {
 			t.Errorf("%s over %s: %q", c.text, c.old, problems)
 		}

@@ -95,7 +95,7 @@ func TestQuotaRules(t *testing.T) {
 		{"updated with a problem", quotaText("q", "parent=p tree-id=x", "", small), child, []string{`was ""`}},
 		{"written differently", quotaText("q", "parent=p", "", `"max":{"cpu":"10000m"},"min":{"cpu":1}`), child, nil},
 		{"unreadable from before", quotaText("q", "parent=p x=y", `,"finalizers":[]`, `"max":{"cpu":"lots"}`), quotaText("q", "parent=p", "", `"max":{"cpu":"lots"}`), nil},
-		{"unreadable, and mended", child, quotaText("q", "parent=p", "", `"max":{"cpu":"lots"}`), nil},
+		{"unreadable, and fixed", child, quotaText("q", "parent=p", "", `"max":{"cpu":"lots"}`), nil},
 		{"unreadable now", quotaText("q", "parent=p", "", `"max":{"cpu":"lots"}`), child, []string{`spec.max`}},
 		{"the annotation of the scheduler does not parse", quotaText("q", "parent=p", `,"annotations":{"quota.scheduling.koordinator.sh/guaranteed":"{"}`, small), child, []string{`guaranteed]: Invalid value`}},
 		{"deleted", "", child, nil},
@@ -223,6 +223,6 @@ func TestQuotaRulesWarnsOfFlaws(t *testing.T) {
 	}
 	got = admitQuota(t, ask, quotaRequest(t, quotaText("q", "", "", ""), quotaText("q", "parent=lost", "", "")))
 	if len(got) > 0 {
-		t.Errorf("a change that mends it: %q", got)
+		t.Errorf("a change that fixes it: %q", got)
 	}
 }

@@ -72,7 +72,7 @@ func TestTopology(t *testing.T) {
 		{"update breaks it", resourceSpec(`{}`), bad, broken(resourceSpecKey, `"Full"`)},
 		{"update brings it broken", `{}`, numa(``), broken(numaSpecKey, "")},
 		{"update brings it empty", `{}`, resourceSpec(``), broken(resourceSpecKey, "")},
-		{"update mends it", bad, resourceSpec(`{}`), nil},
+		{"update fixes it", bad, resourceSpec(`{}`), nil},
 		{"update removes it", bad, `{}`, nil},
 	}...)
 	runVerdicts(t, topology(), cases)

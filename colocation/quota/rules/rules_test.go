@@ -205,7 +205,7 @@ func TestTopology(t *testing.T) {
 		{"force goes from a parent", children, "temp is-parent=true allow-force-update=true min=cpu:1,memory:51200" + max, "temp is-parent=true min=cpu:1,memory:51200" + max, []string{`spec.min[cpu]`}},
 		{"is-root on create", parent, "", "sub parent=temp is-root=true min=cpu:101" + max, []string{"warning: " + labelAt + "is-root]: the quota roots a tree, but stands below temp"}},
 		{"is-root with the request", parent, "sub parent=temp" + max, "sub parent=temp is-root=true min=cpu:101" + max, []string{`spec.min[cpu]`, "warning: " + labelAt + "is-root]"}},
-		{"a sum is mended child by child", parent + "a parent=temp min=cpu:90" + max + "\nb parent=temp min=cpu:90" + max + "\nc parent=temp min=cpu:90" + max,
+		{"a sum is fixed child by child", parent + "a parent=temp min=cpu:90" + max + "\nb parent=temp min=cpu:90" + max + "\nc parent=temp min=cpu:90" + max,
 			"a parent=temp min=cpu:90" + max, "a parent=temp min=cpu:33" + max, []string{"warning: elastic quota temp: the min of its children makes 213 cpu, more than its own 100"}},
 		{"a parent's min rises, but not enough", children, "temp is-parent=true" + max + " min=cpu:1,memory:51200", "temp is-parent=true" + max + " min=cpu:2,memory:51200", nil},
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
 )
 
 // Replica is one usher process; after a restart it is the new process.
