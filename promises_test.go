@@ -123,11 +123,13 @@ func TestRoutePromises(t *testing.T) {
 		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
 			t.Errorf("%s: it is of a suite, and how it is called is complete (handlers.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
 		}
-		if len(r.For.Resources) == 0 || len(r.For.Operations) == 0 || r.For.Scope == "" {
-			t.Errorf("%s: it is for some resources, operations and a scope: %+v", r.Path, r.For)
-		}
-		if r.Heartbeat() && len(r.For.Resources) > 1 {
-			t.Errorf("%s: it never refuses heartbeats, and so no %v either; give these a path of their own", r.Path, r.For.Resources)
+		for _, m := range r.For {
+			if len(m.Resources) == 0 || len(m.Operations) == 0 || m.Scope == "" {
+				t.Errorf("%s: it is for some resources, operations and a scope: %+v", r.Path, m)
+			}
+			if r.Heartbeat() && len(m.Resources)+len(r.For) > 2 {
+				t.Errorf("%s: it never refuses heartbeats, and so no %v either; give these a path of their own", r.Path, r.For)
+			}
 		}
 	}
 	for _, dir := range harness.SampleDirs {
@@ -333,7 +335,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
 			"nearest", "poll", "suite"},
-		".": {"admit", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
+		".": {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import
 		"mutators": {"net/http", "k8s.io/client-go"}, "validators": {"net/http", "k8s.io/client-go"},

@@ -28,6 +28,9 @@ func (m Meta) Name() string { return m.root.At("metadata", "name").Text() }
 // GenerateName returns metadata.generateName.
 func (m Meta) GenerateName() string { return m.root.At("metadata", "generateName").Text() }
 
+// AsMeta views a document as an object of any kind, of which only the metadata is known.
+func AsMeta(d *document.Document) *Meta { return &Meta{d.Root()} }
+
 // Namespace returns metadata.namespace. It may be empty on CREATE; use the namespace of the request.
 func (m Meta) Namespace() string { return m.root.At("metadata", "namespace").Text() }
 

@@ -1,10 +1,35 @@
 package admit
 
-import "slices"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // CollectionNamespaces is the collection of all namespaces, for Needs: their labels, and whether they are being
 // deleted. It is declared here because steps of every suite may read it.
 const CollectionNamespaces = "namespaces"
+
+// CollectionLimitRanges is the collection of all LimitRanges, for Needs.
+const CollectionLimitRanges = "limitranges"
+
+// Namespace is what steps know of a Namespace.
+type Namespace struct {
+	// Labels and Annotations are those of its metadata, without the last configuration that kubectl applied.
+	Labels, Annotations map[string]string
+	// Deleting reports whether it is being deleted.
+	Deleting bool
+}
+
+// Questions are what steps of the core suite may ask about the cluster. A step that asks one names its collection in
+// Needs. An error is never the user's fault; it wraps ErrNotReady if a later question may succeed.
+type Questions struct {
+	// Namespace returns a Namespace. known is false only if the cluster is read from files, which may lack it: the API
+	// server admits nothing into a missing namespace. It needs CollectionNamespaces.
+	Namespace func(name string) (is Namespace, known bool, err error)
+	// LimitRanges returns the LimitRanges of a namespace. It needs CollectionLimitRanges.
+	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
+}
 
 // Needs returns the collections that the chain's steps need, without duplicates, in the order of the steps. It does not
 // depend on the modes of the steps, which may change while usher runs.

@@ -1,6 +1,6 @@
 // Package cluster keeps the state of the cluster in memory for steps: read from files, or watched from an API server.
-// It knows no kind of object except namespaces; which others are kept, and in what form, is declared by each suite as
-// collections.
+// It knows no kind of object except namespaces and LimitRanges; which others are kept, and in what form, is declared by
+// each suite as collections.
 //
 // Steps do not import this package. Each step declares a func type for what it reads, and the names of the collections
 // that it needs; the suite passes in a method of a Reader that is limited to these.

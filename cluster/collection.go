@@ -192,14 +192,19 @@ type catalogue struct {
 }
 
 func newCatalogue(declared []Declared, needs []string) (catalogue, error) {
-	c := catalogue{index: map[string]int{}, wanted: make([]bool, len(declared))}
-	for k, d := range declared {
+	c := catalogue{index: map[string]int{}}
+	var unique []Declared
+	for _, d := range declared {
 		r := d.row()
-		if _, twice := c.index[r.name]; twice {
+		if first, twice := c.index[r.name]; twice && unique[first] == d {
+			continue // two suites need the same
+		} else if twice {
 			return c, fmt.Errorf("cluster: the collection %s is declared twice", r.name)
 		}
-		c.rows, c.index[r.name] = append(c.rows, r), k
+		c.index[r.name] = len(unique)
+		unique, c.rows = append(unique, d), append(c.rows, r)
 	}
+	c.wanted = make([]bool, len(unique))
 	for _, name := range needs {
 		k, known := c.index[name]
 		if !known {

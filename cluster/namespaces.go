@@ -8,17 +8,12 @@ import (
 )
 
 // Namespaces is the collection of all namespaces. It is declared here because steps of every suite may read it.
-var Namespaces = &Collection[*Namespace]{
+var Namespaces = &Collection[*admit.Namespace]{
 	Name: admit.CollectionNamespaces, Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces",
-	MetaOnly: true, Keep: Keep(func(o *metav1.PartialObjectMetadata) *Namespace {
-		return &Namespace{Labels: o.Labels, Deleting: o.DeletionTimestamp != nil}
+	MetaOnly: true, Keep: Keep(func(o *metav1.PartialObjectMetadata) *admit.Namespace {
+		delete(o.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of the whole object
+		return &admit.Namespace{Labels: o.Labels, Annotations: o.Annotations, Deleting: o.DeletionTimestamp != nil}
 	}),
-}
-
-// Namespace is what is kept of a namespace.
-type Namespace struct {
-	Labels   map[string]string
-	Deleting bool
 }
 
 // Namespace returns a namespace's labels. In files, a namespace may be missing; then known is false. In a watched
@@ -30,6 +25,20 @@ func (r Reader) Namespace(name string) (labels map[string]string, known bool, er
 		labels = found.Labels
 	}
 	return labels, known, err
+}
+
+// NamespaceMeta returns what is kept of a namespace. It fails like Namespace.
+func (r Reader) NamespaceMeta(name string) (is admit.Namespace, known bool, err error) {
+	found, known, err := Namespaces.Expect(r.Now(), name)
+	if known {
+		is = *found
+	}
+	return is, known, err
+}
+
+// Questions returns the questions that steps of the core suite may ask.
+func (r Reader) Questions() admit.Questions {
+	return admit.Questions{Namespace: r.NamespaceMeta, LimitRanges: r.LimitRanges}
 }
 
 // NamedNamespace is like Namespace for a name that need not exist: known is false for a missing one, also in a watched

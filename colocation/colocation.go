@@ -166,7 +166,9 @@ func (s *Suite) checkConflictingWebhooks(ctx context.Context, log logrus.FieldLo
 	var resources []string
 	for _, r := range s.routes {
 		if r.Suite == Name {
-			resources = append(resources, r.For.Resources...)
+			for _, m := range r.For {
+				resources = append(resources, m.Resources...)
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -69,35 +69,35 @@ func colocation(d deps) []handlers.Route {
 
 const create, update = admissionv1.Create, admissionv1.Update
 
-func nodes(on ...admissionv1.Operation) handlers.Match {
+func nodes(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), on, "nodes")
 }
 
-func configMaps(on ...admissionv1.Operation) handlers.Match {
+func configMaps(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("ConfigMap"), on, "configmaps")
 }
 
-func podsAndResizes(on ...admissionv1.Operation) handlers.Match {
+func podsAndResizes(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), on, "pods", "pods/resize")
 }
 
-func podStatus() handlers.Match {
+func podStatus() []handlers.Match {
 	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{update}, "pods/status")
 }
 
-func bindings(on ...admissionv1.Operation) handlers.Match {
+func bindings(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Binding"), on, "pods/binding", "bindings")
 }
 
-func elasticQuotas(on ...admissionv1.Operation) handlers.Match {
+func elasticQuotas(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.Namespaced(api.ElasticQuotaKind, on, "elasticquotas")
 }
 
-func reservations(on ...admissionv1.Operation) handlers.Match {
+func reservations(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.ClusterScoped(api.ReservationKind, on, "reservations")
 }
 
-func profiles(on ...admissionv1.Operation) handlers.Match {
+func profiles(on ...admissionv1.Operation) []handlers.Match {
 	return handlers.ClusterScoped(api.ClusterColocationProfileKind, on, "clustercolocationprofiles")
 }
 

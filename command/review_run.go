@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
@@ -28,12 +31,8 @@ func (r reviewing) withPods(documents []review.Document) []review.Document {
 		return documents
 	}
 	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {
-		for _, route := range r.routes {
-			if kind := object.GroupVersionKind(); route.For.Kind.Kind == kind.Kind && route.For.Kind.Group == kind.Group {
-				return true
-			}
-		}
-		return false
+		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.o.Operation, Namespace: object.GetNamespace()}
+		return slices.ContainsFunc(r.routes, func(route handlers.Route) bool { return route.Covers(request) })
 	})
 }
 

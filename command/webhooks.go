@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
@@ -36,6 +37,7 @@ type address struct {
 // webhooksOptions are the flags of usher webhooks.
 type webhooksOptions struct {
 	service, url, user, caFile   string
+	config                       string
 	suites, excluded, failClosed []string
 	rbac                         bool
 }
@@ -67,6 +69,7 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.url, "url", "", "URL that the API server calls instead of a Service, such as https://127.0.0.1:9443")
 	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
 	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: no caBundle)")
+	set.StringVar(&o.config, "config", "", "policy file that usher serves: what it is registered for depends on it (default: the embedded policy)")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
 	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
@@ -87,7 +90,11 @@ func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
 	if err != nil {
 		return err
 	}
-	served := oneAmplifier(chosen.Routes(suite.NoPolicy, gates))
+	policy, err := config.Load(o.config, p.Suites.Schema())
+	if err != nil {
+		return err
+	}
+	served := oneAmplifier(chosen.Routes(policy, gates))
 	if err := closeFailing(served, o.failClosed); err != nil {
 		return err
 	}

@@ -17,22 +17,30 @@ import (
 const exemptLabel = "usher.dev/exempt"
 
 // namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
-// usher itself, and routes about pods from those that are excluded or exempt too. It has no effect on cluster-scoped objects.
-func namespaces(r handlers.Route, at address) *metav1.LabelSelector {
-	if r.For.Scope == registration.ClusterScope {
-		return nil
-	}
+// usher itself, and routes about pods from those that are excluded or exempt too. Of cluster-scoped objects it has an effect on Namespaces
+// only, which the policy may name.
+func namespaces(r entry, at address) *metav1.LabelSelector {
 	left := []string{"kube-system", at.namespace}
 	selector := &metav1.LabelSelector{}
+	if r.scope == registration.ClusterScope {
+		if r.byPolicy() {
+			selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(metadataName, slices.Sorted(slices.Values(left))...)}
+			return selector
+		}
+		return nil
+	}
 	if aboutPods(r) {
 		left = append(left, at.excluded...)
 		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(exemptLabel, "true")}
 	}
 	slices.Sort(left)
-	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn("kubernetes.io/metadata.name", slices.Compact(left)...))
+	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn(metadataName, slices.Compact(left)...))
 	selector.MatchLabels = r.OptIn.AsMap()
 	return selector
 }
+
+// metadataName is the label of a namespace that has its name.
+const metadataName = "kubernetes.io/metadata.name"
 
 func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
@@ -40,9 +48,11 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 
 // aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher, such as quotas
 // and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave its quotas unguarded.
-func aboutPods(r handlers.Route) bool {
-	return slices.ContainsFunc(r.For.Resources, func(resource string) bool {
-		return resource == "pods" || strings.HasPrefix(resource, "pods/")
+func aboutPods(r entry) bool {
+	return slices.ContainsFunc(r.For, func(m handlers.Match) bool {
+		return slices.ContainsFunc(m.Resources, func(resource string) bool {
+			return resource == "*" || resource == "pods" || strings.HasPrefix(resource, "pods/")
+		})
 	})
 }
 

@@ -222,7 +222,7 @@ func TestHeartbeatsPass(t *testing.T) {
 		},
 	} {
 		r := route(run)
-		r.For.Resources = append(r.For.Resources, nodeStatus)
+		r.For[0].Resources = append(r.For[0].Resources, nodeStatus)
 		w, seen := serveOne(r, postTo(strings.NewReader(podReview)))
 		if got := answer(t, w); !got.Allowed || got.Patch != nil || len(got.Warnings) != 1 || strings.Contains(w.Body.String(), "secret") || len(seen.Request.Troubles()) != 1 {
 			t.Errorf("%s: %+v", name, got)

@@ -47,7 +47,7 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("beyond the ceiling: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
 	heartbeat := route(succeed)
-	heartbeat.For.Resources = append(heartbeat.For.Resources, nodeStatus)
+	heartbeat.For[0].Resources = append(heartbeat.For[0].Resources, nodeStatus)
 	w := httptest.NewRecorder()
 	e.Serve([]Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
 	if w.Code != 200 {

@@ -23,9 +23,10 @@ type Route struct {
 	Suite string    // the name of its suite, set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
-	// For matches the requests that the chain is for. Other requests for these resources pass untouched; a request
-	// about another kind of object is an error of the caller.
-	For Match
+	// For matches the requests that the chain is for; it may depend on the policy. Other requests for these resources
+	// pass untouched; a request about another kind of object is an error of the caller. A route for nothing is served,
+	// so that an older registration does no harm, but not registered.
+	For []Match
 
 	Call                                      // in a row: where it differs from the suite's usual Call
 	Conditions  []registration.MatchCondition // CEL conditions on the requests; none: all requests
@@ -97,7 +98,9 @@ func (r Route) SideEffects() registration.SideEffectClass {
 
 // Heartbeat reports whether kubelets write their nodes' status through the route. Such a route never refuses and never
 // fails: on any error the write passes unchanged, with a warning.
-func (r Route) Heartbeat() bool { return slices.Contains(r.For.Resources, nodeStatus) }
+func (r Route) Heartbeat() bool {
+	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Resources, nodeStatus) })
+}
 
 // Changes reports whether a request changes any of the fields in Reads. Requests other than updates always do.
 func (r Route) Changes(req *admit.Request) bool {

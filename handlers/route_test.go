@@ -54,7 +54,7 @@ func TestRowsDerive(t *testing.T) {
 			}
 		})
 	}
-	if pods.Scope != registration.NamespacedScope || status.Scope != registration.ClusterScope || len(pods.Resources) != 2 {
+	if pods[0].Scope != registration.NamespacedScope || status[0].Scope != registration.ClusterScope || len(pods[0].Resources) != 2 {
 		t.Errorf("scopes: %+v, %+v", pods, status)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // Pods returns the core suite's validators of pods on CREATE. All of them run; their order is the order of the
 // messages.
-func Pods(policy *config.Policy) []admit.Validator[admit.Pod] {
+func Pods(policy *config.Policy, _ admit.Questions) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		deniedNames(policy.Names),
 	}

@@ -88,16 +88,23 @@ func (c Chooser) hint(req *admit.Request) string {
 		}
 	}
 	for _, r := range c.Routes {
-		if r.For.Kind == req.Kind && len(r.For.Operations) > 0 {
-			hint := "no route is called for this; try --operation " + string(r.For.Operations[0])
-			if _, sub, ok := strings.Cut(r.For.Resources[0], "/"); ok {
-				hint += " --subresource " + sub
+		for _, m := range r.For {
+			if m.Kind == req.Kind && len(m.Operations) > 0 {
+				return howToReach(r, m, req)
 			}
-			if r.Heartbeat() {
-				hint += " --as system:node:" + req.ObjectName()
-			}
-			return hint
 		}
 	}
 	return "no route is for this kind of object; `usher steps` lists the routes"
+}
+
+// howToReach returns the flags that make a request one that a route is for.
+func howToReach(r handlers.Route, m handlers.Match, req *admit.Request) string {
+	hint := "no route is called for this; try --operation " + string(m.Operations[0])
+	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
+		hint += " --subresource " + sub
+	}
+	if r.Heartbeat() {
+		hint += " --as system:node:" + req.ObjectName()
+	}
+	return hint
 }

@@ -64,9 +64,11 @@ func NewCatalogue(routes []handlers.Route) Catalogue {
 		}
 	}
 	for _, r := range routes {
-		kind := schema.GroupVersionKind(r.For.Kind)
-		if _, found := c[kind.GroupKind()]; !found {
-			c[kind.GroupKind()] = known{[]string{kind.Version}, r.For.Scope == registration.ClusterScope}
+		for _, m := range r.For {
+			kind := schema.GroupVersionKind(m.Kind)
+			if _, found := c[kind.GroupKind()]; !found && kind.Kind != "" {
+				c[kind.GroupKind()] = known{[]string{kind.Version}, m.Scope == registration.ClusterScope}
+			}
 		}
 	}
 	return c

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,6 +59,19 @@ func SampleFile(name string) string {
 		}
 	}
 	return filepath.Join(SampleDirs[0], name)
+}
+
+// SamplePolicy returns the policy file of a sample: the one whose name is the longest beginning of the sample's own, up
+// to a hyphen. It returns "" for a sample that the default policy is for.
+func SamplePolicy(sample string) string {
+	name := path.Base(sample)
+	for name != "" {
+		if file := "samples/policies/" + name + ".yaml"; Exists(file) {
+			return file
+		}
+		name = name[:max(0, strings.LastIndex(name, "-"))]
+	}
+	return ""
 }
 
 // Exists reports whether a file exists.

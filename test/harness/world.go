@@ -79,3 +79,29 @@ func (w World) Routes() []handlers.Route { return w.suites.Routes(w.Policy, w.Ga
 
 // Table returns all routes.
 func (w World) Table() []handlers.Route { return w.suites.Table(w.Policy, w.Gates) }
+
+// Worlds are the worlds of samples: each sample is reviewed under the policy of its step, or under the default policy.
+type Worlds struct {
+	suites   func() suite.List // makes new ones, as they have state
+	byPolicy map[string]World
+}
+
+// NewWorlds returns the worlds of samples for the program whose suites are made by the given function.
+func NewWorlds(suites func() suite.List) Worlds { return Worlds{suites, map[string]World{}} }
+
+// Of returns the world of a sample. Samples with the same policy share it.
+func (w Worlds) Of(t testing.TB, sample string) World {
+	t.Helper()
+	file := SamplePolicy(sample)
+	world, known := w.byPolicy[file]
+	if !known {
+		suites := w.suites()
+		policy := DefaultPolicy(t, suites)
+		if file != "" {
+			policy = ParsePolicy(t, suites, []byte(ReadFile(t, file)))
+		}
+		world = OpenWorld(t, suites, DemoGates(t, suites), policy)
+		w.byPolicy[file] = world
+	}
+	return world
+}

@@ -133,27 +133,31 @@ var texts = []part{
 
 // costlyReviews returns the costly reviews for a route.
 func costlyReviews(r handlers.Route) (reviews []costly) {
-	op := r.For.Operations[len(r.For.Operations)-1]
-	if slices.Contains(r.For.Operations, admissionv1.Update) {
+	if len(r.For) == 0 {
+		return nil // the policy uses it for nothing
+	}
+	m := r.For[0]
+	op := m.Operations[len(m.Operations)-1]
+	if slices.Contains(m.Operations, admissionv1.Update) {
 		op = admissionv1.Update
 	}
 	add := func(name string, object func(size int) string) {
-		for _, op := range slices.Compact([]admissionv1.Operation{r.For.Operations[0], op}) {
+		for _, op := range slices.Compact([]admissionv1.Operation{m.Operations[0], op}) {
 			reviews = append(reviews, costly{name: string(op) + " " + name, path: r.Path, body: func() []byte { return costlyReview(r, op, object) }})
 		}
 	}
 	shape := func(meta, rest string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a","namespace":"colocation",%s}%s}`,
-			strings.TrimPrefix(r.For.Kind.Group+"/"+r.For.Kind.Version, "/"), r.For.Kind.Kind, meta, rest)
+			strings.TrimPrefix(m.Kind.Group+"/"+m.Kind.Version, "/"), m.Kind.Kind, meta, rest)
 	}
 	const noMeta = `"labels":{"sample":"base"}`
 	for _, p := range metaParts {
 		add(p.name, func(size int) string { return shape(p.text(size), "") })
 	}
-	for _, p := range specParts[r.For.Kind.Kind] {
+	for _, p := range specParts[m.Kind.Kind] {
 		add(p.name, func(size int) string { return shape(noMeta, `,"spec":{`+p.text(size)+`}`) })
 	}
-	for _, key := range textParts[r.For.Kind.Kind] {
+	for _, key := range textParts[m.Kind.Kind] {
 		for _, p := range texts {
 			add(key+" of "+p.name, func(size int) string { return shape(`"annotations":{"`+key+`":"`+p.text(size)+`"},`+noMeta, "") })
 		}
@@ -161,7 +165,7 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 	for _, p := range []part{{"numbers", `"unknown":[`, `0`, `]`, valueful}, {"one string", `"unknown":"`, strings.Repeat("x", 1023), `"`, unbounded}} {
 		add(p.name, func(size int) string { return shape(noMeta, ","+p.text(size)) })
 	}
-	switch r.For.Kind.Kind {
+	switch m.Kind.Kind {
 	case "Node":
 		for _, p := range []part{{"allocatable", `"allocatable":{"cpu":"4",`, `"r%d":"1"`, `}`, listful}, {"many allocatable", `"allocatable":{`, `"r%d":1`, `}`, valueful}} {
 			add(p.name, func(size int) string { return shape(noMeta, `,"status":{`+p.text(size)+`}`) })
@@ -181,16 +185,17 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 
 // costlyReview returns a review filled by its object; on UPDATE half of it is the stored object.
 func costlyReview(r handlers.Route, op admissionv1.Operation, object func(size int) string) []byte {
-	resource, sub, _ := strings.Cut(r.For.Resources[0], "/")
+	m := r.For[0]
+	resource, sub, _ := strings.Cut(m.Resources[0], "/")
 	size, old := maxReview-2000, ""
 	if op == admissionv1.Update {
 		size /= 2
 		old = `,"oldObject":` + object(size-1000)
 	}
 	if op == admissionv1.Delete {
-		return fmt.Appendf(nil, costlyEnvelope, r.For.Kind.Group, r.For.Kind.Version, r.For.Kind.Kind, r.For.Kind.Group, r.For.Kind.Version, resource, sub, op, `null,"oldObject":`+object(size-1000))
+		return fmt.Appendf(nil, costlyEnvelope, m.Kind.Group, m.Kind.Version, m.Kind.Kind, m.Kind.Group, m.Kind.Version, resource, sub, op, `null,"oldObject":`+object(size-1000))
 	}
-	return fmt.Appendf(nil, costlyEnvelope, r.For.Kind.Group, r.For.Kind.Version, r.For.Kind.Kind, r.For.Kind.Group, r.For.Kind.Version, resource, sub, op, object(size-1000)+old)
+	return fmt.Appendf(nil, costlyEnvelope, m.Kind.Group, m.Kind.Version, m.Kind.Kind, m.Kind.Group, m.Kind.Version, resource, sub, op, object(size-1000)+old)
 }
 
 const costlyEnvelope = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":%q,"version":%q,"kind":%q},` +

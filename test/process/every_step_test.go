@@ -17,27 +17,31 @@ import (
 // TestValidatorsDoNotEdit: no validator edits, whatever sample it checks, and each of them has a sample.
 func TestValidatorsDoNotEdit(t *testing.T) {
 	ran := map[string]bool{}
-	routes := slices.DeleteFunc(sampleWorld(t).Routes(), func(r handlers.Route) bool { return r.Chain.Mutates() })
+	worlds := harness.NewWorlds(program)
+	validating := func(all []handlers.Route) []handlers.Route {
+		return slices.DeleteFunc(all, func(r handlers.Route) bool { return r.Chain.Mutates() })
+	}
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
-		for _, r := range routes {
+		for _, r := range validating(worlds.Of(t, name).Routes()) {
 			d := r.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) { ran[done.Name] = true })
 			if d.Outcome == handlers.Failed {
 				t.Errorf("%s: %s: %v", name, r.Path, d.Err)
 			}
 		}
 	}
-	wantAllRan(t, routes, ran)
+	wantAllRan(t, validating(sampleWorld(t).Routes()), ran)
 }
 
 // TestEveryStepSaysWhy: with explanations each step says why it did what it did, or nothing, in plain short lines, and
 // the answer is the same as without.
 func TestEveryStepSaysWhy(t *testing.T) {
 	ran := map[string]bool{}
-	plain, explained := sampleWorld(t).Routes(), sampleWorld(t).Routes() // two worlds: the quota ledger remembers
+	plainWorlds, explainedWorlds := harness.NewWorlds(program), harness.NewWorlds(program) // two of each: the quota ledger remembers
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
-		for i, r := range plain {
+		explained := explainedWorlds.Of(t, name).Routes()
+		for i, r := range plainWorlds.Of(t, name).Routes() {
 			want := r.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) {
 				if done.Why != nil {
 					t.Errorf("%s: %s: %s explains itself unasked", name, r.Path, done.Name)
@@ -54,7 +58,7 @@ func TestEveryStepSaysWhy(t *testing.T) {
 			}
 		}
 	}
-	wantAllRan(t, plain, ran)
+	wantAllRan(t, sampleWorld(t).Routes(), ran)
 }
 
 func wantAllRan(t *testing.T, routes []handlers.Route, ran map[string]bool) {

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/command"
 	"usher.dev/usher/config"
@@ -66,16 +67,26 @@ func TestMain(m *testing.M) {
 func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
-		handlers.Pods().Kind:       func() any { return &corev1.Pod{} },
-		handlers.NodeStatus().Kind: func() any { return &corev1.Node{} },
+		handlers.Pods()[0].Kind:       func() any { return &corev1.Pod{} },
+		handlers.NodeStatus()[0].Kind: func() any { return &corev1.Node{} },
+	}
+	var state *cluster.Cluster
+	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
+	core.Use = func(opened *cluster.Cluster) { state = opened }
+	chain := func(of func(admit.Questions) admit.Chain) admit.Chain {
+		return admit.PerStep(func(needs []string) admit.Chain { return of(state.Reader(needs).Questions()) })
 	}
 	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
 		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 			OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 		pods := handlers.Pods(admissionv1.Create)
 		return handlers.OfSuite(core.Name, usual, []handlers.Route{
-			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Mutate(admit.AsPod, mutators.Pods(policy))},
-			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: admit.Validate(admit.AsPod, validators.Pods(policy))},
+			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
+				return admit.Mutate(admit.AsPod, mutators.Pods(policy, ask))
+			})},
+			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
+				return admit.Validate(admit.AsPod, validators.Pods(policy, ask))
+			})},
 			{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
 		})
 	}
@@ -126,7 +137,7 @@ func withTroubles(all suite.List) suite.List {
 		table := routes(policy, gates)
 		for i := range table {
 			if table[i].Path == "/mutate-pods" {
-				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy), troubles()...))
+				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy, admit.Questions{}), troubles()...))
 			}
 		}
 		return table

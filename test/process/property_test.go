@@ -97,8 +97,9 @@ func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byt
 }
 
 func TestUnknownFieldsSurviveSamples(t *testing.T) {
-	mux := sampleMux(t)
+	worlds := harness.NewWorlds(program)
 	for _, name := range harness.Samples(t) {
+		mux := harness.DefaultServer().Serve(worlds.Of(t, name).Routes())
 		var review struct {
 			Request struct{ Object map[string]any }
 		}

@@ -1,0 +1,71 @@
+package handlers
+
+import (
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+)
+
+// TestMatchCovers: a match without a kind matches like a webhook's rule.
+func TestMatchCovers(t *testing.T) {
+	create, connect := admissionv1.Create, admissionv1.Connect
+	rule := func(scope registration.ScopeType, group, version string, resources ...string) Match {
+		return Match{Groups: []string{group}, Versions: []string{version}, Resources: resources,
+			Operations: []admissionv1.Operation{create, connect}, Scope: scope}
+	}
+	all, namespaced, cluster := registration.AllScopes, registration.NamespacedScope, registration.ClusterScope
+	request := func(op admissionv1.Operation, namespace, group, version, resource, sub string) *admit.Request {
+		return &admit.Request{Operation: op, Namespace: namespace, SubResource: sub,
+			Resource: metav1.GroupVersionResource{Group: group, Version: version, Resource: resource}}
+	}
+	pod, exec := request(create, "ns", "", "v1", "pods", ""), request(connect, "ns", "", "v1", "pods", "exec")
+	namespace, node := request(create, "ns", "", "v1", "namespaces", ""), request(create, "", "", "v1", "nodes", "")
+	for _, c := range []struct {
+		name    string
+		match   Match
+		request *admit.Request
+		want    bool
+	}{
+		{"exact", rule(all, "", "v1", "pods"), pod, true},
+		{"another group", rule(all, "apps", "v1", "pods"), pod, false},
+		{"another version", rule(all, "", "v2", "pods"), pod, false},
+		{"any group and version", rule(all, "*", "*", "services", "pods"), pod, true},
+		{"another operation", rule(all, "", "v1", "pods"), request(admissionv1.Delete, "ns", "", "v1", "pods", ""), false},
+		{"a subresource is not its resource", rule(all, "", "v1", "pods"), exec, false},
+		{"a subresource", rule(all, "", "v1", "pods/exec"), exec, true},
+		{"another subresource", rule(all, "", "v1", "pods/attach"), exec, false},
+		{"a resource is not its subresource", rule(all, "", "v1", "pods/exec"), pod, false},
+		{"a subresource of any", rule(all, "", "v1", "*/exec"), exec, true},
+		{"a resource with its subresources", rule(all, "", "v1", "pods/*"), pod, true},
+		{"any subresource", rule(all, "", "v1", "pods/*"), exec, true},
+		{"all resources", rule(all, "", "v1", "*"), pod, true},
+		{"all resources, but no subresources", rule(all, "", "v1", "*"), exec, false},
+		{"in a namespace", rule(namespaced, "", "v1", "*"), pod, true},
+		{"in no namespace", rule(cluster, "", "v1", "*"), pod, false},
+		{"of the cluster", rule(cluster, "", "v1", "*"), node, true},
+		{"of the cluster, for namespaced", rule(namespaced, "", "v1", "*"), node, false},
+		{"a Namespace is of the cluster", rule(cluster, "", "v1", "*"), namespace, true},
+		{"a Namespace is not in itself", rule(namespaced, "", "v1", "*"), namespace, false},
+		{"guessed from the kind", rule(all, "apps", "v1", "deployments"),
+			&admit.Request{Operation: create, Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.match.Covers(c.request); got != c.want {
+				t.Errorf("covered: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRouteForNothing: a route that the policy does not use lets everything pass, as an older registration may send it.
+func TestRouteForNothing(t *testing.T) {
+	r := route(nil)
+	r.For = nil
+	if d := r.Decide(t.Context(), []byte(podReview), nil); d.Outcome != Allowed || d.Untouched == "" {
+		t.Errorf("%s: %v", d.Outcome, d.Err)
+	}
+}
