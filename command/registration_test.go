@@ -15,7 +15,7 @@ import (
 func TestEntries(t *testing.T) {
 	create := []admissionv1.Operation{admissionv1.Create}
 	named := func(scope registration.ScopeType, resources ...string) handlers.Match {
-		return handlers.Match{Groups: []string{""}, Versions: []string{"v1"}, Resources: resources, Operations: create, Scope: scope}
+		return handlers.Match{Rule: admit.Rule{Groups: []string{""}, Versions: []string{"v1"}, Resources: resources, Operations: create, Scope: scope}}
 	}
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: handlers.Label{Key: "in", Value: "yes"}}
 	for _, c := range []struct {

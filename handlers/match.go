@@ -7,23 +7,17 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 )
 
-// Match says which requests a route is for, like a rule of a webhook: operations on Resources, such as pods or
-// pods/resize. Their objects are of Kind; with a zero Kind they are of any kind, and the resources are those of Groups
-// and Versions. As in a webhook's rule, "*" stands for all groups, versions, or resources without their subresources,
-// and pods/* for pods and their subresources.
+// Match says which requests a route is for, like a rule of a webhook. Their objects are of Kind, and the rule has neither
+// groups nor versions; with a zero Kind they are of any kind, and the rule says which.
 type Match struct {
-	Kind             metav1.GroupVersionKind
-	Groups, Versions []string // set only if Kind is zero
-	Resources        []string
-	Operations       []admissionv1.Operation
-	Scope            registration.ScopeType
+	Kind metav1.GroupVersionKind
+	admit.Rule
 }
 
 // nodeStatus is the resource that kubelets write as heartbeats.
@@ -31,12 +25,12 @@ const nodeStatus = "nodes/status"
 
 // Namespaced matches operations on namespaced resources whose objects are of the given kind.
 func Namespaced(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) []Match {
-	return []Match{{Kind: metav1.GroupVersionKind(kind), Resources: resources, Operations: operations, Scope: registration.NamespacedScope}}
+	return []Match{{metav1.GroupVersionKind(kind), admit.Rule{Resources: resources, Operations: operations, Scope: registration.NamespacedScope}}}
 }
 
 // ClusterScoped matches operations on cluster-scoped resources whose objects are of the given kind.
 func ClusterScoped(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) []Match {
-	return []Match{{Kind: metav1.GroupVersionKind(kind), Resources: resources, Operations: operations, Scope: registration.ClusterScope}}
+	return []Match{{metav1.GroupVersionKind(kind), admit.Rule{Resources: resources, Operations: operations, Scope: registration.ClusterScope}}}
 }
 
 // Pods matches operations on pods.
@@ -78,76 +72,10 @@ func (r Route) Covers(req *admit.Request) bool {
 
 // Covers reports whether a rule of a webhook that is made of m matches a request.
 func (m Match) Covers(req *admit.Request) bool {
-	if !slices.Contains(m.Operations, req.Operation) {
-		return false
+	if m.Kind == (metav1.GroupVersionKind{}) {
+		return m.Rule.Covers(req)
 	}
-	resource := resourceOf(req)
-	if m.Kind != (metav1.GroupVersionKind{}) {
-		return req.Kind == m.Kind && slices.Contains(m.Resources, resource)
-	}
-	return hasOrAll(m.Groups, groupOf(req)) && hasOrAll(m.Versions, versionOf(req)) && m.inScope(req) &&
-		slices.ContainsFunc(m.Resources, func(rule string) bool { return resourceMatches(rule, resource) })
-}
-
-// inScope reports whether a request is in the scope of a match. A Namespace is cluster-scoped, although the API server
-// sends its name as the namespace of the request.
-func (m Match) inScope(req *admit.Request) bool {
-	namespaced := req.Namespace != "" && (resourceOf(req) != "namespaces" || groupOf(req) != "")
-	switch m.Scope {
-	case registration.ClusterScope:
-		return !namespaced
-	case registration.NamespacedScope:
-		return namespaced
-	}
-	return true
-}
-
-// hasOrAll reports whether a list of a rule has a value, or "*".
-func hasOrAll(list []string, value string) bool {
-	return slices.Contains(list, value) || slices.Contains(list, "*")
-}
-
-// resourceMatches reports whether an entry of a rule's resources matches a resource, such as pods or pods/exec.
-func resourceMatches(rule, resource string) bool {
-	base, sub, _ := strings.Cut(resource, "/")
-	ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
-	if ruleBase != "*" && ruleBase != base {
-		return false
-	}
-	if !ruleHasSub {
-		return sub == ""
-	}
-	return ruleSub == "*" || sub != "" && ruleSub == sub
-}
-
-// groupOf and versionOf return the API group and version of the resource of a request. A hand-written review may leave
-// the resource out; then they are those of the kind.
-func groupOf(req *admit.Request) string {
-	if req.Resource.Resource == "" {
-		return req.Kind.Group
-	}
-	return req.Resource.Group
-}
-
-func versionOf(req *admit.Request) string {
-	if req.Resource.Resource == "" {
-		return req.Kind.Version
-	}
-	return req.Resource.Version
-}
-
-// resourceOf returns the resource of a request as rules write it. If a hand-written review leaves it out, it is guessed
-// from the kind.
-func resourceOf(req *admit.Request) string {
-	name := req.Resource.Resource
-	if name == "" {
-		guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(req.Kind))
-		name = guessed.Resource
-	}
-	if req.SubResource == "" {
-		return name
-	}
-	return name + "/" + req.SubResource
+	return req.Kind == m.Kind && slices.Contains(m.Resources, req.ResourceName()) && slices.Contains(m.Operations, req.Operation)
 }
 
 // misrouted returns an error if the request is about another kind of object than the route is for. A subresource of the

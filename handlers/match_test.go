@@ -14,8 +14,8 @@ import (
 func TestMatchCovers(t *testing.T) {
 	create, connect := admissionv1.Create, admissionv1.Connect
 	rule := func(scope registration.ScopeType, group, version string, resources ...string) Match {
-		return Match{Groups: []string{group}, Versions: []string{version}, Resources: resources,
-			Operations: []admissionv1.Operation{create, connect}, Scope: scope}
+		return Match{Rule: admit.Rule{Groups: []string{group}, Versions: []string{version}, Resources: resources,
+			Operations: []admissionv1.Operation{create, connect}, Scope: scope}}
 	}
 	all, namespaced, cluster := registration.AllScopes, registration.NamespacedScope, registration.ClusterScope
 	request := func(op admissionv1.Operation, namespace, group, version, resource, sub string) *admit.Request {

@@ -1,0 +1,81 @@
+package admit
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Rule names requests as a rule of a webhook does: operations on resources of some API groups and versions. "*" stands
+// for all groups, versions, or resources without their subresources; pods/* for pods and their subresources.
+type Rule struct {
+	Groups, Versions, Resources []string
+	Operations                  []admissionv1.Operation
+	Scope                       registration.ScopeType // "": all scopes
+}
+
+// Covers reports whether the API server's rules would match a request.
+func (r Rule) Covers(req *Request) bool {
+	name, group := req.ResourceName(), req.resource()
+	return slices.Contains(r.Operations, req.Operation) && hasOrAll(r.Groups, group.Group) && hasOrAll(r.Versions, group.Version) &&
+		slices.ContainsFunc(r.Resources, func(rule string) bool { return resourceMatches(rule, name) }) && r.inScope(req)
+}
+
+// inScope reports whether a request is in the scope of the rule. A Namespace is cluster-scoped, although the API server
+// sends its name as the namespace of the request.
+func (r Rule) inScope(req *Request) bool {
+	namespaced := req.Namespace != "" && !req.AboutNamespace()
+	switch r.Scope {
+	case registration.ClusterScope:
+		return !namespaced
+	case registration.NamespacedScope:
+		return namespaced
+	}
+	return true
+}
+
+// hasOrAll reports whether a list of a rule has a value, or "*".
+func hasOrAll(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*")
+}
+
+// resourceMatches reports whether an entry of a rule's resources matches a resource, such as pods or pods/exec.
+func resourceMatches(rule, resource string) bool {
+	base, sub, _ := strings.Cut(resource, "/")
+	ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
+	switch {
+	case ruleBase != "*" && ruleBase != base:
+		return false
+	case !ruleHasSub:
+		return sub == ""
+	}
+	return ruleSub == "*" || sub != "" && ruleSub == sub
+}
+
+// AboutNamespace reports whether the request is about a Namespace, or one of its subresources.
+func (r *Request) AboutNamespace() bool {
+	of := r.resource()
+	return of.Resource == "namespaces" && of.Group == ""
+}
+
+// ResourceName returns the resource of the request as rules write it, such as pods or pods/exec.
+func (r *Request) ResourceName() string {
+	if r.SubResource == "" {
+		return r.resource().Resource
+	}
+	return r.resource().Resource + "/" + r.SubResource
+}
+
+// resource returns the resource of the request. If a hand-written review leaves it out, it is guessed from the kind.
+func (r *Request) resource() metav1.GroupVersionResource {
+	if r.Resource.Resource != "" {
+		return r.Resource
+	}
+	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(r.Kind))
+	return metav1.GroupVersionResource(guessed)
+}
