@@ -331,7 +331,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"handlers":            {"admit", "document", "gate"},
 		"cluster":             {"admit", "document", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
-		"suite":               {"cluster", "config", "gate", "handlers"},
+		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
 			"nearest", "poll", "suite"},

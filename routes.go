@@ -28,9 +28,7 @@ func core() suite.Suite {
 		Catalogue: func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} },
 		Use:       func(opened *cluster.Cluster) { state = opened },
 		Routes: func(policy *config.Policy, _ gate.Set) []handlers.Route {
-			return coreRoutes(policy, func(of func(admit.Questions) admit.Chain) admit.Chain {
-				return admit.PerStep(func(needs []string) admit.Chain { return of(state.Reader(needs).Questions()) })
-			})
+			return coreRoutes(suite.World{Policy: policy, Cluster: state})
 		},
 		Kinds: map[metav1.GroupVersionKind]func() any{
 			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):  func() any { return &corev1.Pod{} },
@@ -39,23 +37,31 @@ func core() suite.Suite {
 	}
 }
 
-// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps. chain builds a
-// chain whose steps may ask about the cluster.
-func coreRoutes(policy *config.Policy, chain func(func(admit.Questions) admit.Chain) admit.Chain) []handlers.Route {
+// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
+func coreRoutes(w suite.World) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 	return handlers.OfSuite(coreName, usual, []handlers.Route{
-		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
-			return admit.Mutate(admit.AsPod, mutators.Pods(policy, ask))
-		})},
-		{Path: "/validate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
-			return admit.Validate(admit.AsPod, validators.Pods(policy, ask))
-		})},
-		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
+		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
+		{Path: "/validate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
+		{Path: "/validate-restrictions", For: handlers.AnyKind(w.Policy.Restrictions.Rules()), NotForUsher: true,
+			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},
+		{Path: "/validate-namespaces", For: guardedNamespaces(w.Policy), Reads: []string{"metadata.labels"},
+			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(w.Policy, usual.OptIn.NamespacesFor()))},
+		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(w.Policy))},
 	})
+}
+
+// guardedNamespaces matches the updates that could free a namespace of a restriction.
+func guardedNamespaces(policy *config.Policy) []handlers.Match {
+	if len(policy.Restrictions) == 0 {
+		return nil
+	}
+	return handlers.Namespaces(update)
 }
 
 const (
 	coreName = "core"
 	create   = admissionv1.Create
+	update   = admissionv1.Update
 )

@@ -21,9 +21,9 @@ type Rule struct {
 
 // Covers reports whether the API server's rules would match a request.
 func (r Rule) Covers(req *Request) bool {
-	name, group := req.ResourceName(), req.resource()
-	return slices.Contains(r.Operations, req.Operation) && hasOrAll(r.Groups, group.Group) && hasOrAll(r.Versions, group.Version) &&
-		slices.ContainsFunc(r.Resources, func(rule string) bool { return resourceMatches(rule, name) }) && r.inScope(req)
+	of := req.resource()
+	return slices.Contains(r.Operations, req.Operation) && hasOrAll(r.Groups, of.Group) && hasOrAll(r.Versions, of.Version) &&
+		slices.ContainsFunc(r.Resources, func(rule string) bool { return resourceMatches(rule, of.Resource, req.SubResource) }) && r.inScope(req)
 }
 
 // inScope reports whether a request is in the scope of the rule. A Namespace is cluster-scoped, although the API server
@@ -44,9 +44,8 @@ func hasOrAll(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
-// resourceMatches reports whether an entry of a rule's resources matches a resource, such as pods or pods/exec.
-func resourceMatches(rule, resource string) bool {
-	base, sub, _ := strings.Cut(resource, "/")
+// resourceMatches reports whether an entry of a rule's resources matches a resource, or a subresource of it.
+func resourceMatches(rule, base, sub string) bool {
 	ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
 	switch {
 	case ruleBase != "*" && ruleBase != base:

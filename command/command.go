@@ -36,7 +36,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return 2
 }
 
-// errDenied ends a command with exit code 1: it did its work, and the verdict is no.
+// errDenied ends a command with exit code 1: it did its work, and the verdict is no, or a comparison finds a difference.
 var errDenied = errors.New("denied")
 
 // Root returns the program's command with all others below it.

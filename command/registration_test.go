@@ -57,7 +57,7 @@ func inShort(w registration.ValidatingWebhook) string {
 	namespaces, objects := "-", "-"
 	if s := w.NamespaceSelector; s != nil {
 		for _, e := range s.MatchExpressions {
-			if e.Key == exemptLabel {
+			if e.Key == handlers.ExemptLabel {
 				exempt = append([]string{e.Key + "=" + e.Values[0]}, exempt...)
 			} else {
 				exempt = append(exempt, strings.Join(e.Values, ","))

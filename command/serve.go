@@ -41,6 +41,7 @@ type service struct {
 	cluster *cluster.Cluster
 	policy  prometheus.Gauge
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
+	hooks   []hook                       // that the policy in force needs
 	health  handlers.Health
 	source  *certs.Source // nil with --plain
 	caFile  string        // of a certificate of our own, or empty
@@ -140,13 +141,26 @@ func (s *service) use(policy *config.Policy, err error) {
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	handler := s.edge.Serve(s.suites.Routes(policy, s.gates))
+	routes := s.suites.Routes(policy, s.gates)
+	s.compareRegistration(routes)
+	handler := s.edge.Serve(routes)
 	s.live.Store(&handler)
 	s.policy.Set(1)
 	for _, warning := range policy.Warnings() {
 		s.log.Warn("policy: " + warning)
 	}
 	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
+}
+
+// compareRegistration warns if a new policy needs other webhooks than the policy before it.
+func (s *service) compareRegistration(routes []handlers.Route) {
+	needed := hooksOf(oneAmplifier(routes), address{})
+	if s.hooks != nil {
+		for _, line := range differences(needed, s.hooks) {
+			s.log.Warnf("policy: the webhooks that the policy before it needed do not fit: %s; apply usher webhooks --config %s", line, s.config)
+		}
+	}
+	s.hooks = needed
 }
 
 func (s *service) openCertificate() (err error) {

@@ -37,7 +37,7 @@ type address struct {
 // webhooksOptions are the flags of usher webhooks.
 type webhooksOptions struct {
 	service, url, user, caFile   string
-	config                       string
+	config, compare              string
 	suites, excluded, failClosed []string
 	rbac                         bool
 }
@@ -70,6 +70,8 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
 	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: no caBundle)")
 	set.StringVar(&o.config, "config", "", "policy file that usher serves: what it is registered for depends on it (default: the embedded policy)")
+	set.StringVar(&o.compare, "compare", "", "file with the registered configurations, or - for standard input: print how they differ from what is "+
+		"needed, instead of configurations; the exit code is 1 if they do")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
 	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
@@ -98,7 +100,29 @@ func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
 	if err := closeFailing(served, o.failClosed); err != nil {
 		return err
 	}
+	if o.compare != "" {
+		return p.compareWebhooks(hooksOf(served, at), o)
+	}
 	return writeYAML(p.Out, mutatingConfiguration(served, at), validatingConfiguration(served, at))
+}
+
+// compareWebhooks prints how the registered webhooks differ from those that are needed.
+func (p Program) compareWebhooks(needed []hook, o webhooksOptions) error {
+	registered, err := readRegistered(o.compare, p.In)
+	if err != nil {
+		return err
+	}
+	lines := differences(needed, registered)
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(p.Out, line); err != nil {
+			return err
+		}
+	}
+	if len(lines) > 0 {
+		return errDenied
+	}
+	_, err = fmt.Fprintln(p.Out, "the registered webhooks are those that are needed")
+	return err
 }
 
 // closeFailing sets failurePolicy Fail for the routes of those paths.

@@ -12,10 +12,6 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// exemptLabel, "true" on a namespace, leaves its pods alone: for what must come back without usher, such as DNS, network and storage.
-// Whoever may label namespaces may set it, as they may loosen Pod Security.
-const exemptLabel = "usher.dev/exempt"
-
 // namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
 // usher itself, and routes about pods from those that are excluded or exempt too. Of cluster-scoped objects it has an effect on Namespaces
 // only, which the policy may name.
@@ -31,7 +27,7 @@ func namespaces(r entry, at address) *metav1.LabelSelector {
 	}
 	if aboutPods(r) {
 		left = append(left, at.excluded...)
-		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(exemptLabel, "true")}
+		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(handlers.ExemptLabel, "true")}
 	}
 	slices.Sort(left)
 	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn(metadataName, slices.Compact(left)...))

@@ -24,6 +24,8 @@ type Policy struct {
 	Env Env `json:"env,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
+	// Restrictions say who may do what in which namespaces.
+	Restrictions Restrictions `json:"restrictions,omitempty"`
 	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
 

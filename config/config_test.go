@@ -49,7 +49,7 @@ func TestWarnings(t *testing.T) {
 			if got := strings.Join(policy.Warnings(), "\n"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if off := strings.Join(policy.LeftOut(steps), " "); off != "env lifespan names" {
+			if off := strings.Join(policy.LeftOut(steps), " "); off != "env lifespan names restrictions" {
 				t.Errorf("left out: %s", off)
 			}
 		})

@@ -56,6 +56,19 @@ func Workloads(operations ...admissionv1.Operation) (all []Match) {
 	return all
 }
 
+// Namespaces matches operations on Namespaces, and on their subresources, which may change labels, too.
+func Namespaces(operations ...admissionv1.Operation) []Match {
+	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Namespace"), operations, "namespaces", "namespaces/status", "namespaces/finalize")
+}
+
+// AnyKind matches what rules name, whatever its kind.
+func AnyKind(rules []admit.Rule) (all []Match) {
+	for _, rule := range rules {
+		all = append(all, Match{Rule: rule})
+	}
+	return all
+}
+
 // MirrorPods exempts the mirror pods of a kubelet, which runs its static pods whatever admission decides. It returns
 // why, or "".
 func MirrorPods(req *admit.Request) string {

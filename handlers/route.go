@@ -10,6 +10,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/gate"
@@ -54,6 +56,16 @@ type Call struct {
 
 // Label is a label's key and value. The zero value is no label.
 type Label struct{ Key, Value string }
+
+// ExemptLabel, "true" on a namespace, leaves its pods alone: for what must come back without usher, such as DNS, network
+// and storage. Users who may label namespaces may set it, as they may loosen Pod Security.
+const ExemptLabel = "usher.dev/exempt"
+
+// NamespacesFor selects the namespaces whose pods routes with the label as OptIn are for.
+func (l Label) NamespacesFor() labels.Selector {
+	exempt, _ := labels.NewRequirement(ExemptLabel, selection.NotIn, []string{"true"})
+	return labels.SelectorFromSet(l.AsMap()).Add(*exempt)
+}
 
 // AsMap returns the label as a map for selectors, or nil.
 func (l Label) AsMap() map[string]string {

@@ -73,24 +73,33 @@ func program() suite.List {
 	var state *cluster.Cluster
 	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
 	core.Use = func(opened *cluster.Cluster) { state = opened }
-	chain := func(of func(admit.Questions) admit.Chain) admit.Chain {
-		return admit.PerStep(func(needs []string) admit.Chain { return of(state.Reader(needs).Questions()) })
-	}
 	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
-		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
-			OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
-		pods := handlers.Pods(admissionv1.Create)
-		return handlers.OfSuite(core.Name, usual, []handlers.Route{
-			{Path: "/mutate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
-				return admit.Mutate(admit.AsPod, mutators.Pods(policy, ask))
-			})},
-			{Path: "/validate-pods", For: pods, Exempt: handlers.MirrorPods, Chain: chain(func(ask admit.Questions) admit.Chain {
-				return admit.Validate(admit.AsPod, validators.Pods(policy, ask))
-			})},
-			{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(policy))},
-		})
+		return coreRoutes(suite.World{Policy: policy, Cluster: state})
 	}
 	return suite.List{core, colocation.New()}
+}
+
+// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
+func coreRoutes(w suite.World) []handlers.Route {
+	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
+		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
+	return handlers.OfSuite("core", usual, []handlers.Route{
+		{Path: "/mutate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
+		{Path: "/validate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
+		{Path: "/validate-restrictions", For: handlers.AnyKind(w.Policy.Restrictions.Rules()), NotForUsher: true,
+			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},
+		{Path: "/validate-namespaces", For: guardedNamespaces(w.Policy), Reads: []string{"metadata.labels"},
+			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(w.Policy, usual.OptIn.NamespacesFor()))},
+		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(w.Policy))},
+	})
+}
+
+// guardedNamespaces matches the updates that could free a namespace of a restriction.
+func guardedNamespaces(policy *config.Policy) []handlers.Match {
+	if len(policy.Restrictions) == 0 {
+		return nil
+	}
+	return handlers.Namespaces(admissionv1.Update)
 }
 
 // sampleWorld returns the world of `make run`.
