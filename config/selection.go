@@ -1,0 +1,69 @@
+package config
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Selection is how a section of the policy selects pods: by the labels of their namespace and by their own labels. A
+// selector that is left out or empty selects everything.
+type Selection struct {
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	PodSelector       *metav1.LabelSelector `json:"podSelector,omitempty"`
+}
+
+// Check returns all problems of the selectors. at is the path of the object that has the two fields.
+func (s Selection) Check(at *field.Path) (problems field.ErrorList) {
+	if s.NamespaceSelector != nil {
+		problems = append(problems, CheckSelector(s.NamespaceSelector, at.Child("namespaceSelector"))...)
+	}
+	if s.PodSelector != nil {
+		problems = append(problems, CheckSelector(s.PodSelector, at.Child("podSelector"))...)
+	}
+	return problems
+}
+
+// Compile returns the selection in the form that steps use for each request. It panics on a selector that Check refuses.
+func (s Selection) Compile() CompiledSelection {
+	return CompiledSelection{namespaces: mustCompile(s.NamespaceSelector), pods: mustCompile(s.PodSelector)}
+}
+
+// mustCompile returns the compiled selector; nil if it selects everything.
+func mustCompile(selector *metav1.LabelSelector) labels.Selector {
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		panic(fmt.Sprintf("config: a selector that was not checked: %v", err))
+	}
+	return compiled
+}
+
+// CompiledSelection is a Selection with compiled selectors. The zero value selects everything.
+type CompiledSelection struct {
+	namespaces, pods labels.Selector // nil: all
+}
+
+// NeedsNamespace reports whether the selection depends on the labels of the namespace.
+func (s CompiledSelection) NeedsNamespace() bool { return s.namespaces != nil }
+
+// Matches reports whether an object with the given labels, in the namespace with the given labels, is selected. It
+// calls namespace only if the selection depends on it and the object's own labels match; an error of namespace is
+// returned as it is.
+func (s CompiledSelection) Matches(object labels.Labels, namespace func() (map[string]string, error)) (bool, error) {
+	if s.pods != nil && !s.pods.Matches(object) {
+		return false, nil
+	}
+	if s.namespaces == nil {
+		return true, nil
+	}
+	of, err := namespace()
+	if err != nil {
+		return false, err
+	}
+	return s.namespaces.Matches(labels.Set(of)), nil
+}
