@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"bytes"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
@@ -37,3 +39,19 @@ func (m Meta) LabelPath(key string) *field.Path {
 func (m Meta) AnnotationPath(key string) *field.Path {
 	return m.root.At("metadata", "annotations").Path().Key(key)
 }
+
+// Copy returns a view of a copy of the pod as it was sent, or of an empty pod if there is none. Edits of the copy are no
+// edits of the object under review: a validator may make them to see what a mutator would.
+func (p *Pod) Copy() *Pod {
+	if d := p.root.Sub(); d != nil {
+		return AsPod(d)
+	}
+	empty, err := document.Parse([]byte(`{}`))
+	if err != nil {
+		panic(err)
+	}
+	return AsPod(empty)
+}
+
+// Same reports whether two pods have the same JSON.
+func (p *Pod) Same(other *Pod) bool { return bytes.Equal(p.root.Bytes(), other.root.Bytes()) }

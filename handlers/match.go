@@ -44,8 +44,11 @@ func NodeStatus() []Match {
 }
 
 // Workloads matches operations on the workloads whose pods are made from a template: Deployments, StatefulSets,
-// DaemonSets, Jobs and CronJobs.
+// DaemonSets, Jobs and CronJobs. Without operations it matches nothing.
 func Workloads(operations ...admissionv1.Operation) (all []Match) {
+	if len(operations) == 0 {
+		return nil
+	}
 	for _, w := range []struct{ group, kind, resource string }{
 		{"apps", "Deployment", "deployments"}, {"apps", "StatefulSet", "statefulsets"}, {"apps", "DaemonSet", "daemonsets"},
 		{"batch", "Job", "jobs"}, {"batch", "CronJob", "cronjobs"},
