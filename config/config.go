@@ -22,6 +22,10 @@ type Policy struct {
 	Lifespan *Lifespan `json:"lifespan,omitempty"`
 	// Env is set in every container that does not set it itself.
 	Env Env `json:"env,omitempty"`
+	// LabelDefaults sets labels and annotations on pods that lack them.
+	LabelDefaults LabelDefaults `json:"labelDefaults,omitempty"`
+	// LabelRules are what labels and annotations of pods must be.
+	LabelRules LabelRules `json:"labelRules,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
 	// Restrictions say who may do what in which namespaces.

@@ -8,10 +8,11 @@ import (
 
 // Pods returns the core suite's mutators of pods on CREATE. The two change different fields; their order is that of the
 // walk-through.
-func Pods(policy *config.Policy, _ admit.Questions) []admit.Mutator[admit.Pod] {
+func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		environment(policy.Env),
 		lifespan(policy.Lifespan),
+		labelDefaults(policy.LabelDefaults, ask),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -20,6 +21,10 @@ func deniedNames(policy *config.Names) admit.Validator[admit.Pod] {
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if policy == nil || len(policy.Denied) == 0 {
 				req.Explain("names.denied of the policy has no word")
+				return nil, nil
+			}
+			if req.Operation == admissionv1.Update {
+				req.Explain("an update does not change the name")
 				return nil, nil
 			}
 			at, name := admit.NamePath, pod.Name()

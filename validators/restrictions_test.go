@@ -13,7 +13,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
 
 // production answers that every namespace has the label env: production.
@@ -72,15 +71,6 @@ func execRequest(t testing.TB) *admit.Request {
 	return &admit.Request{Operation: admissionv1.Connect, Namespace: "shop", Name: "web", SubResource: "exec",
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, UserInfo: authenticationv1.UserInfo{Username: "jane"},
 		Object: parsed(t, `{"kind":"PodExecOptions","apiVersion":"v1"}`)}
-}
-
-func parsed(t testing.TB, raw string) *document.Document {
-	t.Helper()
-	d, err := document.Parse([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
 }
 
 // TestWhatIsRestricted: a restriction with a selector is about objects in selected namespaces, and these themselves.

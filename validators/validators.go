@@ -2,17 +2,43 @@
 package validators
 
 import (
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 )
 
-// Pods returns the core suite's validators of pods on CREATE. All of them run; their order is the order of the
-// messages.
-func Pods(policy *config.Policy, _ admit.Questions) []admit.Validator[admit.Pod] {
+// PodOperations returns the operations on pods that the validators judge under a policy: updates only if a section of
+// the policy has rules for them.
+func PodOperations(policy *config.Policy) []admissionv1.Operation {
+	if len(policy.LabelRules) > 0 {
+		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
+	}
+	return []admissionv1.Operation{admissionv1.Create}
+}
+
+// Pods returns the core suite's validators of pods. All of them run; their order is the order of the messages. Each
+// judges only the operations that concern it.
+func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
 		deniedNames(policy.Names),
+		labelRules(policy.LabelRules, ask),
+	}
+}
+
+// WorkloadOperations returns the operations on workloads that the validators judge under a policy.
+func WorkloadOperations(policy *config.Policy) []admissionv1.Operation {
+	if policy.LabelRules.ForWorkloads() {
+		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
+	}
+	return nil
+}
+
+// Workloads returns the core suite's validators of workloads, which judge the templates of their pods.
+func Workloads(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Workload] {
+	return []admit.Validator[admit.Workload]{
+		templateLabelRules(policy.LabelRules, appliedDefaults(policy), ask),
 	}
 }
 

@@ -85,7 +85,10 @@ func coreRoutes(w suite.World) []handlers.Route {
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 	return handlers.OfSuite("core", usual, []handlers.Route{
 		{Path: "/mutate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
+		{Path: "/validate-pods", For: handlers.Pods(validators.PodOperations(w.Policy)...), Exempt: handlers.MirrorPods,
+			Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
+		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(w.Policy)...),
+			Chain: suite.Validate(w, admit.AsWorkload, validators.Workloads)},
 		{Path: "/validate-restrictions", For: handlers.AnyKind(w.Policy.Restrictions.Rules()), NotForUsher: true,
 			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},
 		{Path: "/validate-namespaces", For: guardedNamespaces(w.Policy), Reads: []string{"metadata.labels"},

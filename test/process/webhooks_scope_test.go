@@ -87,7 +87,7 @@ func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 	for _, r := range sampleWorld(t).Routes() {
 		updates := slices.ContainsFunc(r.For, func(m handlers.Match) bool { return slices.Contains(m.Operations, admissionv1.Update) })
 		if !updates || r.Heartbeat() {
-			if len(r.Reads) > 0 {
+			if len(r.Reads) > 0 && len(r.For) > 0 {
 				t.Errorf("%s reads %v, and is called for no update, or for all", r.Path, r.Reads)
 			}
 			continue

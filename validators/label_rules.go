@@ -1,0 +1,200 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+)
+
+const (
+	labelRulesName = "label-rules"
+	labelRulesDoc  = "refuses labels and annotations, of pods and of workloads' templates, that the policy does not allow; stored ones may stay"
+)
+
+// labelRules refuses new pods whose labels or annotations break a rule, and updates that bring such a value, remove a
+// required one or change an immutable one.
+func labelRules(rules config.LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
+	compiled := compileLabelRules(rules)
+	return admit.Validator[admit.Pod]{
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces},
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			if idle(req, compiled) {
+				return nil, nil
+			}
+			judged := labelled{at: pod.Meta, now: pod.Meta}
+			if req.OldObject != nil {
+				old := admit.AsPod(req.OldObject).Meta
+				judged.old = &old
+			}
+			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
+			return judgeLabels(req, compiled, judged, namespace)
+		},
+	}
+}
+
+// idle reports whether a request is not judged, and explains why. An object that is being deleted is not, because its
+// finalizers could not be removed.
+func idle(req *admit.Request, rules []labelRule) bool {
+	switch update := req.Operation == admissionv1.Update; {
+	case len(rules) == 0:
+		req.Explain("labelRules of the policy has no rule for objects of this kind")
+	case req.SubResource != "" || !update && req.Operation != admissionv1.Create:
+		req.Explain("only creations and updates of the object itself are judged")
+	case update && admit.AsMeta(req.Object).Deleting():
+		req.Explain("the object is being deleted, and no rule may prevent that")
+	default:
+		return false
+	}
+	return true
+}
+
+// labelled is what the rules judge.
+type labelled struct {
+	now admit.Meta
+	old *admit.Meta // as stored; nil on CREATE
+	at  admit.Meta  // the view whose paths problems have
+	// renewed is set if an update of a workload changes the template, so that its pods are made anew.
+	renewed bool
+}
+
+// labelRule is a compiled rule.
+type labelRule struct {
+	config.LabelRule
+	selection config.CompiledSelection
+	values    *config.ValueRule
+}
+
+func compileLabelRules(rules config.LabelRules) (all []labelRule) {
+	for _, rule := range rules {
+		all = append(all, labelRule{rule, rule.Selection.Compile(), rule.Compile()})
+	}
+	return all
+}
+
+// judgeLabels returns the problems under all rules that select the object.
+func judgeLabels(
+	req *admit.Request, rules []labelRule, object labelled, namespace func() (admit.Namespace, error),
+) (problems field.ErrorList, _ error) {
+	labels := func() (map[string]string, error) {
+		ns, err := namespace()
+		return ns.Labels, err
+	}
+	for i := range rules {
+		problem, err := rules[i].judge(req, object, labels)
+		if err != nil {
+			return nil, err
+		}
+		if problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return problems, nil
+}
+
+// judge returns the problem of an object under one rule, or nil. The stored object counts only if the rule selects it:
+// what the rule did not apply to is no violation that may stay.
+func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() (map[string]string, error)) (*field.Error, error) {
+	selected, err := r.selection.Matches(object.now.Selectable(), namespace)
+	if err != nil {
+		return nil, err
+	}
+	wasSelected := false
+	if object.old != nil {
+		if wasSelected, err = r.selection.Matches(object.old.Selectable(), namespace); err != nil {
+			return nil, err
+		}
+	}
+	value, has := r.of(object.now)
+	if wasSelected {
+		was, had := r.of(*object.old)
+		same := has == had && value == was
+		switch {
+		case r.Immutable && had && !same:
+			return r.changed(object.at, was), nil
+		case same && selected:
+			r.keep(req, object, value, has)
+			return nil, nil
+		}
+	}
+	if !selected {
+		req.Explain("rule %s does not select the object", r.Name)
+		return nil, nil
+	}
+	problem := r.broken(object.at, value, has)
+	if problem == nil {
+		req.Explain("rule %s: %s is as it demands", r.Name, r.Key())
+	}
+	return problem, nil
+}
+
+// keep accepts what is stored already, whether or not the rule would accept it in a new object.
+func (r *labelRule) keep(req *admit.Request, object labelled, value string, has bool) {
+	req.Explain("rule %s: %s is as it is stored, and may stay", r.Name, r.Key())
+	if problem := r.broken(object.at, value, has); problem != nil && object.renewed {
+		req.Warnf("the new pods of this template will be refused: %v", problem)
+	}
+}
+
+// of returns the value of the rule's label or annotation, and whether it is present.
+func (r *labelRule) of(m admit.Meta) (value string, has bool) {
+	if r.Label == "" {
+		return m.Annotation(r.Annotation)
+	}
+	return m.Label(r.Label), m.HasLabel(r.Label)
+}
+
+func (r *labelRule) path(at admit.Meta) *field.Path {
+	if r.Label == "" {
+		return at.AnnotationPath(r.Annotation)
+	}
+	return at.LabelPath(r.Label)
+}
+
+// broken returns the problem of a value, or of its absence, without regard to what is stored.
+func (r *labelRule) broken(at admit.Meta, value string, has bool) *field.Error {
+	switch {
+	case !has && r.Required:
+		return field.Required(r.path(at), r.say("set it"+r.demands()))
+	case has && !r.values.Accepts(value):
+		return field.Invalid(r.path(at), value, r.say("change it"+r.demands()))
+	}
+	return nil
+}
+
+func (r *labelRule) changed(at admit.Meta, was string) *field.Error {
+	return field.Forbidden(r.path(at), r.say(fmt.Sprintf("is immutable and was %q; keep that value, or create another object", was)))
+}
+
+// demands returns what a value must be, such as " to one of a, b".
+func (r *labelRule) demands() string {
+	var all []string
+	if len(r.Values) > 0 {
+		all = append(all, "one of "+strings.Join(r.Values, ", "))
+	}
+	if r.Pattern != "" {
+		all = append(all, "a value that matches "+r.Pattern)
+	}
+	if r.MaxLength > 0 {
+		all = append(all, fmt.Sprintf("at most %d characters", r.MaxLength))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " to " + strings.Join(all, " and ")
+}
+
+// say returns a message with the rule's name and its own message.
+func (r *labelRule) say(text string) string {
+	text = "rule " + r.Name + ": " + text
+	if r.Message != "" {
+		text += "; " + r.Message
+	}
+	return text
+}

@@ -1,0 +1,71 @@
+package validators
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+)
+
+// templateLabelRules judges the pod templates of workloads by the rules that ask for it, so that the author of the
+// workload reads the refusal. A label that label-defaults would set on the pods is not missing.
+func templateLabelRules(rules config.LabelRules, defaults config.LabelDefaults, ask admit.Questions) admit.Validator[admit.Workload] {
+	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r config.LabelRule) bool { return !r.Workloads }))
+	filler := defaults.Compile()
+	return admit.Validator[admit.Workload]{
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces},
+		Run: func(_ context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
+			if idle(req, compiled) {
+				return nil, nil
+			}
+			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
+			judged, err := templateLabels(req, workload, filler, namespace)
+			if err != nil {
+				return nil, err
+			}
+			problems, err := judgeLabels(req, compiled, judged, namespace)
+			if judged.now.Root().Err() != nil { // in a copy: the same reads report it with the template's path
+				workload.Template().Labels()
+				workload.Template().Annotations()
+			}
+			return problems, err
+		},
+	}
+}
+
+// appliedDefaults returns the defaults that new pods get: none if the step does not change pods.
+func appliedDefaults(policy *config.Policy) config.LabelDefaults {
+	if mode := policy.Modes.Of("label-defaults"); mode == admit.Off || mode == admit.DryRun {
+		return nil
+	}
+	return policy.LabelDefaults
+}
+
+// templateLabels returns what the rules judge of a workload: the labels of its pods after label-defaults.
+func templateLabels(
+	req *admit.Request, workload *admit.Workload, filler *config.LabelFiller, namespace func() (admit.Namespace, error),
+) (judged labelled, err error) {
+	template := workload.Template()
+	judged.at = template.Meta
+	if judged.now, err = filled(template, filler, namespace); err != nil || req.OldObject == nil {
+		return judged, err
+	}
+	stored := admit.AsWorkload(req.OldObject).Template()
+	old, err := filled(stored, filler, namespace)
+	judged.old, judged.renewed = &old, !template.Same(stored)
+	return judged, err
+}
+
+// filled returns the metadata of a template with the defaults that its pods get.
+func filled(template *admit.Pod, filler *config.LabelFiller, namespace func() (admit.Namespace, error)) (admit.Meta, error) {
+	if filler.Empty() {
+		return template.Meta, nil
+	}
+	pod := template.Copy()
+	_, _, err := filler.Fill(pod.Meta, namespace)
+	return pod.Meta, err
+}
