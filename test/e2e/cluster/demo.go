@@ -88,7 +88,11 @@ func (d *demo) startNodes(ctx context.Context) error {
 }
 
 func (d *demo) startUsher(ctx context.Context) (err error) {
-	d.usher, err = d.cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy})
+	options, err := d.cluster.Watching(kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy})
+	if err != nil {
+		return err
+	}
+	d.usher, err = d.cluster.StartUsher(ctx, options)
 	return err
 }
 

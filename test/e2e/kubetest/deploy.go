@@ -20,9 +20,10 @@ func (c *Cluster) ApplyDeploy(ctx context.Context, dir string) error {
 	return err
 }
 
-// Webhooks returns the webhook configurations that usher prints, with the balancer's URL instead of the Service.
+// Webhooks returns the webhook configurations that usher prints for its current policy, with the balancer's URL instead
+// of the Service.
 func (u *Usher) Webhooks(ctx context.Context) (string, error) {
-	return u.Run(ctx, "webhooks", "--service", "usher/usher", "--url", u.URL, "--ca-file", u.CAFile)
+	return u.Run(ctx, "webhooks", "--config", u.policyFile, "--service", "usher/usher", "--url", u.URL, "--ca-file", u.CAFile)
 }
 
 // Register applies the webhook configurations and waits until the API server calls the webhooks for pods. All webhooks
