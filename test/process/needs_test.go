@@ -122,11 +122,11 @@ func TestNeedsFollowGates(t *testing.T) {
 		on   []gate.Name
 		want string
 	}{
-		{"nothing", nil, ""},
-		{"a step without its route", []gate.Name{api.GateReservationFit}, ""},
-		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "reservations nodes elasticquotas"},
+		{"nothing but the core", nil, "namespaces"},
+		{"a step without its route", []gate.Name{api.GateReservationFit}, "namespaces"},
+		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "namespaces reservations nodes elasticquotas"},
 		{"quotas", []gate.Name{api.GateElasticValidatingWebhook}, "namespaces podrequests elasticquotas"},
-		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "sloconfig nodemetrics"},
+		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "namespaces sloconfig nodemetrics"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
