@@ -85,6 +85,8 @@ type Mutator[T any] struct {
 	// Needs names the cluster collections that the step reads. Only these are watched and covered by usher's RBAC
 	// rules; the step gets no answer about any other collection.
 	Needs []string
+	// Idle is set if the policy has nothing for the step to do. It is listed, but does not run.
+	Idle bool
 	// Run records its edits on the object. A *field.Error refuses the request (the user's fault); any other error is
 	// ours and becomes an HTTP 500. The edits of a failing step are dropped.
 	Run func(ctx context.Context, req *Request, object *T) error
@@ -95,6 +97,7 @@ type Validator[T any] struct {
 	Name, Doc string    // as in Mutator
 	Gate      gate.Name // as in Mutator
 	Needs     []string  // as in Mutator
+	Idle      bool      // as in Mutator
 	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits
 	// and has no side effects.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)

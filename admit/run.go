@@ -67,7 +67,7 @@ func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, erro
 	var result Result
 	req.explanation.wanted = c.explained
 	for _, s := range c.steps {
-		if s.Mode == Off || s.commit != nil && len(result.Problems) > 0 {
+		if s.Mode == Off || s.Idle || s.commit != nil && len(result.Problems) > 0 {
 			continue // a request that is refused anyway is not committed
 		}
 		if err := ctx.Err(); err != nil {

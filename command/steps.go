@@ -79,6 +79,7 @@ type stepRow struct {
 	Gate      string `json:"gate,omitempty"`
 	Mode      string `json:"mode"`
 	On        bool   `json:"on"`
+	Idle      bool   `json:"idle,omitempty"` // the policy has nothing for it to do
 }
 
 func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
@@ -86,7 +87,7 @@ func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
 	for _, r := range p.Suites.Table(policy, gates) {
 		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
-			rows = append(rows, stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on})
+			rows = append(rows, stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on, s.Idle})
 		}
 	}
 	return rows
@@ -125,6 +126,9 @@ func (r stepRow) details() string {
 	}
 	if !r.On {
 		parts = append(parts, "off")
+	}
+	if r.Idle {
+		parts = append(parts, "idle: the policy has nothing for it to do")
 	}
 	return strings.Join(parts, ", ")
 }

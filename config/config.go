@@ -30,6 +30,8 @@ type Policy struct {
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
 	// Restrictions say who may do what in which namespaces.
 	Restrictions Restrictions `json:"restrictions,omitempty"`
+	// RequestsFromLimits computes requests from limits.
+	RequestsFromLimits RequestsFromLimits `json:"requestsFromLimits,omitempty"`
 	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
 

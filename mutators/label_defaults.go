@@ -17,9 +17,10 @@ func labelDefaults(defaults config.LabelDefaults, ask admit.Questions) admit.Mut
 		Name:  "label-defaults",
 		Doc:   "sets the policy's labels and annotations on pods that lack them; a value that the pod has wins",
 		Needs: []string{admit.CollectionNamespaces},
+		Idle:  filler.Empty(),
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
-			if filler.Empty() || !newPod(req) {
-				req.Explain("labelDefaults is not in the policy, or the request does not create a pod")
+			if !newPod(req) {
+				req.Explain("labels and annotations are set when a pod is created")
 				return nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })

@@ -13,6 +13,7 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod]
 		environment(policy.Env),
 		lifespan(policy.Lifespan),
 		labelDefaults(policy.LabelDefaults, ask),
+		requestsFromLimits(policy.RequestsFromLimits, ask),
 	}
 }
 

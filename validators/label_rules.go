@@ -23,9 +23,9 @@ const (
 func labelRules(rules config.LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
 	compiled := compileLabelRules(rules)
 	return admit.Validator[admit.Pod]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces},
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			if idle(req, compiled) {
+			if notJudged(req) {
 				return nil, nil
 			}
 			judged := labelled{at: pod.Meta, now: pod.Meta}
@@ -39,12 +39,10 @@ func labelRules(rules config.LabelRules, ask admit.Questions) admit.Validator[ad
 	}
 }
 
-// idle reports whether a request is not judged, and explains why. An object that is being deleted is not, because its
+// notJudged reports whether a request is not judged, and explains why. An object that is being deleted is not, because its
 // finalizers could not be removed.
-func idle(req *admit.Request, rules []labelRule) bool {
+func notJudged(req *admit.Request) bool {
 	switch update := req.Operation == admissionv1.Update; {
-	case len(rules) == 0:
-		req.Explain("labelRules of the policy has no rule for objects of this kind")
 	case req.SubResource != "" || !update && req.Operation != admissionv1.Create:
 		req.Explain("only creations and updates of the object itself are judged")
 	case update && admit.AsMeta(req.Object).Deleting():

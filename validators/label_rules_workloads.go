@@ -17,9 +17,9 @@ func templateLabelRules(rules config.LabelRules, defaults config.LabelDefaults, 
 	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r config.LabelRule) bool { return !r.Workloads }))
 	filler := defaults.Compile()
 	return admit.Validator[admit.Workload]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces},
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
-			if idle(req, compiled) {
+			if notJudged(req) {
 				return nil, nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })

@@ -144,8 +144,43 @@ func (d *demo) linkPrograms(context.Context) error {
 	if err := os.Symlink(kubectl, filepath.Join(d.binFolder(), "kubectl")); err != nil {
 		return err
 	}
-	return os.Symlink(d.usher.Binary(), filepath.Join(d.binFolder(), "usher"))
+	if err := os.Symlink(d.usher.Binary(), filepath.Join(d.binFolder(), "usher")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.binFolder(), "try-policy"), []byte(d.tryPolicy()), 0o700)
 }
+
+// tryPolicy returns the program with which the pages of docs/ make usher serve a policy of the samples.
+func (d *demo) tryPolicy() string {
+	var logs []string
+	for _, r := range d.usher.Replicas {
+		logs = append(logs, quoted(filepath.Join(d.cluster.Dir(), r.Name+".log")))
+	}
+	return strings.NewReplacer("URL", d.usher.URL, "CA_FILE", quoted(d.usher.CAFile), "POLICY", quoted(d.usher.PolicyFile()), "LOGS", strings.Join(logs, " "), "REPLICAS", fmt.Sprint(len(logs))).Replace(tryPolicy)
+}
+
+const tryPolicy = `#!/bin/sh
+# try-policy FILE [FLAG...] makes usher serve a policy, and registers its webhooks for it. Flags are those of usher webhooks.
+set -eu
+[ $# -gt 0 ] || { echo "usage: try-policy FILE [FLAG...], such as try-policy samples/policies/restrictions.yaml" >&2; exit 2; }
+policy=$1
+shift
+configurations=$(usher webhooks --config "$policy" --url URL --ca-file CA_FILE "$@")
+loads() { cat LOGS | grep -c "policy in force" || true; }
+before=$(loads)
+if ! cmp -s "$policy" POLICY; then
+	cat "$policy" >POLICY
+	tries=0
+	until [ "$(loads)" -ge $((before + REPLICAS)) ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 150 ] || { echo "usher does not take up $policy: see its logs, LOGS" >&2; exit 1; }
+		sleep 0.2
+	done
+fi
+printf '%s\n' "$configurations" | kubectl apply -f - >/dev/null
+sleep 2 # until the API server has noticed
+echo "usher serves $policy, and is registered for it"
+`
 
 // stay waits until it is asked to stop, or until a process ends unexpectedly.
 func (d *demo) stay(ctx context.Context) error {
