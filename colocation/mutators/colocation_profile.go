@@ -50,7 +50,7 @@ func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[a
 func PodSubject(namespace string, pod *admit.Pod, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
 		Labels:     pod.Labels(),
-		Workload:   func() profile.Workload { return workloadOf("Pod", namespace, pod.Meta) },
+		Workload:   func() admit.Origin { return admit.OriginOf("Pod", namespace, pod.Meta) },
 		Namespaces: func() ([]labels.Set, error) { return ask.labelsOf(ask.Namespace, namespace) },
 	}
 }
@@ -111,18 +111,4 @@ func (q ProfileQuestions) labelsOf(ask NamespaceLabels, namespaces ...string) (a
 		all = append(all, found)
 	}
 	return all, nil
-}
-
-// workloadOf returns the workload of an object: its controlling owner, or else its generateName.
-func workloadOf(kind, namespace string, object admit.Meta) profile.Workload {
-	owner, ok := object.Controller()
-	switch {
-	case ok && owner.Kind == "ReplicaSet":
-		return profile.ReplicaSetWorkload(namespace, owner.Name, object.Label("pod-template-hash"))
-	case ok:
-		return profile.Workload{Namespace: namespace, Kind: owner.Kind, Name: owner.Name}
-	case object.GenerateName() != "":
-		return profile.Workload{Namespace: namespace, Kind: kind, Name: object.GenerateName()}
-	}
-	return profile.Workload{Namespace: namespace, Kind: kind, Name: object.Name()}
 }

@@ -221,7 +221,7 @@ func TestColocationProfile(t *testing.T) {
 	limits, requests := `"limits":{"cpu":"1","memory":"4Gi"}`, `"requests":{"cpu":"1","memory":"4Gi"}`
 	labelled := with(t, basePod, `"koordinator-colocation-pod":"true"`, `"koordinator-colocation-pod":"true","test-label-key":"test-label-value"`)
 	annotated := with(t, basePod, `"labels"`, `"annotations":{"from":"value"},"labels"`)
-	drawn := profile.Draw("profile", profile.Workload{Namespace: "colocation", Kind: "Pod", Name: "test-pod"})
+	drawn := admit.Origin{Namespace: "colocation", Kind: "Pod", Name: "test-pod"}.Draw("profile")
 	cases := []struct{ name, profile, pod, want string }{
 		{"base", baseProfile, basePod, injected + batch},
 		{"another namespace label", with(t, baseProfile, `colocation: "true"}}`, `colocation: "yes"}}`), basePod, untouched + native},
@@ -503,27 +503,6 @@ func TestUnknownNamespace(t *testing.T) {
 	ask.Namespace = func(string) (map[string]string, bool, error) { return nil, false, nil }
 	if after, _, err := colocate(t, ask, `{}`); err != nil || string(after) != `{}` {
 		t.Errorf("a namespace that nobody knows: %v %s", err, after)
-	}
-}
-
-// TestWorkloads: which pods belong to one workload.
-func TestWorkloads(t *testing.T) {
-	owner := func(kind, name, more string) string {
-		return `{"metadata":{"name":"n","generateName":"g-","ownerReferences":[{"kind":"Other","name":"x"},{"kind":"` + kind + `","name":"` + name + `","controller":true}]` + more + `}}`
-	}
-	for raw, want := range map[string]string{
-		owner("ReplicaSet", "web-5d4f8", `,"labels":{"pod-template-hash":"5d4f8"}`): "{ns ReplicaSet web}",
-		owner("ReplicaSet", "web-a-5d4f8", ``):                                      "{ns ReplicaSet web-a}",
-		owner("ReplicaSet", "web-a", `,"labels":{"pod-template-hash":"other"}`):     "{ns ReplicaSet web}",
-		owner("ReplicaSet", "web", ``):                                              "{ns ReplicaSet web}",
-		owner("StatefulSet", "db-0", ``):                                            "{ns StatefulSet db-0}",
-		`{"metadata":{"generateName":"g-"}}`:                                        "{ns Pod g-}",
-		`{"metadata":{"name":"n"}}`:                                                 "{ns Pod n}",
-	} {
-		d, _ := document.Parse([]byte(raw))
-		if got := fmt.Sprint(workloadOf("Pod", "ns", admit.AsPod(d).Meta)); got != want {
-			t.Errorf("%s: %s, want %s", raw, got, want)
-		}
 	}
 }
 

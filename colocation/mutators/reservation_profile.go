@@ -41,7 +41,7 @@ func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[
 func ReservationSubject(reservation *views.Reservation, ask ProfileQuestions) profile.Subject {
 	return profile.Subject{
 		Labels:   reservation.Labels(),
-		Workload: func() profile.Workload { return workloadOf("Reservation", "", reservation.Meta) },
+		Workload: func() admit.Origin { return admit.OriginOf("Reservation", "", reservation.Meta) },
 		Namespaces: func() ([]labels.Set, error) {
 			return ask.labelsOf(ask.OwnersNamespace, ownersNamespaces(reservation.Owners())...)
 		},

@@ -53,5 +53,5 @@ func (p *Profile) detail(outcome Outcome, subject Subject) string {
 	w := subject.workload()
 	rule := map[bool]string{true: "is below", false: "is not below"}[outcome == Applied]
 	return fmt.Sprintf("%s %s/%s draws %d, which %s spec.probability %d%%",
-		w.Kind, w.Namespace, w.Name, Draw(p.Name, w), rule, p.percent)
+		w.Kind, w.Namespace, w.Name, w.Draw(p.Name), rule, p.percent)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
 )
 
 // Subject is what profiles are matched with: a pod or a reservation as submitted.
@@ -11,7 +13,7 @@ type Subject struct {
 	Labels labels.Set
 	// Workload returns the workload of the subject. It is called only for profiles with a probability between 0 and
 	// 100; nil means the empty workload.
-	Workload func() Workload
+	Workload func() admit.Origin
 	// Namespaces returns the labels of the namespaces of the subject: a pod's own, or those of a reservation's owners.
 	// A profile with a namespaceSelector must match all of them; it does not match an empty list, as for an unknown
 	// namespace. Namespaces is called at most once, and only if a profile that might match has a namespaceSelector. nil

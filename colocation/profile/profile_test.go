@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
-
 	"usher.dev/usher/test/seed"
 )
 
@@ -194,16 +193,16 @@ func TestExplain(t *testing.T) {
 		"metadata: {name: f}",
 	)
 	set, _ := Compile(list)
-	w := Workload{"ns", "Job", "j"}
+	w := admit.Origin{Namespace: "ns", Kind: "Job", Name: "j"}
 	space := labels.Set{"team": "z"}
-	got := explain(t, set, Subject{Workload: func() Workload { return w }, Namespaces: func() ([]labels.Set, error) { return []labels.Set{space}, nil }})
+	got := explain(t, set, Subject{Workload: func() admit.Origin { return w }, Namespaces: func() ([]labels.Set, error) { return []labels.Set{space}, nil }})
 	want := fmt.Sprintf(`a selector: spec.selector wants x=z
 b namespace: spec.namespaceSelector wants team=x
 c probability: Job ns/j draws %d, which is not below spec.probability 0%%
 d broken: spec.probability: Invalid value: "101": must be a whole percentage, 0 to 100 or "0%%" to "100%%"; leave it out for all
 e applied: Job ns/j draws %d, which is below spec.probability 99%%
 f applied: all parts match
-`, Draw("c", w), Draw("e", w))
+`, w.Draw("c"), w.Draw("e"))
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -229,50 +228,6 @@ func explain(t *testing.T, set *Set, subject Subject) (text string) {
 		text += fmt.Sprintf("%s %s: %s\n", e.Profile, e.Outcome, e.Detail)
 	}
 	return text
-}
-
-// TestDraw: known numbers, so that every release decides alike; a uniform spread; independent for each profile.
-func TestDraw(t *testing.T) {
-	for text, want := range map[string]int{"p/ns/ReplicaSet/web": drawByHand("p/ns/ReplicaSet/web"), "a///": drawByHand("a///")} {
-		parts := strings.Split(text, "/")
-		if got := Draw(parts[0], Workload{parts[1], parts[2], parts[3]}); got != want {
-			t.Errorf("%s draws %d, want %d", text, got, want)
-		}
-	}
-	const workloads = 20_000
-	for _, profile := range []string{"p", "batch-profile"} {
-		var below [101]int
-		for i := range workloads {
-			d := Draw(profile, Workload{"ns", "ReplicaSet", fmt.Sprint("web-", i)})
-			for percent := d + 1; percent <= 100; percent++ {
-				below[percent]++
-			}
-		}
-		for percent := range below {
-			if share := float64(below[percent]) * 100 / workloads; math.Abs(share-float64(percent)) > 1.5 {
-				t.Errorf("%s: %d%% takes %.2f%%", profile, percent, share)
-			}
-		}
-	}
-	both := 0
-	for i := range workloads {
-		w := Workload{"ns", "ReplicaSet", fmt.Sprint("web-", i)}
-		if Draw("a", w) < 50 && Draw("b", w) < 50 {
-			both++
-		}
-	}
-	if share := float64(both) / workloads; math.Abs(share-0.25) > 0.02 {
-		t.Errorf("two profiles of 50%% take %.3f of the workloads both", share)
-	}
-}
-
-// drawByHand is FNV-1a as published by its authors.
-func drawByHand(text string) int {
-	h := uint64(14695981039346656037)
-	for _, c := range []byte(text) {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return int(h % 100)
 }
 
 // TestHazards: which pairs are not idempotent.
