@@ -39,6 +39,7 @@ type Request struct {
 
 	notes
 	explanation explanation
+	resolution  resolution
 }
 
 // notes are the warnings, audit annotations and troubles recorded so far.

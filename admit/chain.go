@@ -34,6 +34,8 @@ type step struct {
 	mutates bool
 	run     func(context.Context, *Request) (field.ErrorList, error)
 	commit  func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
+
+	overrides *stepOverrides // nil if no override is about the step
 }
 
 // Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
@@ -45,7 +47,7 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Idle}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return classify(m.Run(ctx, req, view(req.Object)))
-			}, nil})
+			}, nil, nil})
 	}
 	return c
 }
@@ -55,7 +57,7 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Idle}, false, onSubject(view, v.Run), nil}
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Idle}, false, onSubject(view, v.Run), nil, nil}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
 			s.commit, c.commits = onSubject(view, v.Commit), true

@@ -27,9 +27,11 @@ type Problem struct {
 
 // StepResult is the result of one step.
 type StepResult struct {
-	Name    string
-	Mode    Mode
-	Changed bool
+	Name string
+	Mode Mode
+	// Override is the override that set the mode, or nil.
+	Override *Override
+	Changed  bool
 	// WouldChange is set if the step would have changed the object in another mode.
 	WouldChange bool
 	// Refused holds the step's reasons to refuse the request, whatever its mode.
@@ -65,15 +67,22 @@ type After func(*Request, StepResult)
 // panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	var result Result
-	req.explanation.wanted = c.explained
+	req.explanation.wanted, req.resolution.steps = c.explained, c.steps
 	for _, s := range c.steps {
-		if s.Mode == Off || s.Idle || s.commit != nil && len(result.Problems) > 0 {
+		if s.Idle || s.commit != nil && len(result.Problems) > 0 {
 			continue // a request that is refused anyway is not committed
 		}
 		if err := ctx.Err(); err != nil {
 			return result, fmt.Errorf("%s: not begun: %w", s.Name, err)
 		}
-		done, err := s.attempt(ctx, req)
+		override, err := s.override(req)
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if s.Mode == Off && override == nil {
+			continue
+		}
+		done, err := s.attempt(ctx, req, override)
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", s.Name, err)
 		}
@@ -102,13 +111,33 @@ func problems(s StepResult) []Problem {
 	return list
 }
 
+// override sets the mode of the step to the one that it has for a request, and returns the override that decides so, or
+// nil. Each use of an override is audited.
+func (s *step) override(req *Request) (*Override, error) {
+	mode, o, err := s.resolve(req)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	s.Mode = mode
+	req.Audit("override."+s.Name, o.Name)
+	if req.Explained() {
+		req.Explain("override %s: mode %s%s: %s", o.Name, string(mode), o.details(req), o.Because())
+	}
+	return o, nil
+}
+
 // errDropped makes Try drop the edits of a step that refused the request or is in mode dryrun.
 var errDropped = errors.New("dropped")
 
-// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented.
-func (s step) attempt(ctx context.Context, req *Request) (StepResult, error) {
+// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented. The mode is that of the
+// override, if there is one.
+func (s step) attempt(ctx context.Context, req *Request, override *Override) (StepResult, error) {
 	start := time.Now()
-	done := StepResult{Name: s.Name, Mode: s.Mode}
+	done := StepResult{Name: s.Name, Mode: s.Mode, Override: override}
+	if s.Mode == Off {
+		done.Why = req.takeWhy(done)
+		return done, nil
+	}
 	var failure error
 	subject := req.Subject()
 	before, saved := subject.Edits(), req.notes.copy()
@@ -173,7 +202,7 @@ func (s step) runFunc(req *Request) func(context.Context, *Request) (field.Error
 func (s step) reportUnenforced(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
-		req.Warnf("would be denied by %s: %s", s.Name, done.Refused[0])
+		req.Warnf("would be denied by %s%s: %s", s.Name, done.Override.exempts(), done.Refused[0])
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case len(done.Refused) > 0 && s.Mode == DryRun:
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))

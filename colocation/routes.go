@@ -184,12 +184,20 @@ func (d deps) podQuestions(ask questions) validators.PodQuestions {
 		LabelRules: ask.LabelRules, RulesFrom: d.options.labelRules.String(), Reservations: ask.Reservations, Nodes: ask.NodeLabels,
 		Quotas: validators.QuotaMembership{
 			Tree: ask.QuotaTree, LabelOnly: d.gates.On(api.GateDisableDefaultQuota), Parents: d.gates.On(api.GateSupportParentQuotaSubmitPod),
-			Evaluated:         d.gates.On(api.GateEnableQuotaAdmission) && d.policy.Modes.Of("evaluate-quota") == admit.Enforce,
+			Evaluated:         d.quotasEvaluated(),
 			EvaluatedOnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
 		Binding:   config.SectionOf[sections.Binding](d.policy),
 		Admission: d.quotaAdmission(),
 	}
+}
+
+// quotasEvaluated returns the mode of step evaluate-quota; empty if its gate is off.
+func (d deps) quotasEvaluated() admit.Mode {
+	if !d.gates.On(api.GateEnableQuotaAdmission) {
+		return ""
+	}
+	return d.policy.Modes.Of("evaluate-quota")
 }
 
 func (d deps) quotaAdmission() validators.QuotaAdmission {

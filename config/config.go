@@ -34,6 +34,8 @@ type Policy struct {
 	RequestsFromLimits RequestsFromLimits `json:"requestsFromLimits,omitempty"`
 	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
+	// Overrides are exceptions to the modes.
+	Overrides Overrides `json:"overrides,omitempty"`
 
 	// others are the sections of suites, by their names in the file.
 	others map[string]Section
@@ -89,7 +91,7 @@ func (p *Policy) sections() map[string]Section {
 func (p *Policy) LeftOut(schema Schema) (names []string) {
 	has := p.sections()
 	for _, name := range append(fieldNames(reflect.TypeFor[Policy]()), slices.Collect(maps.Keys(schema.Sections))...) {
-		if _, found := has[name]; !found && name != "modes" {
+		if _, found := has[name]; !found && name != "modes" && name != "overrides" {
 			names = append(names, name)
 		}
 	}
@@ -99,10 +101,11 @@ func (p *Policy) LeftOut(schema Schema) (names []string) {
 
 // Warnings returns what is probably not meant, although it is allowed.
 func (p *Policy) Warnings() []string {
-	if p.Overcommit == nil {
-		return nil
+	texts := p.Overrides.warnings(p.Modes, field.NewPath("overrides"))
+	if p.Overcommit != nil {
+		texts = append(texts, p.Overcommit.warnings(field.NewPath("overcommit"))...)
 	}
-	return p.Overcommit.warnings(field.NewPath("overcommit"))
+	return texts
 }
 
 //go:embed default.yaml

@@ -124,5 +124,6 @@ func (p *Policy) check(steps []string) (problems field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		problems = append(problems, all[name].Check(field.NewPath(name))...)
 	}
+	problems = append(problems, p.Overrides.checkSteps(steps, p.Modes, field.NewPath("overrides"))...)
 	return append(problems, checkModes(p.Modes, steps, field.NewPath("modes"))...)
 }

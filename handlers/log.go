@@ -31,6 +31,9 @@ func Log(log *logrus.Logger) Observe {
 		if changed := d.Result.Changed(); len(changed) > 0 {
 			fields["changed"] = strings.Join(changed, ",")
 		}
+		if used := overrides(d.Result.Steps); used != "" {
+			fields["overrides"] = used
+		}
 		for _, s := range d.Result.Steps {
 			if would := wouldDo(s); would != "" {
 				fields["would"] = s.Name + " " + would
@@ -105,6 +108,17 @@ func rule(p *field.Error) string {
 		path = found
 	}
 	return admit.Shorten(path, maxPath) + ": " + string(p.Type)
+}
+
+// overrides returns the steps whose modes an override set, with the mode and the override: denied-names: warn (legacy).
+func overrides(steps []admit.StepResult) string {
+	var texts []string
+	for _, s := range steps {
+		if s.Override != nil {
+			texts = append(texts, s.Name+": "+string(s.Mode)+" ("+s.Override.Name+")")
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // wouldDo returns what a step's mode prevented, or "".

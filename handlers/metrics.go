@@ -16,6 +16,7 @@ type Metrics struct {
 	steps    *prometheus.HistogramVec
 	wouldBe  *prometheus.CounterVec
 	wouldDo  *prometheus.CounterVec
+	uses     *prometheus.CounterVec
 	troubles *prometheus.CounterVec
 	panics   *prometheus.CounterVec
 }
@@ -33,13 +34,15 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 		wouldBe: counter("usher_step_would_deny_total", "Denials that a step's mode (warn, dryrun) kept from happening.",
 			"route", "step", "mode"),
 		wouldDo: counter("usher_step_would_change_total", "Changes that a step's mode dryrun kept from happening.", "route", "step"),
+		uses: counter("usher_override_uses_total", "Requests that met a step in the mode that an override of the policy sets.",
+			"override", "step", "mode"),
 		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
 	}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
 		func() float64 { return float64(limits.InFlight()) })
-	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.troubles, m.panics)
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.uses, m.troubles, m.panics)
 	return m
 }
 
@@ -56,6 +59,12 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 	m.reviews.WithLabelValues(route.Path, operation(d.Request), string(d.Outcome)).Inc()
 	m.duration.WithLabelValues(route.Path).Observe(took.Seconds())
 	for _, s := range d.Result.Steps {
+		if s.Override != nil {
+			m.uses.WithLabelValues(s.Override.Name, s.Name, string(s.Mode)).Inc()
+		}
+		if s.Mode == admit.Off {
+			continue
+		}
 		m.steps.WithLabelValues(route.Path, s.Name).Observe(s.Duration.Seconds())
 		if len(s.Refused) > 0 && s.Mode != admit.Enforce {
 			m.wouldBe.WithLabelValues(route.Path, s.Name, string(s.Mode)).Inc()

@@ -23,6 +23,9 @@ type Ledger interface {
 	Reserve(ctx context.Context, ask quota.Request) (quota.PodVerdict, error)
 }
 
+// evaluateQuotaName is the name of the step that quota-meta leaves unknown quotas to.
+const evaluateQuotaName = "evaluate-quota"
+
 // QuotaAdmission is what the admission of pods to quotas depends on.
 type QuotaAdmission struct {
 	// Ledger is nil where the steps are merely listed.
@@ -36,7 +39,7 @@ type QuotaAdmission struct {
 // if no other step refused the pod.
 func evaluateQuota(ask QuotaAdmission) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name:   "evaluate-quota",
+		Name:   evaluateQuotaName,
 		Doc:    "refuses pods that do not fit into their elastic quota or one above it; holds the room of those that do",
 		Gate:   api.GateEnableQuotaAdmission,
 		Needs:  []string{api.CollectionElasticQuotas, api.CollectionPodRequests},

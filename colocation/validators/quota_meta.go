@@ -23,9 +23,11 @@ type QuotaMembership struct {
 	LabelOnly bool
 	// Parents: pods may also belong to parent quotas (gate SupportParentQuotaSubmitPod).
 	Parents bool
-	// Evaluated and EvaluatedOnUpdate report whether step evaluate-quota refuses pods on create, and on a change of
-	// their quota. It then also refuses quotas that do not exist.
-	Evaluated, EvaluatedOnUpdate bool
+	// Evaluated is the mode of step evaluate-quota where no override changes it; empty if its gate is off. In mode enforce
+	// it refuses pods on create and, with EvaluatedOnUpdate, on a change of their quota. It then also refuses quotas that
+	// do not exist.
+	Evaluated         admit.Mode
+	EvaluatedOnUpdate bool
 }
 
 var (
@@ -82,7 +84,8 @@ func sameQuotaLabel(is, was *admit.Pod) bool {
 
 // judge checks the quota that a pod moves to. The quota that it already belongs to is not checked again.
 func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
-	b, evaluated := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), m.LabelOnly), m.Evaluated
+	b := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), m.LabelOnly)
+	evaluated := req.ModeOf(evaluateQuotaName, m.Evaluated) == admit.Enforce
 	if old != nil {
 		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), m.LabelOnly).Name == b.Name {
 			req.Explain("the pod stays in quota %s", b.Name)

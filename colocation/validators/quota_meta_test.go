@@ -89,11 +89,11 @@ func TestQuotaMeta(t *testing.T) {
 		{"label only: an empty label", "", pod("name="), nil},
 		{"label only: create in temp", "", pod("name=temp"), inTemp},
 	})
-	runVerdicts(t, quotaMeta(QuotaMembership{Tree: quotas, Evaluated: true}), []verdictCase{
+	runVerdicts(t, quotaMeta(QuotaMembership{Tree: quotas, Evaluated: admit.Enforce}), []verdictCase{
 		{"evaluated: unknown is the other step's", "", pod("name=quota2"), nil},
 		{"evaluated, but not on update", pod("name=sub-2"), pod("name=quota2"), unknown},
 	})
-	runVerdicts(t, quotaMeta(QuotaMembership{Tree: quotas, Evaluated: true, EvaluatedOnUpdate: true}), []verdictCase{
+	runVerdicts(t, quotaMeta(QuotaMembership{Tree: quotas, Evaluated: admit.Enforce, EvaluatedOnUpdate: true}), []verdictCase{
 		{"evaluated on update", pod("name=sub-2"), pod("name=quota2"), nil},
 		{"create in temp all the same", "", pod("name=temp"), inTemp},
 	})

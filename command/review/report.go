@@ -92,9 +92,11 @@ type Call struct {
 
 // Step is what one step did.
 type Step struct {
-	Name    string   `json:"name"`
-	Mode    string   `json:"mode"`
-	Refused []string `json:"refused,omitempty"`
+	Name string `json:"name"`
+	Mode string `json:"mode"`
+	// Override is the override of the policy that set the mode.
+	Override string   `json:"override,omitempty"`
+	Refused  []string `json:"refused,omitempty"`
 	// Why says why the step did what it did, or nothing; asked for with --explain.
 	Why []string `json:"why,omitempty"`
 	// Patch is the operations of the patch that the step added or made larger.

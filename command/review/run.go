@@ -125,6 +125,9 @@ func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
 // step says what a step did: its part of the patch is what was not in the patch before it.
 func step(done admit.StepResult, before, now []Operation) Step {
 	s := Step{Name: done.Name, Mode: string(done.Mode), Why: done.Why}
+	if done.Override != nil {
+		s.Override = done.Override.Name
+	}
 	for _, refused := range done.Refused {
 		s.Refused = append(s.Refused, refused.Error())
 	}

@@ -167,6 +167,8 @@ func harmless(text string) string {
 func stepText(s Step, checks bool) string {
 	text := "nothing to do"
 	switch {
+	case s.Mode == "off":
+		text = "skipped"
 	case checks && len(s.Refused) == 0:
 		text = "passed"
 	case len(s.Refused) > 0:
@@ -174,8 +176,11 @@ func stepText(s Step, checks bool) string {
 	case len(s.Patch) > 0:
 		text = "changed"
 	}
-	if s.Mode != "enforce" {
+	if s.Mode != "enforce" || s.Override != "" {
 		text += ", mode " + s.Mode
+	}
+	if s.Override != "" {
+		text += " by override " + s.Override
 	}
 	return text
 }

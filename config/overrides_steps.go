@@ -1,0 +1,63 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+)
+
+// checkSteps returns the overrides of steps that do not exist, and those by which the author of an object could make
+// it an exception.
+func (all Overrides) checkSteps(steps []string, modes admit.Modes, at *field.Path) (problems field.ErrorList) {
+	made := all.Compile()
+	for i := range all {
+		at := at.Index(i)
+		for n, step := range all[i].Steps {
+			if !slices.Contains(steps, step) {
+				problems = append(problems, noStep(step, steps, at.Child("steps").Index(n)))
+			}
+		}
+		if problem := exemptsItself(made, i, modes, at); problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
+// writes.
+func exemptsItself(all []admit.Override, i int, modes admit.Modes, at *field.Path) *field.Error {
+	o := all[i]
+	if o.Selector == nil || len(o.Namespaces) > 0 || o.NamespaceSelector != nil {
+		return nil
+	}
+	loosened := slices.IndexFunc(o.Steps, func(step string) bool { return admit.Loosens(all, i, step, modes.Of(step)) })
+	if loosened < 0 {
+		return nil
+	}
+	const remedy = "; name the namespaces as well, or users or groups"
+	if len(o.Users)+len(o.Groups) == 0 {
+		return field.Forbidden(at.Child("selector"), fmt.Sprintf(
+			"%s would be %s for every object with these labels, and anyone can write labels%s", o.Steps[loosened], o.Mode, remedy))
+	}
+	if anyone := slices.IndexFunc(append(slices.Clone(o.Users), o.Groups...), actsForAnyone); anyone >= 0 {
+		return field.Forbidden(at.Child("selector"), fmt.Sprintf(
+			"%s would be %s for every object with these labels, and %s sends the objects of all users; name the namespaces as well",
+			o.Steps[loosened], o.Mode, append(slices.Clone(o.Users), o.Groups...)[anyone]))
+	}
+	return nil
+}
+
+// actsForAnyone reports whether any user can be, or can make act for himself, a user or group of this name: controllers
+// make objects as their owners' authors say.
+func actsForAnyone(name string) bool {
+	if account, ok := strings.CutPrefix(name, "system:serviceaccount:kube-system:"); ok {
+		return strings.HasSuffix(account, "-controller")
+	}
+	return slices.Contains([]string{"system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts",
+		"system:serviceaccounts:kube-system", "system:kube-controller-manager"}, name)
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+)
+
+// expirySoon is how long before its end an override is warned about.
+const expirySoon = 14 * 24 * time.Hour
+
+// warnings returns the overrides that are never used, because one before them matches whatever they match, and those
+// that loosen a step for ever.
+func (all Overrides) warnings(modes admit.Modes, at *field.Path) (texts []string) {
+	made := all.Compile()
+	for i, o := range made {
+		if before := all.shadow(i); before != "" {
+			texts = append(texts, fmt.Sprintf("%s: override %s is never used: override %s before it matches everything that it matches; move it up",
+				at.Index(i), o.Name, before))
+		}
+		loosened := slices.IndexFunc(o.Steps, func(step string) bool { return admit.Loosens(made, i, step, modes.Of(step)) })
+		if o.Until.IsZero() && loosened >= 0 {
+			texts = append(texts, fmt.Sprintf("%s: override %s loosens %s for ever; give it an end with until", at.Index(i), o.Name, o.Steps[loosened]))
+		}
+		for _, step := range o.Steps {
+			if o.EnforcePercent > 0 && modes.Of(step) != admit.Enforce {
+				texts = append(texts, fmt.Sprintf("%s: override %s enforces %s for some workloads, but without it the mode is %s; leave the step out of modes",
+					at.Index(i), o.Name, step, modes.Of(step)))
+			}
+		}
+	}
+	return texts
+}
+
+// shadow returns the name of an override that leaves nothing to override i; "" if none does.
+func (all Overrides) shadow(i int) string {
+	for n := range all[:i] {
+		before := &all[n]
+		if !slices.ContainsFunc(all[i].Steps, func(step string) bool { return !slices.Contains(before.Steps, step) }) && before.covers(&all[i]) {
+			return before.Name
+		}
+	}
+	return ""
+}
+
+// covers reports whether an override matches every request that another matches, as far as that is easily seen.
+func (o *Override) covers(other *Override) bool {
+	end, _ := parseUntil(o.Until)
+	otherEnd, _ := parseUntil(other.Until)
+	sameSelector := reflect.DeepEqual(o.Selector, other.Selector) && o.Mode == other.Mode
+	return (isEmpty(o.Selector) || sameSelector) &&
+		(isEmpty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) &&
+		(len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) &&
+		(len(o.Users)+len(o.Groups) == 0 || len(other.Users)+len(other.Groups) > 0 && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
+		(end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end))
+}
+
+// within reports whether all names are in a list.
+func within(names, list []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(list, name) })
+}
+
+// Ending returns a sentence about each override that has ended, or that ends within 14 days.
+func (all Overrides) Ending(now time.Time) (texts []string) {
+	for _, o := range all.Compile() {
+		switch left := o.Until.Sub(now); {
+		case o.Until.IsZero():
+		case o.Void(now):
+			texts = append(texts, fmt.Sprintf("override %s has ended, after %s, and has no effect; remove it from the policy", o.Name, o.UntilText()))
+		case left <= expirySoon:
+			texts = append(texts, fmt.Sprintf("override %s ends after %s, in %s; then the other modes of %s hold: %s",
+				o.Name, o.UntilText(), inDays(left), admit.SomeNames(o.Steps), o.Because()))
+		}
+	}
+	return texts
+}
+
+// inDays returns a duration in whole days, or hours if it is less than two days.
+func inDays(d time.Duration) string {
+	if hours := int(d.Hours()); hours < 48 {
+		return fmt.Sprintf("%d hours", hours)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
