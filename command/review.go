@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -131,10 +132,11 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if o.Old, err = p.readOld(o.old); err != nil {
 		return err
 	}
-	if _, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open); err != nil {
+	opened, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open)
+	if err != nil {
 		return err
 	}
-	routes := chosen.Routes(policy, o.gates)
+	routes := chosen.Routes(policy, o.gates, suite.Around(opened, time.Now))
 	for i := range routes {
 		if o.explain {
 			routes[i].Chain = routes[i].Chain.Explained()

@@ -40,6 +40,7 @@ type service struct {
 	version string
 	cluster *cluster.Cluster
 	policy  prometheus.Gauge
+	inForce atomic.Pointer[config.Policy]
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks   []hook                       // that the policy in force needs
 	health  handlers.Health
@@ -75,6 +76,7 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 		return err
 	}
 	go s.cluster.Run(background)
+	go daily(background, s.warnOfEnds)
 	if s.config != "" {
 		go config.Watch(background, s.config, s.times(background), inForce, s.suites.Schema(), s.use)
 	}
@@ -130,7 +132,7 @@ func (s *service) makeMetrics() {
 		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy, build, collectors.NewGoCollector(),
+	s.metrics.MustRegister(s.policy, overrideMetrics{s.inForce.Load}, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
@@ -141,14 +143,16 @@ func (s *service) use(policy *config.Policy, err error) {
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	routes := s.suites.Routes(policy, s.gates)
+	routes := s.suites.Routes(policy, s.gates, suite.Around(s.cluster, time.Now))
 	s.compareRegistration(routes)
 	handler := s.edge.Serve(routes)
 	s.live.Store(&handler)
+	s.inForce.Store(policy)
 	s.policy.Set(1)
 	for _, warning := range policy.Warnings() {
 		s.log.Warn("policy: " + warning)
 	}
+	s.warnOfEnds()
 	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
@@ -56,7 +57,7 @@ func (p Program) webhooksCommand() *cobra.Command {
 			return err
 		}
 		if o.rbac {
-			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.NoPolicy, gates)))
+			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.NoPolicy, gates, admit.Surroundings{})))
 		}
 		return p.printWebhooks(o, gates)
 	}
@@ -96,7 +97,7 @@ func (p Program) printWebhooks(o webhooksOptions, gates gate.Set) error {
 	if err != nil {
 		return err
 	}
-	served := oneAmplifier(chosen.Routes(policy, gates))
+	served := oneAmplifier(chosen.Routes(policy, gates, admit.Surroundings{}))
 	if err := closeFailing(served, o.failClosed); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
@@ -16,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
@@ -123,16 +125,31 @@ func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route
 	return all
 }
 
-// Routes returns the enabled routes with their enabled steps, in the modes of the policy. Call it again for a new
-// policy.
-func (s List) Routes(policy *config.Policy, gates gate.Set) (served []handlers.Route) {
+// Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides. Call it
+// again for a new policy. The overrides depend on around, which may be zero if the routes are only listed.
+func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroundings) (served []handlers.Route) {
+	overrides := policy.Overrides.Compile()
 	for _, r := range s.Table(policy, gates) {
-		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes)
+		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
 		if gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
 			served = append(served, r)
 		}
 	}
 	return served
+}
+
+// Around returns what overrides depend on, asked of a cluster and a clock.
+func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
+	return admit.Surroundings{Now: now, Namespace: c.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+}
+
+// aroundRoute returns the surroundings for the requests of one route. Nodes are in no namespace, and their reviews never
+// wait for the state of the cluster.
+func aroundRoute(r handlers.Route, around admit.Surroundings) admit.Surroundings {
+	if !slices.ContainsFunc(r.For, func(m handlers.Match) bool { return m.Kind.Kind != "Node" }) {
+		around.Namespace = nil
+	}
+	return around
 }
 
 // Named returns the suites with the given names.
@@ -163,7 +180,7 @@ func (s List) Names() (names []string) {
 func (s List) Open(
 	source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error),
 ) (*cluster.Cluster, error) {
-	served := s.Routes(NoPolicy, gates)
+	served := s.Routes(NoPolicy, gates, admit.Surroundings{})
 	options := s.Watched(served)
 	options.Log = log
 	for _, suite := range s {
@@ -183,7 +200,8 @@ func (s List) Open(
 	return opened, nil
 }
 
-// Watched returns the options of a cluster that keeps the collections that the routes need.
+// Watched returns the options of a cluster that keeps the collections that the routes need. Namespaces are kept for the
+// overrides of policies to come.
 func (s List) Watched(served []handlers.Route) (options cluster.Options) {
 	for _, suite := range s {
 		if suite.Catalogue != nil {
@@ -192,6 +210,9 @@ func (s List) Watched(served []handlers.Route) (options cluster.Options) {
 	}
 	for _, r := range served {
 		options.Needs = append(options.Needs, r.Chain.Needs()...)
+	}
+	if slices.Contains(options.Catalogue, cluster.Declared(cluster.Namespaces)) {
+		options.Needs = append(options.Needs, admit.CollectionNamespaces)
 	}
 	return options
 }

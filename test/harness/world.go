@@ -75,7 +75,12 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 }
 
 // Routes returns the routes that the gates enable.
-func (w World) Routes() []handlers.Route { return w.suites.Routes(w.Policy, w.Gates) }
+func (w World) Routes() []handlers.Route { return w.RoutesAt(time.Now) }
+
+// RoutesAt is like Routes with a clock for the ends of overrides.
+func (w World) RoutesAt(now func() time.Time) []handlers.Route {
+	return w.suites.Routes(w.Policy, w.Gates, suite.Around(w.Cluster, now))
+}
 
 // Table returns all routes.
 func (w World) Table() []handlers.Route { return w.suites.Table(w.Policy, w.Gates) }

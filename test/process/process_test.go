@@ -373,7 +373,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()))), map[string]string{}
+	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()), admit.Surroundings{})), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = harness.Post(mux, name, harness.ReadSample(t, name)).Body.String()
 	}
