@@ -28,7 +28,7 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	if secondDocument.Match(raw) {
 		return nil, []error{errors.New("the policy is one YAML document: what follows --- or ... would be ignored")}
 	}
-	shape := checkFile(text, schema.Sections)
+	shape, text := checkFile(text, schema.Sections)
 	policy, problems := decode(text, schema.Sections)
 	if len(shape) > 0 {
 		problems = asErrors(shape) // the decoder found the first of them, too
@@ -43,15 +43,16 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 // secondDocument matches a file in which a YAML document ends before the end of the file.
 var secondDocument = regexp.MustCompile(`(?m)^[^#\n].*\n(.*\n)*(---|\.\.\.)(\s|$)`)
 
-// checkFile checks the types of all values, and that all fields exist, of the core's sections and those of suites.
-func checkFile(text []byte, sections map[string]func() Section) (problems field.ErrorList) {
+// checkFile checks the types of all values, and that all fields exist, of the core's sections and those of suites. It
+// returns the file without the values that would end its decoding early.
+func checkFile(text []byte, sections map[string]func() Section) (problems field.ErrorList, decodable []byte) {
 	var file any
 	if err := json.Unmarshal(text, &file); err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
+		return field.ErrorList{field.InternalError(nil, err)}, text
 	}
 	members, ok := file.(map[string]any)
 	if !ok {
-		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), shown(file), "must be a mapping of sections")}
+		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), shown(file), "must be a mapping of sections")}, text
 	}
 	core := reflect.TypeFor[Policy]()
 	names := append(fieldNames(core), slices.Sorted(maps.Keys(sections))...)
@@ -65,7 +66,12 @@ func checkFile(text []byte, sections map[string]func() Section) (problems field.
 			problems = append(problems, unknown(name, names, nil))
 		}
 	}
-	return problems
+	if len(problems) > 0 {
+		if cleaned, err := json.Marshal(file); err == nil {
+			text = cleaned
+		}
+	}
+	return problems, text
 }
 
 // besides returns the problems of values that could be decoded.

@@ -68,7 +68,7 @@ func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.Erro
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if f, found := fieldNamed(t, name); found {
-			problems = append(problems, checkShape(members[name], f.Type, child(at, name))...)
+			problems = append(problems, checkMember(members, name, f.Type, child(at, name))...)
 		} else {
 			problems = append(problems, unknown(name, fieldNames(t), at))
 		}
@@ -82,7 +82,17 @@ func checkMap(value any, of reflect.Type, at *field.Path) (problems field.ErrorL
 		return wrong(value, "a mapping", at)
 	}
 	for _, key := range slices.Sorted(maps.Keys(members)) {
-		problems = append(problems, checkShape(members[key], of, at.Key(key))...)
+		problems = append(problems, checkMember(members, key, of, at.Key(key))...)
+	}
+	return problems
+}
+
+// checkMember checks a member of a mapping. A bad value of a type that decodes itself is removed: it would end the decoding of the file, and
+// what follows it would seem to be missing.
+func checkMember(members map[string]any, name string, t reflect.Type, at *field.Path) field.ErrorList {
+	problems := checkShape(members[name], t, at)
+	if len(problems) > 0 && isOwnReader(reflect.New(t).Interface()) {
+		delete(members, name)
 	}
 	return problems
 }
