@@ -1,9 +1,17 @@
 package admit
 
 import (
-	"k8s.io/apimachinery/pkg/labels"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // asSelector compiles conditions on labels.
@@ -13,4 +21,275 @@ func asSelector(conditions []metav1.LabelSelectorRequirement) labels.Selector {
 		panic(err)
 	}
 	return selector
+}
+
+func selectorOf(text string) labels.Selector {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return selector
+}
+
+// quiet is an override that switches step one off.
+func quiet(change func(*Override)) Override {
+	o := Override{Name: "quiet", Steps: []string{"one"}, Mode: Off, Reason: "why"}
+	change(&o)
+	return o
+}
+
+// TestOverrides: which requests an override matches, one condition at a time and together.
+func TestOverrides(t *testing.T) {
+	day := time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)
+	labelled := func(text string) map[string]string {
+		set, err := labels.ConvertSelectorToLabelsMap(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	pod := asked{op: admissionv1.Create, kind: "Pod", namespace: "shop", name: "p", user: "ann", groups: []string{"dev", "system:authenticated"},
+		is: labelled("app=web"), now: day.Add(-time.Second), space: labelled("env=prod"), known: true}
+	with := func(change func(*asked)) asked {
+		q := pod
+		change(&q)
+		return q
+	}
+	all := func(*Override) {}
+	inShop := func(o *Override) { o.Namespaces = []string{"bank", "shop"} }
+	inProd := func(o *Override) { o.NamespaceSelector = selectorOf("env=prod") }
+	ofWeb := func(o *Override) { o.Selector = selectorOf("app=web") }
+	untilDay := func(o *Override) { o.Until = day }
+	byAnn := func(o *Override) { o.Users = []string{"ann"} }
+	byDev := func(o *Override) { o.Groups = []string{"ops", "dev"} }
+	tighten := func(o *Override) { o.Mode = Enforce; ofWeb(o) }
+	update := func(was string) func(*asked) {
+		return func(q *asked) { q.op, q.was = admissionv1.Update, labelled(was) }
+	}
+	for _, c := range []struct {
+		name     string
+		override func(*Override)
+		request  asked
+		want     string // off, not, or wait
+	}{
+		{"no condition", all, pod, "off"},
+		{"another step", func(o *Override) { o.Steps = []string{"two"} }, pod, "not"},
+		{"one of two steps", func(o *Override) { o.Steps = []string{"two", "one"} }, pod, "off"},
+		{"the last second", untilDay, pod, "off"},
+		{"the end", untilDay, with(func(q *asked) { q.now = day }), "not"},
+		{"the second after the end", untilDay, with(func(q *asked) { q.now = day.Add(time.Second) }), "not"},
+		{"the end in another zone", untilDay, with(func(q *asked) { q.now = day.In(time.FixedZone("east", 7200)) }), "not"},
+		{"the namespace", inShop, pod, "off"},
+		{"another namespace", inShop, with(func(q *asked) { q.namespace = "shop2" }), "not"},
+		{"no namespace", inShop, with(func(q *asked) { q.kind, q.namespace = "PriorityClass", "" }), "not"},
+		{"a Namespace by its name", inShop, with(func(q *asked) { q.kind, q.namespace, q.name = "Namespace", "", "shop" }), "off"},
+		{"another Namespace", inShop, with(func(q *asked) { q.kind, q.namespace, q.name = "Namespace", "", "shop2" }), "not"},
+		{"labels of the namespace", inProd, pod, "off"},
+		{"other labels of the namespace", inProd, with(func(q *asked) { q.space = labelled("env=test") }), "not"},
+		{"labels of the pod instead", inProd, with(func(q *asked) { q.space, q.is = nil, labelled("env=prod") }), "not"},
+		{"a namespace that is in no file", inProd, with(func(q *asked) { q.space, q.known = nil, false }), "not"},
+		{"a namespace that has not arrived", inProd, with(func(q *asked) { q.absent = true }), "wait"},
+		{"is not asked for by name", inShop, with(func(q *asked) { q.absent = true }), "off"},
+		{"is not asked for another user", func(o *Override) { inProd(o); o.Users = []string{"bob"} }, with(func(q *asked) { q.absent = true }), "not"},
+		{"is not asked for other labels", func(o *Override) { inProd(o); o.Selector = selectorOf("app=db") }, with(func(q *asked) { q.absent = true }), "not"},
+		{"is not asked after the end", func(o *Override) { inProd(o); o.Until = pod.now }, with(func(q *asked) { q.absent = true }), "not"},
+		{"a node is in no namespace", inProd, with(func(q *asked) { q.kind, q.namespace, q.absent = "Node", "shop", true }), "not"},
+		{"a Namespace by its stored labels", inProd, with(func(q *asked) {
+			q.kind, q.op, q.is, q.was, q.absent = "Namespace", admissionv1.Update, labelled("env=test"), labelled("env=prod"), true
+		}), "off"},
+		{"a Namespace that gets the label", inProd, with(func(q *asked) {
+			q.kind, q.op, q.is, q.was = "Namespace", admissionv1.Update, labelled("env=prod"), labelled("env=test")
+		}), "not"},
+		{"a Namespace that is new", inProd, with(func(q *asked) { q.kind, q.is = "Namespace", labelled("env=prod") }), "not"},
+		{"the user", byAnn, pod, "off"},
+		{"another user", byAnn, with(func(q *asked) { q.user = "ann2" }), "not"},
+		{"no user", byAnn, with(func(q *asked) { q.user = "" }), "not"},
+		{"a group", byDev, pod, "off"},
+		{"no group", byDev, with(func(q *asked) { q.groups = nil }), "not"},
+		{"a user in none of the groups", func(o *Override) { byAnn(o); o.Groups = []string{"ops"} }, pod, "off"},
+		{"another user in a group", func(o *Override) { byDev(o); o.Users = []string{"bob"} }, pod, "off"},
+		{"labels", ofWeb, pod, "off"},
+		{"other labels", ofWeb, with(func(q *asked) { q.is = labelled("app=db") }), "not"},
+		{"no labels", ofWeb, with(func(q *asked) { q.is = map[string]string{} }), "not"},
+		{"the deleted object", ofWeb, with(func(q *asked) { q.op, q.was, q.is = admissionv1.Delete, q.is, nil }), "off"},
+		{"an update of what matches", ofWeb, with(update("app=web")), "off"},
+		{"an update that gets the label", ofWeb, with(update("app=db")), "not"},
+		{"an update that loses the label", ofWeb, with(func(q *asked) { update("app=web")(q); q.is = labelled("app=db") }), "not"},
+		{"an update that gets a stricter mode", tighten, with(update("app=db")), "enforce"},
+		{"an update that flees from it", tighten, with(func(q *asked) { update("app=web")(q); q.is = labelled("app=db") }), "enforce"},
+		{"all conditions", func(o *Override) { untilDay(o); inShop(o); ofWeb(o); byAnn(o) }, pod, "off"},
+		{"all but one", func(o *Override) { untilDay(o); inShop(o); ofWeb(o); byAnn(o) }, with(func(q *asked) { q.namespace = "test" }), "not"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			surroundings := around(&c.request)
+			if c.request.kind == "Node" {
+				surroundings.Namespace = nil
+			}
+			chain := Validate(AsPod, []Validator[Pod]{noted("one")}).WithModes(Modes{"one": Warn}).
+				WithOverrides([]Override{quiet(c.override)}, surroundings)
+			result, err := chain.Run(t.Context(), c.request.request(t), nil)
+			got := "wait"
+			if err == nil {
+				got = strings.Replace(string(result.Steps[0].Mode), "warn", "not", 1)
+			} else if !errors.Is(err, ErrNotReady) {
+				t.Fatal(err)
+			}
+			if got != c.want {
+				t.Errorf("the step is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOverrideOfUnreadableLabels: an object whose labels cannot be read is no exception.
+func TestOverrideOfUnreadableLabels(t *testing.T) {
+	req := podRequest(t)
+	req.Object = parse(t, `{"metadata":{"labels":{"app":5}}}`)
+	o := quiet(func(o *Override) { o.Selector = selectorOf("app!=web") })
+	chain := Mutate(AsPod, []Mutator[Pod]{labeller("one", nil)}).WithOverrides([]Override{o}, around(&asked{now: time.Now()}))
+	result, err := chain.Run(t.Context(), req, nil)
+	if err != nil || len(result.Problems) != 1 || result.Problems[0].Type != field.ErrorTypeTypeInvalid {
+		t.Errorf("%v, %v", result.Problems, err)
+	}
+}
+
+// TestOverriddenModes: a step in the mode of an override does what it does in that mode of the policy, and says so.
+func TestOverriddenModes(t *testing.T) {
+	for _, c := range []struct {
+		base, mode Mode
+		refused    bool
+		warning    string
+		audit      string
+	}{
+		{Enforce, Enforce, true, "", "override.one"},
+		{Warn, Enforce, true, "", "override.one"},
+		{Off, Enforce, true, "", "override.one"},
+		{Enforce, Warn, false, "would be denied by one after 2099-12-31, the end of override quiet: spec.x: Forbidden: not here", "override.one would-deny.one"},
+		{Enforce, DryRun, false, "", "override.one would-deny.one"},
+		{Enforce, Off, false, "", "override.one"},
+	} {
+		t.Run(string(c.base)+" to "+string(c.mode), func(t *testing.T) {
+			req := podRequest(t)
+			o := quiet(func(o *Override) { o.Mode, o.Until = c.mode, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) })
+			chain := Mutate(AsPod, []Mutator[Pod]{labeller("one", refusal)}).WithModes(Modes{"one": c.base})
+			result, err := chain.WithOverrides([]Override{o}, around(&asked{now: time.Now()})).Run(t.Context(), req, nil)
+			if err != nil || len(result.Problems) > 0 != c.refused || strings.Join(req.Warnings(), "") != c.warning {
+				t.Errorf("%v, %v, %q", err, result.Problems, req.Warnings())
+			}
+			for _, key := range strings.Fields(c.audit) {
+				if _, found := req.AuditAnnotations()[key]; !found {
+					t.Errorf("no audit annotation %s: %v", key, req.AuditAnnotations())
+				}
+			}
+			if len(result.Steps) != 1 || result.Steps[0].Mode != c.mode || result.Steps[0].Override.Name != "quiet" {
+				t.Errorf("%+v", result.Steps)
+			}
+		})
+	}
+}
+
+// TestOverriddenCommit: a check commits only in mode enforce, also where an override says so.
+func TestOverriddenCommit(t *testing.T) {
+	for _, c := range []struct {
+		base, mode Mode
+		dryRun     bool
+		want       string
+	}{
+		{Enforce, Enforce, false, "commit"}, {Enforce, Warn, false, "run"}, {Enforce, DryRun, false, "run"}, {Enforce, Off, false, ""},
+		{Warn, Enforce, false, "commit"}, {Warn, Enforce, true, "run"}, {Off, Enforce, false, "commit"},
+	} {
+		t.Run(fmt.Sprintf("%s to %s, dry run %v", c.base, c.mode, c.dryRun), func(t *testing.T) {
+			ran := ""
+			does := func(what string) func(context.Context, *Request, *Pod) (field.ErrorList, error) {
+				return func(context.Context, *Request, *Pod) (field.ErrorList, error) {
+					ran += what
+					return nil, nil
+				}
+			}
+			chain := Validate(AsPod, []Validator[Pod]{{Name: "one", Run: does("run"), Commit: does("commit")}}).WithModes(Modes{"one": c.base})
+			req := podRequest(t)
+			req.DryRun = c.dryRun
+			o := quiet(func(o *Override) { o.Mode = c.mode })
+			if _, err := chain.WithOverrides([]Override{o}, around(&asked{now: time.Now()})).Run(t.Context(), req, nil); err != nil || ran != c.want {
+				t.Errorf("%v, ran %q, want %q", err, ran, c.want)
+			}
+		})
+	}
+}
+
+// TestOverrideExplains: the first line of a step says which override holds, and why.
+func TestOverrideExplains(t *testing.T) {
+	ask := asked{now: time.Now(), known: false}
+	for _, c := range []struct {
+		name     string
+		override Override
+		want     string
+	}{
+		{"a mode", quiet(func(o *Override) { o.Ticket = "T-1" }), "override quiet: mode off: why (T-1)"},
+		{"with an end", quiet(func(o *Override) { o.Until = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) }), "override quiet: mode off until 2099-12-31: why"},
+		{"for some", quiet(func(o *Override) { o.EnforcePercent, o.Mode = 100, Warn }), fmt.Sprintf(
+			"override quiet: mode enforce (Pod p draws %d, enforcePercent is 100): why", Origin{"ns", "Pod", "p"}.Draw("quiet"))},
+		{"an unknown namespace", quiet(func(o *Override) { o.NamespaceSelector = selectorOf("!a") }),
+			"namespace ns is not known: override quiet takes it for one without labels\noverride quiet: mode off: why"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := podRequest(t)
+			req.Namespace = "ns"
+			chain := Validate(AsPod, []Validator[Pod]{noted("one")}).WithOverrides([]Override{c.override}, around(&ask)).Explained()
+			result, err := chain.Run(t.Context(), req, nil)
+			if err != nil || strings.Join(result.Steps[0].Why, "\n") != c.want {
+				t.Errorf("%v, %q, want %q", err, result.Steps[0].Why, c.want)
+			}
+		})
+	}
+}
+
+// TestModeOf: a step may ask for the mode of another step of its chain.
+func TestModeOf(t *testing.T) {
+	var got []Mode
+	asks := Validator[Pod]{Name: "asks", Run: func(_ context.Context, req *Request, _ *Pod) (field.ErrorList, error) {
+		got = append(got, req.ModeOf("one", DryRun), req.ModeOf("two", DryRun), req.ModeOf("none", DryRun))
+		return nil, nil
+	}}
+	chain := Validate(AsPod, []Validator[Pod]{asks, noted("one"), noted("two")}).WithModes(Modes{"two": Warn})
+	if _, err := chain.WithOverrides([]Override{quiet(func(*Override) {})}, around(&asked{now: time.Now()})).Run(t.Context(), podRequest(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "[off warn dryrun]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// TestEnforcePercent: a larger percentage enforces the same workloads and more, and the replicas of one are alike.
+func TestEnforcePercent(t *testing.T) {
+	before := 0
+	for _, percent := range []int{0, 1, 10, 50, 99, 100} {
+		o := quiet(func(o *Override) { o.Mode, o.EnforcePercent = Warn, percent })
+		now, enforced := asked{now: time.Now()}, 0
+		chain := Validate(AsPod, []Validator[Pod]{noted("one")}).WithOverrides([]Override{o}, around(&now))
+		for n := range 1000 {
+			modes := map[Mode]bool{}
+			for _, replica := range []string{"-5d4f8-x", "-5d4f8-y", "-77c9b-z"} {
+				owner := fmt.Sprint("web", n, replica[:6])
+				q := asked{op: admissionv1.Create, kind: "Pod", namespace: "ns", name: owner + replica[6:], owner: owner, is: map[string]string{}}
+				result, err := chain.Run(t.Context(), q.request(t), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				modes[result.Steps[0].Mode] = true
+			}
+			q := asked{op: admissionv1.Create, kind: "Deployment", namespace: "ns", name: fmt.Sprint("web", n), is: map[string]string{}}
+			result, err := chain.Run(t.Context(), q.request(t), nil)
+			if err != nil || len(modes) != 1 || !modes[result.Steps[0].Mode] {
+				t.Fatalf("the pods of a Deployment are in the modes %v, and itself in %v: %v", modes, result.Steps, err)
+			}
+			if modes[Enforce] {
+				enforced++
+			}
+		}
+		if enforced < before || enforced < percent*10-60 || enforced > percent*10+60 {
+			t.Errorf("%d percent are %d of 1000 workloads, after %d", percent, enforced, before)
+		}
+		before = enforced
+	}
 }
