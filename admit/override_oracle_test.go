@@ -261,6 +261,12 @@ func compareWithOracle(t *testing.T, chain Chain, all []ruled, modes Modes, q as
 			}
 		}
 	}
+	for i, e := range chain.Effective(q.request(t)) {
+		mode, name, failed := naively(all, e.Name, modes.Of(e.Name), q)
+		if len(e.Perhaps) > 0 || failed != (e.Err != nil) || !failed && (e.Mode != mode || (e.Override == nil) != (name == "") || name != "" && e.Override.Name != name) {
+			t.Errorf("step %d is in mode %s by %v (%v), and the oracle says %s by %s\nrequest %+v", i, e.Mode, e.Override, e.Err, mode, name, q)
+		}
+	}
 	for _, step := range []string{"one", "two", "three"} {
 		mode, name, failed := naively(all, step, modes.Of(step), q)
 		if failed {

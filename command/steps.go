@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,10 +20,12 @@ import (
 func (p Program) stepsCommand() *cobra.Command {
 	var output, file string
 	var listGates bool
+	var effective effectiveOptions
 	c := &cobra.Command{Use: "steps [STEP...]", Short: "list all routes and their steps, in order", ValidArgsFunction: p.completeSteps}
 	c.Flags().SortFlags = false
 	c.Flags().StringVarP(&output, "output", "o", "text", "output format: text or json")
 	c.Flags().StringVar(&file, "config", "", "policy file whose modes are shown (default: the embedded policy)")
+	effective.addTo(c.Flags())
 	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead of the steps")
 	featureGates := c.Flags().String("feature-gates", "", "feature gates to set, such as A=true,B=false; --gates lists them")
 	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
@@ -36,13 +39,16 @@ func (p Program) stepsCommand() *cobra.Command {
 		case listGates:
 			return p.printGates(gates, output)
 		}
-		return p.printSteps(gates, output, file, names)
+		if err := effective.check(c.Flags()); err != nil {
+			return err
+		}
+		return p.printSteps(gates, output, file, names, effective)
 	}
 	return c
 }
 
 // printSteps prints every route and its steps in order, or those of the named steps, as text or JSON.
-func (p Program) printSteps(gates gate.Set, output, file string, names []string) error {
+func (p Program) printSteps(gates gate.Set, output, file string, names []string, effective effectiveOptions) error {
 	schema := p.Suites.Schema()
 	for _, name := range names {
 		if !slices.Contains(schema.Steps, name) {
@@ -53,11 +59,15 @@ func (p Program) printSteps(gates gate.Set, output, file string, names []string)
 	if err != nil {
 		return err
 	}
+	if effective.on {
+		return p.printEffective(gates, policy, effective, output, names)
+	}
 	rows := slices.DeleteFunc(p.stepRows(policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if output == "json" {
 		return printJSON(p.Out, rows)
 	}
 	printStepsText(p.Out, rows)
+	p.printEnds(policy)
 	return nil
 }
 
@@ -80,14 +90,22 @@ type stepRow struct {
 	Mode      string `json:"mode"`
 	On        bool   `json:"on"`
 	Idle      bool   `json:"idle,omitempty"` // the policy has nothing for it to do
+	// Overrides are the overrides of the policy that are about the step, in order.
+	Overrides []overrideRow `json:"overrides,omitempty"`
 }
 
 func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
-	rows := []stepRow{}
+	rows, overrides, now := []stepRow{}, policy.Overrides.Compile(), time.Now()
 	for _, r := range p.Suites.Table(policy, gates) {
 		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
-			rows = append(rows, stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on, s.Idle})
+			row := stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on, s.Idle, nil}
+			for i := range overrides {
+				if overrides[i].Concerns(s.Name) {
+					row.Overrides = append(row.Overrides, rowOf(&overrides[i], now))
+				}
+			}
+			rows = append(rows, row)
 		}
 	}
 	return rows
@@ -104,6 +122,9 @@ func printStepsText(to io.Writer, rows []stepRow) {
 		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, s.Step, s.Doc)
 		if details := s.details(); details != "" {
 			_, _ = fmt.Fprintf(to, "     %s\n", details)
+		}
+		for _, o := range s.Overrides {
+			_, _ = fmt.Fprintf(to, "     %s\n", o.text(true))
 		}
 	}
 }

@@ -1,0 +1,287 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// effectiveOptions are the flags of usher steps --effective.
+type effectiveOptions struct {
+	on            bool
+	namespace     string
+	file          string
+	user          string
+	groups        []string
+	clusterSource clusterFlags
+}
+
+func (o *effectiveOptions) addTo(set *pflag.FlagSet) {
+	set.BoolVar(&o.on, "effective", false, "show the mode that each step has for the requests that the following flags describe, and the override that sets it")
+	set.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects")
+	set.StringVarP(&o.file, "filename", "f", "", "file with the object; for one with a pod template, its pod is shown too (default: any object)")
+	set.StringVar(&o.user, "as", "", "user who sends the request (default: any user)")
+	set.StringSliceVar(&o.groups, "as-group", nil, "groups of the user (default: with --as as in usher review)")
+	o.clusterSource.addDirTo(set)
+}
+
+// check returns an error if flags of --effective are used without it.
+func (o *effectiveOptions) check(set *pflag.FlagSet) error {
+	for _, name := range []string{"namespace", "filename", "as", "as-group", "cluster-dir"} {
+		if set.Changed(name) && !o.on {
+			return fmt.Errorf("--%s goes with --effective", name)
+		}
+	}
+	if o.user != "" && !set.Changed("as-group") {
+		o.groups = groupsOf(o.user)
+	}
+	return nil
+}
+
+// effectiveRow is the mode of one step, as `usher steps --effective -o json` prints it.
+type effectiveRow struct {
+	Object string `json:"object,omitempty"`
+	Path   string `json:"path"`
+	Suite  string `json:"suite"`
+	Step   string `json:"step"`
+	Mode   string `json:"mode"`
+	// Override sets the mode; without it the modes of the policy do. Perhaps come first, and match some of the requests.
+	Override *overrideRow  `json:"override,omitempty"`
+	Perhaps  []overrideRow `json:"perhaps,omitempty"`
+	Error    string        `json:"error,omitempty"`
+}
+
+// overrideRow is an override of the policy.
+type overrideRow struct {
+	Name           string `json:"name"`
+	Mode           string `json:"mode"`
+	EnforcePercent int    `json:"enforcePercent,omitempty"`
+	Draw           *int   `json:"draw,omitempty"` // of the workload; below EnforcePercent the mode is enforce
+	When           string `json:"when,omitempty"` // the conditions
+	Until          string `json:"until,omitempty"`
+	Ended          bool   `json:"ended,omitempty"`
+	Reason         string `json:"reason"`
+	Ticket         string `json:"ticket,omitempty"`
+}
+
+func rowOf(o *admit.Override, now time.Time) overrideRow {
+	return overrideRow{Name: o.Name, Mode: string(o.Mode), EnforcePercent: o.EnforcePercent, When: conditionsOf(o), Until: o.UntilText(),
+		Ended: o.Void(now), Reason: o.Reason, Ticket: o.Ticket}
+}
+
+// conditionsOf says which requests an override is for; "" for all.
+func conditionsOf(o *admit.Override) string {
+	var parts []string
+	list := func(what string, names []string) {
+		if len(names) > 0 {
+			parts = append(parts, what+" "+strings.Join(names, ", "))
+		}
+	}
+	list("namespaces", o.Namespaces)
+	if o.NamespaceSelector != nil {
+		parts = append(parts, "namespaces with "+o.NamespaceSelector.String())
+	}
+	if o.Selector != nil {
+		parts = append(parts, "objects with "+o.Selector.String())
+	}
+	list("users", o.Users)
+	list("groups", o.Groups)
+	return strings.Join(parts, "; ")
+}
+
+// described is a request as the flags describe it, and what it is about; "" for any object.
+type described struct {
+	about, namespace string
+	body             []byte // empty for any object
+}
+
+// printEffective prints the modes that the steps have for the requests that the flags describe.
+func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effectiveOptions, output string, names []string) error {
+	opened, err := o.clusterSource.open(cluster.Options{Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
+	if err != nil {
+		return err
+	}
+	around := suite.Around(opened, time.Now)
+	routes := p.Suites.Routes(policy, gates, around)
+	requests, err := p.describedRequests(o, gates, routes)
+	if err != nil {
+		return err
+	}
+	rows := []effectiveRow{}
+	for _, d := range requests {
+		for _, r := range routes {
+			some, err := o.rows(d, r)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, some...)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r effectiveRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
+	if output == "json" {
+		return printJSON(p.Out, rows)
+	}
+	printEffectiveText(p.Out, rows)
+	p.printUnknownNamespaces(policy, around, requests)
+	p.printEnds(policy)
+	return nil
+}
+
+// printUnknownNamespaces names the namespaces whose labels are not known, if an override depends on them.
+func (p Program) printUnknownNamespaces(policy *config.Policy, around admit.Surroundings, requests []described) {
+	if !slices.ContainsFunc(policy.Overrides, func(o config.Override) bool { return o.NamespaceSelector != nil }) {
+		return
+	}
+	var printed []string
+	for _, d := range requests {
+		if _, known, err := around.Namespace(d.namespace); err != nil || known || d.namespace == "" || slices.Contains(printed, d.namespace) {
+			continue
+		}
+		printed = append(printed, d.namespace)
+		_, _ = fmt.Fprintf(p.Out, "namespace %s is not in --cluster-dir: it is taken for one without labels\n", d.namespace)
+	}
+}
+
+// describedRequests returns the requests about the objects of the file, and the pods that controllers make of them.
+func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []handlers.Route) (all []described, err error) {
+	if o.file == "" {
+		return []described{{namespace: o.namespace}}, nil
+	}
+	options := review.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
+	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gates))
+	run := reviewing{Program: p, o: reviewOptions{Options: options}, routes: routes}
+	for _, d := range run.withPods(p.readDocuments(reviewOptions{files: []string{o.file}})) {
+		body, err := review.AsReview(d, options, kinds)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Source, err)
+		}
+		_, req, err := handlers.ReadReview(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Source, err)
+		}
+		about := strings.TrimPrefix(d.Of+": ", ": ") + req.Kind.Kind + " " + strings.TrimPrefix(req.Namespace+"/"+req.ObjectName(), "/")
+		all = append(all, described{about, req.Namespace, body})
+	}
+	return all, nil
+}
+
+// request makes a request anew for each route, because a request remembers what it has asked.
+func (o effectiveOptions) request(d described, r handlers.Route) (*admit.Request, error) {
+	if len(d.body) > 0 {
+		_, req, err := handlers.ReadReview(d.body)
+		return req, err
+	}
+	req := &admit.Request{Operation: admissionv1.Create, Namespace: o.namespace, UserInfo: authenticationv1.UserInfo{Username: o.user, Groups: o.groups}}
+	if !slices.ContainsFunc(r.For, func(m handlers.Match) bool { return m.Scope != registration.ClusterScope }) {
+		req.Namespace = ""
+	}
+	return req, nil
+}
+
+// rows returns the modes of the steps of a route for a request; none if the route is for other kinds.
+func (o effectiveOptions) rows(d described, r handlers.Route) (rows []effectiveRow, err error) {
+	req, err := o.request(d, r)
+	if err != nil {
+		return nil, err
+	}
+	isFor := func(m handlers.Match) bool { return m.Kind == req.Kind || m.Covers(req) }
+	if len(d.body) > 0 && !slices.ContainsFunc(r.For, isFor) {
+		return nil, nil
+	}
+	now := time.Now()
+	for _, e := range r.Chain.Effective(req) {
+		row := effectiveRow{Object: d.about, Path: r.Path, Suite: r.Suite, Step: e.Name, Mode: string(e.Mode)}
+		for _, perhaps := range e.Perhaps {
+			row.Perhaps = append(row.Perhaps, rowOf(&perhaps, now))
+		}
+		if e.Override != nil {
+			row.Override = new(rowOf(e.Override, now))
+		}
+		if e.Drawn {
+			row.Override.Draw = &e.Draw
+		}
+		if e.Err != nil {
+			row.Error = e.Err.Error()
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func printEffectiveText(to io.Writer, rows []effectiveRow) {
+	about, path, n := "", "", 0
+	for _, r := range rows {
+		if r.Object != about {
+			_, _ = fmt.Fprintln(to, r.Object)
+		}
+		if r.Path != path || r.Object != about {
+			about, path, n = r.Object, r.Path, 0
+			_, _ = fmt.Fprintf(to, "%s  %s\n", r.Path, r.Suite)
+		}
+		n++
+		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, r.Step, r.Mode)
+		for _, perhaps := range r.Perhaps {
+			_, _ = fmt.Fprintf(to, "     perhaps %s\n", perhaps.text(true))
+		}
+		switch {
+		case r.Override != nil:
+			_, _ = fmt.Fprintf(to, "     %s\n", r.Override.text(false))
+		case r.Mode != string(admit.Enforce):
+			_, _ = fmt.Fprintln(to, "     modes of the policy")
+		}
+		if r.Error != "" {
+			_, _ = fmt.Fprintf(to, "     %s\n", r.Error)
+		}
+	}
+}
+
+// text describes an override, with its mode and its conditions if they are not known to be met.
+func (r overrideRow) text(conditions bool) string {
+	var b strings.Builder
+	if conditions {
+		fmt.Fprintf(&b, "%s: ", r.Mode)
+	}
+	fmt.Fprintf(&b, "override %s", r.Name)
+	if conditions && r.When != "" {
+		fmt.Fprintf(&b, " (%s)", r.When)
+	}
+	switch {
+	case r.Draw != nil:
+		fmt.Fprintf(&b, ", the workload draws %d, enforcePercent is %d", *r.Draw, r.EnforcePercent)
+	case r.EnforcePercent > 0:
+		fmt.Fprintf(&b, ", enforce for %d %% of the workloads", r.EnforcePercent)
+	}
+	if r.Until != "" {
+		fmt.Fprintf(&b, ", until %s", r.Until)
+	}
+	if r.Ended {
+		b.WriteString(" (ended)")
+	}
+	fmt.Fprintf(&b, ": %s", r.Reason)
+	if r.Ticket != "" {
+		fmt.Fprintf(&b, " (%s)", r.Ticket)
+	}
+	return b.String()
+}
+
+// printEnds warns of the overrides that have ended or end soon.
+func (p Program) printEnds(policy *config.Policy) {
+	for _, text := range policy.Overrides.Ending(time.Now()) {
+		_, _ = fmt.Fprintf(p.Out, "warning: %s\n", text)
+	}
+}
