@@ -115,7 +115,8 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 	return set
 }
 
-// TestNeedsFollowGates: what is watched, and what usher may read, is exactly what the served steps need.
+// TestNeedsFollowGates: what is watched, and what usher may read, is exactly what the served steps need, and the
+// namespaces, which overrides may select by their labels.
 func TestNeedsFollowGates(t *testing.T) {
 	for _, c := range []struct {
 		name string
