@@ -41,11 +41,12 @@ func core() suite.Suite {
 func coreRoutes(w suite.World) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
+	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return handlers.OfSuite(coreName, usual, []handlers.Route{
 		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", For: handlers.Pods(validators.PodOperations(w.Policy)...), Exempt: handlers.MirrorPods,
+		{Path: "/validate-pods", For: handlers.Pods(validators.PodOperations(w.Policy)...), Reads: specAndMeta, Exempt: handlers.MirrorPods,
 			Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(w.Policy)...),
+		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(w.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(w, admit.AsWorkload, validators.Workloads)},
 		{Path: "/validate-restrictions", For: handlers.AnyKind(w.Policy.Restrictions.Rules()), NotForUsher: true,
 			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},

@@ -133,7 +133,7 @@ func conditions(r handlers.Route, at address) []registration.MatchCondition {
 		all = append(all, registration.MatchCondition{
 			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
 	}
-	if len(r.Reads) > 0 {
+	if len(r.Reads) > 0 && r.Updates() {
 		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
 	}
 	return all

@@ -114,6 +114,11 @@ func (r Route) Heartbeat() bool {
 	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Resources, nodeStatus) })
 }
 
+// Updates reports whether the route is for updates, which may depend on the policy.
+func (r Route) Updates() bool {
+	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Operations, admissionv1.Update) })
+}
+
 // Changes reports whether a request changes any of the fields in Reads. Requests other than updates always do.
 func (r Route) Changes(req *admit.Request) bool {
 	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
