@@ -64,6 +64,7 @@ var (
 	mount    = corev1.VolumeMount{Name: "w", MountPath: "/w"}
 	volume   = corev1.Volume{Name: "t", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 	secret   = corev1.LocalObjectReference{Name: "t"}
+	tolerate = []corev1.Toleration{{Key: "b", Operator: corev1.TolerationOpExists}, {Key: "a", Value: "1", Effect: corev1.TaintEffectNoSchedule}}
 )
 
 var fieldVerbs = []struct {
@@ -88,6 +89,8 @@ var fieldVerbs = []struct {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(9))
 	}},
 	{"SetNodeSelector", func(p *Pod) { p.SetNodeSelector("a/b", "c") }, func(p *corev1.Pod) { set(&p.Spec.NodeSelector, "a/b", "c") }},
+	{"RemoveTolerations", func(p *Pod) { p.AppendToleration(tolerate[0]); p.AppendToleration(tolerate[1]); p.RemoveTolerations(0) },
+		func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, tolerate...)[1:] }},
 	{"AppendImagePullSecret", func(p *Pod) { p.AppendImagePullSecret(secret) }, func(p *corev1.Pod) {
 		p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, secret)
 	}},
@@ -168,6 +171,8 @@ var fieldReads = []struct {
 		return p.Spec.TerminationGracePeriodSeconds
 	}},
 	{"NodeSelector", func(p *Pod) any { return p.NodeSelector() }, func(p *corev1.Pod) any { return p.Spec.NodeSelector }},
+	{"Tolerations", func(p *Pod) any { return p.Tolerations() }, func(p *corev1.Pod) any { return p.Spec.Tolerations }},
+	{"BestEffort", func(p *Pod) any { return p.BestEffort() }, bestEffortTyped},
 	{"ImagePullSecrets", func(p *Pod) any { return p.ImagePullSecrets() }, func(p *corev1.Pod) any { return p.Spec.ImagePullSecrets }},
 	{"SecurityContext", func(p *Pod) any { return p.SecurityContext() }, func(p *corev1.Pod) any { return p.Spec.SecurityContext }},
 	{"Affinity", func(p *Pod) any { return p.Affinity() }, func(p *corev1.Pod) any { return p.Spec.Affinity }},
@@ -179,6 +184,20 @@ var fieldReads = []struct {
 		return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "v" })
 	}},
 	{"containers", containerReads, containerReadsTyped},
+}
+
+func bestEffortTyped(p *corev1.Pod) any {
+	if p.Status.QOSClass != "" {
+		return p.Status.QOSClass == corev1.PodQOSBestEffort
+	}
+	var lists []corev1.ResourceList
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		lists = append(lists, c.Resources.Requests, c.Resources.Limits)
+	}
+	if p.Spec.Resources != nil {
+		lists = []corev1.ResourceList{p.Spec.Resources.Requests, p.Spec.Resources.Limits}
+	}
+	return !slices.ContainsFunc(lists, func(l corev1.ResourceList) bool { return l.Cpu().Sign() > 0 || l.Memory().Sign() > 0 })
 }
 
 func withPrefix(m map[string]string) map[string]string {
@@ -257,5 +276,26 @@ func TestFieldsOfWrongType(t *testing.T) {
 				t.Errorf("error %v, %d edits; want an error at %s", d.Err(), d.Edits(), test.path)
 			}
 		})
+	}
+}
+
+func TestBestEffort(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`{}`: true,
+		`{"spec":{"containers":[{"resources":{"requests":{"cpu":"0","memory":"0"}}}]}}`:                       true,
+		`{"spec":{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}`:                         true,
+		`{"spec":{"ephemeralContainers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                           true,
+		`{"spec":{"containers":[{},{"resources":{"limits":{"memory":"1"}}}]}}`:                                false,
+		`{"spec":{"initContainers":[{"resources":{"requests":{"cpu":"1m"}}}]}}`:                               false,
+		`{"spec":{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                     true,
+		`{"spec":{"resources":{"limits":{"cpu":1}}}}`:                                                         false,
+		`{"status":{"qosClass":"BestEffort"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`: true,
+		`{"status":{"qosClass":"Burstable"}}`:                                                                 false,
+	} {
+		d := parse(t, raw)
+		typed := AsPod(d).Object()
+		if got := AsPod(d).BestEffort(); got != want || got != bestEffortTyped(&typed) || d.Err() != nil {
+			t.Errorf("%s: %v, %v", raw, got, d.Err())
+		}
 	}
 }

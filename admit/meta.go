@@ -157,6 +157,7 @@ var (
 	metadataPath     = field.NewPath("metadata")
 	NamePath         = metadataPath.Child("name")
 	GenerateNamePath = metadataPath.Child("generateName")
+	NamespacePath    = metadataPath.Child("namespace")
 	LabelsPath       = metadataPath.Child("labels")
 )
 

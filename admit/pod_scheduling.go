@@ -2,6 +2,7 @@ package admit
 
 import (
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -105,4 +106,50 @@ func (p *Pod) TopologySpreadConstraints() []corev1.TopologySpreadConstraint {
 // AppendTopologySpreadConstraint adds a constraint at the end.
 func (p *Pod) AppendTopologySpreadConstraint(c corev1.TopologySpreadConstraint) {
 	p.root.At("spec", "topologySpreadConstraints").Append(c)
+}
+
+// NodeSelectorPath returns the field path of one label that a node must have; in a pod template it begins with the
+// template's path.
+func (p *Pod) NodeSelectorPath(key string) *field.Path {
+	return p.root.At("spec", "nodeSelector").Path().Key(key)
+}
+
+// RemoveTolerations removes the tolerations at some places.
+func (p *Pod) RemoveTolerations(places ...int) {
+	all := slices.Collect(p.tolerations().Elements())
+	for _, i := range places {
+		all[i].Remove()
+	}
+}
+
+// TolerationPath returns the field path of one toleration.
+func (p *Pod) TolerationPath(i int) *field.Path { return p.tolerations().Path().Index(i) }
+
+// BestEffort reports whether the pod is of QoS class BestEffort: by its status if that has a class, else because it
+// requests and limits no cpu or memory.
+func (p *Pod) BestEffort() bool {
+	if class := p.root.At("status", "qosClass").Text(); class != "" {
+		return corev1.PodQOSClass(class) == corev1.PodQOSBestEffort
+	}
+	if whole := p.Resources(); whole.root.Exists() {
+		return !whole.asksForCompute()
+	}
+	for c := range p.Containers() {
+		if c.Resources().asksForCompute() {
+			return false
+		}
+	}
+	return true
+}
+
+// asksForCompute reports whether cpu or memory are requested or limited, to more than zero.
+func (r Requirements) asksForCompute() bool {
+	for _, list := range []Resources{r.Requests(), r.Limits()} {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if q, ok := list.Get(name); ok && q.Sign() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }

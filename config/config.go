@@ -26,6 +26,8 @@ type Policy struct {
 	LabelDefaults LabelDefaults `json:"labelDefaults,omitempty"`
 	// LabelRules are what labels and annotations of pods must be.
 	LabelRules LabelRules `json:"labelRules,omitempty"`
+	// NodeSelector is which nodes the pods of a namespace may use.
+	NodeSelector *NodeSelector `json:"nodeSelector,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
 	// Restrictions say who may do what in which namespaces.
@@ -101,11 +103,8 @@ func (p *Policy) LeftOut(schema Schema) (names []string) {
 
 // Warnings returns what is probably not meant, although it is allowed.
 func (p *Policy) Warnings() []string {
-	texts := p.Overrides.warnings(p.Modes, field.NewPath("overrides"))
-	if p.Overcommit != nil {
-		texts = append(texts, p.Overcommit.warnings(field.NewPath("overcommit"))...)
-	}
-	return texts
+	return slices.Concat(p.Overrides.warnings(p.Modes, field.NewPath("overrides")), p.NodeSelector.warnings(field.NewPath("nodeSelector")),
+		p.Overcommit.warnings(field.NewPath("overcommit")))
 }
 
 //go:embed default.yaml

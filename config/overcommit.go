@@ -58,6 +58,9 @@ func (o *Overcommit) Check(at *field.Path) (problems field.ErrorList) {
 
 // warnings returns the pools that no node can be in, because one before them selects every node.
 func (o *Overcommit) warnings(at *field.Path) (all []string) {
+	if o == nil {
+		return nil
+	}
 	for i, pool := range o.Pools {
 		if len(pool.Selector.MatchLabels)+len(pool.Selector.MatchExpressions) > 0 {
 			continue

@@ -6,14 +6,16 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods returns the core suite's mutators of pods on CREATE. The two change different fields; their order is that of the
-// walk-through.
+// Pods returns the core suite's mutators of pods. Most change different fields, and are in the order of the
+// walk-through. node-selector is last: whether a pod is BestEffort depends on the resources that others set, and it
+// drops tolerations of others that a default one covers.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		environment(policy.Env),
 		lifespan(policy.Lifespan),
 		labelDefaults(policy.LabelDefaults, ask),
 		requestsFromLimits(policy.RequestsFromLimits, ask),
+		nodeSelector(policy.NodeSelector, ask),
 	}
 }
 

@@ -39,7 +39,7 @@ func templateLabelRules(rules config.LabelRules, defaults config.LabelDefaults, 
 
 // appliedDefaults returns the defaults that new pods get: none if the step does not change pods.
 func appliedDefaults(policy *config.Policy) config.LabelDefaults {
-	if mode := policy.Modes.Of("label-defaults"); mode == admit.Off || mode == admit.DryRun {
+	if !changes(policy, "label-defaults") {
 		return nil
 	}
 	return policy.LabelDefaults

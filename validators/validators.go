@@ -12,7 +12,7 @@ import (
 // PodOperations returns the operations on pods that the validators judge under a policy: updates only if a section of
 // the policy has rules for them.
 func PodOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.LabelRules) > 0 {
+	if len(policy.LabelRules) > 0 || policy.NodeSelector != nil {
 		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 	}
 	return []admissionv1.Operation{admissionv1.Create}
@@ -24,6 +24,7 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Po
 	return []admit.Validator[admit.Pod]{
 		deniedNames(policy.Names),
 		labelRules(policy.LabelRules, ask),
+		nodeSelectorLimits(policy.NodeSelector, changes(policy, "node-selector"), ask),
 	}
 }
 
@@ -55,4 +56,10 @@ func Namespaces(policy *config.Policy, called labels.Selector) []admit.Validator
 	return []admit.Validator[admit.Meta]{
 		restrictionsKept(policy.Restrictions, called),
 	}
+}
+
+// changes reports whether a mutator of the policy changes objects.
+func changes(policy *config.Policy, step string) bool {
+	mode := policy.Modes.Of(step)
+	return mode != admit.Off && mode != admit.DryRun
 }

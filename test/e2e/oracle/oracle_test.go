@@ -4,6 +4,7 @@
 //
 //	oracle_test.go      every sample review: same object, refusal, warnings and audit annotations as in its golden file
 //	conditions_test.go  the match conditions: they exclude only updates of fields that no check reads
+//	placement_test.go   node selectors and tolerations: the verdicts are those of the API server's own plugins
 //	edits_test.go       randomly edited samples: the API server can use every answer
 //	plugin_test.go      the API server's side
 //	sample_test.go      the samples, their goldens, and the requests that they came from
@@ -36,6 +37,7 @@ var (
 	samples []*sample
 	served  map[string]bool // the paths that this usher binary has
 	running *kubetest.Usher
+	sandbox *kubetest.Cluster // in which usher runs
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +51,7 @@ func run(m *testing.M) int {
 	box, err := kubetest.WithoutControlPlane()
 	if err == nil {
 		defer box.Stop()
+		sandbox = box
 		err = start(ctx, box)
 	}
 	if err != nil {

@@ -1,0 +1,85 @@
+package mutators
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/placement"
+)
+
+// nodeSelector adds the node selector of the namespace to new pods, and its default tolerations. A pod that selects
+// nodes by another value of the same label is refused. What is allowed is checked by node-selector-limits, after all
+// changes.
+func nodeSelector(policy *config.NodeSelector, ask admit.Questions) admit.Mutator[admit.Pod] {
+	return admit.Mutator[admit.Pod]{
+		Name:  "node-selector",
+		Doc:   "adds the node selector and the default tolerations of the namespace; refuses pods whose node selector conflicts with it",
+		Needs: []string{admit.CollectionNamespaces},
+		Idle:  policy == nil,
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+			if !newPod(req) {
+				req.Explain("nodes are selected when a pod is created")
+				return nil
+			}
+			ns, err := ask.NamespaceOf(req)
+			if err != nil {
+				return err
+			}
+			if err := addNodeSelector(req, policy, ns, pod); err != nil || policy.Tolerations == nil {
+				return err
+			}
+			return addTolerations(req, policy.Tolerations, ns, pod)
+		},
+	}
+}
+
+func addNodeSelector(req *admit.Request, policy *config.NodeSelector, ns admit.Namespace, pod *admit.Pod) error {
+	selector, wrong := placement.SelectorOf(policy, ns)
+	if wrong != nil {
+		return wrong
+	}
+	own := pod.NodeSelector()
+	for _, key := range slices.Sorted(maps.Keys(selector.Labels)) {
+		value, has := own[key]
+		if !has {
+			pod.SetNodeSelector(key, selector.Labels[key])
+		} else if conflict := selector.Conflict(pod, key, value); conflict != nil {
+			return conflict
+		}
+	}
+	if len(selector.Labels) == 0 {
+		req.Explain("the namespace has no node selector")
+	} else {
+		req.Explain("%s is %s", selector.From, selector.Labels.String())
+	}
+	return nil
+}
+
+// addTolerations adds the namespace's default tolerations and, for pods that request or limit cpu or memory, that of
+// memory pressure.
+func addTolerations(req *admit.Request, policy *config.Tolerations, ns admit.Namespace, pod *admit.Pod) error {
+	defaults, wrong := placement.DefaultTolerations(policy, ns)
+	if wrong != nil {
+		return wrong
+	}
+	add := slices.Clip(defaults.All)
+	if !pod.BestEffort() {
+		add = append(add, placement.MemoryPressure)
+	}
+	if len(add) == 0 {
+		req.Explain("the namespace has no default tolerations, and the pod is BestEffort")
+		return nil
+	}
+	remove, added := placement.Merge(pod.Tolerations(), add)
+	pod.RemoveTolerations(remove...)
+	for _, t := range added {
+		pod.AppendToleration(t)
+	}
+	req.Explain("%s, and memory pressure unless BestEffort: adds %s, removes %s that others cover",
+		defaults.From, strconv.Itoa(len(added)), strconv.Itoa(len(remove)))
+	return nil
+}
