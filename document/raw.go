@@ -1,0 +1,123 @@
+package document
+
+// The kinds of values that are no containers.
+const (
+	Text   Kind = '"'
+	Number Kind = '0'
+	True   Kind = 't'
+	False  Kind = 'f'
+	Null   Kind = 'n'
+)
+
+// Raw is one value of a document as it was sent, for reading only. Unlike a Value it makes no handle of what is read,
+// has no error, and does not see edits. The zero Raw is an absent value.
+type Raw struct {
+	tape *tape
+	at   uint32
+}
+
+// Raw returns the value here as it was sent; the zero Raw if it was absent.
+func (v *Value) Raw() Raw {
+	switch {
+	case v.sent == nil:
+		return Raw{}
+	case v.tape == nil || v.set: // a step has set something else since
+		t, _ := scan(v.sent, nil)
+		return Raw{t, 0}
+	}
+	return Raw{v.tape, v.at}
+}
+
+// Exists reports whether there is a value here; null is a value.
+func (r Raw) Exists() bool { return r.tape != nil }
+
+// Kind returns the kind of the value; zero if it is absent.
+func (r Raw) Kind() Kind {
+	if r.tape == nil {
+		return 0
+	}
+	switch c := r.tape.raw[r.tape.entries[r.at].start]; c {
+	case '{', '[', '"', 't', 'f', 'n':
+		return Kind(c)
+	}
+	return Number
+}
+
+// Bytes returns the value's JSON, which must not be changed; nil if it is absent.
+func (r Raw) Bytes() []byte {
+	if r.tape == nil {
+		return nil
+	}
+	return r.tape.bytes(r.at)
+}
+
+// Text returns the string here; "" if it is none.
+func (r Raw) Text() string {
+	if r.Kind() != Text {
+		return ""
+	}
+	return unquote(r.tape.bytes(r.at))
+}
+
+// Key returns the key of a member of an object; "" for other values.
+func (r Raw) Key() string {
+	if r.tape == nil || r.tape.entries[r.at].keyEnd == 0 {
+		return ""
+	}
+	return r.tape.keyOf(&r.tape.entries[r.at])
+}
+
+// Size returns the number of members or elements; 0 if this is no container.
+func (r Raw) Size() int {
+	if r.tape == nil {
+		return 0
+	}
+	return r.tape.size(r.at)
+}
+
+// Member returns an object's member; the zero Raw if there is none, or if this is no object.
+func (r Raw) Member(name string) Raw {
+	if r.Kind() != Object {
+		return Raw{}
+	}
+	if at, ok := r.tape.member(r.at, name); ok {
+		return Raw{r.tape, at}
+	}
+	return Raw{}
+}
+
+// Children iterates over the members or elements of a value.
+type Children struct {
+	tape      *tape
+	next, end uint32
+}
+
+// Children returns the members or elements of the value in order; none if it is no container.
+func (r Raw) Children() Children {
+	if r.tape == nil {
+		return Children{}
+	}
+	return Children{r.tape, r.at + 1, r.tape.entries[r.at].next}
+}
+
+// More reports whether Next has another child to return.
+func (c *Children) More() bool { return c.next < c.end }
+
+// Next returns the next child; the zero Raw after the last one.
+func (c *Children) Next() Raw {
+	if !c.More() {
+		return Raw{}
+	}
+	child := Raw{c.tape, c.next}
+	c.next = c.tape.entries[c.next].next
+	return child
+}
+
+// SameRaw reports whether two values are equal JSON, ignoring white space, escapes and the order of keys. Absent values
+// are equal to each other.
+func SameRaw(a, b Raw) bool {
+	if !a.Exists() || !b.Exists() {
+		return a.Exists() == b.Exists()
+	}
+	return sameJSON(a.Bytes(), b.Bytes())
+}
