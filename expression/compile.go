@@ -1,0 +1,258 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Rule is the part of a rule that is written in CEL.
+type Rule struct {
+	Conditions  []Named
+	Variables   []Named
+	Validations []Validation
+}
+
+// Named is an expression with a name.
+type Named struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// Validation is an expression that must be true, and what to say if it is not.
+type Validation struct {
+	Expression string `json:"expression"`
+	// Message is what the user reads. Default: the expression.
+	Message string `json:"message,omitempty"`
+	// MessageExpression composes the message; if it fails, Message is used.
+	MessageExpression string `json:"messageExpression,omitempty"`
+	// FieldPath is the field that is wrong, such as spec.replicas.
+	FieldPath string `json:"fieldPath,omitempty"`
+	// Reason is Invalid (the default), Forbidden, Unauthorized or RequestEntityTooLarge.
+	Reason string `json:"reason,omitempty"`
+}
+
+// compiled is an expression that is ready to run.
+type compiled struct {
+	name    string // of a variable or a condition
+	text    string
+	program cel.Program
+	result  *cel.Type
+	reads   reads
+}
+
+// Program is a compiled rule. It may be evaluated concurrently.
+type Program struct {
+	conditions    []*compiled
+	variables     []*compiled
+	variablesType *apiservercel.DeclType
+	validations   []validation
+}
+
+type validation struct {
+	*compiled
+	message *compiled // nil: none
+	said    string    // the message if there is no other
+	at      fieldPath // empty: the object
+	reason  string
+}
+
+// Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
+func (c *Compiler) Compile(rule Rule, at *field.Path) (*Program, field.ErrorList) {
+	s := scope{env: c.env, variables: map[string]*compiled{}}
+	if err := s.declareVariables(); err != nil {
+		return nil, field.ErrorList{field.InternalError(at, err)}
+	}
+	p := &Program{variablesType: s.variablesType}
+	for i, v := range rule.Variables {
+		if x := s.variable(v, at.Child("variables").Index(i)); x != nil {
+			p.variables = append(p.variables, x)
+		}
+	}
+	for i, condition := range rule.Conditions {
+		p.conditions = append(p.conditions, s.condition(condition, at.Child("matchConditions").Index(i)))
+	}
+	for i, v := range rule.Validations {
+		p.validations = append(p.validations, s.validation(v, at.Child("validations").Index(i)))
+	}
+	if len(s.problems) > 0 {
+		return nil, s.problems
+	}
+	return p, nil
+}
+
+// scope is what the expressions of one rule see, and the problems found in them.
+type scope struct {
+	env           *cel.Env
+	variablesType *apiservercel.DeclType
+	variables     map[string]*compiled
+	problems      field.ErrorList
+}
+
+// declareVariables declares variables, an object whose fields are added as they are compiled.
+func (s *scope) declareVariables() (err error) {
+	s.variablesType = objectType("kubernetes.variables", nil)
+	if s.env, err = extended(s.env, s.variablesType); err != nil {
+		return err
+	}
+	s.env, err = s.env.Extend(cel.Variable(variablesName, s.variablesType.CelType()))
+	return err
+}
+
+// identifier matches the names that variables may have.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// variable compiles a variable, which those after it may use.
+func (s *scope) variable(v Named, at *field.Path) *compiled {
+	switch {
+	case !identifier.MatchString(v.Name):
+		s.problem(field.Invalid(at.Child("name"), v.Name, "must be an identifier, such as replicas: it is used as variables.replicas"))
+	case s.variables[v.Name] != nil:
+		s.problem(field.Duplicate(at.Child("name"), v.Name))
+	}
+	x := s.compile(v.Expression, nil, at.Child("expression"))
+	if x == nil { // the expressions after it see a variable of any type
+		x = &compiled{text: v.Expression, result: cel.DynType}
+	}
+	x.name = v.Name
+	s.variables[v.Name] = x
+	s.variablesType.Fields[v.Name] = apiservercel.NewDeclField(v.Name, declared(x.result), true, nil, nil)
+	return x
+}
+
+// condition compiles a match condition. As in policies of the API server, it does not see the namespace.
+func (s *scope) condition(c Named, at *field.Path) *compiled {
+	if c.Name == "" {
+		s.problem(field.Required(at.Child("name"), "it is shown when the condition is false"))
+	}
+	x := s.compile(c.Expression, cel.BoolType, at.Child("expression"))
+	if x != nil {
+		x.name = c.Name
+		if x.reads.namespace {
+			s.problem(field.Forbidden(at.Child("expression"), "match conditions do not have namespaceObject; use match.namespaceSelector, or a validation"))
+		}
+	}
+	return x
+}
+
+func (s *scope) validation(v Validation, at *field.Path) validation {
+	x := validation{compiled: s.compile(v.Expression, cel.BoolType, at.Child("expression")), said: strings.TrimSpace(v.Message), reason: v.Reason}
+	if x.said == "" {
+		x.said = "failed expression: " + strings.Join(strings.Fields(v.Expression), " ")
+	}
+	if strings.Contains(x.said, "\n") {
+		s.problem(field.Invalid(at.Child("message"), v.Message, "must be one line"))
+	}
+	if v.MessageExpression != "" {
+		x.message = s.compile(v.MessageExpression, cel.StringType, at.Child("messageExpression"))
+	}
+	if v.Reason != "" && !slices.Contains(reasons, v.Reason) {
+		s.problem(field.NotSupported(at.Child("reason"), v.Reason, reasons))
+	}
+	if v.FieldPath != "" {
+		var err error
+		if x.at, err = parsePath(v.FieldPath); err != nil {
+			s.problem(field.Invalid(at.Child("fieldPath"), v.FieldPath, err.Error()))
+		}
+	}
+	return x
+}
+
+// The reasons of a violation, which are those of policies of the API server.
+const (
+	Invalid      = "Invalid"
+	Forbidden    = "Forbidden"
+	Unauthorized = "Unauthorized"
+	TooLarge     = "RequestEntityTooLarge"
+)
+
+var reasons = []string{Invalid, Forbidden, Unauthorized, TooLarge}
+
+func (s *scope) problem(p *field.Error) { s.problems = append(s.problems, p) }
+
+// compile compiles an expression whose result has the given type; nil: any. It returns nil if there are problems.
+func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
+	if strings.TrimSpace(text) == "" {
+		s.problem(field.Required(at, "an expression in CEL, such as object.spec.replicas <= 5"))
+		return nil
+	}
+	tree, issues := s.env.Compile(text)
+	if issues != nil && issues.Err() != nil {
+		s.problem(field.Invalid(at, text, placed(issues)))
+		return nil
+	}
+	if want != nil && !tree.OutputType().IsExactType(want) {
+		s.problem(field.Invalid(at, text, fmt.Sprintf("must result in %s, not %s%s", want, tree.OutputType(), compareRemedy(tree.OutputType(), want))))
+		return nil
+	}
+	program, err := s.env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		s.problem(field.Invalid(at, text, err.Error()))
+		return nil
+	}
+	x := &compiled{text: text, program: program, result: tree.OutputType()}
+	x.reads.find(tree.NativeRep().Expr(), nil, s.variables)
+	return x
+}
+
+func compareRemedy(is, want *cel.Type) string {
+	if is != cel.DynType {
+		return ""
+	}
+	if want == cel.BoolType {
+		return "; compare it: ... == true"
+	}
+	return "; convert it: string(...)"
+}
+
+// placed returns the problems of an expression with their places.
+func placed(issues *cel.Issues) string {
+	var all []string
+	for _, e := range issues.Errors() {
+		text := strings.ReplaceAll(e.Message, " (in container '')", "")
+		if strings.HasPrefix(text, "undeclared reference") {
+			text += "; there are " + names
+		}
+		all = append(all, fmt.Sprintf("line %d column %d: %s", e.Location.Line(), e.Location.Column()+1, text))
+	}
+	return strings.Join(all, "; ")
+}
+
+// declared returns the declaration of a variable's type. What has none is checked when it is evaluated.
+func declared(t *cel.Type) *apiservercel.DeclType {
+	for _, simple := range []*apiservercel.DeclType{
+		apiservercel.BoolType, apiservercel.BytesType, apiservercel.DoubleType, apiservercel.DurationType, apiservercel.IntType,
+		apiservercel.NullType, apiservercel.StringType, apiservercel.TimestampType, apiservercel.UintType,
+	} {
+		if t.IsExactType(simple.CelType()) {
+			return simple
+		}
+	}
+	switch p := t.Parameters(); t.Kind() {
+	case cel.ListKind:
+		return apiservercel.NewListType(declared(p[0]), -1)
+	case cel.MapKind:
+		return apiservercel.NewMapType(declared(p[0]), declared(p[1]), -1)
+	}
+	return apiservercel.DynType
+}
+
+// ReadsNamespace reports whether an expression of the rule reads namespaceObject.
+func (p *Program) ReadsNamespace() bool {
+	for _, v := range p.validations {
+		if v.reads.namespace || v.message != nil && v.message.reads.namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// errBudget is the cause of a failure of a rule that costs too much.
+var errBudget = errors.New("the rule costs more than the budget of all its expressions; look at fewer elements, or use variables")

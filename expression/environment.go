@@ -1,0 +1,90 @@
+// Package expression compiles and evaluates rules written in CEL, with the environment, the libraries and the cost
+// limits that Kubernetes has for ValidatingAdmissionPolicies.
+//
+// Nothing of the library is set up before NewCompiler is called.
+package expression
+
+import (
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// The variables of an expression.
+const (
+	objectName    = "object"
+	oldObjectName = "oldObject"
+	requestName   = "request"
+	namespaceName = "namespaceObject"
+	variablesName = "variables"
+)
+
+// names says which variables there are, for messages.
+const names = "object, oldObject, request, namespaceObject and variables"
+
+// Compiler compiles rules. Making one costs some milliseconds, so all rules of a policy share one.
+type Compiler struct{ env *cel.Env }
+
+// NewCompiler returns a compiler. The error is a bug.
+func NewCompiler() (*Compiler, error) {
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	request, namespace := requestType(), namespaceType()
+	env, err := extended(base, request, namespace)
+	if err == nil {
+		env, err = env.Extend(
+			cel.Variable(objectName, cel.DynType),
+			cel.Variable(oldObjectName, cel.DynType),
+			cel.Variable(requestName, request.CelType()),
+			cel.Variable(namespaceName, namespace.CelType()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Compiler{env}, nil
+}
+
+// extended returns an environment that knows more types.
+func extended(env *cel.Env, types ...*apiservercel.DeclType) (*cel.Env, error) {
+	provider := apiservercel.NewDeclTypeProvider(types...)
+	provider.SetRecognizeKeywordAsFieldName(true) // such as namespace
+	options, err := provider.EnvOptions(env.CELTypeProvider())
+	if err != nil {
+		return nil, err
+	}
+	return env.Extend(options...)
+}
+
+// fields are the fields of an object type and their types.
+type fields map[string]*apiservercel.DeclType
+
+func objectType(name string, fields fields) *apiservercel.DeclType {
+	declared := make(map[string]*apiservercel.DeclField, len(fields))
+	for field, of := range fields {
+		declared[field] = apiservercel.NewDeclField(field, of, false, nil, nil)
+	}
+	return apiservercel.NewObjectType(name, declared)
+}
+
+// requestType returns the type of request: the fields of an AdmissionRequest that policies of the API server have.
+func requestType() *apiservercel.DeclType {
+	text := apiservercel.StringType
+	texts := apiservercel.NewListType(text, -1)
+	kind := objectType("kubernetes.GroupVersionKind", fields{"group": text, "version": text, "kind": text})
+	resource := objectType("kubernetes.GroupVersionResource", fields{"group": text, "version": text, "resource": text})
+	user := objectType("kubernetes.UserInfo", fields{"username": text, "uid": text, "groups": texts, "extra": apiservercel.NewMapType(text, texts, -1)})
+	return objectType("kubernetes.AdmissionRequest", fields{
+		"kind": kind, "resource": resource, "subResource": text, "requestKind": kind, "requestResource": resource, "requestSubResource": text,
+		"name": text, "namespace": text, "operation": text, "userInfo": user, "dryRun": apiservercel.BoolType, "options": apiservercel.DynType,
+	})
+}
+
+// namespaceType returns the type of namespaceObject: what usher keeps of a Namespace. An expression that reads more
+// does not compile.
+func namespaceType() *apiservercel.DeclType {
+	text := apiservercel.StringType
+	texts := apiservercel.NewMapType(text, text, -1)
+	return objectType("kubernetes.Namespace", fields{
+		"metadata": objectType("kubernetes.NamespaceMetadata", fields{"name": text, "labels": texts, "annotations": texts}),
+		"status":   objectType("kubernetes.NamespaceStatus", fields{"phase": text}),
+	})
+}
