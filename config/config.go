@@ -34,6 +34,8 @@ type Policy struct {
 	Restrictions Restrictions `json:"restrictions,omitempty"`
 	// RequestsFromLimits computes requests from limits.
 	RequestsFromLimits RequestsFromLimits `json:"requestsFromLimits,omitempty"`
+	// Rules check objects of any kind with expressions.
+	Rules Rules `json:"rules,omitempty"`
 	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
 	// Overrides are exceptions to the modes.

@@ -58,6 +58,13 @@ func Namespaces(policy *config.Policy, called labels.Selector) []admit.Validator
 	}
 }
 
+// Objects returns the core suite's validators of objects of any kind, for the requests that rules of the policy name.
+func Objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
+	return []admit.Validator[admit.Meta]{
+		rules(policy.Rules, ask),
+	}
+}
+
 // changes reports whether a mutator of the policy changes objects.
 func changes(policy *config.Policy, step string) bool {
 	mode := policy.Modes.Of(step)

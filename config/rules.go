@@ -1,0 +1,140 @@
+package config
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/expression"
+)
+
+// Rules are checks of objects of any kind, written in CEL.
+type Rules []Rule
+
+// Rule is a list of validations, and the requests that they are for. Its expressions are those of a
+// ValidatingAdmissionPolicy.
+type Rule struct {
+	// Name is shown with each refusal.
+	Name string `json:"name"`
+	// Match names the requests that the rule is for.
+	Match RuleMatch `json:"match"`
+	// MatchConditions are expressions that must all be true for the rule to apply.
+	MatchConditions []expression.Named `json:"matchConditions,omitempty"`
+	// Variables are expressions that others use as variables.NAME; each is evaluated once, when it is needed.
+	Variables   []expression.Named      `json:"variables,omitempty"`
+	Validations []expression.Validation `json:"validations"`
+	// Ratchet lets an unchanged violation of a stored object pass. Default: true.
+	Ratchet *bool `json:"ratchet,omitempty"`
+	// OnError says what happens if an expression fails. Default: fail.
+	OnError OnError `json:"onError,omitempty"`
+
+	compiled *compiledRule
+}
+
+// RuleMatch says which requests a rule is for.
+type RuleMatch struct {
+	Requests
+	// NamespaceSelector selects objects by the labels of their namespace; it does not concern cluster-scoped objects.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// ObjectSelector selects objects by their own labels, those that they have or had.
+	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
+}
+
+// OnError is what happens if an expression has no result.
+type OnError string
+
+const (
+	// Fail makes it usher's failure: the failurePolicy of the webhook decides.
+	Fail OnError = "fail"
+	// Deny refuses the request.
+	Deny OnError = "deny"
+)
+
+// compiledRule is what is made of a rule once.
+type compiledRule struct {
+	program             *expression.Program
+	namespaces, objects labels.Selector // nil: all
+}
+
+// Check implements Section. It compiles the rules, so that no expression is compiled twice.
+func (r Rules) Check(at *field.Path) (problems field.ErrorList) {
+	if len(r) == 0 {
+		return nil // without rules, nothing of CEL is set up
+	}
+	compiler, err := expression.NewCompiler()
+	if err != nil {
+		return field.ErrorList{field.InternalError(at, err)}
+	}
+	seen := map[string]bool{}
+	for i := range r {
+		rule, at := &r[i], at.Index(i)
+		problems = append(problems, rule.check(compiler, at)...)
+		if seen[rule.Name] {
+			problems = append(problems, field.Duplicate(at.Child("name"), rule.Name))
+		}
+		seen[rule.Name] = true
+	}
+	return problems
+}
+
+func (r *Rule) check(compiler *expression.Compiler, at *field.Path) (problems field.ErrorList) {
+	if len(validation.IsDNS1123Label(r.Name)) > 0 {
+		problems = append(problems, field.Invalid(at.Child("name"), r.Name, "must be a name of lower-case letters, digits and '-': it is shown with each refusal"))
+	}
+	problems = append(problems, r.Match.Check(at.Child("match"))...)
+	if len(r.Validations) == 0 {
+		problems = append(problems, field.Required(at.Child("validations"), "such as [{expression: object.spec.replicas <= 5}]"))
+	}
+	if !slices.Contains([]OnError{"", Fail, Deny}, r.OnError) {
+		problems = append(problems, field.NotSupported(at.Child("onError"), r.OnError, []OnError{Fail, Deny}))
+	}
+	program, wrong := compiler.Compile(expression.Rule{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}, at)
+	if problems = append(problems, wrong...); len(problems) == 0 {
+		r.compiled = &compiledRule{program, ruleSelector(r.Match.NamespaceSelector), ruleSelector(r.Match.ObjectSelector)}
+	}
+	return problems
+}
+
+// ruleSelector returns a selector that was checked; nil if it selects everything.
+func ruleSelector(s *metav1.LabelSelector) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if s == nil || err != nil || selector.Empty() {
+		return nil
+	}
+	return selector
+}
+
+// Check returns all problems of the fields.
+func (m *RuleMatch) Check(at *field.Path) field.ErrorList {
+	problems := m.Requests.Check(at)
+	if m.NamespaceSelector != nil {
+		problems = append(problems, CheckSelector(m.NamespaceSelector, at.Child("namespaceSelector"))...)
+	}
+	if m.ObjectSelector != nil {
+		problems = append(problems, CheckSelector(m.ObjectSelector, at.Child("objectSelector"))...)
+	}
+	return problems
+}
+
+// Rules returns the requests that the rules are for, as rules of a webhook.
+func (r Rules) Rules() (all []admit.Rule) {
+	for i := range r {
+		all = append(all, r[i].Match.Rule())
+	}
+	return all
+}
+
+// Program returns the compiled expressions. The rule must have been checked.
+func (r *Rule) Program() *expression.Program { return r.compiled.program }
+
+// Selectors returns the compiled selectors; nil for one that selects everything. The rule must have been checked.
+func (r *Rule) Selectors() (namespaces, objects labels.Selector) {
+	return r.compiled.namespaces, r.compiled.objects
+}
+
+// Ratchets reports whether an unchanged violation of a stored object passes.
+func (r *Rule) Ratchets() bool { return r.Ratchet == nil || *r.Ratchet }

@@ -1,0 +1,175 @@
+package validators
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/document"
+	"usher.dev/usher/expression"
+)
+
+// rules refuses objects that violate a rule of the policy. All rules that are for a request are evaluated. A violation
+// counts more than a failure: what is refused for sure is refused, and only without a violation is a failure ours.
+func rules(policy config.Rules, ask admit.Questions) admit.Validator[admit.Meta] {
+	return admit.Validator[admit.Meta]{
+		Name:  "rules",
+		Doc:   "refuses objects of any kind that violate a rule of the policy, written in CEL; an unchanged violation of a stored object passes",
+		Needs: []string{admit.CollectionNamespaces},
+		Run: func(ctx context.Context, req *admit.Request, _ *admit.Meta) (problems field.ErrorList, _ error) {
+			r := ruleRun{req: req, ask: ask, review: reviewOf(req)}
+			for i := range policy {
+				problems = append(problems, r.apply(ctx, &policy[i])...)
+			}
+			if !r.applied {
+				req.Explain("no rule of rules is for this request")
+			}
+			if len(problems) > 0 {
+				return problems, nil
+			}
+			return nil, errors.Join(r.failures...)
+		},
+	}
+}
+
+// ruleRun is the evaluation of all rules for a request.
+type ruleRun struct {
+	req      *admit.Request
+	ask      admit.Questions
+	review   expression.Review
+	applied  bool
+	failures []error
+}
+
+func reviewOf(req *admit.Request) expression.Review {
+	review := expression.Review{}
+	if req.Object != nil {
+		review.Object = req.Object.Root().Raw()
+	}
+	if req.OldObject != nil {
+		review.OldObject = req.OldObject.Root().Raw()
+	}
+	if req.Review != nil {
+		review.Request = req.Review.Root().Get("request").Raw()
+	}
+	return review
+}
+
+// apply returns the problems of one rule, and records its failures.
+func (r *ruleRun) apply(ctx context.Context, rule *config.Rule) field.ErrorList {
+	if !rule.Match.Rule().Covers(r.req) {
+		return nil
+	}
+	selected, err := r.selects(rule)
+	if err == nil && selected && rule.Program().ReadsNamespace() {
+		err = r.lookUp()
+	}
+	if err != nil {
+		return r.fail(rule, err)
+	}
+	if !selected {
+		return nil
+	}
+	r.applied = true
+	verdict := rule.Program().Evaluate(ctx, &r.review)
+	if verdict.Unmet != "" {
+		r.req.Explain("rule %s: match condition %s is false", rule.Name, verdict.Unmet)
+	}
+	problems := r.problems(rule, verdict)
+	for _, failure := range verdict.Failures {
+		problems = append(problems, r.fail(rule, failure)...)
+	}
+	if len(verdict.Violations)+len(verdict.Failures) == 0 && verdict.Unmet == "" {
+		r.req.Explain("rule %s: all validations are true", rule.Name)
+	}
+	return problems
+}
+
+// problems returns the violations that are no longer to pass.
+func (r *ruleRun) problems(rule *config.Rule, verdict expression.Verdict) (problems field.ErrorList) {
+	for _, v := range verdict.Violations {
+		if v.Unchanged && rule.Ratchets() && r.req.Operation == admissionv1.Update {
+			r.req.Explain("rule %s: passes, because the stored object has the same: %s", rule.Name, v.Message)
+			continue
+		}
+		r.req.Explain("rule %s: %s", rule.Name, v.Message)
+		problems = append(problems, violation(rule, v))
+	}
+	return problems
+}
+
+// violation returns a violation as a problem. The reasons that have no type of their own are those with the same code.
+func violation(rule *config.Rule, v expression.Violation) *field.Error {
+	said := fmt.Sprintf("%s (rule %s)", v.Message, rule.Name)
+	switch v.Reason {
+	case expression.Forbidden, expression.Unauthorized:
+		return field.Forbidden(v.Field, said)
+	case expression.TooLarge:
+		return &field.Error{Type: field.ErrorTypeTooLong, Field: v.Field.String(), BadValue: field.OmitValueType{}, Detail: said}
+	}
+	return field.Invalid(v.Field, v.Value, said)
+}
+
+// fail records the failure of a rule, or refuses the request if the rule asks for that.
+func (r *ruleRun) fail(rule *config.Rule, err error) field.ErrorList {
+	r.applied = true
+	r.req.Explain("rule %s: no result: %s", rule.Name, err.Error())
+	if rule.OnError == config.Deny && !errors.Is(err, admit.ErrNotReady) {
+		return field.ErrorList{field.Forbidden(field.NewPath("object"),
+			fmt.Sprintf("rule %s could not be evaluated, and refuses what it cannot evaluate: %v", rule.Name, err))}
+	}
+	r.failures = append(r.failures, fmt.Errorf("rule %s: %w", rule.Name, err))
+	return nil
+}
+
+// selects reports whether the selectors of a rule select the request.
+func (r *ruleRun) selects(rule *config.Rule) (bool, error) {
+	namespaces, objects := rule.Selectors()
+	if objects != nil && !hasLabels(r.req.Object, objects) && !hasLabels(r.req.OldObject, objects) {
+		return false, nil
+	}
+	switch {
+	case namespaces == nil:
+		return true, nil
+	case r.req.AboutNamespace():
+		return hasLabels(r.req.Subject(), namespaces), nil
+	case r.req.Namespace == "":
+		return true, nil
+	}
+	if err := r.lookUp(); err != nil {
+		return false, err
+	}
+	return namespaces.Matches(labels.Set(r.review.Namespace.Labels)), nil
+}
+
+// hasLabels reports whether a selector selects an object, which may be absent.
+func hasLabels(object *document.Document, selector labels.Selector) bool {
+	return object != nil && selector.Matches(admit.AsMeta(object).Selectable())
+}
+
+// lookUp asks for the namespace of the request, once.
+func (r *ruleRun) lookUp() error {
+	if r.review.Namespace != nil || r.req.Namespace == "" || r.req.AboutNamespace() {
+		return nil
+	}
+	is, known, err := r.ask.Namespace(r.req.Namespace)
+	if err != nil {
+		return err
+	}
+	if !known {
+		r.req.Explain("there is no namespace %s; it is taken for one without labels", r.req.Namespace)
+	}
+	phase := corev1.NamespaceActive
+	if is.Deleting {
+		phase = corev1.NamespaceTerminating
+	}
+	r.review.Namespace = &expression.Namespace{Name: r.req.Namespace, Labels: is.Labels, Annotations: is.Annotations, Phase: string(phase)}
+	return nil
+}
