@@ -100,3 +100,10 @@ func seed() string {
 	}
 	return "1"
 }
+
+func decode(text string) (o kubetest.Object) {
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	return o
+}

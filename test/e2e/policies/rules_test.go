@@ -190,6 +190,8 @@ func random(t *testing.T) *rand.Rand {
 // await waits until the API server applies all policies and calls usher.
 func await(ctx context.Context, t *testing.T) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	if err := kubetest.Eventually(ctx, func(ctx context.Context) error {
 		policies, ours, err := verdicts(ctx, "POST", "/api/v1/namespaces/compare/configmaps", kubetest.Object{"metadata": kubetest.Object{"name": "probe"}})
 		if err == nil && (len(ours) == 0 || !slices.Equal(policies, ours)) {
