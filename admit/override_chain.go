@@ -90,6 +90,9 @@ func (s *step) resolve(req *Request) (Mode, *Override, error) {
 		return s.Mode, nil, nil
 	}
 	found, err := s.overrides.find(req)
+	if req.Explained() {
+		s.overrides.explainEnded(req)
+	}
 	if found == nil || err != nil {
 		return s.Mode, nil, err
 	}
@@ -123,6 +126,24 @@ func (s *stepOverrides) find(req *Request) (*stepOverride, error) {
 	}
 	var buffer [32]int32
 	return s.first(req, name, s.index.candidates(buffer[:0], req, name, req.resolution.space))
+}
+
+// explainEnded names the overrides that would match a request if they had not ended.
+func (s *stepOverrides) explainEnded(req *Request) {
+	name := req.namespaceName()
+	for _, o := range s.all {
+		if !o.Void(req.resolution.now) {
+			continue
+		}
+		if o.NamespaceSelector != nil && name != "" {
+			req.askNamespace(s.Namespace, name)
+		}
+		past := *o
+		past.Until = time.Time{}
+		if ok, err := past.matches(req, name); ok && err == nil {
+			req.Explain("override %s has ended, after %s", o.Name, o.UntilText())
+		}
+	}
 }
 
 // everything returns the positions of all overrides: without the labels of the namespace, the index cannot be used.

@@ -229,6 +229,7 @@ func TestOverrideExplains(t *testing.T) {
 		{"with an end", quiet(func(o *Override) { o.Until = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) }), "override quiet: mode off until 2099-12-31: why"},
 		{"for some", quiet(func(o *Override) { o.EnforcePercent, o.Mode = 100, Warn }), fmt.Sprintf(
 			"override quiet: mode enforce (Pod p draws %d, enforcePercent is 100): why", Origin{"ns", "Pod", "p"}.Draw("quiet"))},
+		{"that has ended", quiet(func(o *Override) { o.Until = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC) }), "override quiet has ended, after 2000-12-31"},
 		{"an unknown namespace", quiet(func(o *Override) { o.NamespaceSelector = selectorOf("!a") }),
 			"namespace ns is not known: override quiet takes it for one without labels\noverride quiet: mode off: why"},
 	} {

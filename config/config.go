@@ -55,6 +55,8 @@ type Section interface {
 type Schema struct {
 	// Steps are the step names that modes may use.
 	Steps []string
+	// Unspaced are those of Steps that are about objects outside of namespaces only.
+	Unspaced []string
 	// Sections are the sections of suites, by their names in the file. Each function returns a pointer to an empty
 	// section to decode into.
 	Sections map[string]func() Section

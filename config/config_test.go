@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/poll"
 )
 
-var steps = Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}}
+var steps = Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}, Unspaced: []string{"overcommit"}}
 
 func TestDefaultPolicy(t *testing.T) {
 	policy, problems := Parse(steps.DefaultYAML(), steps)

@@ -161,7 +161,7 @@ func parseUntil(text string) (time.Time, error) {
 		return day.AddDate(0, 0, 1), nil
 	}
 	if moment, err := time.Parse(time.RFC3339, text); err == nil {
-		return moment.UTC(), nil
+		return moment.UTC().Truncate(time.Second), nil
 	}
 	return time.Time{}, fmt.Errorf("must be the last day, such as 2027-01-31, or a moment, such as 2027-01-31T18:00:00Z")
 }

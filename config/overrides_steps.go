@@ -10,15 +10,18 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// checkSteps returns the overrides of steps that do not exist, and those by which the author of an object could make
-// it an exception.
-func (all Overrides) checkSteps(steps []string, modes admit.Modes, at *field.Path) (problems field.ErrorList) {
+// checkSteps returns the problems of overrides with steps that do not exist, or that their conditions never match, and of
+// those by which the author of an object could make it an exception.
+func (all Overrides) checkSteps(schema Schema, modes admit.Modes, at *field.Path) (problems field.ErrorList) {
 	made := all.Compile()
 	for i := range all {
 		at := at.Index(i)
 		for n, step := range all[i].Steps {
-			if !slices.Contains(steps, step) {
-				problems = append(problems, noStep(step, steps, at.Child("steps").Index(n)))
+			if at := at.Child("steps").Index(n); !slices.Contains(schema.Steps, step) {
+				problems = append(problems, noStep(step, schema.Steps, at))
+			} else if slices.Contains(schema.Unspaced, step) && all[i].inNamespaces() {
+				problems = append(problems, field.Invalid(at, step, "is about objects outside of namespaces, which conditions on "+
+					"namespaces never match; select by users, groups or labels of the object, or leave the step out"))
 			}
 		}
 		if problem := exemptsItself(made, i, modes, at); problem != nil {
@@ -27,6 +30,9 @@ func (all Overrides) checkSteps(steps []string, modes admit.Modes, at *field.Pat
 	}
 	return problems
 }
+
+// inNamespaces reports whether the override has a condition on namespaces.
+func (o *Override) inNamespaces() bool { return len(o.Namespaces) > 0 || !isEmpty(o.NamespaceSelector) }
 
 // exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
 // writes.

@@ -56,6 +56,8 @@ func TestOverrideProblems(t *testing.T) {
 		{"dates", `overrides: [{name: a, steps: [lifespan], mode: warn, until: 31.1.2027, reason: x}, {name: b, steps: [lifespan], mode: warn, until: 2027-02-30, reason: x},
 			{name: c, steps: [lifespan], mode: warn, until: "2027-01-31T18:00", reason: x}]`, []string{
 			`overrides[0].until: Invalid value: "31.1.2027": must be the last day, such as 2027-01-31`, "overrides[1].until", "overrides[2].until"}},
+		{"a step for nodes in namespaces", `overrides: [{name: a, steps: [overcommit, lifespan], mode: warn, namespaces: [b], reason: x}]`, []string{
+			`overrides[0].steps[0]: Invalid value: "overcommit": is about objects outside of namespaces`}},
 		{"an unknown field", override("mode: warn, expires: 2027-01-31"), []string{"overrides[0].expires: Forbidden: unknown field"}},
 		{"no list", "overrides: {a: b}", []string{"overrides: Invalid value"}},
 		{"a ticket that is a number", override("mode: warn, ticket: 17"), []string{`overrides[0].ticket: Invalid value: 17: must be text, and is a number; quote it: "17"`}},
@@ -91,6 +93,7 @@ func TestOverridesAccepted(t *testing.T) {
 		{"until a day", override("mode: off, until: 2027-01-31"), ""},
 		{"that has passed", override("mode: off, until: 2001-01-31"), ""},
 		{"without an end", override("mode: off"), "overrides[0]: override a loosens denied-names for ever; give it an end with until"},
+		{"a step for nodes by group", `overrides: [{name: a, steps: [overcommit], mode: warn, groups: [b], namespaceSelector: {}, until: 2027-01-31, reason: x}]`, ""},
 		{"that only tightens", "modes: {denied-names: warn}\n" + override("mode: enforce"), ""},
 		{"tightens by labels alone", "modes: {denied-names: warn}\n" + override("mode: enforce, selector: {matchLabels: {a: b}}"), ""},
 		{"loosens by labels of a namespace's objects", override("mode: off, until: 2027-01-31, namespaces: [a], selector: {matchLabels: {a: b}}"), ""},
@@ -164,4 +167,21 @@ func TestCompileOverride(t *testing.T) {
 	if o.Mode != admit.Warn || o.EnforcePercent != 10 || o.Selector != nil || o.NamespaceSelector.String() != "a=b" || o.UntilText() != "2027-01-31" {
 		t.Errorf("%+v", o)
 	}
+}
+
+// FuzzUntil: no text causes a panic, and the end of an override reads as it was written.
+func FuzzUntil(f *testing.F) {
+	for _, text := range []string{"2027-01-31", "2027-01-31T18:00:00+02:00", "2027-01-31T18:00:00.5Z", "9999-12-31", "0000-01-01", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		until, err := parseUntil(text)
+		if err != nil || until.Year() < 1 || until.Year() > 9999 {
+			return
+		}
+		o := admit.Override{Until: until}
+		if again, err := parseUntil(o.UntilText()); err != nil || !again.Equal(until) {
+			t.Errorf("%q ends at %s, which is written as %q: %s, %v", text, until, o.UntilText(), again, err)
+		}
+	})
 }

@@ -33,7 +33,7 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	if len(shape) > 0 {
 		problems = asErrors(shape) // the decoder found the first of them, too
 	}
-	problems = append(problems, asErrors(besides(shape, policy.check(schema.Steps)))...)
+	problems = append(problems, asErrors(besides(shape, policy.check(schema)))...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -125,11 +125,11 @@ func decodeStrict(text []byte, into any, prefix string) []error {
 }
 
 // check returns all problems of a decoded policy.
-func (p *Policy) check(steps []string) (problems field.ErrorList) {
+func (p *Policy) check(schema Schema) (problems field.ErrorList) {
 	all := p.sections()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		problems = append(problems, all[name].Check(field.NewPath(name))...)
 	}
-	problems = append(problems, p.Overrides.checkSteps(steps, p.Modes, field.NewPath("overrides"))...)
-	return append(problems, checkModes(p.Modes, steps, field.NewPath("modes"))...)
+	problems = append(problems, p.Overrides.checkSteps(schema, p.Modes, field.NewPath("overrides"))...)
+	return append(problems, checkModes(p.Modes, schema.Steps, field.NewPath("modes"))...)
 }

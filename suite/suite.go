@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+	registration "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -107,14 +108,29 @@ func (s List) Schema() config.Schema {
 		}
 		schema.Default += suite.DefaultPolicy
 	}
+	spaced := map[string]bool{}
 	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
 		for _, step := range route.Chain.Steps() {
 			if !slices.Contains(schema.Steps, step.Name) {
 				schema.Steps = append(schema.Steps, step.Name)
 			}
+			spaced[step.Name] = spaced[step.Name] || mayHaveNamespace(route)
+		}
+	}
+	for _, step := range schema.Steps {
+		if !spaced[step] {
+			schema.Unspaced = append(schema.Unspaced, step)
 		}
 	}
 	return schema
+}
+
+// mayHaveNamespace reports whether overrides may select requests of a route by their namespace, under any policy: a
+// Namespace counts as in itself.
+func mayHaveNamespace(r handlers.Route) bool {
+	return len(r.For) == 0 || slices.ContainsFunc(r.For, func(m handlers.Match) bool {
+		return m.Scope != registration.ClusterScope || m.Kind.Kind == "" || m.Kind.Kind == "Namespace"
+	})
 }
 
 // Table returns all routes of all suites, regardless of the gates.
@@ -143,10 +159,10 @@ func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
 	return admit.Surroundings{Now: now, Namespace: c.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
 }
 
-// aroundRoute returns the surroundings for the requests of one route. Nodes are in no namespace, and their reviews never
-// wait for the state of the cluster.
+// aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
+// cluster.
 func aroundRoute(r handlers.Route, around admit.Surroundings) admit.Surroundings {
-	if !slices.ContainsFunc(r.For, func(m handlers.Match) bool { return m.Kind.Kind != "Node" }) {
+	if !mayHaveNamespace(r) {
 		around.Namespace = nil
 	}
 	return around

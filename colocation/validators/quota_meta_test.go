@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/document"
 )
 
 // growing returns the tree of some quotas.
@@ -101,6 +105,32 @@ func TestQuotaMeta(t *testing.T) {
 		{"no quotas", "", pod("name=temp"), nil},
 		{"no quotas: preemptible", pod(""), pod("preemptible=false"), preemptible("false", "")},
 	})
+}
+
+// TestQuotaMetaOverridden: where an override loosens evaluate-quota, which would refuse an unknown quota, this step says
+// that the pod counts against none; where one tightens it, it does not.
+func TestQuotaMetaOverridden(t *testing.T) {
+	for _, c := range []struct {
+		base, mode admit.Mode
+		warned     bool
+	}{
+		{admit.Enforce, admit.Enforce, false}, {admit.Enforce, admit.Warn, true}, {admit.Enforce, admit.Off, true}, {admit.DryRun, admit.Enforce, false},
+	} {
+		t.Run(fmt.Sprintf("%s to %s", c.base, c.mode), func(t *testing.T) {
+			checks := []admit.Validator[admit.Pod]{quotaMeta(QuotaMembership{Tree: growing(), Evaluated: c.base}), evaluateQuota(QuotaAdmission{})}
+			o := admit.Override{Name: "o", Steps: []string{"evaluate-quota"}, Namespaces: []string{"ns"}, Mode: c.mode}
+			chain := admit.Validate(admit.AsPod, checks).WithModes(admit.Modes{"evaluate-quota": c.base}).
+				WithOverrides([]admit.Override{o}, admit.Surroundings{Now: time.Now})
+			d, err := document.Parse([]byte(quotaPod("name=gone", "")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := &admit.Request{Namespace: "ns", Operation: admissionv1.Create, Object: d}
+			if _, err := chain.Run(t.Context(), req, nil); err != nil || len(req.Warnings()) > 0 != c.warned {
+				t.Errorf("%v, warnings %q, want some: %v", err, req.Warnings(), c.warned)
+			}
+		})
+	}
 }
 
 // The quota is determined as everywhere else.

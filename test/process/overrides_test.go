@@ -1,0 +1,59 @@
+package process
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/test/harness"
+)
+
+// overriding returns the routes of both suites under an override, for a cluster whose namespaces have not arrived.
+func overriding(t *testing.T, override string) []handlers.Route {
+	t.Helper()
+	suites := program()
+	policy := harness.ParsePolicy(t, suites, []byte("overrides: [{name: a, reason: why, until: 2099-12-31, "+override+"}]"))
+	harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy)
+	return suites.Routes(policy, harness.DemoGates(t, suites), admit.Surroundings{Now: time.Now,
+		Namespace: func(name string) (admit.Namespace, bool, error) {
+			return admit.Namespace{}, false, fmt.Errorf("namespace %s has not arrived yet: %w", name, admit.ErrNotReady)
+		}})
+}
+
+// TestOverrideWaitsForItsNamespace: if a mode depends on a namespace that has not arrived, the API server is asked to try
+// again. Routes with other steps, and those of nodes, do not wait.
+func TestOverrideWaitsForItsNamespace(t *testing.T) {
+	const byLabel = "namespaceSelector: {matchLabels: {team: web}}, mode: off, steps: "
+	for _, c := range []struct {
+		name, override, sample string
+		code                   int
+	}{
+		{"the step", byLabel + "[denied-names]", "validate-pods/denied-names", http.StatusServiceUnavailable},
+		{"a mutator", byLabel + "[environment]", "mutate-pods/environment", http.StatusServiceUnavailable},
+		{"a step of the other suite", byLabel + "[qos-priority]", "validate-pod/qos-priority-be-with-prod-priority", http.StatusServiceUnavailable},
+		{"another step", byLabel + "[denied-names]", "mutate-pods/environment", http.StatusOK},
+		{"another group", byLabel + "[denied-names], groups: [nobody]", "validate-pods/denied-names", http.StatusOK},
+		{"by name", "namespaces: [apps], mode: off, steps: [denied-names]", "validate-pods/denied-names", http.StatusOK},
+		{"nodes", "groups: ['system:nodes'], mode: dryrun, steps: [overcommit]", "mutate-nodes/overcommit", http.StatusOK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := harness.Post(harness.DefaultServer().Serve(overriding(t, c.override)), c.sample, harness.ReadSample(t, c.sample))
+			if got.Code != c.code || (c.code != http.StatusOK) != (got.Header().Get("Retry-After") == "1") {
+				t.Errorf("%d, Retry-After %q: %s", got.Code, got.Header().Get("Retry-After"), got.Body)
+			}
+		})
+	}
+}
+
+// TestStepsOutsideOfNamespaces: an override of these cannot have conditions on namespaces.
+func TestStepsOutsideOfNamespaces(t *testing.T) {
+	schema := program().Schema()
+	if !slices.Contains(schema.Unspaced, "overcommit") || !slices.Contains(schema.Unspaced, "node-amplification") || slices.Contains(schema.Unspaced, "denied-names") ||
+		slices.Contains(schema.Unspaced, "restrictions") {
+		t.Errorf("steps outside of namespaces: %v", schema.Unspaced)
+	}
+}
