@@ -32,7 +32,8 @@ type effectiveOptions struct {
 }
 
 func (o *effectiveOptions) addTo(set *pflag.FlagSet) {
-	set.BoolVar(&o.on, "effective", false, "show the mode that each step has for the requests that the following flags describe, and the override that sets it")
+	set.BoolVar(&o.on, "effective", false,
+		"show the mode that each step has for the requests that the following flags describe, and the override that sets it")
 	set.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects")
 	set.StringVarP(&o.file, "filename", "f", "", "file with the object; for one with a pod template, its pod is shown too (default: any object)")
 	set.StringVar(&o.user, "as", "", "user who sends the request (default: any user)")
@@ -60,6 +61,7 @@ type effectiveRow struct {
 	Suite  string `json:"suite"`
 	Step   string `json:"step"`
 	Mode   string `json:"mode"`
+	Idle   bool   `json:"idle,omitempty"` // the policy has nothing for it to do
 	// Override sets the mode; without it the modes of the policy do. Perhaps come first, and match some of the requests.
 	Override *overrideRow  `json:"override,omitempty"`
 	Perhaps  []overrideRow `json:"perhaps,omitempty"`
@@ -112,7 +114,8 @@ type described struct {
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
 func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effectiveOptions, output string, names []string) error {
-	opened, err := o.clusterSource.open(cluster.Options{Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
+	opened, err := o.clusterSource.open(cluster.Options{
+		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
 	if err != nil {
 		return err
 	}
@@ -186,7 +189,9 @@ func (o effectiveOptions) request(d described, r handlers.Route) (*admit.Request
 		_, req, err := handlers.ReadReview(d.body)
 		return req, err
 	}
-	req := &admit.Request{Operation: admissionv1.Create, Namespace: o.namespace, UserInfo: authenticationv1.UserInfo{Username: o.user, Groups: o.groups}}
+	req := &admit.Request{
+		Operation: admissionv1.Create, Namespace: o.namespace, UserInfo: authenticationv1.UserInfo{Username: o.user, Groups: o.groups},
+	}
 	if !slices.ContainsFunc(r.For, func(m handlers.Match) bool { return m.Scope != registration.ClusterScope }) {
 		req.Namespace = ""
 	}
@@ -205,7 +210,7 @@ func (o effectiveOptions) rows(d described, r handlers.Route) (rows []effectiveR
 	}
 	now := time.Now()
 	for _, e := range r.Chain.Effective(req) {
-		row := effectiveRow{Object: d.about, Path: r.Path, Suite: r.Suite, Step: e.Name, Mode: string(e.Mode)}
+		row := effectiveRow{Object: d.about, Path: r.Path, Suite: r.Suite, Step: e.Name, Mode: string(e.Mode), Idle: e.Idle}
 		for _, perhaps := range e.Perhaps {
 			row.Perhaps = append(row.Perhaps, rowOf(&perhaps, now))
 		}
@@ -234,7 +239,11 @@ func printEffectiveText(to io.Writer, rows []effectiveRow) {
 			_, _ = fmt.Fprintf(to, "%s  %s\n", r.Path, r.Suite)
 		}
 		n++
-		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, r.Step, r.Mode)
+		mode := r.Mode
+		if r.Idle {
+			mode += ", idle: the policy has nothing for it to do"
+		}
+		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, r.Step, mode)
 		for _, perhaps := range r.Perhaps {
 			_, _ = fmt.Fprintf(to, "     perhaps %s\n", perhaps.text(true))
 		}

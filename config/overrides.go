@@ -60,7 +60,8 @@ func (all Overrides) Check(at *field.Path) (problems field.ErrorList) {
 func (o *Override) check(at *field.Path) (problems field.ErrorList) {
 	problems = o.checkName(at.Child("name"))
 	if len(o.Steps) == 0 {
-		problems = append(problems, field.Required(at.Child("steps"), "the names of the steps that meet the requests in another mode; `usher steps` lists them"))
+		problems = append(problems, field.Required(at.Child("steps"),
+			"the names of the steps that meet the requests in another mode; `usher steps` lists them"))
 	}
 	problems = append(problems, repeated(o.Steps, at.Child("steps"))...)
 	problems = append(problems, o.checkNamespaces(at)...)

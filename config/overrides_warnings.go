@@ -14,23 +14,24 @@ import (
 // expirySoon is how long before its end an override is warned about.
 const expirySoon = 14 * 24 * time.Hour
 
-// warnings returns the overrides that are never used, because one before them matches whatever they match, and those
-// that loosen a step for ever.
+// warnings returns what is probably not meant: overrides that are never used, because one before them matches whatever
+// they match, those that loosen a step for ever, and roll-outs after which a step is not enforced.
 func (all Overrides) warnings(modes admit.Modes, at *field.Path) (texts []string) {
 	made := all.Compile()
 	for i, o := range made {
+		warn := func(format string, args ...any) {
+			texts = append(texts, fmt.Sprintf("%s: override %s "+format, append([]any{at.Index(i), o.Name}, args...)...))
+		}
 		if before := all.shadow(i); before != "" {
-			texts = append(texts, fmt.Sprintf("%s: override %s is never used: override %s before it matches everything that it matches; move it up",
-				at.Index(i), o.Name, before))
+			warn("is never used: override %s before it matches everything that it matches; move it up", before)
 		}
 		loosened := slices.IndexFunc(o.Steps, func(step string) bool { return admit.Loosens(made, i, step, modes.Of(step)) })
 		if o.Until.IsZero() && loosened >= 0 {
-			texts = append(texts, fmt.Sprintf("%s: override %s loosens %s for ever; give it an end with until", at.Index(i), o.Name, o.Steps[loosened]))
+			warn("loosens %s for ever; give it an end with until", o.Steps[loosened])
 		}
 		for _, step := range o.Steps {
 			if o.EnforcePercent > 0 && modes.Of(step) != admit.Enforce {
-				texts = append(texts, fmt.Sprintf("%s: override %s enforces %s for some workloads, but without it the mode is %s; leave the step out of modes",
-					at.Index(i), o.Name, step, modes.Of(step)))
+				warn("enforces %s for some workloads, but without it the mode is %s; leave the step out of modes", step, modes.Of(step))
 			}
 		}
 	}
@@ -56,9 +57,12 @@ func (o *Override) covers(other *Override) bool {
 	return (isEmpty(o.Selector) || sameSelector) &&
 		(isEmpty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) &&
 		(len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) &&
-		(len(o.Users)+len(o.Groups) == 0 || len(other.Users)+len(other.Groups) > 0 && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
+		(o.anyUser() || !other.anyUser() && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
 		(end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end))
 }
+
+// anyUser reports whether the override has no condition on users.
+func (o *Override) anyUser() bool { return len(o.Users)+len(o.Groups) == 0 }
 
 // within reports whether all names are in a list.
 func within(names, list []string) bool {

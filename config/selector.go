@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkMatchable returns the problems of a label selector, which may be nil; one that no labels can satisfy is a problem, too.
+// checkMatchable returns the problems of a label selector, which may be nil. That no labels can satisfy it is a problem,
+// too.
 func checkMatchable(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
