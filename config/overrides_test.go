@@ -97,6 +97,7 @@ func TestOverridesAccepted(t *testing.T) {
 		{"that only tightens", "modes: {denied-names: warn}\n" + override("mode: enforce"), ""},
 		{"tightens by labels alone", "modes: {denied-names: warn}\n" + override("mode: enforce, selector: {matchLabels: {a: b}}"), ""},
 		{"loosens by labels of a namespace's objects", override("mode: off, until: 2027-01-31, namespaces: [a], selector: {matchLabels: {a: b}}"), ""},
+		{"and by labels of namespaces", override("mode: off, until: 2027-01-31, namespaceSelector: {matchLabels: {a: b}}, selector: {matchLabels: {a: b}}"), ""},
 		{"and by groups", override("mode: off, until: 2027-01-31, groups: [build], selector: {matchLabels: {a: b}}"), ""},
 		{"an empty selector", override("mode: off, until: 2027-01-31, selector: {}"), ""},
 		{"a rollout", override("enforcePercent: 10, until: 2027-01-31"), ""},
