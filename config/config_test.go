@@ -185,10 +185,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(steps.DefaultYAML())
 	f.Add([]byte(`overcommit: {pools: [{name: a, ratios: {memory: "1.5"}}]}`))
 	f.Add([]byte("&a [*a]"))
+	f.Add([]byte(`overrides: [{name: a, steps: [lifespan], selector: {matchExpressions: [{key: a, operator: In, values: [b]}]}, users: [u], enforcePercent: 5, until: 2027-01-31, reason: x}]`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		policy, problems := Parse(raw, steps)
 		if (policy == nil) != (len(problems) > 0) {
 			t.Fatalf("%q: policy %v with problems %v", raw, policy, problems)
+		}
+		if policy != nil {
+			_, _ = policy.Warnings(), policy.Overrides.Ending(time.Now())
 		}
 	})
 }
