@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,12 +40,10 @@ var never = time.Unix(1<<40, 0)
 
 // WithOverrides returns the chain with overrides of the modes of its steps. Call it last, after WithModes.
 func (c Chain) WithOverrides(overrides []Override, around Surroundings) Chain {
-	steps := make([]step, len(c.steps))
-	copy(steps, c.steps)
-	for i := range steps {
-		steps[i].overrides = overridesOf(steps[i].Step, overrides, around)
+	c.steps = slices.Clone(c.steps)
+	for i := range c.steps {
+		c.steps[i].overrides = overridesOf(c.steps[i].Step, overrides, around)
 	}
-	c.steps = steps
 	return c
 }
 
@@ -90,9 +89,6 @@ func (s *step) resolve(req *Request) (Mode, *Override, error) {
 		return s.Mode, nil, nil
 	}
 	found, err := s.overrides.find(req)
-	if req.Explained() {
-		s.overrides.explainEnded(req)
-	}
 	if found == nil || err != nil {
 		return s.Mode, nil, err
 	}
@@ -191,20 +187,12 @@ func (o *stepOverride) matches(req *Request, name string) (bool, error) {
 
 // ofNamespace reports whether the override is for the namespace of the given name, which is "" outside of namespaces.
 func (o *Override) ofNamespace(name string) bool {
-	if len(o.Namespaces) == 0 {
-		return true
-	}
-	for _, one := range o.Namespaces {
-		if one == name {
-			return true
-		}
-	}
-	return false
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, name)
 }
 
 // ofObject reports whether the selector matches the object. On an update, an override that loosens must match the
-// stored object and the new one, so that nobody becomes exempt by the update itself; one that does not loosen must match
-// one of them, so that nobody escapes by it. A selector matches no object whose labels cannot be read.
+// stored object and the new one, so that the update itself makes no exception; one that does not loosen must match one
+// of them, so that the update does not end it. A selector matches no object whose labels cannot be read.
 func (o *stepOverride) ofObject(req *Request) bool {
 	if o.Selector == nil {
 		return true

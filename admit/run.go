@@ -115,6 +115,9 @@ func problems(s StepResult) []Problem {
 // nil. Each use of an override is audited.
 func (s *step) override(req *Request) (*Override, error) {
 	mode, o, err := s.resolve(req)
+	if s.overrides != nil && req.Explained() {
+		s.overrides.explainEnded(req)
+	}
 	if o == nil || err != nil {
 		return nil, err
 	}

@@ -45,21 +45,20 @@ func exemptsItself(all []admit.Override, i int, modes admit.Modes, at *field.Pat
 	if loosened < 0 {
 		return nil
 	}
-	const remedy = "; name the namespaces as well, or users or groups"
-	if len(o.Users)+len(o.Groups) == 0 {
-		return field.Forbidden(at.Child("selector"), fmt.Sprintf(
-			"%s would be %s for every object with these labels, and anyone can write labels%s", o.Steps[loosened], o.Mode, remedy))
+	subjects := slices.Concat(o.Users, o.Groups)
+	why, anyone := "anyone can write labels; name the namespaces as well, or users or groups", slices.IndexFunc(subjects, actsForAnyone)
+	switch {
+	case anyone >= 0:
+		why = subjects[anyone] + " sends the objects of all users; name the namespaces as well"
+	case len(subjects) > 0:
+		return nil
 	}
-	if anyone := slices.IndexFunc(append(slices.Clone(o.Users), o.Groups...), actsForAnyone); anyone >= 0 {
-		return field.Forbidden(at.Child("selector"), fmt.Sprintf(
-			"%s would be %s for every object with these labels, and %s sends the objects of all users; name the namespaces as well",
-			o.Steps[loosened], o.Mode, append(slices.Clone(o.Users), o.Groups...)[anyone]))
-	}
-	return nil
+	return field.Forbidden(at.Child("selector"), fmt.Sprintf(
+		"%s would be %s for every object with these labels, and %s", o.Steps[loosened], o.Mode, why))
 }
 
-// actsForAnyone reports whether any user can be, or can make act for himself, a user or group of this name: controllers
-// make objects as their owners' authors say.
+// actsForAnyone reports whether a user or group of this name sends requests on behalf of all users, as controllers do:
+// they create what the authors of other objects ask for.
 func actsForAnyone(name string) bool {
 	if account, ok := strings.CutPrefix(name, "system:serviceaccount:kube-system:"); ok {
 		return strings.HasSuffix(account, "-controller")
