@@ -74,7 +74,7 @@ load: build ## measure the service over TLS beside a constant server and the usu
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
-deploy: build ## install into the cluster of the current kubectl context, SUITE=core, colocation or colocation-demo; YES=1 does not ask; see deploy/README.md
+deploy: build ## install into the cluster of the current kubectl context, SUITE=core, core-watching, colocation or colocation-demo; YES=1 does not ask; see deploy/README.md
 	@SUITE=$(SUITE) YES=$(YES) USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
 
 undeploy: ## remove usher from that cluster, webhook configurations first

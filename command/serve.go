@@ -21,6 +21,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/certs"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -65,6 +66,9 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	defer end()
 	go s.tellHangups(background, hangups(background), end)
 	policy, inForce, err := config.Open(s.config, s.suites.Schema())
+	if err == nil {
+		err = s.usable(policy)
+	}
 	if err != nil {
 		return err
 	}
@@ -138,6 +142,9 @@ func (s *service) makeMetrics() {
 
 // use activates a policy, or keeps the current one if the new one is invalid.
 func (s *service) use(policy *config.Policy, err error) {
+	if err == nil {
+		err = s.usable(policy)
+	}
 	if err != nil {
 		s.policy.Set(0)
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
@@ -154,6 +161,19 @@ func (s *service) use(policy *config.Policy, err error) {
 	}
 	s.warnOfEnds()
 	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
+}
+
+// usable returns an error for a policy that depends on namespaces if none can be known: what it selects by their labels would be selected
+// never, and what it restricts be allowed.
+func (s *service) usable(policy *config.Policy) error {
+	if s.clusterSource.source == "api" || s.clusterSource.dir != "" {
+		return nil
+	}
+	if paths := policy.NamespaceReaders(); len(paths) > 0 {
+		return fmt.Errorf("policy %s: %s: usher does not know any Namespace; serve with --cluster=api, or with --cluster-dir to try it",
+			s.config, admit.SomeNames(paths))
+	}
+	return nil
 }
 
 // compareRegistration warns if a new policy needs other webhooks than the policy before it.

@@ -6,12 +6,13 @@ cd "$(dirname "$0")/.."
 usher=${USHER:-bin/usher}
 image=${IMAGE:-usher:dev}
 
-# What to install: core, colocation or colocation-demo. The webhooks are told the same gates as the service.
+# What to install: core, core-watching, colocation or colocation-demo. The webhooks are told the same gates as the service.
 case ${SUITE:-core} in
 core) overlay=deploy/base webhooks="" ;;
+core-watching) overlay=deploy/colocation webhooks="" ;; # the same service; only the core's webhooks are registered
 colocation) overlay=deploy/colocation webhooks="--suite=core,colocation" ;;
 colocation-demo) overlay=deploy/colocation-demo webhooks="--suite=core,colocation --feature-gates=$(cat samples/feature-gates)" ;;
-*) echo "SUITE is $SUITE: must be core, colocation or colocation-demo" >&2; exit 2 ;;
+*) echo "SUITE is $SUITE: must be core, core-watching, colocation or colocation-demo" >&2; exit 2 ;;
 esac
 
 # Namespaces whose pods must come back without usher: network, storage, scheduler. kube-system and usher's own are left out anyhow,
@@ -46,5 +47,7 @@ kubectl -n usher rollout status deployment/usher --timeout=3m
 # The CA comes from the Secret, so that it is the one of the certificate that is served.
 mkdir -p bin
 kubectl -n usher get secret usher-tls -o go-template='{{index .data "ca.crt" | base64decode}}' >bin/ca.crt
+# What the webhooks are for depends on the policy that is served.
+kubectl -n usher get configmap usher-policy -o go-template='{{index .data "policy.yaml"}}' >bin/policy.yaml
 # shellcheck disable=SC2086 # several words
-"$usher" webhooks --service usher/usher --ca-file bin/ca.crt $webhooks | kubectl apply -f -
+"$usher" webhooks --service usher/usher --ca-file bin/ca.crt --config bin/policy.yaml $webhooks | kubectl apply -f -

@@ -337,13 +337,13 @@ func TestDeployScript(t *testing.T) {
 	}{
 		{name: "new cluster", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl create -f -: a secret", "kubectl apply -f -: image: usher:dev",
-			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA"}},
+			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
 		{name: "again, with an image", secret: "secret/usher-tls", image: "registry.example/usher@sha256:1", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: registry.example/usher@sha256:1",
-			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA"}},
+			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
 		{name: "other namespaces are left out", secret: "secret/usher-tls", exclude: "EXCLUDE=net disk", flags: "--exclude-namespace=net --exclude-namespace=disk",
 			want: []string{"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
-				"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA"}},
+				"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
 		{name: "no replica answers", secret: "secret/usher-tls", fails: "rollout", want: []string{
 			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
 			"kubectl -n usher rollout status deployment/usher --timeout=3m"}},
@@ -358,13 +358,14 @@ func TestDeployScript(t *testing.T) {
 			write(t, filepath.Join(root, "bin", "usher"), `#!/bin/sh
 				case "$1" in
 				certs) echo "a secret" ;;
-				webhooks) echo "webhooks for $(cat "$5")"; shift 5; echo "$*" >"$CALLS.flags" ;;
+				webhooks) echo "webhooks for $(cat "$5") and $(cat "$7")"; shift 7; echo "$*" >"$CALLS.flags" ;;
 				esac
 			`)
 			write(t, filepath.Join(root, "path", "kubectl"), `#!/bin/sh
 				case " $* " in
 				*" current-context "*) [ "$FAILS" = context ] && exit 1; echo test; exit ;;
 				*" kustomize "*) echo "        image: usher:dev"; exit ;;
+				*" configmap "*) printf "a policy"; exit ;;
 				*" go-template"*) printf "a CA"; exit ;;
 				*" -f - "*) echo "kubectl $*: $(sed 's/^ *//')" >>"$CALLS" ;;
 				*" --ignore-not-found "*) printf "$SECRET" ;;

@@ -24,7 +24,7 @@ import (
 // TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and each collection of the catalogue is
 // needed by some step.
 func TestNeedsAreDeclared(t *testing.T) {
-	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
+	catalogue := append(collections.Catalogue(types.NamespacedName{}, types.NamespacedName{}), cluster.LimitRanges)
 	needed := map[string]bool{}
 	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
@@ -123,11 +123,11 @@ func TestNeedsFollowGates(t *testing.T) {
 		on   []gate.Name
 		want string
 	}{
-		{"nothing but the core", nil, "namespaces"},
-		{"a step without its route", []gate.Name{api.GateReservationFit}, "namespaces"},
-		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "namespaces reservations nodes elasticquotas"},
-		{"quotas", []gate.Name{api.GateElasticValidatingWebhook}, "namespaces podrequests elasticquotas"},
-		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "namespaces sloconfig nodemetrics"},
+		{"nothing but the core", nil, "namespaces limitranges"},
+		{"a step without its route", []gate.Name{api.GateReservationFit}, "namespaces limitranges"},
+		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "namespaces limitranges reservations nodes elasticquotas"},
+		{"quotas", []gate.Name{api.GateElasticValidatingWebhook}, "namespaces limitranges podrequests elasticquotas"},
+		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "namespaces limitranges sloconfig nodemetrics"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
