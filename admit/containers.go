@@ -10,8 +10,11 @@ import (
 	"usher.dev/usher/document"
 )
 
-// ContainersPath is the field path of spec.containers.
-var ContainersPath = field.NewPath("spec", "containers")
+// The field paths of a pod's lists of containers.
+var (
+	ContainersPath     = field.NewPath("spec", "containers")
+	InitContainersPath = field.NewPath("spec", "initContainers")
+)
 
 // InitContainers returns the init containers, including sidecars.
 func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers("initContainers") }
@@ -43,6 +46,24 @@ func (p *Pod) containers(lists ...string) iter.Seq[*Container] {
 // ephemeral containers.
 func (p *Pod) Containers() iter.Seq[*Container] { return p.containers("initContainers", "containers") }
 
+// InsertContainer inserts a container before one of the regular containers; nil: at the end.
+func (p *Pod) InsertContainer(before *Container, c corev1.Container) {
+	p.insert("containers", before, c)
+}
+
+// InsertInitContainer inserts an init container before one of the init containers; nil: at the end.
+func (p *Pod) InsertInitContainer(before *Container, c corev1.Container) {
+	p.insert("initContainers", before, c)
+}
+
+func (p *Pod) insert(list string, before *Container, c corev1.Container) {
+	if at := p.root.At("spec", list); before == nil {
+		at.Append(c)
+	} else {
+		at.InsertBefore(before.root, c)
+	}
+}
+
 // Container is the view of a container in a pod.
 type Container struct{ root *document.Value }
 
@@ -67,6 +88,9 @@ func (c *Container) Request(name corev1.ResourceName) (resource.Quantity, bool) 
 	return resource.Quantity{}, false
 }
 
+// RestartPolicyPath returns the field path of the container's restartPolicy.
+func (c *Container) RestartPolicyPath() *field.Path { return c.root.Get("restartPolicy").Path() }
+
 // Sidecar reports whether an init container keeps running alongside the containers.
 func (c *Container) Sidecar() bool {
 	return c.root.Get("restartPolicy").Text() == string(corev1.ContainerRestartPolicyAlways)
@@ -78,6 +102,9 @@ func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasEleme
 
 // AppendEnv adds a variable at the end.
 func (c *Container) AppendEnv(v corev1.EnvVar) { c.root.Get("env").Append(v) }
+
+// ImagePath returns the field path of the container's image.
+func (c *Container) ImagePath() *field.Path { return c.root.Get("image").Path() }
 
 // Image returns the container's image.
 func (c *Container) Image() string { return c.root.Get("image").Text() }

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +19,11 @@ const fullPod = `{"metadata":{"labels":{"a/b":"1","a/c":"2","d":"3"},"annotation
   "ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u","x":1}]},
  "spec":{"hostNetwork":true,"hostPID":true,"hostIPC":true,"serviceAccountName":"sa","serviceAccount":"sa",
   "automountServiceAccountToken":false,
-  "dnsPolicy":"Default","terminationGracePeriodSeconds":0,"nodeSelector":{"disk":"ssd"},"imagePullSecrets":[{"name":"s","x":1}],
+  "dnsPolicy":"Default","restartPolicy":"Never","terminationGracePeriodSeconds":0,"nodeSelector":{"disk":"ssd"},"imagePullSecrets":[{"name":"s","x":1}],
   "securityContext":{"runAsNonRoot":true,"runAsUser":0,"supplementalGroups":[1,2],"x":{"y":1}},
   "affinity":{"podAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"x":1}]}}},
   "topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule","x":1}],
-  "volumes":[{"name":"v","emptyDir":{"sizeLimit":"1024Mi"},"x":1},{"name":"w","x":2}],
+  "volumes":[{"name":"v","emptyDir":{"sizeLimit":"1024Mi"},"x":1},{"name":"w","x":2},{"name":"m","image":{"reference":"model:1"}}],
   "initContainers":[{"name":"i","image":"init","securityContext":{"privileged":true,"x":1}}],
   "ephemeralContainers":[{"name":"e","image":"debug","targetContainerName":"c","securityContext":{"x":1}}],
   "containers":[{"name":"c","image":"app","imagePullPolicy":"Always","command":["a","b"],"args":["c"],"x":1,
@@ -65,7 +66,15 @@ var (
 	volume   = corev1.Volume{Name: "t", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 	secret   = corev1.LocalObjectReference{Name: "t"}
 	tolerate = []corev1.Toleration{{Key: "b", Operator: corev1.TolerationOpExists}, {Key: "a", Value: "1", Effect: corev1.TaintEffectNoSchedule}}
+	added    = corev1.Container{Name: "added", Image: "i", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}
 )
+
+func first(containers iter.Seq[*Container]) *Container {
+	for c := range containers {
+		return c
+	}
+	return nil
+}
 
 var fieldVerbs = []struct {
 	name  string
@@ -101,6 +110,13 @@ var fieldVerbs = []struct {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, spread)
 	}},
 	{"AppendVolume", func(p *Pod) { p.AppendVolume(volume) }, func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, volume) }},
+	{"InsertContainer", func(p *Pod) { p.InsertContainer(nil, added) }, func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, added) }},
+	{"InsertContainer first", func(p *Pod) { p.InsertContainer(first(p.RegularContainers()), added) },
+		func(p *corev1.Pod) { p.Spec.Containers = slices.Insert(p.Spec.Containers, 0, added) }},
+	{"InsertInitContainer", func(p *Pod) { p.InsertInitContainer(nil, added) },
+		func(p *corev1.Pod) { p.Spec.InitContainers = append(p.Spec.InitContainers, added) }},
+	{"InsertInitContainer first", func(p *Pod) { p.InsertInitContainer(first(p.InitContainers()), added) },
+		func(p *corev1.Pod) { p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, 0, added) }},
 	{"SetImage", eachContainer(func(c *Container) { c.SetImage("i") }), eachTyped(func(c *corev1.Container) { c.Image = "i" })},
 	{"SetImagePullPolicy", eachContainer(func(c *Container) { c.SetImagePullPolicy("Never") }),
 		eachTyped(func(c *corev1.Container) { c.ImagePullPolicy = "Never" })},
@@ -170,6 +186,7 @@ var fieldReads = []struct {
 	{"TerminationGracePeriodSeconds", func(p *Pod) any { return p.TerminationGracePeriodSeconds() }, func(p *corev1.Pod) any {
 		return p.Spec.TerminationGracePeriodSeconds
 	}},
+	{"RestartPolicy", func(p *Pod) any { return p.RestartPolicy() }, func(p *corev1.Pod) any { return p.Spec.RestartPolicy }},
 	{"NodeSelector", func(p *Pod) any { return p.NodeSelector() }, func(p *corev1.Pod) any { return p.Spec.NodeSelector }},
 	{"Tolerations", func(p *Pod) any { return p.Tolerations() }, func(p *corev1.Pod) any { return p.Spec.Tolerations }},
 	{"BestEffort", func(p *Pod) any { return p.BestEffort() }, bestEffortTyped},
@@ -183,6 +200,7 @@ var fieldReads = []struct {
 	{"HasVolume", func(p *Pod) any { return p.HasVolume("v") }, func(p *corev1.Pod) any {
 		return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "v" })
 	}},
+	{"Images", images, imagesTyped},
 	{"containers", containerReads, containerReadsTyped},
 }
 
@@ -198,6 +216,33 @@ func bestEffortTyped(p *corev1.Pod) any {
 		lists = []corev1.ResourceList{p.Spec.Resources.Requests, p.Spec.Resources.Limits}
 	}
 	return !slices.ContainsFunc(lists, func(l corev1.ResourceList) bool { return l.Cpu().Sign() > 0 || l.Memory().Sign() > 0 })
+}
+
+func images(p *Pod) any {
+	var all []string
+	for i := range p.Images() {
+		all = append(all, i.Place()+"="+i.Reference())
+	}
+	return all
+}
+
+func imagesTyped(p *corev1.Pod) any {
+	var all []string
+	for _, c := range p.Spec.InitContainers {
+		all = append(all, "initContainers/"+c.Name+"="+c.Image)
+	}
+	for _, c := range p.Spec.Containers {
+		all = append(all, "containers/"+c.Name+"="+c.Image)
+	}
+	for _, c := range p.Spec.EphemeralContainers {
+		all = append(all, "ephemeralContainers/"+c.Name+"="+c.Image)
+	}
+	for _, v := range p.Spec.Volumes {
+		if v.Image != nil {
+			all = append(all, "volumes/"+v.Name+"="+v.Image.Reference)
+		}
+	}
+	return all
 }
 
 func withPrefix(m map[string]string) map[string]string {

@@ -159,6 +159,7 @@ var (
 	GenerateNamePath = metadataPath.Child("generateName")
 	NamespacePath    = metadataPath.Child("namespace")
 	LabelsPath       = metadataPath.Child("labels")
+	OwnersPath       = metadataPath.Child("ownerReferences")
 )
 
 // LabelPath returns the field path of one label.

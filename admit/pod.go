@@ -63,6 +63,11 @@ func (p *Pod) DNSPolicy() corev1.DNSPolicy {
 // SetDNSPolicy sets spec.dnsPolicy.
 func (p *Pod) SetDNSPolicy(policy corev1.DNSPolicy) { p.root.At("spec", "dnsPolicy").Set(policy) }
 
+// RestartPolicy returns spec.restartPolicy; empty if it is not set, which stands for Always.
+func (p *Pod) RestartPolicy() corev1.RestartPolicy {
+	return corev1.RestartPolicy(p.root.At("spec", "restartPolicy").Text())
+}
+
 // TerminationGracePeriodSeconds returns spec.terminationGracePeriodSeconds; nil if it is not set.
 func (p *Pod) TerminationGracePeriodSeconds() *int64 {
 	return document.As[*int64](p.root.At("spec", "terminationGracePeriodSeconds"))

@@ -9,3 +9,19 @@ func (q Questions) NamespaceOf(req *Request) (Namespace, error) {
 	}
 	return is, err
 }
+
+// LabelsOfNamespace returns a function that returns the labels of the request's namespace. It asks at most once, when it
+// is first called.
+func (q Questions) LabelsOfNamespace(req *Request) func() (map[string]string, error) {
+	var known *Namespace
+	return func() (map[string]string, error) {
+		if known == nil {
+			is, err := q.NamespaceOf(req)
+			if err != nil {
+				return nil, err
+			}
+			known = &is
+		}
+		return known.Labels, nil
+	}
+}

@@ -13,7 +13,6 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod]
 	return []admit.Mutator[admit.Pod]{
 		environment(policy.Env),
 		lifespan(policy.Lifespan),
-		labelDefaults(policy.LabelDefaults, ask),
 		requestsFromLimits(policy.RequestsFromLimits, ask),
 		nodeSelector(policy.NodeSelector, ask),
 	}
