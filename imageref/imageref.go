@@ -1,0 +1,53 @@
+// Package imageref reads references to container images as the kubelet does, and patterns of their repositories.
+package imageref
+
+import (
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// Reference is a reference to an image, in the form that is the same for all ways to write it.
+type Reference struct {
+	Repository string // with the registry, such as docker.io/library/nginx
+	Tag        string // latest if the reference has neither a tag nor a digest; empty if it only has a digest
+	Digest     string // such as sha256:...; empty without one
+	// Implied reports that the reference has no tag, and latest stands for it.
+	Implied bool
+}
+
+// impliedTag is the tag of a reference without a tag and a digest.
+const impliedTag = "latest"
+
+// Parse reads a reference, such as nginx, docker.io/library/nginx:1.29 or registry.example.com/a/b@sha256:....
+func Parse(text string) (Reference, error) {
+	named, err := reference.ParseNormalizedNamed(text)
+	if err != nil {
+		return Reference{}, err
+	}
+	if domain := reference.Domain(named); domain != registry(domain) { // once more, because docker.io has rules of its own
+		return Parse(registry(domain) + strings.TrimPrefix(named.String(), domain))
+	}
+	r := Reference{Repository: named.Name()}
+	if tagged, ok := named.(reference.Tagged); ok {
+		r.Tag = tagged.Tag()
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		r.Digest = digested.Digest().String()
+	}
+	if r.Tag == "" && r.Digest == "" {
+		r.Tag, r.Implied = impliedTag, true
+	}
+	return r, nil
+}
+
+// registry returns the one form of a registry's name: host names are not case-sensitive, and 443 is the port that
+// clients use if none is written. A name that is only a registry because of its capitals or its port is kept: library
+// is a folder of Docker Hub, and LIBRARY or library:443 a host.
+func registry(domain string) string {
+	plain := strings.TrimSuffix(strings.ToLower(domain), ":443")
+	if plain != "localhost" && !strings.ContainsAny(plain, ".:") {
+		return domain
+	}
+	return plain
+}
