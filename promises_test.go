@@ -324,12 +324,14 @@ func TestImportsRunOneWay(t *testing.T) {
 		"document/strategic":  {"document", "quantity"},
 		"admit":               {"document", "document/strategic", "gate", "quantity"},
 		"expression":          {"document"},
-		"config":              {"admit", "expression", "nearest", "poll", "quantity"},
+		"imageref":            {},
+		"config":              {"admit", "expression", "imageref", "nearest", "poll", "quantity"},
 		"amplify":             {"admit", "document", "quantity"},
 		"amplify/amplifytest": {"admit", "amplify", "config", "document"},
 		"placement":           {"admit", "config", "document"},
-		"mutators":            {"admit", "amplify", "config", "placement", "quantity"},
-		"validators":          {"admit", "config", "document", "expression", "placement"},
+		"injection":           {"admit", "config"},
+		"mutators":            {"admit", "amplify", "config", "injection", "placement", "quantity"},
+		"validators":          {"admit", "config", "document", "expression", "imageref", "injection", "placement"},
 		"handlers":            {"admit", "document", "gate"},
 		"cluster":             {"admit", "document", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
@@ -406,15 +408,15 @@ func jsonFields(t reflect.Type) (names []string) {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		return jsonFields(t.Elem())
 	case reflect.Struct:
+		if strings.HasPrefix(t.PkgPath(), "k8s.io/") {
+			return nil
+		}
 		for i := range t.NumField() {
 			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 			if name == "" {
 				continue
 			}
 			names = append(names, name)
-			if strings.HasPrefix(t.Field(i).Type.String(), "k8s.io") || strings.Contains(t.Field(i).Type.String(), "metav1") {
-				continue
-			}
 			names = append(names, jsonFields(t.Field(i).Type)...)
 		}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +45,11 @@ func coreRoutes(w suite.World) []handlers.Route {
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return handlers.OfSuite(coreName, usual, []handlers.Route{
-		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", For: handlers.Pods(validators.PodOperations(w.Policy)...), Reads: specAndMeta, Exempt: handlers.MirrorPods,
+		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Call: handlers.ReinvokeIf(len(w.Policy.Sidecars) > 0),
+			Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
+		{Path: "/validate-pods", Reads: specAndMeta, Exempt: handlers.MirrorPods,
+			For: slices.Concat(handlers.Pods(validators.PodOperations(w.Policy)...),
+				handlers.EphemeralContainers(validators.EphemeralOperations(w.Policy)...)),
 			Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
 		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(w.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(w, admit.AsWorkload, validators.Workloads)},

@@ -28,6 +28,10 @@ type Policy struct {
 	LabelRules LabelRules `json:"labelRules,omitempty"`
 	// NodeSelector is which nodes the pods of a namespace may use.
 	NodeSelector *NodeSelector `json:"nodeSelector,omitempty"`
+	// Sidecars are injected into new pods.
+	Sidecars Sidecars `json:"sidecars,omitempty"`
+	// ImageRules are what images must be.
+	ImageRules ImageRules `json:"imageRules,omitempty"`
 	// Overcommit amplifies nodes.
 	Overcommit *Overcommit `json:"overcommit,omitempty"`
 	// Restrictions say who may do what in which namespaces.

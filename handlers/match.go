@@ -38,6 +38,15 @@ func Pods(operations ...admissionv1.Operation) []Match {
 	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods")
 }
 
+// EphemeralContainers matches operations on the ephemeral containers of pods, whose objects are the whole pods. Without
+// operations it matches nothing.
+func EphemeralContainers(operations ...admissionv1.Operation) []Match {
+	if len(operations) == 0 {
+		return nil
+	}
+	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods/ephemeralcontainers")
+}
+
 // NodeStatus matches the updates of node status by which kubelets report: heartbeats.
 func NodeStatus() []Match {
 	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, nodeStatus)

@@ -54,6 +54,15 @@ type Call struct {
 	OptIn Label
 }
 
+// ReinvokeIf returns a Call by which the API server calls the webhook again after others have changed the object, if
+// needed is true; else that of the suite.
+func ReinvokeIf(needed bool) Call {
+	if !needed {
+		return Call{}
+	}
+	return Call{Reinvocation: registration.IfNeededReinvocationPolicy}
+}
+
 // Label is a label's key and value. The zero value is no label.
 type Label struct{ Key, Value string }
 

@@ -6,11 +6,14 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Pods returns the core suite's mutators of pods. Most change different fields, and are in the order of the
-// walk-through. node-selector is last: whether a pod is BestEffort depends on the resources that others set, and it
-// drops tolerations of others that a default one covers.
+// Pods returns the core suite's mutators of pods. label-defaults is before sidecars, which selects pods by labels, and
+// sidecars is before environment, so that in the first run injected containers get the policy's variables. node-selector
+// is last: whether a pod is BestEffort depends on the resources that others set, and it drops tolerations of others that
+// a default one covers.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
+		labelDefaults(policy.LabelDefaults, ask),
+		sidecars(policy.Sidecars, ask),
 		environment(policy.Env),
 		lifespan(policy.Lifespan),
 		requestsFromLimits(policy.RequestsFromLimits, ask),

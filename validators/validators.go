@@ -12,10 +12,19 @@ import (
 // PodOperations returns the operations on pods that the validators judge under a policy: updates only if a section of
 // the policy has rules for them.
 func PodOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.LabelRules) > 0 || policy.NodeSelector != nil {
+	if len(policy.LabelRules)+len(policy.ImageRules) > 0 || policy.NodeSelector != nil {
 		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 	}
 	return []admissionv1.Operation{admissionv1.Create}
+}
+
+// EphemeralOperations returns the operations on the ephemeral containers of pods that the validators judge under a
+// policy.
+func EphemeralOperations(policy *config.Policy) []admissionv1.Operation {
+	if len(policy.ImageRules) > 0 {
+		return []admissionv1.Operation{admissionv1.Update}
+	}
+	return nil
 }
 
 // Pods returns the core suite's validators of pods. All of them run; their order is the order of the messages. Each
@@ -25,6 +34,8 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Po
 		deniedNames(policy.Names),
 		labelRules(policy.LabelRules, ask),
 		nodeSelectorLimits(policy.NodeSelector, changes(policy, "node-selector"), ask),
+		sidecarsPresent(policy.Sidecars, ask),
+		imageRules(policy.ImageRules, ask),
 	}
 }
 

@@ -1,0 +1,95 @@
+// Package injection decides which injections of the policy apply to a pod, and replaces their placeholders by values of
+// the pod. The steps sidecars and sidecars-present share it.
+package injection
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+)
+
+// Injection is an injection of the policy, prepared for many pods.
+type Injection struct {
+	*config.Injection
+	InitTemplates, Templates []Template
+	EnvTemplate              Template // a container that only has env
+
+	selection config.CompiledSelection
+}
+
+// Compile prepares the injections of a policy that was checked.
+func Compile(policy config.Sidecars) []Injection {
+	all := make([]Injection, len(policy))
+	for i := range policy {
+		in := &policy[i]
+		env := newTemplate(corev1.Container{Env: in.Env})
+		all[i] = Injection{in, templates(in.InitContainers), templates(in.Containers), env, in.Selection.Compile()}
+	}
+	return all
+}
+
+// Names reports whether a container of the given name is injected.
+func (in *Injection) Names(container string) bool {
+	for _, list := range [][]Template{in.InitTemplates, in.Templates} {
+		for i := range list {
+			if list[i].container.Name == container {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Applying returns the injections that apply to the pod of a request, in order: those whose selectors match, unless the
+// pod opts out. It explains each.
+func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Questions) (applying []*Injection, _ error) {
+	labels := ask.LabelsOfNamespace(req)
+	for i := range all {
+		in := &all[i]
+		selected, err := in.selection.Matches(pod.Selectable(), labels)
+		if err != nil {
+			return nil, err
+		}
+		if !selected {
+			req.Explain("injection %s: its selectors do not match the labels of the pod or its namespace", in.Name)
+			continue
+		}
+		out, err := in.optedOut(pod)
+		if err != nil {
+			return nil, err
+		}
+		if out {
+			req.Explain("injection %s: the annotation %s is true, so the pod is left out", in.Name, in.OptOutAnnotation)
+			continue
+		}
+		applying = append(applying, in)
+	}
+	return applying, nil
+}
+
+// optedOut reports whether the pod has the annotation by which the policy lets it opt out. Its error is the user's.
+func (in *Injection) optedOut(pod *admit.Pod) (bool, error) {
+	if in.OptOutAnnotation == "" {
+		return false, nil
+	}
+	switch value, present := pod.Annotation(in.OptOutAnnotation); {
+	case !present || value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	default:
+		return false, field.NotSupported(admit.AnnotationPath(in.OptOutAnnotation), value, []string{"true", "false"})
+	}
+}
+
+// AsProblem returns an error of Applying as a validator returns it: the user's problem, or our own failure.
+func AsProblem(err error) (field.ErrorList, error) {
+	if problem, ok := errors.AsType[*field.Error](err); ok {
+		return field.ErrorList{problem}, nil
+	}
+	return nil, err
+}

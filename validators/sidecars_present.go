@@ -1,0 +1,76 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/injection"
+)
+
+// sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image.
+// Mutating webhooks after usher, and the pod's author, may have removed or replaced what the step sidecars injects.
+func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validator[admit.Pod] {
+	all := injection.Compile(policy)
+	return admit.Validator[admit.Pod]{
+		Name:  "sidecars-present",
+		Doc:   "refuses new pods that lack a container of the policy's sidecars, or have it with another image",
+		Needs: []string{admit.CollectionNamespaces},
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+			switch {
+			case len(all) == 0:
+				req.Explain("the policy has no section sidecars")
+				return nil, nil
+			case req.Operation != admissionv1.Create:
+				req.Explain("only new pods get sidecars, and only they are checked")
+				return nil, nil
+			}
+			applying, err := injection.Applying(req, pod, all, ask)
+			if err != nil {
+				return injection.AsProblem(err)
+			}
+			for _, in := range applying {
+				before := len(problems)
+				problems = append(problems, lacking(in, in.InitTemplates, pod.InitContainers(), admit.InitContainersPath)...)
+				problems = append(problems, lacking(in, in.Templates, pod.RegularContainers(), admit.ContainersPath)...)
+				if len(problems) == before {
+					req.Explain("injection %s: its containers are in the pod, with their images", in.Name)
+				}
+			}
+			return problems, nil
+		},
+	}
+}
+
+// lacking returns the problems of one list of containers. at is its path.
+func lacking(in *injection.Injection, want []injection.Template, list iter.Seq[*admit.Container], at *field.Path) (problems field.ErrorList) {
+	if len(want) == 0 {
+		return nil
+	}
+	have := map[string]*admit.Container{}
+	for c := range list {
+		have[c.Name()] = c
+	}
+	for i := range want {
+		t := &want[i]
+		c := have[t.Name()]
+		switch {
+		case c == nil:
+			problems = append(problems, field.Required(at, fmt.Sprintf("the container %s of injection %s is missing; a webhook that runs after usher "+
+				"has removed it, or usher's mutating webhook was not called: register it, and let no other webhook remove the container", t.Name(), in.Name)))
+		case c.Image() != t.Image():
+			problems = append(problems, field.Invalid(c.ImagePath(), c.Image(), fmt.Sprintf("injection %s names the image %s; "+
+				"remove the container from the pod, so that it is injected, and let no other webhook change its image", in.Name, t.Image())))
+		case t.Native() && !c.Sidecar():
+			problems = append(problems, field.Required(c.RestartPolicyPath(), fmt.Sprintf("injection %s has a native sidecar: write %s",
+				in.Name, corev1.ContainerRestartPolicyAlways)))
+		}
+	}
+	return problems
+}
