@@ -226,7 +226,8 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 	})
 }
 
-// TestServiceAccountComesFirst: the plugin ServiceAccount sets the account and mounts its token before webhooks are called.
+// TestServiceAccountComesFirst: the plugin ServiceAccount sets the account and mounts its token before webhooks are called, and once more after
+// them: a container that a webhook adds gets the mount, too.
 func TestServiceAccountComesFirst(t *testing.T) {
 	ctx := t.Context()
 	c, err := kubetest.Start(ctx, kubetest.Options{ServiceAccounts: true})
@@ -244,5 +245,16 @@ func TestServiceAccountComesFirst(t *testing.T) {
 	}
 	if got := seen.List("spec", "containers", 0, "volumeMounts"); len(got) != 1 {
 		t.Errorf("the webhook saw the mounts %v", got)
+	}
+	injected := `[{"op": "add", "path": "/spec/containers/-", "value": {"name": "injected", "image": "example.com/a:1"}}]`
+	pod, err := c.Admin().Create(ctx, "/api/v1/namespaces/accounts/pods?dryRun=All", kubetest.Object{
+		"metadata": kubetest.Object{"name": "injected", "annotations": kubetest.Object{"patch": injected}},
+		"spec":     kubetest.Object{"containers": []any{kubetest.Object{"name": "a", "image": "example.com/a:1"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pod.List("spec", "containers", 1, "volumeMounts"); len(got) != 1 {
+		t.Errorf("the injected container has the mounts %v", got)
 	}
 }
