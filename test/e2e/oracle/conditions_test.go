@@ -28,7 +28,7 @@ func TestBookkeepingIsNotAskedAbout(t *testing.T) {
 				if _, err := s.attributes(decode, s.request.OldObject.Raw); err != nil || len(s.request.OldObject.Raw) < 10 {
 					t.Skip("no API server sends this: ", err)
 				}
-				server := made.of(t, s, all)
+				server := made.of(t, s)
 				for _, labels := range []any{keep, nil, map[string]any{}, map[string]any{"a": "b"}} {
 					old := with(t, s.request.OldObject.Raw, map[string]any{"labels": labels})
 					checkAsked(t, server, s, decode, old, old, false)
@@ -87,7 +87,7 @@ func podUpdate(t *testing.T) (*sample, *apiServer) {
 	t.Helper()
 	for _, s := range samples {
 		if s.name == "validate-pod/qos-priority-update-qos" {
-			return s, servers{}.of(t, s, all)
+			return s, servers{}.of(t, s)
 		}
 	}
 	t.Fatal("the sample is gone")

@@ -64,10 +64,10 @@ func (c configurations) reinvoked() configurations {
 	return c
 }
 
-// editable returns the samples whose object is sent to usher by the rules.
+// editable returns the samples of the default policy whose object is sent to usher by the rules.
 func editable() []*sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s *sample) bool {
-		return !served[s.path] || s.golden.code != 200 || len(s.request.Object.Raw) < 10
+		return s.policy != "" || !served[s.path] || s.golden.code != 200 || len(s.request.Object.Raw) < 10
 	})
 }
 

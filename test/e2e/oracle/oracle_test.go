@@ -33,12 +33,18 @@ import (
 
 // Shared by all tests.
 var (
-	all     configurations
+	all     configurations // for the default policy
 	samples []*sample
-	served  map[string]bool // the paths that this usher binary has
-	running *kubetest.Usher
+	served  map[string]bool   // the paths that this usher binary has
+	running map[string]*world // by policy: samples are reviewed under the policy of their step, see sample.policy
 	sandbox *kubetest.Cluster // in which usher runs
 )
+
+// world is usher under one policy, and how it is registered.
+type world struct {
+	usher          *kubetest.Usher
+	configurations configurations
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -61,13 +67,9 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// start runs usher as `make run` does, with which the golden files were written.
+// start runs usher as `make run` does, with which the golden files were written, once for each policy.
 func start(ctx context.Context, box *kubetest.Cluster) error {
 	root, err := kubetest.Repository()
-	if err != nil {
-		return err
-	}
-	policy, err := defaultPolicy(root)
 	if err != nil {
 		return err
 	}
@@ -76,30 +78,58 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 		return err
 	}
 	open := "--feature-gates=" + strings.TrimSpace(string(gates))
-	usher, err := box.StartUsher(ctx, kubetest.UsherOptions{Policy: string(policy),
-		Flags: []string{"--cluster-dir=" + filepath.Join(root, "samples", "cluster"), open}})
+	policy, err := defaultPolicy(root)
 	if err != nil {
 		return err
 	}
-	running = usher
-	// Suite by suite: together they would have one of the two node amplifiers, and each has samples.
-	for _, suite := range []string{"core", "colocation"} {
-		printed, err := usher.Run(ctx, "webhooks", "--url", usher.URL, "--ca-file", usher.CAFile, "--suite="+suite, open)
+	running = map[string]*world{}
+	if running[""], err = startWorld(ctx, box, root, open, "usher", policy); err != nil {
+		return err
+	}
+	all = running[""].configurations
+	if served, err = routes(ctx, running[""].usher, open); err != nil {
+		return err
+	}
+	if samples, err = readSamples(root); err != nil {
+		return err
+	}
+	for _, s := range samples {
+		if running[s.policy] != nil {
+			continue
+		}
+		policy, err := os.ReadFile(filepath.Join(root, "samples", "policies", s.policy+".yaml"))
 		if err != nil {
 			return err
+		}
+		if running[s.policy], err = startWorld(ctx, box, root, open, "usher-"+s.policy, policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startWorld starts usher under one policy, and prints how it is registered for it.
+func startWorld(ctx context.Context, box *kubetest.Cluster, root, gates, name string, policy []byte) (*world, error) {
+	usher, err := box.StartUsher(ctx, kubetest.UsherOptions{Name: name, Policy: string(policy),
+		Flags: []string{"--cluster-dir=" + filepath.Join(root, "samples", "cluster"), gates}})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{usher: usher}
+	// Suite by suite: together they would have one of the two node amplifiers, and each has samples.
+	for _, suite := range []string{"core", "colocation"} {
+		printed, err := usher.Run(ctx, "webhooks", "--config", usher.PolicyFile(), "--url", usher.URL, "--ca-file", usher.CAFile, "--suite="+suite, gates)
+		if err != nil {
+			return nil, err
 		}
 		c, err := parseConfigurations(printed)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all.mutating.Webhooks = append(all.mutating.Webhooks, c.mutating.Webhooks...)
-		all.validating.Webhooks = append(all.validating.Webhooks, c.validating.Webhooks...)
+		w.configurations.mutating.Webhooks = append(w.configurations.mutating.Webhooks, c.mutating.Webhooks...)
+		w.configurations.validating.Webhooks = append(w.configurations.validating.Webhooks, c.validating.Webhooks...)
 	}
-	if served, err = routes(ctx, usher, open); err != nil {
-		return err
-	}
-	samples, err = readSamples(root)
-	return err
+	return w, nil
 }
 
 // routes returns the paths of the binary.
@@ -132,14 +162,14 @@ func namespaces() []string {
 	return slices.Collect(maps.Keys(names))
 }
 
-// servers holds an API server for each path and version of the review, created on first use.
+// servers holds an API server for each path, version of the review and policy, created on first use.
 type servers map[string]*apiServer
 
-func (all servers) of(t *testing.T, s *sample, c configurations) *apiServer {
+func (all servers) of(t *testing.T, s *sample) *apiServer {
 	t.Helper()
-	key := s.path + s.version
+	key := s.path + s.version + s.policy
 	if all[key] == nil {
-		server, err := newAPIServer(c.only(s.path, s.version), namespaces(), nil)
+		server, err := newAPIServer(running[s.policy].configurations.only(s.path, s.version), namespaces(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,10 +194,11 @@ func TestSamplesAsTyped(t *testing.T) {
 
 // forget restarts usher, because it keeps what it admitted in other tests for a while.
 func forget(ctx context.Context) error {
-	if err := running.Replicas[0].Restart(ctx); err != nil {
+	usher := running[""].usher
+	if err := usher.Replicas[0].Restart(ctx); err != nil {
 		return err
 	}
-	return running.Balancer.Wait(ctx, 1)
+	return usher.Balancer.Wait(ctx, 1)
 }
 
 // everySample sends every sample that can be rebuilt to a restarted usher, and logs why the others cannot be rebuilt.
@@ -186,7 +217,7 @@ func everySample(t *testing.T, decode decoder, check func(*testing.T, *sample, o
 				t.Skip("no API server sends this: ", err)
 			}
 			able++
-			got := made.of(t, s, all).admit(attributes)
+			got := made.of(t, s).admit(attributes)
 			if len(got.calls.sent) == 0 {
 				keptAway(t, s, got)
 				return
@@ -223,9 +254,10 @@ func compare(t *testing.T, s *sample, got outcome) {
 	if !slices.Equal(got.warnings, s.golden.warnings) {
 		t.Errorf("warnings: %s", cmp.Diff(s.golden.warnings, got.warnings))
 	}
-	audit := map[string]string{}
+	audit, webhook := map[string]string{}, strings.TrimPrefix(s.path, "/")+".usher.dev"
 	for key, value := range got.audit {
-		if own, ok := strings.CutPrefix(key, strings.TrimPrefix(s.path, "/")+".usher.dev/"); ok {
+		// A route for both scopes has a second webhook, for cluster-scoped objects.
+		if own, ok := strings.CutPrefix(strings.TrimPrefix(key, "cluster."), webhook+"/"); ok {
 			audit[own] = value
 		}
 	}
@@ -237,7 +269,9 @@ func compare(t *testing.T, s *sample, got outcome) {
 		return // compareObject compares the verdict
 	}
 	want := s.golden.status
-	webhook := strings.TrimPrefix(s.path, "/") + ".usher.dev"
+	if strings.Contains(refusal.ErrStatus.Message, `"cluster.`+webhook) {
+		webhook = "cluster." + webhook
+	}
 	want.Message = fmt.Sprintf("admission webhook %q denied the request: %s", webhook, want.Message)
 	if diff := cmp.Diff(want, refusal.ErrStatus); diff != "" {
 		t.Errorf("status: %s", diff)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // sample is a sample review and its golden file.
@@ -24,6 +26,7 @@ type sample struct {
 	name    string // such as mutate-pods/bare
 	path    string // such as /mutate-pods
 	version string // of the review: v1 or v1beta1
+	policy  string // the policy of samples/policies that it is for; "": the default policy
 	request *admissionv1.AdmissionRequest
 	golden  golden
 }
@@ -61,7 +64,8 @@ func readSamples(root string) (all []*sample, err error) {
 
 func readSample(file string) (*sample, error) {
 	route := filepath.Base(filepath.Dir(file))
-	s := &sample{name: route + "/" + strings.TrimSuffix(filepath.Base(file), ".json"), path: "/" + route}
+	name := strings.TrimSuffix(filepath.Base(file), ".json")
+	s := &sample{name: route + "/" + name, path: "/" + route, policy: policyOf(name)}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -77,6 +81,17 @@ func readSample(file string) (*sample, error) {
 	}
 	s.golden, err = parseGolden(string(text))
 	return s, err
+}
+
+// policyOf returns the policy whose name is the longest beginning of a sample's own, up to a hyphen, or "".
+func policyOf(name string) string {
+	for name != "" {
+		if _, err := kubetest.ReadFile("samples/policies/" + name + ".yaml"); err == nil {
+			return name
+		}
+		name = name[:max(0, strings.LastIndex(name, "-"))]
+	}
+	return ""
 }
 
 // parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented
