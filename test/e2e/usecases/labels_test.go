@@ -14,7 +14,7 @@ import (
 // their template, and updates.
 func TestLabels(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
-	namespace(ctx, t, "shop", kubetest.Object{"team": "web"}, nil)
+	namespace(ctx, t, "shop", kubetest.Object{"team": "web"})
 	use(ctx, t, "samples/policies/label.yaml")
 	manifests := manifestsOf(t, "samples/manifests/labels.yaml")
 	pods, deployments := "/api/v1/namespaces/shop/pods", "/apis/apps/v1/namespaces/shop/deployments"
@@ -80,9 +80,15 @@ func manifestsOf(t *testing.T, file string) []string {
 // awaitRefusal waits until an object is refused, as a dry run: the API server uses a new registration after a moment.
 func awaitRefusal(ctx context.Context, t *testing.T, path, manifest string) {
 	t.Helper()
+	awaitText(ctx, t, path, manifest, "denied the request")
+}
+
+// awaitText waits until the refusal of an object, as a dry run, contains a text.
+func awaitText(ctx context.Context, t *testing.T, path, manifest, text string) {
+	t.Helper()
 	if err := kubetest.Eventually(ctx, func(ctx context.Context) error {
-		if err := create(ctx, path+"?dryRun=All", manifest); err == nil || !strings.Contains(err.Error(), "denied the request") {
-			return fmt.Errorf("usher does not refuse it: %w", err)
+		if err := create(ctx, path+"?dryRun=All", manifest); err == nil || !strings.Contains(err.Error(), text) {
+			return fmt.Errorf("the refusal is not %q: %w", text, err)
 		}
 		return nil
 	}); err != nil {
