@@ -14,7 +14,7 @@ import (
 // their template, and updates.
 func TestLabels(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
-	namespace(ctx, t, "shop", kubetest.Object{"team": "web"})
+	namespace(ctx, t, "shop", kubetest.Object{"team": "web"}, nil)
 	use(ctx, t, "samples/policies/label.yaml")
 	manifests := manifestsOf(t, "samples/manifests/labels.yaml")
 	pods, deployments := "/api/v1/namespaces/shop/pods", "/apis/apps/v1/namespaces/shop/deployments"

@@ -59,11 +59,12 @@ func loads(log string) int { return strings.Count(log, `"msg":"policy in force"`
 
 // namespace creates a namespace that has opted in. It remains, because deletion needs the controller manager; tests
 // share it.
-func namespace(ctx context.Context, t *testing.T, name string, labels kubetest.Object) {
+func namespace(ctx context.Context, t *testing.T, name string, labels, annotations kubetest.Object) {
 	t.Helper()
 	all := kubetest.Object{"admission-webhook": "enabled"}
 	maps.Copy(all, labels)
-	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces", kubetest.Object{"metadata": kubetest.Object{"name": name, "labels": all}})
+	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces",
+		kubetest.Object{"metadata": kubetest.Object{"name": name, "labels": all, "annotations": annotations}})
 	var refused *kubetest.StatusError
 	if err != nil && (!errors.As(err, &refused) || refused.Code != 409) {
 		t.Fatal(err)

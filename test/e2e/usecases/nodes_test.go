@@ -13,7 +13,7 @@ import (
 // and an annotation that cannot be read. On UPDATE, a toleration that is not allowed cannot be added.
 func TestNodeSelector(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
-	namespace(ctx, t, "shop", kubetest.Object{"team": "web"})
+	namespace(ctx, t, "shop", kubetest.Object{"team": "web"}, nil)
 	annotate(ctx, t, "shop", "node-selector", "pool=web")
 	annotate(ctx, t, "shop", "defaultTolerations", `[{"key": "pool", "operator": "Equal", "value": "web", "effect": "NoSchedule"}]`)
 	use(ctx, t, "samples/policies/node-selector.yaml")
