@@ -112,6 +112,7 @@ func (p *Policy) LeftOut(schema Schema) (names []string) {
 // Warnings returns what is probably not meant, although it is allowed.
 func (p *Policy) Warnings() []string {
 	return slices.Concat(p.Overrides.warnings(p.Modes, field.NewPath("overrides")), p.NodeSelector.warnings(field.NewPath("nodeSelector")),
+		p.LabelRules.warnings(p.LabelDefaults, field.NewPath("labelDefaults")),
 		p.Overcommit.warnings(field.NewPath("overcommit")))
 }
 

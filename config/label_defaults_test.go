@@ -71,6 +71,19 @@ labelRules: [{name: team, label: team, values: [a, b]}, {name: cost, annotation:
 	}
 }
 
+// TestLabelWarnings: a default that a rule refuses is probably a mistake.
+func TestLabelWarnings(t *testing.T) {
+	policy, problems := Parse([]byte(`labelDefaults: [{labels: [{key: tier, value: none}, {key: team, value: none}], annotations: [{key: tier, value: none}]}]
+labelRules: [{name: tiers, label: tier, values: [gold]}, {name: teams, label: team, pattern: "[a-z]+"}]`), steps)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	const want = `labelDefaults[0].labels[0].value: "none" is refused by rule tiers of labelRules: pods for which both hold are refused unless they set tier themselves`
+	if got := strings.Join(policy.Warnings(), "\n"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestValueRule(t *testing.T) {
 	for _, c := range []struct {
 		rule      LabelRule

@@ -67,6 +67,30 @@ func (r LabelRules) Check(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
+// warnings returns the defaults that a rule refuses, so that pods which lack the key would be refused.
+func (r LabelRules) warnings(defaults LabelDefaults, at *field.Path) (all []string) {
+	for i, entry := range defaults {
+		for j, value := range entry.Labels {
+			all = append(all, r.refusals(value.Key, "", value, at.Index(i).Child("labels").Index(j))...)
+		}
+		for j, value := range entry.Annotations {
+			all = append(all, r.refusals("", value.Key, value, at.Index(i).Child("annotations").Index(j))...)
+		}
+	}
+	return all
+}
+
+// refusals returns the rules for a label or an annotation that refuse its default.
+func (r LabelRules) refusals(label, annotation string, value DefaultValue, at *field.Path) (all []string) {
+	for _, rule := range r {
+		if value.Value != nil && rule.Label == label && rule.Annotation == annotation && !rule.Compile().Accepts(*value.Value) {
+			all = append(all, fmt.Sprintf("%s: %q is refused by rule %s of labelRules: pods for which both hold are refused unless they set %s themselves",
+				at.Child("value"), *value.Value, rule.Name, value.Key))
+		}
+	}
+	return all
+}
+
 func (r *LabelRule) checkKey(at *field.Path) field.ErrorList {
 	switch {
 	case r.Label != "" && r.Annotation != "":
