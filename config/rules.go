@@ -57,6 +57,7 @@ const (
 // compiledRule is what is made of a rule once.
 type compiledRule struct {
 	program             *expression.Program
+	requests            admit.Rule
 	namespaces, objects labels.Selector // nil: all
 }
 
@@ -94,7 +95,7 @@ func (r *Rule) check(compiler *expression.Compiler, at *field.Path) (problems fi
 	}
 	program, wrong := compiler.Compile(expression.Rule{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}, at)
 	if problems = append(problems, wrong...); len(problems) == 0 {
-		r.compiled = &compiledRule{program, ruleSelector(r.Match.NamespaceSelector), ruleSelector(r.Match.ObjectSelector)}
+		r.compiled = &compiledRule{program, r.Match.Rule(), ruleSelector(r.Match.NamespaceSelector), ruleSelector(r.Match.ObjectSelector)}
 	}
 	return problems
 }
@@ -130,6 +131,9 @@ func (r Rules) Rules() (all []admit.Rule) {
 
 // Program returns the compiled expressions. The rule must have been checked.
 func (r *Rule) Program() *expression.Program { return r.compiled.program }
+
+// Covers reports whether the rule is for a request, apart from its selectors. The rule must have been checked.
+func (r *Rule) Covers(req *admit.Request) bool { return r.compiled.requests.Covers(req) }
 
 // Selectors returns the compiled selectors; nil for one that selects everything. The rule must have been checked.
 func (r *Rule) Selectors() (namespaces, objects labels.Selector) {

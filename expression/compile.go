@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -192,7 +191,7 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 		s.problem(field.Invalid(at, text, fmt.Sprintf("must result in %s, not %s%s", want, tree.OutputType(), compareRemedy(tree.OutputType(), want))))
 		return nil
 	}
-	program, err := s.env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	program, err := s.env.Program(tree)
 	if err != nil {
 		s.problem(field.Invalid(at, text, err.Error()))
 		return nil

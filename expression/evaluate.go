@@ -129,12 +129,14 @@ func (e *evaluation) unmet(conditions []*compiled) (name string, failures []erro
 	return "", failures
 }
 
-// run evaluates an expression and charges its cost, with that of variables, to the budget.
+// run evaluates an expression and charges its cost, with that of variables, to the budget. The deadline is checked
+// between expressions: the cost of one is limited to about a tenth of a second.
 func (e *evaluation) run(x *compiled) (ref.Val, error) {
-	value, details, err := x.program.ContextEval(e.ctx, e)
+	if err := e.ctx.Err(); err != nil {
+		return nil, fmt.Errorf("evaluating %q: %w", x.text, err)
+	}
+	value, details, err := x.program.Eval(e)
 	switch {
-	case e.ctx.Err() != nil:
-		return nil, fmt.Errorf("evaluating %q: %w", x.text, e.ctx.Err())
 	case details == nil || details.ActualCost() == nil:
 		return nil, fmt.Errorf("evaluating %q: its cost is not known: %w", x.text, errBudget)
 	}

@@ -1,6 +1,8 @@
 package expression
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -185,6 +187,17 @@ func TestBudget(t *testing.T) {
 	}
 	v := compile(t, newCompiler(t), rule).Evaluate(t.Context(), &Review{Object: raw(t, `{"text":"`+strings.Repeat("b", 400_000)+`"}`)})
 	if len(v.Failures) != 1 || len(v.Violations) != 0 || !strings.Contains(v.Failures[0].Error(), "more than the budget") {
+		t.Error(describe(v))
+	}
+}
+
+// TestDeadline: when the caller has gone, no further expression is evaluated.
+func TestDeadline(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := compile(t, newCompiler(t), Rule{Validations: []Validation{{Expression: "false"}, {Expression: "false"}}})
+	v := p.Evaluate(ctx, &Review{})
+	if len(v.Violations) != 0 || len(v.Failures) != 1 || !errors.Is(v.Failures[0], context.Canceled) {
 		t.Error(describe(v))
 	}
 }

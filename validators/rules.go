@@ -65,7 +65,7 @@ func reviewOf(req *admit.Request) expression.Review {
 
 // apply returns the problems of one rule, and records its failures.
 func (r *ruleRun) apply(ctx context.Context, rule *config.Rule) field.ErrorList {
-	if !rule.Match.Rule().Covers(r.req) {
+	if !rule.Covers(r.req) {
 		return nil
 	}
 	selected, err := r.selects(rule)
