@@ -97,7 +97,7 @@ func useCases(t *testing.T) []useCase {
 			{name: "oncall deploys", kind: "deployments", object: fmt.Sprintf(deploymentOf, 1, ""), groups: []string{"developers", "oncall"}},
 			{name: "a developer writes something else", kind: "configmaps", object: fmt.Sprintf(configMapWith, ""), groups: []string{"developers"}},
 		}},
-		{name: "image-rules", cases: []useCaseRequest{
+		{name: "image-rules", policy: `{"imageRules": [{"name": "ours", "repositories": ["registry.example.com/**"], "refusedTags": ["latest"]}]}`, cases: []useCaseRequest{
 			{name: "ours", kind: "pods", object: fmt.Sprintf(imageOf, "registry.example.com/team/a:1.2")},
 			{name: "of another registry", kind: "pods", object: fmt.Sprintf(imageOf, "quay.io/team/a:1.2"), denied: true},
 			{name: "of the default registry", kind: "pods", object: fmt.Sprintf(imageOf, "nginx:1.2"), denied: true},
@@ -111,10 +111,12 @@ func useCases(t *testing.T) []useCase {
 			{name: "the same value", kind: "pods", object: fmt.Sprintf(nodeSelector, `{"zone": "a"}`), result: `"nodeSelector":{"pool":"web","zone":"a"}`},
 			{name: "a conflict", kind: "pods", object: fmt.Sprintf(nodeSelector, `{"zone": "b"}`), denied: true},
 		}},
-		{name: "sidecars", cases: []useCaseRequest{
+		{name: "sidecars", policy: `{"sidecars": [{"name": "log-agent", "position": "first", "initContainers": [{"name": "log-agent", "image": "registry.example.com/log-agent:1.4",
+			"restartPolicy": "Always", "env": [{"name": "APP", "value": "$(usher.labels['app'])"}]}]}]}`, cases: []useCaseRequest{
 			{name: "no init containers", kind: "pods", object: fmt.Sprintf(labelledPod, `{"app": "web"}`, `{}`), result: `"restartPolicy":"Always"`},
 			{name: "first of several", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "i", "image": "a"}`), result: `"value":"web"`},
-			{name: "there is one", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "log-agent", "image": "own", "restartPolicy": "Always"}`), result: `"image":"own"`},
+			{name: "there is one", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "log-agent", "image": "registry.example.com/log-agent:1.4", "restartPolicy": "Always", "args": ["own"]}`), result: `"args":["own"]`},
+			{name: "there is another", kind: "pods", object: fmt.Sprintf(initOf, `{"name": "log-agent", "image": "own", "restartPolicy": "Always"}`), denied: true},
 		}},
 		{name: "requests-from-limits", policy: `{"requestsFromLimits": [{"name": "all", "cpuRequestToLimitPercent": 25, "memoryRequestToLimitPercent": 50}]}`, cases: []useCaseRequest{
 			{name: "both", kind: "pods", object: fmt.Sprintf(limitsOf, `{"cpu": "2", "memory": "1Gi"}`), result: `"requests":{"cpu":"500m","memory":"536870912"}`},
