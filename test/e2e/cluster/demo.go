@@ -150,30 +150,43 @@ func (d *demo) linkPrograms(context.Context) error {
 	return os.WriteFile(filepath.Join(d.binFolder(), "try-policy"), []byte(d.tryPolicy()), 0o700)
 }
 
-// tryPolicy returns the program with which the pages of docs/ make usher serve a policy of the samples.
+// tryPolicy returns the program with which the pages of docs/ make usher serve a policy of the samples. It replaces the
+// policy file, which is not done to a file of the user.
 func (d *demo) tryPolicy() string {
+	if d.options.policy != "" {
+		return "#!/bin/sh\necho try-policy: usher serves " + quoted(d.options.policy) + ". Edit it, or start the cluster without -policy. >&2\nexit 2\n"
+	}
 	var logs []string
 	for _, r := range d.usher.Replicas {
 		logs = append(logs, quoted(filepath.Join(d.cluster.Dir(), r.Name+".log")))
 	}
-	return strings.NewReplacer("URL", d.usher.URL, "CA_FILE", quoted(d.usher.CAFile), "POLICY", quoted(d.usher.PolicyFile()), "LOGS", strings.Join(logs, " "), "REPLICAS", fmt.Sprint(len(logs))).Replace(tryPolicy)
+	return strings.NewReplacer("{URL}", d.usher.URL, "{CA_FILE}", quoted(d.usher.CAFile), "{POLICY}", quoted(d.usher.PolicyFile()),
+		"{LOGS}", strings.Join(logs, " "), "{REPLICAS}", fmt.Sprint(len(logs))).Replace(tryPolicy)
 }
 
 const tryPolicy = `#!/bin/sh
-# try-policy FILE [FLAG...] makes usher serve a policy, and registers its webhooks for it. Flags are those of usher webhooks.
 set -eu
-[ $# -gt 0 ] || { echo "usage: try-policy FILE [FLAG...], such as try-policy samples/policies/restrictions.yaml" >&2; exit 2; }
+case ${1:-} in "" | -*)
+	cat >&2 <<-END
+	usage: try-policy FILE [FLAG...], such as try-policy samples/policies/restrictions.yaml
+
+	makes usher serve a copy of FILE, and registers its webhooks for it. After a change of FILE, run it again.
+	Flags are those of "usher webhooks". To return to the first policy: try-policy deploy/base/policy.yaml
+	END
+	exit 2
+esac
 policy=$1
 shift
-configurations=$(usher webhooks --config "$policy" --url URL --ca-file CA_FILE "$@")
-loads() { cat LOGS | grep -c "policy in force" || true; }
+configurations=$(usher webhooks --config "$policy" --url {URL} --ca-file {CA_FILE} "$@")
+loads() { cat {LOGS} | grep -c "policy in force" || true; }
 before=$(loads)
-if ! cmp -s "$policy" POLICY; then
-	cat "$policy" >POLICY
+if ! cmp -s "$policy" {POLICY}; then
+	cat "$policy" >{POLICY}.new
+	mv {POLICY}.new {POLICY} # at once, so that usher reads all of it
 	tries=0
-	until [ "$(loads)" -ge $((before + REPLICAS)) ]; do
+	until [ "$(loads)" -ge $((before + {REPLICAS})) ]; do
 		tries=$((tries + 1))
-		[ $tries -lt 150 ] || { echo "usher does not take up $policy: see its logs, LOGS" >&2; exit 1; }
+		[ $tries -lt 150 ] || { echo "usher does not take up $policy: see its logs, {LOGS}" >&2; exit 1; }
 		sleep 0.2
 	done
 fi

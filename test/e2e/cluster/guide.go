@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,6 +44,12 @@ func (d *demo) guide() string {
 			for _, answer := range try.answers {
 				fmt.Fprintf(&b, "  -> %s\n", answer)
 			}
+		}
+	}
+	if pages := pagesToTry(d.root); d.options.policy == "" && len(pages) > 0 {
+		fmt.Fprintf(&b, "\n%s\n%s\n\n", d.heading("More to try"), saysMore)
+		for _, page := range pages {
+			fmt.Fprintf(&b, "  %-29s %s\n", page[0], page[1])
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", d.heading("Where things are"))
@@ -111,6 +118,22 @@ func (d *demo) walkThrough() []step {
 
 const nodesCommand = "kubectl get node -o custom-columns=" +
 	"NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
+
+const saysMore = `The section "Try it in a cluster" of these pages is for the same terminal. try-policy makes usher serve another
+policy. To return to the first one: try-policy deploy/base/policy.yaml`
+
+// pagesToTry returns the pages of docs/ that have commands for this cluster, and their titles.
+func pagesToTry(root string) (pages [][2]string) {
+	files, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), "\n```console\n") {
+			title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+			pages = append(pages, [2]string{"docs/" + filepath.Base(file), title})
+		}
+	}
+	return pages
+}
 
 // places lists the addresses and files for further exploration.
 func (d *demo) places() [][2]string {

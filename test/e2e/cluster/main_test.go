@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"usher.dev/usher/e2e/binaries"
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // TestRunReportsWhyItEnded runs the command with programs that are missing, and with programs that end at once.
@@ -39,5 +41,18 @@ func writePrograms(t *testing.T, script string) {
 		if err := os.WriteFile(filepath.Clean(file), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestPagesToTry expects a page whose title and commands are known.
+func TestPagesToTry(t *testing.T) {
+	root, err := kubetest.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("USHER_PAGES", "") // all of them
+	want := [2]string{"docs/labels.md", "Labels and annotations"}
+	if pages := pagesToTry(root); !slices.Contains(pages, want) || len(pages) != len(consoles(t, filepath.Join(root, "docs"))) {
+		t.Errorf("pages to try: %q; want all that have a console, with %q", pages, want)
 	}
 }
