@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,12 +27,9 @@ func sidecars(policy config.Sidecars, ask admit.Questions) admit.Mutator[admit.P
 		Name:  "sidecars",
 		Doc:   "injects the policy's containers, volumes, pull secrets and variables into new pods; what the pod has by the same name wins",
 		Needs: []string{admit.CollectionNamespaces},
+		Idle:  len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
-			switch {
-			case len(all) == 0:
-				req.Explain("the policy has no section sidecars")
-				return nil
-			case req.Operation != admissionv1.Create:
+			if !newPod(req) {
 				req.Explain("only new pods get sidecars: the containers of a stored pod cannot change")
 				return nil
 			}

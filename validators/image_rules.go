@@ -21,11 +21,8 @@ func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[a
 		Name:  "image-rules",
 		Doc:   "refuses images whose repository, tag or lack of a digest the policy does not allow; updates: only images that change",
 		Needs: []string{admit.CollectionNamespaces},
+		Idle:  len(rules) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			if len(rules) == 0 {
-				req.Explain("the policy has no section imageRules")
-				return nil, nil
-			}
 			images := changedImages(req, pod)
 			if len(images) == 0 {
 				req.Explain("the request changes no image")

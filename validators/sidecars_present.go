@@ -22,12 +22,9 @@ func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validato
 		Name:  "sidecars-present",
 		Doc:   "refuses new pods that lack a container of the policy's sidecars, or have it with another image",
 		Needs: []string{admit.CollectionNamespaces},
+		Idle:  len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			switch {
-			case len(all) == 0:
-				req.Explain("the policy has no section sidecars")
-				return nil, nil
-			case req.Operation != admissionv1.Create:
+			if req.Operation != admissionv1.Create {
 				req.Explain("only new pods get sidecars, and only they are checked")
 				return nil, nil
 			}
