@@ -1,89 +1,12 @@
 package e2e
 
 import (
-	"context"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
 	"usher.dev/usher/e2e/kubetest"
 )
-
-// patcher is a mutating webhook that answers with the JSON patch in the annotation "patch" of the object under review, or refuses if that is
-// the word "deny". It remembers the last object that it saw of each name and operation.
-type patcher struct {
-	t    *testing.T
-	mu   sync.Mutex
-	seen map[string]kubetest.Object
-}
-
-// newPatcher registers a patcher for a namespace, under a name by which configurations are sorted.
-func newPatcher(ctx context.Context, t *testing.T, c *kubetest.Cluster, name, namespace string) *patcher {
-	t.Helper()
-	p := &patcher{t: t, seen: map[string]kubetest.Object{}}
-	server := httptest.NewTLSServer(p)
-	t.Cleanup(server.Close)
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	const path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-	c.DeleteAfter(t, path+"/"+name)
-	if _, err := c.Admin().Create(ctx, path, fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-		"metadata": {"name": %q}, "webhooks": [{"name": "change.example.com", "clientConfig": {"url": %q, "caBundle": %q},
-		"rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods", "pods/status", "pods/exec"]}],
-		"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": %q}}, "sideEffects": "None", "admissionReviewVersions": ["v1"]}]}`,
-		name, server.URL, ca, namespace)); err != nil {
-		t.Fatal(err)
-	}
-	probe := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}`
-	if err := kubetest.Eventually(ctx, func(ctx context.Context) error {
-		_, err := c.Admin().Create(ctx, "/api/v1/namespaces/"+namespace+"/pods?dryRun=All", probe)
-		if err == nil && p.saw("CREATE", "probe") == nil {
-			return fmt.Errorf("the API server does not call the webhook yet")
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (p *patcher) saw(operation, name string) kubetest.Object {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen[operation+" "+name]
-}
-
-func (p *patcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var review struct {
-		Request struct {
-			UID, Name, Operation, SubResource string
-			Object, OldObject                 kubetest.Object
-		}
-	}
-	raw, _ := io.ReadAll(r.Body)
-	if err := json.Unmarshal(raw, &review); err != nil {
-		p.t.Errorf("no review: %v", err)
-	}
-	object := review.Request.Object
-	if object == nil {
-		object = review.Request.OldObject
-	}
-	patch := object.String("metadata", "annotations", "patch")
-	p.mu.Lock()
-	p.seen[review.Request.Operation+" "+review.Request.Name] = object
-	p.mu.Unlock()
-	response := kubetest.Object{"uid": review.Request.UID, "allowed": patch != "deny" && review.Request.SubResource != "exec"}
-	if patch != "" && patch != "deny" {
-		response["patchType"], response["patch"] = "JSONPatch", []byte(patch)
-	}
-	_, _ = io.WriteString(w, encode(kubetest.Object{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
-}
 
 // TestWhatAWebhookCanChange is the table of docs/what-a-webhook-can-change.md.
 func TestWhatAWebhookCanChange(t *testing.T) {
@@ -92,7 +15,7 @@ func TestWhatAWebhookCanChange(t *testing.T) {
 	namespace(ctx, t, "changes", nil)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "changes"},
 		"spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"}}]}}`)
-	webhook := newPatcher(ctx, t, cluster, "changes", "changes")
+	webhook := cluster.NewPatcher(ctx, t, "changes", "changes")
 	for _, c := range []struct {
 		name, patch string
 		path        []any  // what is looked at in the stored pod
@@ -128,7 +51,7 @@ func TestWhatAWebhookCanChange(t *testing.T) {
 			if got := stored.String(c.path...); got != c.want {
 				t.Errorf("%v is %q, want %q", c.path, got, c.want)
 			}
-			seen := webhook.saw("CREATE", c.name)
+			seen := webhook.Saw("CREATE", c.name)
 			if got := seen.String("spec", "containers", 0, "imagePullPolicy"); got != "IfNotPresent" {
 				t.Errorf("the webhook saw the image pull policy %q: defaults come before it", got)
 			}
@@ -144,7 +67,7 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	const pods = "/api/v1/namespaces/later/pods"
 	namespace(ctx, t, "later", nil)
-	webhook := newPatcher(ctx, t, cluster, "later", "later")
+	webhook := cluster.NewPatcher(ctx, t, "later", "later")
 	make := func(t *testing.T, name string) {
 		t.Helper()
 		cluster.DeleteAfter(t, pods+"/"+name)
@@ -191,7 +114,7 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 		if _, err := cluster.Admin().Delete(ctx, pods+"/gone"); err != nil {
 			t.Fatal(err)
 		}
-		if seen := webhook.saw("DELETE", "gone"); seen.String("metadata", "name") != "gone" {
+		if seen := webhook.Saw("DELETE", "gone"); seen.String("metadata", "name") != "gone" {
 			t.Errorf("the webhook saw %v: the object of a deletion is oldObject", seen)
 		}
 	})
@@ -208,7 +131,7 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 		make(t, "exec")
 		_, err := cluster.Admin().Create(ctx, pods+"/exec/exec?command=ls&container=a", "{}")
 		kubetest.RefusedWith(t, err, "400", "denied the request")
-		if seen := webhook.saw("CONNECT", "exec"); seen.String("kind") != "PodExecOptions" {
+		if seen := webhook.Saw("CONNECT", "exec"); seen.String("kind") != "PodExecOptions" {
 			t.Errorf("the webhook saw %v", seen)
 		}
 	})
@@ -220,7 +143,7 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 		}
 		name := pod.String("metadata", "name")
 		cluster.DeleteAfter(t, pods+"/"+name)
-		if seen := webhook.saw("CREATE", ""); seen.String("metadata", "generateName") != "made-" || seen.String("metadata", "name") != "" {
+		if seen := webhook.Saw("CREATE", ""); seen.String("metadata", "generateName") != "made-" || seen.String("metadata", "name") != "" {
 			t.Errorf("the webhook saw %v: a name is generated after it", seen.At("metadata"))
 		}
 	})
@@ -238,8 +161,8 @@ func TestServiceAccountComesFirst(t *testing.T) {
 	c.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "accounts"}}
 ---
 {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "accounts"}}`)
-	webhook := newPatcher(ctx, t, c, "accounts", "accounts")
-	seen := webhook.saw("CREATE", "probe")
+	webhook := c.NewPatcher(ctx, t, "accounts", "accounts")
+	seen := webhook.Saw("CREATE", "probe")
 	if got := seen.String("spec", "serviceAccountName"); got != "default" {
 		t.Errorf("the webhook saw the account %q", got)
 	}

@@ -34,7 +34,7 @@ func withPolicy(ctx context.Context, t *testing.T, file string) {
 func TestSidecars(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	withPolicy(ctx, t, "samples/policies/sidecars.yaml")
-	newPatcher(ctx, t, cluster, "zz-after-usher", "apps")
+	cluster.NewPatcher(ctx, t, "zz-after-usher", "apps")
 	cases := []struct {
 		name, patch string // the patch of the webhook after usher
 		controller  string
