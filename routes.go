@@ -57,7 +57,8 @@ func coreRoutes(w suite.World) []handlers.Route {
 			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},
 		{Path: "/validate-namespaces", For: guardedNamespaces(w.Policy), Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(w.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: handlers.AnyKind(w.Policy.Rules.Rules()), NotForUsher: true, Chain: suite.Validate(w, admit.AsMeta, validators.Objects)},
+		{Path: "/validate-rules", For: handlers.AnyKind(w.Policy.Rules.Rules()), NotForUsher: true,
+			Chain: suite.Validate(w, admit.AsMeta, validators.Objects)},
 		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(w.Policy))},
 	})
 }

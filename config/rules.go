@@ -84,7 +84,8 @@ func (r Rules) Check(at *field.Path) (problems field.ErrorList) {
 
 func (r *Rule) check(compiler *expression.Compiler, at *field.Path) (problems field.ErrorList) {
 	if len(validation.IsDNS1123Label(r.Name)) > 0 {
-		problems = append(problems, field.Invalid(at.Child("name"), r.Name, "must be a name of lower-case letters, digits and '-': it is shown with each refusal"))
+		problems = append(problems, field.Invalid(at.Child("name"), r.Name,
+			"must be a name of lower-case letters, digits and '-': it is shown with each refusal"))
 	}
 	problems = append(problems, r.Match.Check(at.Child("match"))...)
 	if len(r.Validations) == 0 {

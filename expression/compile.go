@@ -135,14 +135,16 @@ func (s *scope) condition(c Named, at *field.Path) *compiled {
 	if x != nil {
 		x.name = c.Name
 		if x.reads.namespace {
-			s.problem(field.Forbidden(at.Child("expression"), "match conditions do not have namespaceObject; use match.namespaceSelector, or a validation"))
+			s.problem(field.Forbidden(at.Child("expression"),
+				"match conditions do not have namespaceObject; use match.namespaceSelector, or a validation"))
 		}
 	}
 	return x
 }
 
 func (s *scope) validation(v Validation, at *field.Path) validation {
-	x := validation{compiled: s.compile(v.Expression, cel.BoolType, at.Child("expression")), said: strings.TrimSpace(v.Message), reason: v.Reason}
+	x := validation{said: strings.TrimSpace(v.Message), reason: v.Reason}
+	x.compiled = s.compile(v.Expression, cel.BoolType, at.Child("expression"))
 	if x.said == "" {
 		x.said = "failed expression: " + strings.Join(strings.Fields(v.Expression), " ")
 	}
@@ -187,8 +189,8 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 		s.problem(field.Invalid(at, text, placed(issues)))
 		return nil
 	}
-	if want != nil && !tree.OutputType().IsExactType(want) {
-		s.problem(field.Invalid(at, text, fmt.Sprintf("must result in %s, not %s%s", want, tree.OutputType(), compareRemedy(tree.OutputType(), want))))
+	if is := tree.OutputType(); want != nil && !is.IsExactType(want) {
+		s.problem(field.Invalid(at, text, fmt.Sprintf("must result in %s, not %s%s", want, is, compareRemedy(is, want))))
 		return nil
 	}
 	program, err := s.env.Program(tree)

@@ -71,7 +71,8 @@ func requestType() *apiservercel.DeclType {
 	texts := apiservercel.NewListType(text, -1)
 	kind := objectType("kubernetes.GroupVersionKind", fields{"group": text, "version": text, "kind": text})
 	resource := objectType("kubernetes.GroupVersionResource", fields{"group": text, "version": text, "resource": text})
-	user := objectType("kubernetes.UserInfo", fields{"username": text, "uid": text, "groups": texts, "extra": apiservercel.NewMapType(text, texts, -1)})
+	extra := apiservercel.NewMapType(text, texts, -1)
+	user := objectType("kubernetes.UserInfo", fields{"username": text, "uid": text, "groups": texts, "extra": extra})
 	return objectType("kubernetes.AdmissionRequest", fields{
 		"kind": kind, "resource": resource, "subResource": text, "requestKind": kind, "requestResource": resource, "requestSubResource": text,
 		"name": text, "namespace": text, "operation": text, "userInfo": user, "dryRun": apiservercel.BoolType, "options": apiservercel.DynType,

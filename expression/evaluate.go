@@ -57,10 +57,8 @@ type Violation struct {
 
 // Evaluate evaluates a rule: its match conditions, and if all of them are true, its validations.
 func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
-	if len(p.conditions) > 0 {
-		if v.Unmet, v.Failures = p.evaluation(ctx, review, celconfig.RuntimeCELCostBudgetMatchConditions).unmet(p.conditions); v.Unmet != "" || len(v.Failures) > 0 {
-			return v
-		}
+	if v.Unmet, v.Failures = p.unmet(ctx, review); v.Unmet != "" || len(v.Failures) > 0 {
+		return v
 	}
 	e := p.evaluation(ctx, review, celconfig.RuntimeCELCostBudget)
 	for _, x := range p.validations {
@@ -86,10 +84,11 @@ func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
 }
 
 func (x validation) violation(review *Review, said string) Violation {
-	v := Violation{Message: said, Reason: cmp.Or(x.reason, Invalid), Field: x.at.field(), Value: field.OmitValueType{}, Unchanged: x.isUnchanged(review)}
+	v := Violation{Message: said, Reason: cmp.Or(x.reason, Invalid), Field: x.at.field(), Value: field.OmitValueType{}}
 	if len(x.at) > 0 {
 		v.Value = x.at.value(review.Object)
 	}
+	v.Unchanged = x.isUnchanged(review)
 	return v
 }
 
@@ -113,9 +112,13 @@ func (p *Program) evaluation(ctx context.Context, review *Review, budget int64) 
 	return &evaluation{ctx: ctx, program: p, review: review, budget: budget}
 }
 
-// unmet returns the first condition that is false. A condition that fails counts only if none is.
-func (e *evaluation) unmet(conditions []*compiled) (name string, failures []error) {
-	for _, condition := range conditions {
+// unmet returns the first match condition that is false. A condition that fails counts only if none is.
+func (p *Program) unmet(ctx context.Context, review *Review) (name string, failures []error) {
+	if len(p.conditions) == 0 {
+		return "", nil
+	}
+	e := p.evaluation(ctx, review, celconfig.RuntimeCELCostBudgetMatchConditions)
+	for _, condition := range p.conditions {
 		result, err := e.run(condition)
 		if err != nil {
 			failures = append(failures, fmt.Errorf("match condition %s: %w", condition.name, err))
