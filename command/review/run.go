@@ -82,7 +82,10 @@ func callRoute(ctx context.Context, route handlers.Route, body []byte) (call Cal
 	call.Path = route.Path
 	var before []Operation
 	d := route.Decide(ctx, body, func(req *admit.Request, done admit.StepResult) {
-		now := operations(req.Object.Patch())
+		var now []Operation
+		if req.Object != nil { // null for DELETE
+			now = operations(req.Object.Patch())
+		}
 		call.Steps = append(call.Steps, step(done, before, now))
 		before = now
 	})

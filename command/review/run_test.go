@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/document"
@@ -86,6 +87,20 @@ func TestOldObject(t *testing.T) {
 	o.Old = nil
 	if runOn(t, pod, o, look); !strings.Contains(seen, `"mine":1`) {
 		t.Errorf("without --old: %s", seen)
+	}
+}
+
+// TestDelete: a DELETE has no object, only the stored one.
+func TestDelete(t *testing.T) {
+	seen := ""
+	look := handlers.Route{Path: "/validate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Delete}, "pods"),
+		Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "look",
+			Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) (field.ErrorList, error) {
+				seen = string(req.Operation) + " " + req.ObjectName()
+				return nil, nil
+			}}})}
+	if report := runOn(t, pod, Options{Operation: admissionv1.Delete}, look); report.Verdict != "allowed" || seen != "DELETE p" {
+		t.Errorf("%+v saw %q", report, seen)
 	}
 }
 
