@@ -49,7 +49,7 @@ func (d *demo) guide() string {
 	if pages := pagesToTry(d.root); d.options.policy == "" && len(pages) > 0 {
 		fmt.Fprintf(&b, "\n%s\n%s\n\n", d.heading("More to try"), saysMore)
 		for _, page := range pages {
-			fmt.Fprintf(&b, "  %-29s %s\n", page[0], page[1])
+			fmt.Fprintf(&b, "  %-31s %s\n", page[0], page[1])
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", d.heading("Where things are"))
