@@ -55,3 +55,91 @@ func TestWritingAStepCompiles(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestTryItWithoutACluster runs the commands in the sections "Try it without a cluster" of the pages. What a section
+// shows must be in the output of its commands; "…" stands for any text.
+func TestTryItWithoutACluster(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, page := range pages {
+		_, section, ok := strings.Cut(harness.ReadFile(t, page), "\n## Try it without a cluster\n")
+		if !ok {
+			continue
+		}
+		tried++
+		section, _, _ = strings.Cut(section, "\n## ")
+		t.Run(filepath.Base(page), func(t *testing.T) { trySection(t, section) })
+	}
+	if tried < 10 {
+		t.Errorf("%d pages can be tried without a cluster", tried)
+	}
+}
+
+// TestUseCasesHaveWalkThroughs: each page in the list of use cases can be tried without a cluster and in one. The
+// end-to-end tests run the commands for a cluster.
+func TestUseCasesHaveWalkThroughs(t *testing.T) {
+	_, list, _ := strings.Cut(harness.ReadFile(t, "docs/README.md"), "\n## Use cases")
+	list, _, _ = strings.Cut(list, "\n## ")
+	links := regexp.MustCompile(`(?m)^- \[([a-z-]+\.md)\]`).FindAllStringSubmatch(list, -1)
+	if len(links) < 9 {
+		t.Errorf("docs/README.md lists %d use cases", len(links))
+	}
+	for _, link := range links {
+		page := harness.ReadFile(t, filepath.Join("docs", link[1]))
+		for _, part := range []string{"\n## Try it without a cluster\n", "\n## Try it in a cluster\n", "\n```console\n$ "} {
+			if !strings.Contains(page, part) {
+				t.Errorf("docs/%s has no %q", link[1], part)
+			}
+		}
+	}
+}
+
+// trySection runs the indented lines of a section that are commands of usher, and looks for the others in the output.
+func trySection(t *testing.T, section string) {
+	var commands, shown []string
+	for paragraph := range strings.SplitSeq(section, "\n\n") {
+		output := ""
+		for line := range strings.Lines(paragraph) {
+			line, isCode := strings.CutPrefix(line, "    ")
+			command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "bin/usher ")
+			switch {
+			case !isCode || strings.HasPrefix(line, "make ") || strings.HasPrefix(line, "curl "):
+			case isCommand:
+				commands = append(commands, command)
+			default:
+				output += line
+			}
+		}
+		shown = append(shown, output)
+	}
+	var printed string
+	for _, command := range commands {
+		code, out, errors := run(t, "", strings.Fields(command)...)
+		if code > 1 {
+			t.Errorf("%s\nexits with %d: %s", command, code, errors)
+		}
+		printed += out
+	}
+	for _, output := range shown {
+		if !containsInOrder(printed, output) {
+			t.Errorf("the page shows\n%s\nbut its commands print\n%s", output, printed)
+		}
+	}
+}
+
+// containsInOrder reports whether a text contains the parts of another one between "…", in order. Consecutive white
+// space counts as one space.
+func containsInOrder(text, other string) bool {
+	text = strings.Join(strings.Fields(text), " ")
+	for part := range strings.SplitSeq(other, "…") {
+		_, after, ok := strings.Cut(text, strings.Join(strings.Fields(part), " "))
+		if !ok {
+			return false
+		}
+		text = after
+	}
+	return true
+}
