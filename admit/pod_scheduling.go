@@ -122,6 +122,9 @@ func (p *Pod) RemoveTolerations(places ...int) {
 	}
 }
 
+// TolerationsPath returns the field path of spec.tolerations.
+func (p *Pod) TolerationsPath() *field.Path { return p.tolerations().Path() }
+
 // TolerationPath returns the field path of one toleration.
 func (p *Pod) TolerationPath(i int) *field.Path { return p.tolerations().Path().Index(i) }
 

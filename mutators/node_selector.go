@@ -74,7 +74,11 @@ func addTolerations(req *admit.Request, policy *config.Tolerations, ns admit.Nam
 		req.Explain("the namespace has no default tolerations, and the pod is BestEffort")
 		return nil
 	}
-	remove, added := placement.Merge(pod.Tolerations(), add)
+	own := pod.Tolerations()
+	if tooMany := placement.TooMany(pod, len(own)); tooMany != nil {
+		return tooMany
+	}
+	remove, added := placement.Merge(own, add)
 	pod.RemoveTolerations(remove...)
 	for _, t := range added {
 		pod.AppendToleration(t)

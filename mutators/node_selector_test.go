@@ -49,6 +49,8 @@ func TestNodeSelector(t *testing.T) {
 		{"what covers others is kept", map[string]string{selectorKey: "", tolerationsKey: `[{"operator":"Exists"}]`},
 			`{"spec":{"tolerations":[{"key":"a","operator":"Exists"}],"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`,
 			`[{"op":"remove","path":"/spec/tolerations/0"},{"op":"add","path":"/spec/tolerations/-","value":{"operator":"Exists"}}]`},
+		{"too many to compare", map[string]string{selectorKey: ""}, `{"spec":{"tolerations":[{}` + strings.Repeat(`,{}`, 500) + `]}}`,
+			`spec.tolerations: Too many: 501: a pod may have at most 500 tolerations; use operator Exists to tolerate several taints by one`},
 		{"unreadable", map[string]string{tolerationsKey: `{}`}, `{"spec":{}}`, `metadata.namespace: Forbidden: annotation ` + tolerationsKey + ` of the namespace is "{}", which cannot be read: ` +
 			`has a object where the type has something else; its administrator must correct it: write JSON such as [{"key": "gpu", "operator": "Exists"}]`},
 	} {

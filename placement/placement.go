@@ -93,7 +93,19 @@ func tolerations(key string, ns admit.Namespace, otherwise Tolerations) (Tolerat
 	if err := json.Unmarshal([]byte(text), &list.All); err != nil {
 		return Tolerations{}, unreadable(key, text, document.DecodeProblem(err), `write JSON such as [{"key": "gpu", "operator": "Exists"}]`)
 	}
+	if len(list.All) > MaxTolerations {
+		return Tolerations{}, unreadable(key, text, fmt.Sprintf("it has %d tolerations", len(list.All)), fmt.Sprintf("write at most %d", MaxTolerations))
+	}
 	return list, nil
+}
+
+// TooMany returns the problem of a pod with more tolerations than are compared, of which there are n, or nil.
+func TooMany(pod *admit.Pod, n int) *field.Error {
+	if n <= MaxTolerations {
+		return nil
+	}
+	return &field.Error{Type: field.ErrorTypeTooMany, Field: pod.TolerationsPath().String(), BadValue: n, Detail: fmt.Sprintf(
+		"a pod may have at most %d tolerations; use operator Exists to tolerate several taints by one", MaxTolerations)}
 }
 
 // unreadable returns the refusal because of an annotation of the Namespace. The author of the pod cannot correct it,

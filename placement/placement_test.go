@@ -67,6 +67,7 @@ func TestTolerationsOfNamespaces(t *testing.T) {
 		{"their own", map[string]string{tolerationsKey: `[{"key":"k","operator":"Exists","effect":"NoExecute","tolerationSeconds":5}]`, allowedKey: `[{"operator":"Exists"}]`},
 			"k:NoExecute for 5 s", "every taint"},
 		{"unreadable", map[string]string{tolerationsKey: `{}`, allowedKey: `[{"key":1}]`}, "annotation " + tolerationsKey, "annotation " + allowedKey},
+		{"too many", map[string]string{tolerationsKey: manyTolerations(501), allowedKey: manyTolerations(501)}, "cannot be read: it has 501 tolerations", "write at most 500"},
 		{"cut off", map[string]string{tolerationsKey: `[{`, allowedKey: ` `}, "cannot be read", "cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,6 +76,19 @@ func TestTolerationsOfNamespaces(t *testing.T) {
 			got, wrong = AllowedTolerations(policy, admit.Namespace{Annotations: c.annotations})
 			check(t, Text(got.All...), wrong, c.bound)
 		})
+	}
+}
+
+// manyTolerations returns a list in JSON.
+func manyTolerations(n int) string { return `[{"key":"k"}` + strings.Repeat(`,{"key":"k"}`, n-1) + `]` }
+
+// TestAdded: what is equal by value was there before.
+func TestAdded(t *testing.T) {
+	five, six := func() *int64 { return new(int64(5)) }, new(int64(6))
+	before := []corev1.Toleration{{Key: "a"}, {Key: "b", TolerationSeconds: five()}, {Key: "c"}}
+	now := []corev1.Toleration{{Key: "b", TolerationSeconds: five()}, {Key: "c", TolerationSeconds: five()}, {Key: "b", TolerationSeconds: six}, {Key: "a"}}
+	if got := Added(before, now); len(got) != 2 || got[1].Key != "c" || got[2].TolerationSeconds != six {
+		t.Errorf("%v, want those at 1 and 2", got)
 	}
 }
 

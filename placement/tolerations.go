@@ -7,8 +7,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+
+	"usher.dev/usher/admit"
 )
+
+// MaxTolerations is the number of tolerations that are compared with others: of a pod, of those that an update adds, and
+// of an annotation. Each is compared with each, so an object of the largest size would take minutes. Real pods have a
+// dozen.
+const MaxTolerations = 500
 
 // MemoryPressure is the toleration that pods get which request resources: nodes under memory pressure evict pods
 // without requests first.
@@ -64,12 +70,44 @@ func asLong(t, other corev1.Toleration) bool {
 	return other.TolerationSeconds != nil && *other.TolerationSeconds <= *t.TolerationSeconds
 }
 
-func same(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }
+// Added returns the tolerations that were not there before, by their place.
+func Added(before, now []corev1.Toleration) map[int]corev1.Toleration {
+	stored, added := map[identity]bool{}, map[int]corev1.Toleration{}
+	for _, t := range before {
+		stored[identityOf(t)] = true
+	}
+	for i, t := range now {
+		if !stored[identityOf(t)] {
+			added[i] = t
+		}
+	}
+	return added
+}
 
-// Text returns tolerations as kubectl writes taints, such as gpu=true:NoSchedule.
+// identity is a toleration in a form that == compares.
+type identity struct {
+	corev1.Toleration
+	seconds int64
+	limited bool
+}
+
+func identityOf(t corev1.Toleration) identity {
+	id := identity{Toleration: t, limited: t.TolerationSeconds != nil}
+	if id.limited {
+		id.seconds, id.TolerationSeconds = *t.TolerationSeconds, nil
+	}
+	return id
+}
+
+func same(a, b corev1.Toleration) bool { return identityOf(a) == identityOf(b) }
+
+// maxText is the maximum length of a list of tolerations in a message, in characters.
+const maxText = 300
+
+// Text returns tolerations as kubectl writes taints, such as gpu=true:NoSchedule. A long list is cut.
 func Text(all ...corev1.Toleration) string {
 	var texts []string
-	for _, t := range all {
+	for _, t := range all[:min(len(all), maxText)] {
 		text := cmp.Or(t.Key, "every taint")
 		if t.Operator != corev1.TolerationOpExists {
 			text += "=" + t.Value
@@ -82,5 +120,5 @@ func Text(all ...corev1.Toleration) string {
 		}
 		texts = append(texts, text)
 	}
-	return strings.Join(texts, ", ")
+	return admit.Shorten(strings.Join(texts, ", "), maxText)
 }

@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -59,21 +58,15 @@ func newlyPlaced(req *admit.Request, pod *admit.Pod) (placed, bool) {
 	if req.SubResource != "" || !created && (req.Operation != admissionv1.Update || req.OldObject == nil || pod.Deleting()) {
 		return placed{}, false
 	}
-	p := placed{pod, created, pod.NodeSelector(), map[int]corev1.Toleration{}}
-	for i, t := range pod.Tolerations() {
-		p.tolerations[i] = t
-	}
 	if created {
-		return p, true
+		return placed{pod, true, pod.NodeSelector(), placement.Added(nil, pod.Tolerations())}, true
 	}
 	old := admit.AsPod(req.OldObject)
+	p := placed{pod, false, pod.NodeSelector(), placement.Added(old.Tolerations(), pod.Tolerations())}
 	for key, value := range old.NodeSelector() {
 		if p.selector[key] == value {
 			delete(p.selector, key)
 		}
-	}
-	for _, stored := range old.Tolerations() {
-		maps.DeleteFunc(p.tolerations, func(_ int, t corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, stored) })
 	}
 	return p, len(p.selector)+len(p.tolerations) > 0
 }
@@ -134,6 +127,9 @@ func (p placed) checkTolerations(policy *config.Tolerations, ns admit.Namespace)
 	}
 	if len(allowed.All) == 0 {
 		return nil
+	}
+	if tooMany := placement.TooMany(p.pod, len(p.tolerations)); tooMany != nil {
+		return field.ErrorList{tooMany}
 	}
 	for _, i := range slices.Sorted(maps.Keys(p.tolerations)) {
 		t := p.tolerations[i]

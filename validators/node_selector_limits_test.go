@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -59,6 +60,7 @@ func TestNodeSelectorLimits(t *testing.T) {
 		{"what is stored may stay", batch, free, free + `,"x":1`, nil},
 		{"unreadable, and nothing new", annotated(selectorKey, "x", allowedKey, "x"), free, free, nil},
 		{"a toleration is added", batch, bound, bound + "," + free, []string{`spec.tolerations[0]: Forbidden: a:NoSchedule`}},
+		{"too many new tolerations to compare", batch, bound, bound + `,"tolerations":[{}` + strings.Repeat(`,{}`, 500) + `]`, []string{`spec.tolerations: Too many: 501: a pod may have at most 500 tolerations`}},
 		{"a gated pod is narrowed", batch, bound, `"nodeSelector":{"pool":"batch","zone":"a"}`, []string{`spec.nodeSelector[zone]: Forbidden`}},
 		{"narrowed to what is allowed", batch, bound, `"nodeSelector":{"pool":"batch","disk":"ssd"}`, nil},
 	} {
