@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -49,9 +50,10 @@ type Violation struct {
 	// Field is what is wrong, and Value the number or text there.
 	Field *field.Path
 	Value any
-	// Unchanged reports that the stored object has the same in all parts that the expression reads, and so violates
-	// the validation, too. It is false if the expression reads oldObject or nothing of object: what it judges is then
-	// the change or the request.
+	// Unchanged reports that the stored object has the same in all parts that the expression and the match conditions
+	// read, and so violates the validation, too. It is false if the expression reads oldObject or nothing of object: what
+	// it judges is then the change or the request. A condition that reads oldObject is about the change, and does not
+	// count.
 	Unchanged bool
 }
 
@@ -78,17 +80,18 @@ func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
 			v.Failures = append(v.Failures, err)
 			break
 		}
-		v.Violations = append(v.Violations, x.violation(review, said))
+		v.Violations = append(v.Violations, x.violation(review, said, p.conditionsUnchanged(review)))
 	}
 	return v
 }
 
-func (x validation) violation(review *Review, said string) Violation {
+// violation returns the violation; sameConditions reports that the rule was for the stored object, too.
+func (x validation) violation(review *Review, said string, sameConditions bool) Violation {
 	v := Violation{Message: said, Reason: cmp.Or(x.reason, Invalid), Field: x.at.field(), Value: field.OmitValueType{}}
 	if len(x.at) > 0 {
 		v.Value = x.at.value(review.Object)
 	}
-	v.Unchanged = x.isUnchanged(review)
+	v.Unchanged = sameConditions && x.isUnchanged(review)
 	return v
 }
 
@@ -96,6 +99,13 @@ func (x validation) violation(review *Review, said string) Violation {
 func (x validation) isUnchanged(review *Review) bool {
 	return review.Object.Exists() && review.OldObject.Exists() && !x.reads.oldObject && len(x.reads.object) > 0 &&
 		x.reads.unchanged(review.Object, review.OldObject)
+}
+
+// conditionsUnchanged reports whether the stored object has the same in all parts that match conditions read.
+func (p *Program) conditionsUnchanged(review *Review) bool {
+	return !slices.ContainsFunc(p.conditions, func(c *compiled) bool {
+		return !c.reads.oldObject && !c.reads.unchanged(review.Object, review.OldObject)
+	})
 }
 
 // evaluation is the evaluation of expressions that share the values of variables and a budget.

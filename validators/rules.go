@@ -96,7 +96,7 @@ func (r *ruleRun) apply(ctx context.Context, rule *config.Rule) field.ErrorList 
 // problems returns the violations that are no longer to pass.
 func (r *ruleRun) problems(rule *config.Rule, verdict expression.Verdict) (problems field.ErrorList) {
 	for _, v := range verdict.Violations {
-		if v.Unchanged && rule.Ratchets() && r.req.Operation == admissionv1.Update {
+		if v.Unchanged && rule.Ratchets() && r.req.Operation == admissionv1.Update && r.wasSelected(rule) {
 			r.req.Explain("rule %s: passes, because the stored object has the same: %s", rule.Name, v.Message)
 			continue
 		}
@@ -148,6 +148,14 @@ func (r *ruleRun) selects(rule *config.Rule) (bool, error) {
 		return false, err
 	}
 	return namespaces.Matches(labels.Set(r.review.Namespace.Labels)), nil
+}
+
+// wasSelected reports whether the selectors of a rule that are about labels of the object, which a Namespace's
+// namespaceSelector is, select the stored object. What a rule was not for is no violation that may stay.
+func (r *ruleRun) wasSelected(rule *config.Rule) bool {
+	namespaces, objects := rule.Selectors()
+	return (objects == nil || hasLabels(r.req.OldObject, objects)) &&
+		(namespaces == nil || !r.req.AboutNamespace() || hasLabels(r.req.OldObject, namespaces))
 }
 
 // hasLabels reports whether a selector selects an object, which may be absent.

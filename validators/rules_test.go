@@ -116,6 +116,11 @@ func TestRules(t *testing.T) {
 		{"object selected", match(", objectSelector: {matchLabels: {a: b}}") + ", " + most, deployment(create, nine, ""), tooMany, ""},
 		{"object not selected", match(", objectSelector: {matchLabels: {a: b}}") + ", " + most, deployment(create, nineOfC, ""), "", "no rule"},
 		{"object selected before", match(", objectSelector: {matchLabels: {a: b}}") + ", " + most, deployment(update, nineOfC, one), tooMany, ""},
+		{"unchanged, and selected before", match(", objectSelector: {matchLabels: {a: b}}") + ", " + most, deployment(update, nineOfC, nine), "", "passes, because"},
+		{"unchanged, but not selected before", match(", objectSelector: {matchLabels: {a: b}}") + ", " + most, deployment(update, nine, nineOfC), tooMany, ""},
+		{"unchanged, with the same condition", match("") + ", matchConditions: [{name: b, expression: object.spec.replicas > 1}], " + most, deployment(update, nineOfC, nine), "", "passes, because"},
+		{"unchanged, but the condition was false", match("") + ", matchConditions: [{name: b, expression: object.metadata.labels.a == 'b'}], " + most, deployment(update, nine, nineOfC), tooMany, ""},
+		{"unchanged, with a condition about the change", match("") + ", matchConditions: [{name: b, expression: object.metadata != oldObject.metadata}], " + most, deployment(update, nine, nineOfC), "", "passes, because"},
 		{"namespace selected", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, deployment(create, nine, ""), tooMany, ""},
 		{"namespace not selected", match(", namespaceSelector: {matchLabels: {team: blue}}") + ", " + most, deployment(create, nine, ""), "", "no rule"},
 		{"namespace unknown", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, change{create, "apps", "deployments", "", "other", nine, ""}, "", "there is no namespace other"},
@@ -163,8 +168,8 @@ func TestRules(t *testing.T) {
 // TestRulesOfClusterScope: the namespaceSelector of a rule selects Namespaces by their own labels, and no other
 // cluster-scoped objects.
 func TestRulesOfClusterScope(t *testing.T) {
-	step := rules(rulesOf(t, `rules: [{name: r, match: {apiGroups: ["*"], resources: [nodes, namespaces], operations: [CREATE], namespaceSelector: {matchLabels: {team: red}}},
-  validations: [{expression: "object == null || namespaceObject != null"}]}]`), askRed(t))
+	step := rules(rulesOf(t, `rules: [{name: r, match: {apiGroups: ["*"], resources: [nodes, namespaces], operations: [CREATE, UPDATE], namespaceSelector: {matchLabels: {team: red}}},
+  validations: [{expression: "!has(object.spec) && namespaceObject != null"}]}]`), askRed(t))
 	for _, c := range []struct {
 		change
 		refused bool
@@ -172,6 +177,8 @@ func TestRulesOfClusterScope(t *testing.T) {
 		{change{admissionv1.Create, "", "nodes", "", "", `{}`, ""}, true},
 		{change{admissionv1.Create, "", "namespaces", "", "never", `{"metadata":{"labels":{"team":"red"}}}`, ""}, true},
 		{change{admissionv1.Create, "", "namespaces", "", "never", `{"metadata":{"labels":{"team":"blue"}}}`, ""}, false},
+		{change{admissionv1.Update, "", "namespaces", "", "never", `{"metadata":{"labels":{"team":"red"}}}`, `{"metadata":{"labels":{"team":"red","a":"b"}}}`}, false},
+		{change{admissionv1.Update, "", "namespaces", "", "never", `{"metadata":{"labels":{"team":"red"}}}`, `{"metadata":{"labels":{"team":"blue"}}}`}, true},
 	} {
 		req := c.request(t)
 		problems, err := step.Run(t.Context(), req, admit.AsMeta(req.Object))
