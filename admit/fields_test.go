@@ -175,6 +175,9 @@ var fieldReads = []struct {
 	{"AnnotationsWithPrefix", func(p *Pod) any { return p.AnnotationsWithPrefix("a/") },
 		func(p *corev1.Pod) any { return withPrefix(p.Annotations) }},
 	{"OwnerReferences", func(p *Pod) any { return p.OwnerReferences() }, func(p *corev1.Pod) any { return p.OwnerReferences }},
+	{"Ended", func(p *Pod) any { return p.Ended() }, func(p *corev1.Pod) any {
+		return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
+	}},
 	{"HostNetwork", func(p *Pod) any { return p.HostNetwork() }, func(p *corev1.Pod) any { return p.Spec.HostNetwork }},
 	{"HostPID", func(p *Pod) any { return p.HostPID() }, func(p *corev1.Pod) any { return p.Spec.HostPID }},
 	{"HostIPC", func(p *Pod) any { return p.HostIPC() }, func(p *corev1.Pod) any { return p.Spec.HostIPC }},

@@ -41,6 +41,13 @@ func (m Meta) UID() types.UID { return types.UID(m.root.At("metadata", "uid").Te
 // Deleting reports whether the object is being deleted, which is whether it has a deletionTimestamp.
 func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
 
+// Ended reports whether the object is being deleted and its grace period is over, so that only its finalizers keep it.
+// A pod in its grace period, which its author may choose, still runs.
+func (m Meta) Ended() bool {
+	seconds := m.root.At("metadata", "deletionGracePeriodSeconds")
+	return m.Deleting() && seconds.Exists() && document.As[int64](seconds) == 0
+}
+
 // OwnerReferences returns metadata.ownerReferences.
 func (m Meta) OwnerReferences() []metav1.OwnerReference {
 	return document.As[[]metav1.OwnerReference](m.root.At("metadata", "ownerReferences"))

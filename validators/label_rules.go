@@ -39,14 +39,14 @@ func labelRules(rules config.LabelRules, ask admit.Questions) admit.Validator[ad
 	}
 }
 
-// notJudged reports whether a request is not judged, and explains why. An object that is being deleted is not, because its
-// finalizers could not be removed.
+// notJudged reports whether a request is not judged, and explains why. An object that only its finalizers keep is not,
+// because they could not be removed.
 func notJudged(req *admit.Request) bool {
 	switch update := req.Operation == admissionv1.Update; {
 	case req.SubResource != "" || !update && req.Operation != admissionv1.Create:
 		req.Explain("only creations and updates of the object itself are judged")
-	case update && admit.AsMeta(req.Object).Deleting():
-		req.Explain("the object is being deleted, and no rule may prevent that")
+	case update && admit.AsMeta(req.Object).Ended():
+		req.Explain("only finalizers keep the object, and no rule may prevent its deletion")
 	default:
 		return false
 	}

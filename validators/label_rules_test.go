@@ -65,6 +65,9 @@ func wantProblems(t *testing.T, problems field.ErrorList, err error, want []stri
 	}
 }
 
+// ended are the metadata of an object that only its finalizers keep.
+const ended = `"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0`
+
 // labelCases are metadata of pods and of templates, before and after.
 var labelCases = []struct {
 	name, old, now string // old is empty for a creation
@@ -96,8 +99,10 @@ var labelCases = []struct {
 	{"it is newly selected: what is missing was no stored violation", `{"labels":{"team":"a","tier":"tin"}}`, `{"labels":{"team":"a","tier":"gold"}}`,
 		[]string{`annotations[runbook]: Required`}},
 	{"it is no longer selected", `{"labels":{"team":"a","tier":"gold"},"annotations":{"runbook":"x"}}`, `{"labels":{"team":"a","tier":"tin"}}`, nil},
-	{"it is being deleted", `{"labels":{"team":"a"},"deletionTimestamp":"2026-01-01T00:00:00Z"}`, `{"deletionTimestamp":"2026-01-01T00:00:00Z"}`, nil},
-	{"a new one that pretends to be", "", `{"deletionTimestamp":"2026-01-01T00:00:00Z"}`, []string{`labels[team]: Required`}},
+	{"it is being deleted", `{"labels":{"team":"a"},` + ended + `}`, `{` + ended + `}`, nil},
+	{"it is being deleted, and still runs", `{"labels":{"team":"a"},"deletionTimestamp":"2099-01-01T00:00:00Z","deletionGracePeriodSeconds":31536000}`,
+		`{"deletionTimestamp":"2099-01-01T00:00:00Z","deletionGracePeriodSeconds":31536000}`, []string{`labels[team]: Forbidden`}},
+	{"a new one that pretends to be", "", `{` + ended + `}`, []string{`labels[team]: Required`}},
 }
 
 func TestLabelRules(t *testing.T) {
@@ -186,7 +191,7 @@ func TestTemplateLabelRules(t *testing.T) {
 			})
 		}
 	}
-	req := request(t, `{}`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"labels":{"team":"1"}}}}}`)
+	req := request(t, `{}`, `{"metadata":{`+ended+`},"spec":{"template":{"metadata":{"labels":{"team":"1"}}}}}`)
 	problems, err := step.Run(t.Context(), req, admit.AsWorkload(req.Object))
 	wantProblems(t, problems, err, nil)
 }

@@ -55,7 +55,7 @@ type placed struct {
 // newlyPlaced returns what a request brings; false if it is nothing that is judged.
 func newlyPlaced(req *admit.Request, pod *admit.Pod) (placed, bool) {
 	created := req.Operation == admissionv1.Create
-	if req.SubResource != "" || !created && (req.Operation != admissionv1.Update || req.OldObject == nil || pod.Deleting()) {
+	if req.SubResource != "" || !created && (req.Operation != admissionv1.Update || req.OldObject == nil || pod.Ended()) {
 		return placed{}, false
 	}
 	if created {

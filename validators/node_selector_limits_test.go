@@ -75,7 +75,7 @@ func TestNodeSelectorLimits(t *testing.T) {
 // TestNodeSelectorLimitsIdle: what the step does not judge.
 func TestNodeSelectorLimitsIdle(t *testing.T) {
 	policy := &config.NodeSelector{Allowed: map[string]map[string]string{"shop": {"a": "b"}}}
-	const pod = `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeSelector":{"c":"d"},"tolerations":[{"key":"x"}]}}`
+	const pod = `{"metadata":{` + ended + `},"spec":{"nodeSelector":{"c":"d"},"tolerations":[{"key":"x"}]}}`
 	for name, c := range map[string]struct {
 		policy  *config.NodeSelector
 		selects bool
