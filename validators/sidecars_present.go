@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,18 +15,20 @@ import (
 	"usher.dev/usher/injection"
 )
 
-// sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image.
-// Mutating webhooks after usher, and the pod's author, may have removed or replaced what the step sidecars injects.
+// sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image, and
+// updates that change such an image to another one. Mutating webhooks after usher, and the pod's author, may have removed
+// or replaced what the step sidecars injects.
 func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validator[admit.Pod] {
 	all := injection.Compile(policy)
 	return admit.Validator[admit.Pod]{
 		Name:  "sidecars-present",
-		Doc:   "refuses new pods that lack a container of the policy's sidecars, or have it with another image",
+		Doc:   "refuses new pods that lack a container of the policy's sidecars, or have it with another image, and changes of that image",
 		Needs: []string{admit.CollectionNamespaces},
 		Idle:  len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			if req.Operation != admissionv1.Create {
-				req.Explain("only new pods get sidecars, and only they are checked")
+			changed := changedContainers(req, pod)
+			if req.SubResource != "" || req.Operation != admissionv1.Create && len(changed) == 0 {
+				req.Explain("new pods are checked, and updates that change an image")
 				return nil, nil
 			}
 			applying, err := injection.Applying(req, pod, all, ask)
@@ -33,6 +36,10 @@ func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validato
 				return injection.AsProblem(err)
 			}
 			for _, in := range applying {
+				if req.Operation != admissionv1.Create {
+					problems = append(problems, replaced(in, changed)...)
+					continue
+				}
 				before := len(problems)
 				problems = append(problems, lacking(in, in.InitTemplates, pod.InitContainers(), admit.InitContainersPath)...)
 				problems = append(problems, lacking(in, in.Templates, pod.RegularContainers(), admit.ContainersPath)...)
@@ -43,6 +50,36 @@ func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validato
 			return problems, nil
 		},
 	}
+}
+
+// changedContainers returns the containers whose images an update changes.
+func changedContainers(req *admit.Request, pod *admit.Pod) (changed []*admit.Container) {
+	if req.OldObject == nil {
+		return nil
+	}
+	was := map[string]string{}
+	for c := range admit.AsPod(req.OldObject).Containers() {
+		was[c.Name()] = c.Image()
+	}
+	for c := range pod.Containers() {
+		if was[c.Name()] != c.Image() {
+			changed = append(changed, c)
+		}
+	}
+	return changed
+}
+
+// replaced returns the problems of changed containers. That a stored one has the image of an earlier policy is none.
+func replaced(in *injection.Injection, changed []*admit.Container) (problems field.ErrorList) {
+	for _, t := range slices.Concat(in.InitTemplates, in.Templates) {
+		for _, c := range changed {
+			if c.Name() == t.Name() && c.Image() != t.Image() {
+				problems = append(problems, field.Invalid(c.ImagePath(), c.Image(), fmt.Sprintf(
+					"injection %s names the image %s; set that one, or keep the stored one", in.Name, t.Image())))
+			}
+		}
+	}
+	return problems
 }
 
 // lacking returns the problems of one list of containers. at is its path.

@@ -67,3 +67,34 @@ func TestSidecarsPresent(t *testing.T) {
 		})
 	}
 }
+
+// TestSidecarsPresentOnUpdate: an image may be changed only to the one of the policy.
+func TestSidecarsPresentOnUpdate(t *testing.T) {
+	const policy = `sidecars: [{name: one, optOutAnnotation: a/b, initContainers: [{name: p, image: "p:1", restartPolicy: Always}], containers: [{name: x, image: "x:1"}]}]`
+	pod := func(annotation, p, x, app string) string {
+		return fmt.Sprintf(`{"metadata":{"annotations":{"a/b":%q}},"spec":{"initContainers":[{"name":"p","image":%q}],"containers":[{"name":"a","image":%q},{"name":"x","image":%q}]}}`,
+			annotation, p, app, x)
+	}
+	for _, c := range []struct {
+		name, old, now string
+		want           []string
+	}{
+		{"another image", pod("false", "p:1", "x:1", "a"), pod("false", "evil", "evil", "a"), []string{
+			`spec.initContainers[0].image: Invalid value: "evil": injection one names the image p:1; set that one, or keep the stored one`, `spec.containers[1].image`}},
+		{"that of the policy", pod("false", "p:0", "x:0", "a"), pod("false", "p:1", "x:1", "a"), nil},
+		{"an old one is kept", pod("false", "p:0", "x:0", "a"), pod("false", "p:0", "x:0", "b"), nil},
+		{"it lacks them", `{"spec":{"containers":[{"name":"a","image":"a"}]}}`, `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, nil},
+		{"opted out", pod("true", "p:1", "x:1", "a"), pod("true", "p:2", "x:2", "a"), nil},
+		{"an unreadable annotation, and the same images", pod("yes", "p:1", "x:1", "a"), pod("yes", "p:1", "x:1", "a"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parsed, wrong := config.Parse([]byte(policy), config.Schema{})
+			if len(wrong) > 0 {
+				t.Fatal(wrong)
+			}
+			req := request(t, c.old, c.now)
+			problems, err := sidecarsPresent(parsed.Sidecars, admit.Questions{}).Run(t.Context(), req, admit.AsPod(req.Object))
+			wantProblems(t, problems, err, c.want)
+		})
+	}
+}

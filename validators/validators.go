@@ -12,7 +12,7 @@ import (
 // PodOperations returns the operations on pods that the validators judge under a policy: updates only if a section of
 // the policy has rules for them.
 func PodOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.LabelRules)+len(policy.ImageRules) > 0 || policy.NodeSelector != nil {
+	if len(policy.LabelRules)+len(policy.ImageRules)+len(policy.Sidecars) > 0 || policy.NodeSelector != nil {
 		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 	}
 	return []admissionv1.Operation{admissionv1.Create}
