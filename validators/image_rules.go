@@ -3,6 +3,7 @@ package validators
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,7 +15,7 @@ import (
 
 // imageRules refuses images that the policy does not allow: of containers, init containers, ephemeral containers and
 // image volumes. References are read as the kubelet reads them, so that nginx and docker.io/library/nginx:latest are the
-// same image. An update is only refused for the images that it changes.
+// same image. An update is only refused for the images that it changes, or if it makes a rule select the pod.
 func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[admit.Pod] {
 	rules := compileImageRules(policy)
 	return admit.Validator[admit.Pod]{
@@ -23,8 +24,8 @@ func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[a
 		Needs: []string{admit.CollectionNamespaces},
 		Idle:  len(rules) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
-			images := changedImages(req, pod)
-			if len(images) == 0 {
+			changed := changedImages(req, pod)
+			if len(changed) == 0 && sameLabels(req, pod) {
 				req.Explain("the request changes no image")
 				return nil, nil
 			}
@@ -32,8 +33,10 @@ func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[a
 			if err != nil || len(applying) == 0 {
 				return nil, err
 			}
-			for _, image := range images {
-				problems = append(problems, checkImage(image, applying)...)
+			for image := range pod.Images() {
+				problems = append(problems, checkImage(image, slices.DeleteFunc(slices.Clone(applying), func(r applyingRule) bool {
+					return !r.isNew && !changed[image.Place()]
+				}))...)
 			}
 			if len(problems) == 0 {
 				req.Explain("all images are as the rules ask")
@@ -59,24 +62,36 @@ func compileImageRules(policy config.ImageRules) []imageRule {
 	return rules
 }
 
-// changedImages returns the images that the stored pod does not have at the same place.
-func changedImages(req *admit.Request, pod *admit.Pod) (changed []admit.Image) {
+// changedImages returns the places of the images that the stored pod does not have at the same place.
+func changedImages(req *admit.Request, pod *admit.Pod) map[string]bool {
 	before := map[string]string{}
 	if req.OldObject != nil {
 		for image := range admit.AsPod(req.OldObject).Images() {
 			before[image.Place()] = image.Reference()
 		}
 	}
+	changed := map[string]bool{}
 	for image := range pod.Images() {
-		if now := image.Reference(); now != "" && before[image.Place()] != now {
-			changed = append(changed, image) // an image that is not set is the API server's to refuse
+		if now := image.Reference(); before[image.Place()] != now {
+			changed[image.Place()] = true
 		}
 	}
 	return changed
 }
 
+// sameLabels reports whether an update leaves all labels as they are.
+func sameLabels(req *admit.Request, pod *admit.Pod) bool {
+	return req.OldObject == nil || maps.Equal(admit.AsPod(req.OldObject).Labels(), pod.Labels())
+}
+
+// applyingRule is a rule that selects the pod of a request.
+type applyingRule struct {
+	*imageRule
+	isNew bool // it did not select the stored pod, whose images are therefore no violations that may stay
+}
+
 // applyingRules returns the rules that select the pod.
-func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask admit.Questions) (applying []*imageRule, _ error) {
+func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask admit.Questions) (applying []applyingRule, _ error) {
 	labels := ask.LabelsOfNamespace(req)
 	for i := range rules {
 		r := &rules[i]
@@ -84,9 +99,16 @@ func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask ad
 		if err != nil {
 			return nil, err
 		}
-		if selected {
-			applying = append(applying, r)
-		} else {
+		switch {
+		case selected && req.OldObject == nil:
+			applying = append(applying, applyingRule{r, false})
+		case selected:
+			was, err := r.selection.Matches(admit.AsPod(req.OldObject).Selectable(), labels)
+			if err != nil {
+				return nil, err
+			}
+			applying = append(applying, applyingRule{r, !was})
+		default:
 			req.Explain("rule %s: its selectors do not match the labels of the pod or its namespace", r.Name)
 		}
 	}
@@ -94,8 +116,11 @@ func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask ad
 }
 
 // checkImage returns the problems of one image.
-func checkImage(image admit.Image, rules []*imageRule) (problems field.ErrorList) {
+func checkImage(image admit.Image, rules []applyingRule) (problems field.ErrorList) {
 	text := image.Reference()
+	if text == "" || len(rules) == 0 {
+		return nil // an image that is not set is the API server's to refuse
+	}
 	ref, err := imageref.Parse(text)
 	if err != nil {
 		return field.ErrorList{field.Invalid(image.Path(), text,
