@@ -41,10 +41,13 @@ func Parse(text string) (Reference, error) {
 	return r, nil
 }
 
-// registry returns the one form of a registry's name: host names are not case-sensitive, and 443 is the port that
-// clients use if none is written. A name that is only a registry because of its capitals or its port is kept: library
+// registry returns the one form of a registry's name: host names are not case-sensitive, 0443 is the port 443, and 443 is
+// the port that clients use if none is written. A name that is only a registry because of its capitals or its port is kept: library
 // is a folder of Docker Hub, and LIBRARY or library:443 a host.
 func registry(domain string) string {
+	if colon := strings.LastIndexByte(domain, ':'); colon > strings.LastIndexByte(domain, ']') { // of a port, not of IPv6
+		domain = domain[:colon+1] + strings.TrimLeft(domain[colon+1:], "0")
+	}
 	plain := strings.TrimSuffix(strings.ToLower(domain), ":443")
 	if plain != "localhost" && !strings.ContainsAny(plain, ".:") {
 		return domain

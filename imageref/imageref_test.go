@@ -1,6 +1,7 @@
 package imageref
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,6 +23,10 @@ func TestParse(t *testing.T) {
 		{"index.docker.io/library/nginx", nginx},
 		{"DOCKER.IO/library/nginx", nginx},
 		{"docker.io:443/library/nginx", nginx},
+		{"docker.io:0443/library/nginx", nginx},
+		{"library:00443/nginx:1", Reference{Repository: "library:443/nginx", Tag: "1"}},
+		{"[::1]/app:1", Reference{Repository: "[::1]/app", Tag: "1"}},
+		{"[::0]:05000/app:1", Reference{Repository: "[::0]:5000/app", Tag: "1"}},
 		{"nginx:latest", written},
 		{"library/nginx:latest", written},
 		{"team/app:1.2", Reference{Repository: "docker.io/team/app", Tag: "1.2"}},
@@ -43,7 +48,7 @@ func TestParse(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"", " nginx", "nginx ", "Nginx", "a/B", "nginx:", "nginx:a b", "nginx@sha256:12", "nginx@md5:" + digest[7:39], "https://nginx", "/nginx",
-		"a//b", "a/b/", "-/a", strings.Repeat("a", 64) + "x/../y", strings.Repeat("a", 300)} {
+		"a//b", "a/b/", "a.b:0/c", "-/a", strings.Repeat("a", 64) + "x/../y", strings.Repeat("a", 300)} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q is read as %+v", text, got)
 		}
@@ -61,6 +66,7 @@ func TestPattern(t *testing.T) {
 		{"registry.example.com/team-*/app", "registry.example.com/team-a/app registry.example.com/team-/app", "registry.example.com/team/app registry.example.com/team-a/b/app"},
 		{"registry.example.com/*/app/**", "registry.example.com/a/app/b", "registry.example.com/a/b/app/c"},
 		{"*.example.com/**", "a.example.com/x a.b.example.com/x", "example.com/x a.example.com.evil.com/x evilexample.com/x"},
+		{"registry.example.com:05000/a", "registry.example.com:5000/a", "registry.example.com:05000/a"},
 		{"Registry.Example.com:443/a", "registry.example.com/a", "registry.example.com:443/a"},
 		{"localhost:5000/*", "localhost:5000/a", "localhost/a"},
 	}
@@ -137,7 +143,8 @@ func FuzzParse(f *testing.F) {
 		}
 		named, _ := reference.ParseNormalizedNamed(text)
 		host, _, _ := strings.Cut(r.Repository, "/")
-		if meant := strings.TrimSuffix(strings.ToLower(reference.Domain(named)), ":443"); strings.TrimSuffix(strings.ToLower(host), ":443") != meant &&
+		domain := regexp.MustCompile(`:0+([0-9]*)$`).ReplaceAllString(reference.Domain(named), ":$1")
+		if meant := strings.TrimSuffix(strings.ToLower(domain), ":443"); strings.TrimSuffix(strings.ToLower(host), ":443") != meant &&
 			(host != "docker.io" || meant != "index.docker.io") {
 			t.Fatalf("%q is of %s, and is read as of %s", text, meant, host)
 		}
