@@ -26,6 +26,23 @@ func (r Rule) Covers(req *Request) bool {
 		slices.ContainsFunc(r.Resources, func(rule string) bool { return resourceMatches(rule, of.Resource, req.SubResource) }) && r.inScope(req)
 }
 
+// Overlaps reports whether there may be requests that both rules cover, apart from versions and scopes.
+func (r Rule) Overlaps(other Rule) bool {
+	return slices.ContainsFunc(r.Operations, func(o admissionv1.Operation) bool { return slices.Contains(other.Operations, o) }) &&
+		slices.ContainsFunc(r.Groups, func(group string) bool { return group == "*" || hasOrAll(other.Groups, group) }) &&
+		slices.ContainsFunc(r.Resources, func(a string) bool {
+			return slices.ContainsFunc(other.Resources, func(b string) bool { return resourcesOverlap(a, b) })
+		})
+}
+
+// resourcesOverlap reports whether two entries of rules' resources may match the same resource.
+func resourcesOverlap(a, b string) bool {
+	same := func(x, y string) bool { return x == y || x == "*" || y == "*" }
+	base, sub, _ := strings.Cut(a, "/")
+	otherBase, otherSub, _ := strings.Cut(b, "/")
+	return same(base, otherBase) && same(sub, otherSub)
+}
+
 // inScope reports whether a request is in the scope of the rule. A Namespace is cluster-scoped, although the API server
 // sends its name as the namespace of the request.
 func (r Rule) inScope(req *Request) bool {

@@ -113,7 +113,7 @@ func (p *Policy) LeftOut(schema Schema) (names []string) {
 func (p *Policy) Warnings() []string {
 	return slices.Concat(p.Overrides.warnings(p.Modes, field.NewPath("overrides")), p.NodeSelector.warnings(field.NewPath("nodeSelector")),
 		p.LabelRules.warnings(p.LabelDefaults, field.NewPath("labelDefaults")),
-		p.Overcommit.warnings(field.NewPath("overcommit")))
+		p.Overcommit.warnings(field.NewPath("overcommit")), p.Rules.warnings(field.NewPath("rules")))
 }
 
 //go:embed default.yaml

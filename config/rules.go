@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -128,6 +130,25 @@ func (r Rules) Rules() (all []admit.Rule) {
 		all = append(all, r[i].Match.Rule())
 	}
 	return all
+}
+
+// warnings returns the rules that some versions of their objects do not reach. The API server converts an object to a
+// version that a rule names, unless another rule of the webhook names the version in which it was sent.
+func (r Rules) warnings(at *field.Path) (texts []string) {
+	for i := range r {
+		own := r[i].Match.Rule()
+		for j := range r {
+			other := r[j].Match.Rule()
+			missed := slices.DeleteFunc(slices.Clone(other.Versions), func(v string) bool { return slices.Contains(own.Versions, v) })
+			if len(missed) > 0 && !slices.Contains(own.Versions, "*") && own.Overlaps(other) {
+				texts = append(texts, fmt.Sprintf("%s: rule %s is for versions %s only, but rule %s makes the API server send version %s unconverted, "+
+					"and so past this rule; write the same apiVersions in both", at.Index(i).Child("match", "apiVersions"), r[i].Name,
+					strings.Join(own.Versions, ", "), r[j].Name, strings.Join(missed, ", ")))
+				break
+			}
+		}
+	}
+	return texts
 }
 
 // Program returns the compiled expressions. The rule must have been checked.

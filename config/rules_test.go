@@ -57,3 +57,29 @@ func TestRulesProblems(t *testing.T) {
 		})
 	}
 }
+
+// TestRulesWarnings: a rule for some versions of what another rule is for in more versions.
+func TestRulesWarnings(t *testing.T) {
+	rule := func(name, match string) string {
+		return `{name: ` + name + `, match: {apiGroups: [apps], operations: [CREATE], ` + match + `}, validations: [{expression: "true"}]}`
+	}
+	const v1 = `resources: [deployments], apiVersions: [v1]`
+	for _, c := range []struct{ name, rules, want string }{
+		{"all versions beside one", rule("a", v1) + "," + rule("b", `resources: ["*"]`),
+			"rules[0].match.apiVersions: rule a is for versions v1 only, but rule b makes the API server send version * unconverted"},
+		{"another version", rule("a", v1) + "," + rule("b", `resources: [deployments], apiVersions: [v1, v2]`), "rule b makes the API server send version v2"},
+		{"the same versions", rule("a", v1) + "," + rule("b", v1), ""},
+		{"another resource", rule("a", v1) + "," + rule("b", `resources: [deployments/scale]`), ""},
+		{"all versions", rule("a", `resources: [deployments]`) + "," + rule("b", `resources: ["*", "*/scale"]`), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy, problems := Parse([]byte("rules: ["+c.rules+"]"), steps)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if got := strings.Join(policy.Warnings(), "\n"); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -31,7 +31,9 @@ func compileRestrictions(policy config.Restrictions) (all []restriction) {
 			r.selector, _ = metav1.LabelSelectorAsSelector(one.NamespaceSelector) // Check has refused one that does not compile
 		}
 		for _, requests := range one.Requests {
-			r.rules = append(r.rules, requests.Rule())
+			rule := requests.Rule()
+			rule.Versions = []string{"*"} // matchPolicy Equivalent: a request in another version arrives as it is if another rule names that
+			r.rules = append(r.rules, rule)
 		}
 		all = append(all, r)
 	}

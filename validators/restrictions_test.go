@@ -23,7 +23,7 @@ var production = admit.Questions{Namespace: func(string) (admit.Namespace, bool,
 // restricting returns one restriction of CONNECT to pods/exec for namespaces with env: production.
 func restricting(deny, allow *config.Users) config.Restrictions {
 	return config.Restrictions{{Name: "no-shell", NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "production"}}, Deny: deny, Allow: allow,
-		Requests: []config.Requests{{APIGroups: []string{""}, Resources: []string{"pods/exec", "namespaces"}, Operations: []string{"CONNECT", "DELETE"}}}}}
+		Requests: []config.Requests{{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/exec", "namespaces"}, Operations: []string{"CONNECT", "DELETE"}}}}}
 }
 
 // TestWhoIsRestricted: deny wins over allow, the control plane over both unless deny names it.
@@ -95,6 +95,7 @@ func TestWhatIsRestricted(t *testing.T) {
 		{"not selected", staging, func(*admit.Request) {}, "allowed"},
 		{"not seen yet", notYet, func(*admit.Request) {}, "not ready"},
 		{"another subresource, and no question", notYet, func(r *admit.Request) { r.SubResource = "log" }, "allowed"},
+		{"another version", production, func(r *admit.Request) { r.Resource.Version = "v2" }, "refused"},
 		{"another operation", production, func(r *admit.Request) { r.Operation = admissionv1.Create }, "allowed"},
 		{"a selected namespace, by its own labels", notYet, namespace(t, "production"), "refused"},
 		{"another namespace, by its own labels", notYet, namespace(t, "staging"), "allowed"},
