@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"usher.dev/usher/config"
 )
@@ -31,9 +30,8 @@ func endingPolicy(t *testing.T) *config.Policy {
 // TestOverridesAreRecalledDaily: an override that ends soon, or has ended, is logged once a day.
 func TestOverridesAreRecalledDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		s := &service{log: logrus.New()}
-		s.log.SetOutput(&log)
+		log, lines := logtest.NewNullLogger()
+		s := &service{log: log}
 		s.inForce.Store(endingPolicy(t))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -50,7 +48,10 @@ func TestOverridesAreRecalledDaily(t *testing.T) {
 		} {
 			time.Sleep(c.after)
 			synctest.Wait()
-			text := log.String()
+			text := ""
+			for _, line := range lines.AllEntries() {
+				text += line.Message + "\n"
+			}
 			if past, soon := strings.Count(text, "override past"), strings.Count(text, "override soon"); past != c.past || soon != c.soon || !strings.Contains(text, c.says) {
 				t.Errorf("after %s more: %d lines about past, %d about soon: %s", c.after, past, soon, text)
 			}
