@@ -15,7 +15,8 @@ import (
 // requestsFromLimits computes the requests of containers and init containers from their limits, so that more pods fit on
 // a node than their limits add up to. The rules are those of OpenShift's ClusterResourceOverride. Everything is computed
 // from limits, which a second run finds unchanged, so nothing compounds. What the LimitRanges of the namespace ask for
-// is kept, because the API server checks it after usher.
+// is kept, because the API server checks it after usher. So is a pod with resources as a whole: those of its containers
+// must fit into them.
 func requestsFromLimits(policy config.RequestsFromLimits, ask admit.Questions) admit.Mutator[admit.Pod] {
 	classes := compileClasses(policy)
 	return admit.Mutator[admit.Pod]{
@@ -26,6 +27,10 @@ func requestsFromLimits(policy config.RequestsFromLimits, ask admit.Questions) a
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("requests are set when a pod is created")
+				return nil
+			}
+			if whole := pod.Resources(); whole.Requests().Exists() || whole.Limits().Exists() {
+				req.Explain("spec.resources bounds the containers together, so their resources are left alone")
 				return nil
 			}
 			class, err := classOf(classes, req, pod, ask)

@@ -47,6 +47,21 @@ func resourcesAfter(t *testing.T, policy config.RequestsFromLimits, ask admit.Qu
 	return ""
 }
 
+// TestRequestsFromLimitsOfWholePods: what a pod asks for as a whole bounds its containers, so they are left alone.
+func TestRequestsFromLimitsOfWholePods(t *testing.T) {
+	const containers = `"containers":[{"resources":{"limits":{"cpu":"2","memory":"4Gi"},"requests":{"cpu":"50m"}}}]`
+	step := requestsFromLimits(config.RequestsFromLimits{{Name: "a", CPURequestToLimitPercent: 50}}, askAbout())
+	for pod, want := range map[string]string{
+		`{"spec":{"resources":{"requests":{"cpu":"100m"}},` + containers + `}}`: "",
+		`{"spec":{"resources":{"limits":{"cpu":"1"}},` + containers + `}}`:      "",
+		`{"spec":{"resources":{},` + containers + `}}`:                          `[{"op":"replace","path":"/spec/containers/0/resources/requests/cpu","value":"1"}]`,
+	} {
+		if got := createPod(t, step, pod); got != want {
+			t.Errorf("%s: %s, want %s", pod, got, want)
+		}
+	}
+}
+
 func inShort(r admit.Resources) string {
 	var all []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
