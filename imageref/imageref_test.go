@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 		{"DOCKER.IO/library/nginx", nginx},
 		{"docker.io:443/library/nginx", nginx},
 		{"docker.io:0443/library/nginx", nginx},
+		{"docker.io/library/sha256:1", Reference{Repository: "docker.io/library/sha256", Tag: "1"}}, // no ID to a container runtime
 		{"library:00443/nginx:1", Reference{Repository: "library:443/nginx", Tag: "1"}},
 		{"[::1]/app:1", Reference{Repository: "[::1]/app", Tag: "1"}},
 		{"[::0]:05000/app:1", Reference{Repository: "[::0]:5000/app", Tag: "1"}},
@@ -48,7 +49,7 @@ func TestParse(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"", " nginx", "nginx ", "Nginx", "a/B", "nginx:", "nginx:a b", "nginx@sha256:12", "nginx@md5:" + digest[7:39], "https://nginx", "/nginx",
-		"a//b", "a/b/", "a.b:0/c", "-/a", strings.Repeat("a", 64) + "x/../y", strings.Repeat("a", 300)} {
+		"a//b", "a/b/", "a.b:0/c", digest, "sha256:4bb46517cac3", digest + "@" + digest, "-/a", strings.Repeat("a", 64) + "x/../y", strings.Repeat("a", 300)} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q is read as %+v", text, got)
 		}

@@ -73,6 +73,7 @@ func TestImageRules(t *testing.T) {
 		{"the same, written out", rules, app("docker.io/library/nginx:latest"), "", []string{"the tag latest is refused; write", "a digest is required"}},
 		{"a pattern of tags", rules, app("r.example.com/a:2-dev"), "", []string{"the tag 2-dev is refused"}},
 		{"not a reference", rules, app("r.example.com/A:1"), "", []string{`spec.containers[0].image: Invalid value: "r.example.com/A:1": is not a reference to an image`}},
+		{"an ID of an image on the node", `{name: one, repositories: [docker.io/library/*]}`, app(digest[1:]), "", []string{`is not a reference to an image (it is the ID of an image`}},
 		{"a digest that is none", rules, app("nginx@sha256:12"), "", []string{`is not a reference`}},
 		{"every place", tags, all("r.example.com/a"), "", []string{"spec.initContainers[0].image", "spec.containers[0].image", "spec.ephemeralContainers[0].image", "spec.volumes[1].image.reference"}},
 		{"an update that changes none", tags, all("r.example.com/a"), all("r.example.com/a"), nil},
