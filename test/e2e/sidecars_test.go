@@ -67,6 +67,26 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
+// TestSidecarsOnUpdate: the image of a sidecar can be changed only to that of the policy.
+func TestSidecarsOnUpdate(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	withPolicy(ctx, t, "samples/policies/sidecars.yaml")
+	cluster.DeleteAfter(t, podPath("apps", "settled"))
+	if _, err := cluster.Admin().Create(ctx, podPath("apps", ""), sidecarPod("settled", `[]`, "ReplicaSet")); err != nil {
+		t.Fatal(err)
+	}
+	image := func(list, name, image string) error {
+		_, err := cluster.Admin().Patch(ctx, podPath("apps", "settled"), kubetest.StrategicPatch,
+			fmt.Sprintf(`{"spec": {%q: [{"name": %q, "image": %q}]}}`, list, name, image))
+		return err
+	}
+	checkSays(t, image("containers", "exporter", "example.com/own:1"), "sidecars-present: spec.containers[1].image", "exporter:1.9; set that one")
+	checkSays(t, image("initContainers", "log-agent", "example.com/own:1"), "sidecars-present: spec.initContainers[0].image")
+	if err := image("containers", "app", "example.com/a:2"); err != nil {
+		t.Error(err)
+	}
+}
+
 // checkInjected checks that the log agent is a native sidecar with its arguments, and that all other containers but the
 // exporter, also that of the other injector, have the variable.
 func checkInjected(t *testing.T, pod kubetest.Object) {

@@ -37,6 +37,12 @@ func use(ctx context.Context, t *testing.T, policy string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	useText(ctx, t, text)
+}
+
+// useText is use for a policy of the test.
+func useText(ctx context.Context, t *testing.T, text string) {
+	t.Helper()
 	log := usher.Replicas[0].Process()
 	before := loads(log.Log())
 	if err := usher.SetPolicy(text); err != nil {
@@ -44,7 +50,7 @@ func use(ctx context.Context, t *testing.T, policy string) {
 	}
 	if err := kubetest.Eventually(ctx, func(context.Context) error {
 		if loads(log.Log()) == before {
-			return fmt.Errorf("usher does not apply %s", policy)
+			return fmt.Errorf("usher does not apply the policy\n%s", text)
 		}
 		return nil
 	}); err != nil {

@@ -1,6 +1,7 @@
 package usecases
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,22 @@ func TestRestrictions(t *testing.T) {
 	if err != nil || stored.String("metadata", "labels", "env") != "production" {
 		t.Errorf("the namespace is %v, %v", stored, err)
 	}
+}
+
+// TestRestrictionsInEveryVersion: an entry for one version holds in another one, which the API server sends unconverted
+// because another entry is for all versions.
+func TestRestrictionsInEveryVersion(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	namespace(ctx, t, "guarded", kubetest.Object{"env": "production"}, nil)
+	useText(ctx, t, `restrictions:
+- {name: no-autoscaler, requests: [{apiGroups: [autoscaling], apiVersions: [v2], resources: [horizontalpodautoscalers], operations: [CREATE]}]}
+- {name: no-interns, requests: [{apiGroups: [autoscaling], resources: ["*"], operations: [CREATE]}], deny: {groups: [interns]}}
+`)
+	const scaler = `{"apiVersion": "autoscaling/%s", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
+		"spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}`
+	const all = "/apis/autoscaling/%s/namespaces/guarded/horizontalpodautoscalers"
+	awaitText(ctx, t, fmt.Sprintf(all, "v2"), fmt.Sprintf(scaler, "v2"), "restriction no-autoscaler")
+	kubetest.RefusedWith(t, create(ctx, fmt.Sprintf(all, "v1")+"?dryRun=All", fmt.Sprintf(scaler, "v1")), "restriction no-autoscaler")
 }
 
 // TestConfigurationsAreSentToNoWebhook is why a policy cannot name them: the API server does not ask even a webhook that
