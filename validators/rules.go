@@ -101,6 +101,9 @@ func (r *ruleRun) problems(rule *config.Rule, verdict expression.Verdict) (probl
 			continue
 		}
 		r.req.Explain("rule %s: %s", rule.Name, v.Message)
+		if r.req.ResourceName() == "secrets" {
+			v.Value = field.OmitValueType{} // problems are also audited
+		}
 		problems = append(problems, violation(rule, v))
 	}
 	return problems

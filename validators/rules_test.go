@@ -106,6 +106,8 @@ func TestRules(t *testing.T) {
 		{"unauthorized", match("") + ", validations: [{expression: 'false', reason: Unauthorized}]", deployment(create, one, ""), `object: Forbidden: failed expression: false (rule r)`, ""},
 		{"too large", match("") + ", validations: [{expression: 'false', reason: RequestEntityTooLarge}]", deployment(create, one, ""), `object: Too long: failed expression: false (rule r)`, ""},
 		{"invalid", match("") + ", validations: [{expression: 'false', reason: Invalid}]", deployment(create, one, ""), `object: Invalid value: failed expression: false (rule r)`, ""},
+		{"a Secret", `match: {apiGroups: [""], resources: [secrets], operations: [CREATE]}, validations: [{expression: 'false', fieldPath: data.a}]`,
+			change{create, "", "secrets", "", "red", `{"data":{"a":"cGFzc3dvcmQ="}}`, ""}, `data.a: Invalid value: failed expression: false (rule r)`, ""},
 		{"all at once", match("") + ", validations: [{expression: object.spec.replicas > 5}, {expression: object.spec.replicas > 6, fieldPath: .spec.replicas}]",
 			deployment(create, one, ""), `object: Invalid value: failed expression: object.spec.replicas > 5 (rule r); spec.replicas: Invalid value: 1: failed expression: object.spec.replicas > 6 (rule r)`, ""},
 		{"unchanged", match("") + ", " + most, deployment(update, nineOfC, nine), "", "passes, because the stored object has the same: too many"},
