@@ -78,8 +78,8 @@ func TestTryItWithoutACluster(t *testing.T) {
 	}
 }
 
-// TestUseCasesHaveWalkThroughs: each page in the list of use cases can be tried without a cluster and in one. The
-// end-to-end tests run the commands for a cluster.
+// TestUseCasesHaveWalkThroughs: each page in the list of use cases can be tried without a cluster and in one, and its
+// policies are valid. The end-to-end tests run the commands for a cluster.
 func TestUseCasesHaveWalkThroughs(t *testing.T) {
 	_, list, _ := strings.Cut(harness.ReadFile(t, "docs/README.md"), "\n## Use cases")
 	list, _, _ = strings.Cut(list, "\n## ")
@@ -89,6 +89,15 @@ func TestUseCasesHaveWalkThroughs(t *testing.T) {
 	}
 	for _, link := range links {
 		page := harness.ReadFile(t, filepath.Join("docs", link[1]))
+		for _, policy := range regexp.MustCompile("(?s)\n```yaml\n(.*?)```").FindAllStringSubmatch(page, -1) {
+			file := filepath.Join(t.TempDir(), "policy.yaml")
+			if err := os.WriteFile(file, []byte(policy[1]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code, _, errors := run(t, "", "steps", "--config", file); code != 0 {
+				t.Errorf("docs/%s: %s", link[1], errors)
+			}
+		}
 		for _, part := range []string{"\n## Try it without a cluster\n", "\n## Try it in a cluster\n", "\n```console\n$ "} {
 			if !strings.Contains(page, part) {
 				t.Errorf("docs/%s has no %q", link[1], part)
