@@ -42,6 +42,7 @@ func (d *demo) start(ctx context.Context) error {
 	}{
 		{"etcd, API server, scheduler and controller manager", d.startControlPlane},
 		{fmt.Sprintf("%d nodes: real kubelets, of 16 cores and 64Gi, with nothing below them", d.options.nodes), d.startNodes},
+		{"deploy/crds, for the colocation suite", d.applyCRDs},
 		{"usher, built from this tree", d.startUsher},
 		{"deploy/base and the namespace apps", d.applyManifests},
 		{"the webhook configurations", d.register},
@@ -84,6 +85,15 @@ func (d *demo) startNodes(ctx context.Context) error {
 		}
 	}
 	_, err := d.cluster.Kubectl(ctx, "wait", "node", "--all", "--for=condition=Ready", "--timeout=1m")
+	return err
+}
+
+// applyCRDs makes the kinds known before usher starts: later it would look for them only every 15 s.
+func (d *demo) applyCRDs(ctx context.Context) error {
+	if err := d.cluster.ApplyDeploy(ctx, "deploy/crds"); err != nil {
+		return err
+	}
+	_, err := d.cluster.Kubectl(ctx, "wait", "crd", "--all", "--for=condition=Established", "--timeout=1m")
 	return err
 }
 
