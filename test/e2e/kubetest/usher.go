@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"usher.dev/usher/e2e/binaries"
@@ -157,4 +158,16 @@ func ReadFile(name string) (string, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(root, name))
 	return string(text), err
+}
+
+// PolicyOf returns the policy of a sample in samples/policies: the one whose name is the longest beginning of the sample's
+// own, up to a hyphen. It returns "" for a sample that the embedded policy is for.
+func PolicyOf(sample string) string {
+	for sample != "" {
+		if _, err := ReadFile("samples/policies/" + sample + ".yaml"); err == nil {
+			return sample
+		}
+		sample = sample[:max(0, strings.LastIndex(sample, "-"))]
+	}
+	return ""
 }

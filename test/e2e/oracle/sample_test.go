@@ -65,7 +65,7 @@ func readSamples(root string) (all []*sample, err error) {
 func readSample(file string) (*sample, error) {
 	route := filepath.Base(filepath.Dir(file))
 	name := strings.TrimSuffix(filepath.Base(file), ".json")
-	s := &sample{name: route + "/" + name, path: "/" + route, policy: policyOf(name)}
+	s := &sample{name: route + "/" + name, path: "/" + route, policy: kubetest.PolicyOf(name)}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -81,17 +81,6 @@ func readSample(file string) (*sample, error) {
 	}
 	s.golden, err = parseGolden(string(text))
 	return s, err
-}
-
-// policyOf returns the policy whose name is the longest beginning of a sample's own, up to a hyphen, or "".
-func policyOf(name string) string {
-	for name != "" {
-		if _, err := kubetest.ReadFile("samples/policies/" + name + ".yaml"); err == nil {
-			return name
-		}
-		name = name[:max(0, strings.LastIndex(name, "-"))]
-	}
-	return ""
 }
 
 // parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented
