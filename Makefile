@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e cluster attack soak lint golden pictures fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e cluster walk attack soak lint golden pictures fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ e2e: ## test against a real API server, built from Go modules: 4 minutes the fir
 
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
 	cd test/e2e && go run ./build -demo && go run ./cluster
+
+walk: ## paste the walk-throughs of docs/ and of `make cluster` into a cluster, and compare what they print; some minutes
+	cd test/e2e && go run ./build -demo && USHER_SOAK=1m go test ./cluster -run Soak -count=1 -timeout 30m
 
 attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 20 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
