@@ -15,7 +15,8 @@ import (
 const expirySoon = 14 * 24 * time.Hour
 
 // warnings returns what is probably not meant: overrides that are never used, because one before them matches whatever
-// they match, those that loosen a step for ever, and roll-outs after which a step is not enforced.
+// they match, those that loosen a step for ever, or for a controller and so for all users, and roll-outs after which a
+// step is not enforced.
 func (all Overrides) warnings(modes admit.Modes, at *field.Path) (texts []string) {
 	made := all.Compile()
 	for i, o := range made {
@@ -28,6 +29,10 @@ func (all Overrides) warnings(modes admit.Modes, at *field.Path) (texts []string
 		loosened := slices.IndexFunc(o.Steps, func(step string) bool { return admit.Loosens(made, i, step, modes.Of(step)) })
 		if o.Until.IsZero() && loosened >= 0 {
 			warn("loosens %s for ever; give it an end with until", o.Steps[loosened])
+		}
+		subjects := slices.Concat(o.Users, o.Groups)
+		if anyone := slices.IndexFunc(subjects, actsForAnyone); anyone >= 0 && loosened >= 0 && !all[i].inNamespaces() {
+			warn("loosens %s for all users: %s sends what any of them asks for; name namespaces as well", o.Steps[loosened], subjects[anyone])
 		}
 		for _, step := range o.Steps {
 			if o.EnforcePercent > 0 && modes.Of(step) != admit.Enforce {
