@@ -46,7 +46,7 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 	for _, m := range mutators {
 		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Idle}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
-				return classify(m.Run(ctx, req, view(req.Object)))
+				return Classify(m.Run(ctx, req, view(req.Object)))
 			}, nil, nil})
 	}
 	return c

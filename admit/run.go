@@ -230,8 +230,8 @@ func isBug(err error) bool {
 	return panicked || errors.Is(err, errEdited)
 }
 
-// classify splits a mutator's error: a *field.Error is the user's fault, any other error is ours.
-func classify(err error) (field.ErrorList, error) {
+// Classify splits the error of a mutator, or of what a validator shares with one: a *field.Error is the user's fault, any other error is ours.
+func Classify(err error) (field.ErrorList, error) {
 	if user, ok := errors.AsType[*field.Error](err); ok {
 		return field.ErrorList{user}, nil
 	}

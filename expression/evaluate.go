@@ -149,8 +149,7 @@ func (e *evaluation) run(x *compiled) (ref.Val, error) {
 		return nil, fmt.Errorf("evaluating %q: %w", x.text, err)
 	}
 	value, details, err := x.program.Eval(e)
-	switch {
-	case details == nil || details.ActualCost() == nil:
+	if details == nil || details.ActualCost() == nil {
 		return nil, fmt.Errorf("evaluating %q: its cost is not known: %w", x.text, errBudget)
 	}
 	if !e.pay(*details.ActualCost()) {

@@ -69,7 +69,11 @@ func Workloads(operations ...admissionv1.Operation) (all []Match) {
 }
 
 // Namespaces matches operations on Namespaces, and on their subresources, which may change labels, too.
+// Without operations it matches nothing.
 func Namespaces(operations ...admissionv1.Operation) []Match {
+	if len(operations) == 0 {
+		return nil
+	}
 	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Namespace"), operations, "namespaces", "namespaces/status", "namespaces/finalize")
 }
 

@@ -3,8 +3,6 @@
 package injection
 
 import (
-	"errors"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -84,12 +82,4 @@ func (in *Injection) optedOut(pod *admit.Pod) (bool, error) {
 	default:
 		return false, field.NotSupported(admit.AnnotationPath(in.OptOutAnnotation), value, []string{"true", "false"})
 	}
-}
-
-// AsProblem returns an error of Applying as a validator returns it: the user's problem, or our own failure.
-func AsProblem(err error) (field.ErrorList, error) {
-	if problem, ok := errors.AsType[*field.Error](err); ok {
-		return field.ErrorList{problem}, nil
-	}
-	return nil, err
 }

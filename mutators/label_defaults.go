@@ -28,6 +28,7 @@ func labelDefaults(defaults config.LabelDefaults, ask admit.Questions) admit.Mut
 			switch {
 			case err != nil:
 				return err
+			case !req.Explained():
 			case len(added) > 0:
 				req.Explain("labelDefaults sets what the pod lacks: %s", strings.Join(added, ", "))
 			case selected > 0:

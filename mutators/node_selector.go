@@ -51,9 +51,10 @@ func addNodeSelector(req *admit.Request, policy *config.NodeSelector, ns admit.N
 			return conflict
 		}
 	}
-	if len(selector.Labels) == 0 {
+	switch {
+	case len(selector.Labels) == 0:
 		req.Explain("the namespace has no node selector")
-	} else {
+	case req.Explained():
 		req.Explain("%s is %s", selector.From, selector.Labels.String())
 	}
 	return nil

@@ -80,11 +80,9 @@ func smallest() corev1.ResourceList {
 
 // classOf returns the first class that selects a pod; nil if there is none.
 func classOf(classes []*requestsClass, req *admit.Request, pod *admit.Pod, ask admit.Questions) (*requestsClass, error) {
+	namespace := ask.LabelsOfNamespace(req)
 	for _, class := range classes {
-		matches, err := class.selects.Matches(pod.Selectable(), func() (map[string]string, error) {
-			namespace, _, err := ask.Namespace(req.Namespace)
-			return namespace.Labels, err
-		})
+		matches, err := class.selects.Matches(pod.Selectable(), namespace)
 		if err != nil || matches {
 			return class, err
 		}

@@ -34,9 +34,7 @@ func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[a
 				return nil, err
 			}
 			for image := range pod.Images() {
-				problems = append(problems, checkImage(image, slices.DeleteFunc(slices.Clone(applying), func(r applyingRule) bool {
-					return !r.isNew && !changed[image.Place()]
-				}))...)
+				problems = append(problems, checkImage(image, changed[image.Place()], applying)...)
 			}
 			if len(problems) == 0 {
 				req.Explain("all images are as the rules ask")
@@ -115,11 +113,11 @@ func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask ad
 	return applying, nil
 }
 
-// checkImage returns the problems of one image.
-func checkImage(image admit.Image, rules []applyingRule) (problems field.ErrorList) {
+// checkImage returns the problems of one image. One that has not changed is judged only by rules that are new for it.
+func checkImage(image admit.Image, changed bool, rules []applyingRule) (problems field.ErrorList) {
 	text := image.Reference()
-	if text == "" || len(rules) == 0 {
-		return nil // an image that is not set is the API server's to refuse
+	if text == "" || !changed && !slices.ContainsFunc(rules, func(r applyingRule) bool { return r.isNew }) {
+		return nil // the API server refuses an image that is not set
 	}
 	ref, err := imageref.Parse(text)
 	if err != nil {
@@ -127,6 +125,9 @@ func checkImage(image admit.Image, rules []applyingRule) (problems field.ErrorLi
 			fmt.Sprintf("is not a reference to an image (%v); write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:...", err))}
 	}
 	for _, r := range rules {
+		if !changed && !r.isNew {
+			continue
+		}
 		for _, problem := range r.check(ref) {
 			problems = append(problems, field.Invalid(image.Path(), text, fmt.Sprintf("rule %s: %s", r.Name, problem)))
 		}

@@ -127,7 +127,7 @@ func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() 
 	}
 	problem := r.broken(object.at, value, has)
 	if problem == nil {
-		req.Explain("rule %s: %s is as it demands", r.Name, r.Key())
+		req.Explain("rule %s: %s is as it requires", r.Name, r.Key())
 	}
 	return problem, nil
 }
@@ -159,9 +159,9 @@ func (r *labelRule) path(at admit.Meta) *field.Path {
 func (r *labelRule) broken(at admit.Meta, value string, has bool) *field.Error {
 	switch {
 	case !has && r.Required:
-		return field.Required(r.path(at), r.say("set it"+r.demands()))
+		return field.Required(r.path(at), r.say("set it"+r.requirement()))
 	case has && !r.values.Accepts(value):
-		return field.Invalid(r.path(at), value, r.say("change it"+r.demands()))
+		return field.Invalid(r.path(at), value, r.say("change it"+r.requirement()))
 	}
 	return nil
 }
@@ -170,8 +170,8 @@ func (r *labelRule) changed(at admit.Meta, was string) *field.Error {
 	return field.Forbidden(r.path(at), r.say(fmt.Sprintf("is immutable and was %q; keep that value, or create another object", was)))
 }
 
-// demands returns what a value must be, such as " to one of a, b".
-func (r *labelRule) demands() string {
+// requirement returns what a value must be, such as " to one of a, b".
+func (r *labelRule) requirement() string {
 	var all []string
 	if len(r.Values) > 0 {
 		all = append(all, "one of "+strings.Join(r.Values, ", "))

@@ -17,7 +17,7 @@ import (
 )
 
 // nodeSelectorLimits refuses pods whose node selector lacks that of their namespace, or that select nodes by labels or
-// have tolerations which are not allowed there. On UPDATE it judges only what is new. selects says whether node-selector
+// have tolerations which are not allowed there. On UPDATE it judges only what is new. selects reports whether node-selector
 // adds the namespace's selector.
 func nodeSelectorLimits(policy *config.NodeSelector, selects bool, ask admit.Questions) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
@@ -96,7 +96,7 @@ func (p placed) lacking(selector placement.Selector) (problems field.ErrorList) 
 	for _, key := range slices.Sorted(maps.Keys(selector.Labels)) {
 		if _, has := p.selector[key]; !has {
 			problems = append(problems, field.Required(p.pod.NodeSelectorPath(key),
-				fmt.Sprintf("%s demands %s=%s, which a later change has removed; set it", selector.From, key, selector.Labels[key])))
+				fmt.Sprintf("%s requires %s=%s, which a later webhook has removed; set it", selector.From, key, selector.Labels[key])))
 		}
 	}
 	return problems

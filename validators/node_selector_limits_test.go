@@ -46,7 +46,7 @@ func TestNodeSelectorLimits(t *testing.T) {
 		want     []string
 	}{
 		{"bound", batch, "", bound, nil},
-		{"the selector was removed", batch, "", ``, []string{`spec.nodeSelector[pool]: Required value: annotation ` + selectorKey + ` of the namespace demands pool=batch, which a later change has removed; set it`}},
+		{"the selector was removed", batch, "", ``, []string{`spec.nodeSelector[pool]: Required value: annotation ` + selectorKey + ` of the namespace requires pool=batch, which a later webhook has removed; set it`}},
 		{"conflict", batch, "", `"nodeSelector":{"pool":"x"}`, []string{`spec.nodeSelector[pool]: Forbidden: "x" conflicts with pool=batch`, `spec.nodeSelector[pool]: Forbidden: pool=x is not allowed in namespace shop`}},
 		{"all labels that are not allowed", batch, "", `"nodeSelector":{"pool":"batch","disk":"hdd","zone":"a"}`,
 			[]string{`spec.nodeSelector[disk]: Forbidden: disk=hdd is not allowed in namespace shop; nodeSelector.allowed of the policy has disk=ssd,pool=batch`, `spec.nodeSelector[zone]`}},

@@ -110,7 +110,7 @@ func namespaceOf(req *admit.Request, ask admit.Questions) func() (labels.Labels,
 		case req.Namespace == "":
 			return nil, nil
 		}
-		namespace, _, err := ask.Namespace(req.Namespace)
+		namespace, err := ask.NamespaceOf(req)
 		return labels.Set(namespace.Labels), err
 	})
 }

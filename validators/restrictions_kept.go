@@ -69,7 +69,7 @@ func changedLabels(lost []*restriction, was, is map[string]string, called labels
 			must = "must not be set"
 		}
 		problems = append(problems, field.Forbidden(admit.LabelPath(key), fmt.Sprintf(
-			"%s: the policy selects the namespace by it for what restricts you: %s%s", must, admit.SomeNames(names[key]), remedy(lost[0].Message))))
+			"%s: by this label the policy selects the namespace for restrictions that apply to you (%s)%s", must, admit.SomeNames(names[key]), remedy(lost[0].Message))))
 	}
 	return problems
 }

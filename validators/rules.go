@@ -125,12 +125,18 @@ func violation(rule *config.Rule, v expression.Violation) *field.Error {
 func (r *ruleRun) fail(rule *config.Rule, err error) field.ErrorList {
 	r.applied = true
 	r.req.Explain("rule %s: no result: %s", rule.Name, err.Error())
-	if rule.OnError == config.Deny && !errors.Is(err, admit.ErrNotReady) {
+	if rule.OnError == config.Deny && !isOurs(err) {
 		return field.ErrorList{field.Forbidden(field.NewPath("object"),
 			fmt.Sprintf("rule %s could not be evaluated, and refuses what it cannot evaluate: %v", rule.Name, err))}
 	}
 	r.failures = append(r.failures, fmt.Errorf("rule %s: %w", rule.Name, err))
 	return nil
+}
+
+// isOurs reports whether a rule has no result because of usher and not because of the rule or the object: that is never
+// a refusal.
+func isOurs(err error) bool {
+	return errors.Is(err, admit.ErrNotReady) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // selects reports whether the selectors of a rule select the request.
@@ -171,12 +177,9 @@ func (r *ruleRun) lookUp() error {
 	if r.review.Namespace != nil || r.req.Namespace == "" || r.req.AboutNamespace() {
 		return nil
 	}
-	is, known, err := r.ask.Namespace(r.req.Namespace)
+	is, err := r.ask.NamespaceOf(r.req)
 	if err != nil {
 		return err
-	}
-	if !known {
-		r.req.Explain("there is no namespace %s; it is taken for one without labels", r.req.Namespace)
 	}
 	phase := corev1.NamespaceActive
 	if is.Deleting {

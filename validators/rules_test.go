@@ -2,6 +2,7 @@ package validators
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func TestRules(t *testing.T) {
 		{"unchanged, with a condition about the change", match("") + ", matchConditions: [{name: b, expression: object.metadata != oldObject.metadata}], " + most, deployment(update, nine, nineOfC), "", "passes, because"},
 		{"namespace selected", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, deployment(create, nine, ""), tooMany, ""},
 		{"namespace not selected", match(", namespaceSelector: {matchLabels: {team: blue}}") + ", " + most, deployment(create, nine, ""), "", "no rule"},
-		{"namespace unknown", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, change{create, "apps", "deployments", "", "other", nine, ""}, "", "there is no namespace other"},
+		{"namespace unknown", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, change{create, "apps", "deployments", "", "other", nine, ""}, "", "the namespace other is not known here"},
 		{"namespace not yet known", match(", namespaceSelector: {matchLabels: {team: red}}") + ", " + most, change{create, "apps", "deployments", "", "new", nine, ""},
 			"ERROR rule r: namespace new: not ready yet", ""},
 		{"namespace not yet known, deny", match(", namespaceSelector: {matchLabels: {team: red}}") + ", onError: deny, " + most, change{create, "apps", "deployments", "", "new", nine, ""},
@@ -164,6 +165,19 @@ func TestRules(t *testing.T) {
 				t.Errorf("explained as %q, want %s", result.Steps[0].Why, c.says)
 			}
 		})
+	}
+}
+
+// TestRulesOutOfTime: that the time of a review is over is usher's failure, also of a rule that refuses what it cannot
+// evaluate.
+func TestRulesOutOfTime(t *testing.T) {
+	policy := rulesOf(t, `rules: [{name: r, match: {apiGroups: [apps], resources: [deployments], operations: [CREATE]}, onError: deny, validations: [{expression: object.spec.replicas > 1}]}]`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := deployment(admissionv1.Create, `{"spec":{"replicas":9}}`, "").request(t)
+	problems, err := rules(policy, askRed(t)).Run(ctx, req, admit.AsMeta(req.Object))
+	if len(problems) > 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", problems, err)
 	}
 }
 

@@ -33,7 +33,7 @@ func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validato
 			}
 			applying, err := injection.Applying(req, pod, all, ask)
 			if err != nil {
-				return injection.AsProblem(err)
+				return admit.Classify(err)
 			}
 			for _, in := range applying {
 				if req.Operation != admissionv1.Create {

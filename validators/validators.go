@@ -61,6 +61,15 @@ func Restrictions(policy *config.Policy, ask admit.Questions) []admit.Validator[
 	}
 }
 
+// NamespaceOperations returns the operations on Namespaces that the validators judge under a policy: the updates that
+// could free a namespace of a restriction.
+func NamespaceOperations(policy *config.Policy) []admissionv1.Operation {
+	if len(policy.Restrictions) == 0 {
+		return nil
+	}
+	return []admissionv1.Operation{admissionv1.Update}
+}
+
 // Namespaces returns the core suite's validators of changes of Namespaces. called selects the namespaces for which the
 // API server calls usher.
 func Namespaces(policy *config.Policy, called labels.Selector) []admit.Validator[admit.Meta] {

@@ -41,6 +41,7 @@ func TestCommandGoldens(t *testing.T) {
 		"steps-effective.json": {"steps --effective -o json -n batch --as ann --as-group security --cluster-dir samples/cluster " +
 			"--config samples/policies/overrides.yaml -f samples/reviews/validate-pods/overrides-old-names.json denied-names", 0},
 		"webhooks":            {"webhooks --ca-file " + ca, 0},
+		"webhooks-policy":     {"webhooks --config samples/policy.yaml", 0},
 		"webhooks-url":        {"webhooks --url https://127.0.0.1:9443/ --service demo/door", 0},
 		"webhooks-colocation": {"webhooks --suite colocation --exclude-namespace rook-ceph --exclude-namespace calico-system --exclude-namespace rook-ceph --feature-gates " + open, 0},
 		"serve-help":          {"serve --help", 0},

@@ -74,41 +74,33 @@ func program() suite.List {
 	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
 	core.Use = func(opened *cluster.Cluster) { state = opened }
 	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
-		return coreRoutes(suite.World{Policy: policy, Cluster: state})
+		return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
 	}
 	return suite.List{core, colocation.New()}
 }
 
 // coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
-func coreRoutes(w suite.World) []handlers.Route {
+func coreRoutes(d suite.Deps) []handlers.Route {
 	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return handlers.OfSuite("core", usual, []handlers.Route{
-		{Path: "/mutate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Call: handlers.ReinvokeIf(len(w.Policy.Sidecars) > 0),
-			Chain: suite.Mutate(w, admit.AsPod, mutators.Pods)},
+		{Path: "/mutate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Call: handlers.ReinvokeIf(len(d.Policy.Sidecars) > 0),
+			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
 		{Path: "/validate-pods", Reads: specAndMeta, Exempt: handlers.MirrorPods,
-			For: slices.Concat(handlers.Pods(validators.PodOperations(w.Policy)...),
-				handlers.EphemeralContainers(validators.EphemeralOperations(w.Policy)...)),
-			Chain: suite.Validate(w, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(w.Policy)...), Reads: specAndMeta,
-			Chain: suite.Validate(w, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: handlers.AnyKind(w.Policy.Restrictions.Rules()), NotForUsher: true,
-			Chain: suite.Validate(w, admit.AsMeta, validators.Restrictions)},
-		{Path: "/validate-namespaces", For: guardedNamespaces(w.Policy), Reads: []string{"metadata.labels"},
-			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(w.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: handlers.AnyKind(w.Policy.Rules.Rules()), NotForUsher: true,
-			Chain: suite.Validate(w, admit.AsMeta, validators.Objects)},
-		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(w.Policy))},
+			For: slices.Concat(handlers.Pods(validators.PodOperations(d.Policy)...),
+				handlers.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
+			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
+		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
+			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
+		{Path: "/validate-restrictions", For: handlers.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, validators.Restrictions)},
+		{Path: "/validate-namespaces", For: handlers.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
+			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
+		{Path: "/validate-rules", For: handlers.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, validators.Objects)},
+		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
-}
-
-// guardedNamespaces matches the updates that could free a namespace of a restriction.
-func guardedNamespaces(policy *config.Policy) []handlers.Match {
-	if len(policy.Restrictions) == 0 {
-		return nil
-	}
-	return handlers.Namespaces(admissionv1.Update)
 }
 
 // sampleWorld returns the world of `make run`.
