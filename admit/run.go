@@ -13,53 +13,6 @@ import (
 	"usher.dev/usher/document"
 )
 
-// Result is the result of running a chain. The request is allowed if there are no problems.
-type Result struct {
-	Problems []Problem
-	Steps    []StepResult
-}
-
-// Problem is one reason to refuse a request.
-type Problem struct {
-	Step string
-	*field.Error
-}
-
-// StepResult is the result of one step.
-type StepResult struct {
-	Name string
-	Mode Mode
-	// Override is the override that set the mode, or nil.
-	Override *Override
-	Changed  bool
-	// WouldChange is set if the step would have changed the object in another mode.
-	WouldChange bool
-	// Refused holds the step's reasons to refuse the request, whatever its mode.
-	Refused field.ErrorList
-	// Why has the step's lines of Request.Explain if the chain is Explained.
-	Why      []string
-	Duration time.Duration
-}
-
-// Changed returns the names of the steps that changed the object, in order.
-func (r Result) Changed() []string {
-	var names []string
-	for _, s := range r.Steps {
-		if s.Changed {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
-// PanicError is the failure of a step that panicked.
-type PanicError struct {
-	Cause any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Cause) }
-
 // After is called when a step has ended; it may read the request's object in its current state.
 type After func(*Request, StepResult)
 
@@ -101,14 +54,6 @@ func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, erro
 		req.Audit("changed", strings.Join(changed, ","))
 	}
 	return result, nil
-}
-
-func problems(s StepResult) []Problem {
-	list := make([]Problem, len(s.Refused))
-	for i, err := range s.Refused {
-		list[i] = Problem{s.Name, err}
-	}
-	return list
 }
 
 // override sets the mode of the step to the one that it has for a request, and returns the override that decides so, or

@@ -45,40 +45,6 @@ type Injection struct {
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 }
 
-// Position is a place in a list of containers: First, Last, or next to the container of a name. The zero value is the
-// default of the field.
-type Position struct {
-	First, Last   bool
-	Before, After string // names
-
-	invalid bool // none of them was written; Check reports it
-}
-
-// UnmarshalJSON reads first, last, or a mapping with one of before and after. It leaves problems to Check, so that the
-// rest of the file is read, too.
-func (p *Position) UnmarshalJSON(raw []byte) error {
-	*p = Position{}
-	var word string
-	var next map[string]string
-	if json.Unmarshal(raw, &word) == nil {
-		p.First, p.Last = word == "first", word == "last"
-	} else if json.Unmarshal(raw, &next) == nil && len(next) == 1 {
-		p.Before, p.After = next["before"], next["after"]
-	}
-	p.invalid = *p == Position{}
-	return nil
-}
-
-func (p Position) check(at *field.Path) field.ErrorList {
-	switch next := p.Before + p.After; {
-	case p.invalid:
-		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, "must be first, last, {before: NAME} or {after: NAME}")}
-	case next != "":
-		return checkLabelName(next, at)
-	}
-	return nil
-}
-
 // Check implements Section.
 func (s Sidecars) Check(at *field.Path) (problems field.ErrorList) {
 	seen, containers := map[string]bool{}, 0

@@ -1,0 +1,62 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+)
+
+// use activates a policy, or keeps the current one if the new one is invalid.
+func (s *service) use(policy *config.Policy, err error) {
+	if err == nil {
+		err = s.usable(policy)
+	}
+	if err != nil {
+		s.policy.Set(0)
+		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
+		return
+	}
+	routes := s.suites.Routes(policy, s.gates, suite.Around(s.cluster, time.Now))
+	s.compareRegistration(routes)
+	handler := s.edge.Serve(routes)
+	s.live.Store(&handler)
+	s.inForce.Store(policy)
+	s.policy.Set(1)
+	for _, warning := range policy.Warnings() {
+		s.log.Warn("policy: " + warning)
+	}
+	s.warnOfEnds()
+	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
+}
+
+// usable returns an error for a policy that depends on namespaces if none can be known: what it selects by their labels would be selected
+// never, and what it restricts be allowed.
+func (s *service) usable(policy *config.Policy) error {
+	if s.clusterSource.source == "api" || s.clusterSource.dir != "" {
+		return nil
+	}
+	if paths := policy.NamespaceReaders(); len(paths) > 0 {
+		return fmt.Errorf("policy %s: %s: usher does not know any Namespace; serve with --cluster=api, or with --cluster-dir to try it",
+			s.config, admit.SomeNames(paths))
+	}
+	return nil
+}
+
+// compareRegistration warns if a new policy needs other webhooks than the policy before it.
+func (s *service) compareRegistration(routes []handlers.Route) {
+	needed := hooksOf(oneAmplifier(routes), address{})
+	if s.hooks != nil {
+		for _, line := range differences(needed, s.hooks) {
+			s.log.Warnf("policy: the webhooks that the policy before it needed do not fit: %s; apply usher webhooks --config %s", line, s.config)
+		}
+	}
+	s.hooks = needed
+}
