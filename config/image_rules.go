@@ -28,16 +28,8 @@ type ImageRule struct {
 }
 
 // Check implements Section.
-func (rules ImageRules) Check(at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i, rule := range rules {
-		problems = append(problems, rule.Check(at.Index(i))...)
-		if seen[rule.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), rule.Name))
-		}
-		seen[rule.Name] = true
-	}
-	return problems
+func (rules ImageRules) Check(at *field.Path) field.ErrorList {
+	return checkNamed(rules, at, func(e *ImageRule) string { return e.Name }, (*ImageRule).Check)
 }
 
 // Check returns all problems of the rule.

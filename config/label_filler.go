@@ -10,7 +10,7 @@ type labelFill struct {
 	selection CompiledSelection
 }
 
-// Compile returns the defaults in the form that steps use for each request. It panics on a selector that Check refuses.
+// Compile returns the defaults in the form that steps use for each request.
 func (d LabelDefaults) Compile() *LabelFiller {
 	f := &LabelFiller{}
 	for _, entry := range d {

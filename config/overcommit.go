@@ -43,17 +43,8 @@ const (
 )
 
 // Check implements Section.
-func (o *Overcommit) Check(at *field.Path) (problems field.ErrorList) {
-	at = at.Child("pools")
-	seen := map[string]bool{}
-	for i, pool := range o.Pools {
-		problems = append(problems, pool.check(at.Index(i))...)
-		if seen[pool.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), pool.Name))
-		}
-		seen[pool.Name] = true
-	}
-	return problems
+func (o *Overcommit) Check(at *field.Path) field.ErrorList {
+	return checkNamed(o.Pools, at.Child("pools"), func(e *Pool) string { return e.Name }, (*Pool).check)
 }
 
 // warnings returns the pools that no node can be in, because one before them selects every node.

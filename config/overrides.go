@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,17 +43,8 @@ type Override struct {
 }
 
 // Check implements Section. What depends on other sections is checked by checkSteps.
-func (all Overrides) Check(at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i := range all {
-		o, at := &all[i], at.Index(i)
-		problems = append(problems, o.check(at)...)
-		if seen[o.Name] && o.Name != "" {
-			problems = append(problems, field.Duplicate(at.Child("name"), o.Name))
-		}
-		seen[o.Name] = true
-	}
-	return problems
+func (all Overrides) Check(at *field.Path) field.ErrorList {
+	return checkNamed(all, at, func(e *Override) string { return e.Name }, (*Override).check)
 }
 
 func (o *Override) check(at *field.Path) (problems field.ErrorList) {
@@ -171,7 +161,7 @@ func parseUntil(text string) (time.Time, error) {
 func (o *Override) compile() admit.Override {
 	until, _ := parseUntil(o.Until)
 	made := admit.Override{
-		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, NamespaceSelector: compiled(o.NamespaceSelector), Selector: compiled(o.Selector),
+		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, NamespaceSelector: compileSelector(o.NamespaceSelector), Selector: compileSelector(o.Selector),
 		Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: until, Reason: o.Reason, Ticket: o.Ticket,
 	}
 	if o.EnforcePercent != nil {
@@ -190,21 +180,4 @@ func (all Overrides) Compile() []admit.Override {
 		made[i] = all[i].compile()
 	}
 	return made
-}
-
-// isEmpty reports whether a selector selects everything.
-func isEmpty(s *metav1.LabelSelector) bool {
-	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
-}
-
-// compiled returns a selector of the policy; nil if it selects everything.
-func compiled(s *metav1.LabelSelector) labels.Selector {
-	if isEmpty(s) {
-		return nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return labels.Nothing() // it has been reported
-	}
-	return selector
 }

@@ -35,16 +35,8 @@ type RequestsClass struct {
 const maxCPUToMemory = 10000
 
 // Check implements Section.
-func (r RequestsFromLimits) Check(at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i, class := range r {
-		problems = append(problems, class.check(at.Index(i))...)
-		if seen[class.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), class.Name))
-		}
-		seen[class.Name] = true
-	}
-	return problems
+func (r RequestsFromLimits) Check(at *field.Path) field.ErrorList {
+	return checkNamed(r, at, func(e *RequestsClass) string { return e.Name }, (*RequestsClass).check)
 }
 
 func (c RequestsClass) check(at *field.Path) (problems field.ErrorList) {

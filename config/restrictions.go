@@ -43,16 +43,8 @@ type Users struct {
 }
 
 // Check implements Section.
-func (r Restrictions) Check(at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i, one := range r {
-		problems = append(problems, one.check(at.Index(i))...)
-		if seen[one.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), one.Name))
-		}
-		seen[one.Name] = true
-	}
-	return problems
+func (r Restrictions) Check(at *field.Path) field.ErrorList {
+	return checkNamed(r, at, func(e *Restriction) string { return e.Name }, (*Restriction).check)
 }
 
 func (r Restriction) check(at *field.Path) (problems field.ErrorList) {

@@ -72,16 +72,7 @@ func (r Rules) Check(at *field.Path) (problems field.ErrorList) {
 	if err != nil {
 		return field.ErrorList{field.InternalError(at, err)}
 	}
-	seen := map[string]bool{}
-	for i := range r {
-		rule, at := &r[i], at.Index(i)
-		problems = append(problems, rule.check(compiler, at)...)
-		if seen[rule.Name] {
-			problems = append(problems, field.Duplicate(at.Child("name"), rule.Name))
-		}
-		seen[rule.Name] = true
-	}
-	return problems
+	return checkNamed(r, at, func(e *Rule) string { return e.Name }, func(e *Rule, at *field.Path) field.ErrorList { return e.check(compiler, at) })
 }
 
 func (r *Rule) check(compiler *expression.Compiler, at *field.Path) (problems field.ErrorList) {
@@ -98,18 +89,9 @@ func (r *Rule) check(compiler *expression.Compiler, at *field.Path) (problems fi
 	}
 	program, wrong := compiler.Compile(expression.Rule{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}, at)
 	if problems = append(problems, wrong...); len(problems) == 0 {
-		r.compiled = &compiledRule{program, r.Match.Rule(), ruleSelector(r.Match.NamespaceSelector), ruleSelector(r.Match.ObjectSelector)}
+		r.compiled = &compiledRule{program, r.Match.Rule(), compileSelector(r.Match.NamespaceSelector), compileSelector(r.Match.ObjectSelector)}
 	}
 	return problems
-}
-
-// ruleSelector returns a selector that was checked; nil if it selects everything.
-func ruleSelector(s *metav1.LabelSelector) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if s == nil || err != nil || selector.Empty() {
-		return nil
-	}
-	return selector
 }
 
 // Check returns all problems of the fields.

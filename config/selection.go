@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,21 +24,9 @@ func (s Selection) Check(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
-// Compile returns the selection in the form that steps use for each request. It panics on a selector that Check refuses.
+// Compile returns the selection in the form that steps use for each request.
 func (s Selection) Compile() CompiledSelection {
-	return CompiledSelection{namespaces: mustCompile(s.NamespaceSelector), pods: mustCompile(s.PodSelector)}
-}
-
-// mustCompile returns the compiled selector; nil if it selects everything.
-func mustCompile(selector *metav1.LabelSelector) labels.Selector {
-	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil
-	}
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		panic(fmt.Sprintf("config: a selector that was not checked: %v", err))
-	}
-	return compiled
+	return CompiledSelection{namespaces: compileSelector(s.NamespaceSelector), pods: compileSelector(s.PodSelector)}
 }
 
 // CompiledSelection is a Selection with compiled selectors. The zero value selects everything.

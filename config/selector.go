@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -80,4 +81,22 @@ func keysOf(s *metav1.LabelSelector) (keys []string) {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
+}
+
+// isEmpty reports whether a selector selects everything.
+func isEmpty(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
+}
+
+// compileSelector returns a selector of the policy in the form that matches labels; nil if it selects everything. One
+// that Check refuses selects nothing.
+func compileSelector(s *metav1.LabelSelector) labels.Selector {
+	if isEmpty(s) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing() // it has been reported
+	}
+	return selector
 }

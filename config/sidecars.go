@@ -47,13 +47,9 @@ type Injection struct {
 
 // Check implements Section.
 func (s Sidecars) Check(at *field.Path) (problems field.ErrorList) {
-	seen, containers := map[string]bool{}, 0
-	for i, injection := range s {
-		problems = append(problems, injection.Check(at.Index(i))...)
-		if seen[injection.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), injection.Name))
-		}
-		seen[injection.Name] = true
+	problems = checkNamed(s, at, func(e *Injection) string { return e.Name }, (*Injection).Check)
+	containers := 0
+	for _, injection := range s {
 		containers += len(injection.Containers) + len(injection.InitContainers)
 	}
 	if containers > admit.MaxContainers {
