@@ -318,6 +318,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"nearest":             {},
 		"poll":                {},
 		"connections":         {},
+		"apiserver":           {},
 		"manifest":            {"document"},
 		"certs":               {"poll"},
 		"document":            {"quantity"},
@@ -333,12 +334,12 @@ func TestImportsRunOneWay(t *testing.T) {
 		"mutators":            {"admit", "amplify", "config", "injection", "placement", "quantity"},
 		"validators":          {"admit", "config", "document", "expression", "imageref", "injection", "placement"},
 		"handlers":            {"admit", "document", "gate"},
-		"cluster":             {"admit", "document", "manifest", "poll"},
+		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
-			"nearest", "poll", "suite"},
+			"nearest", "apiserver", "poll", "suite"},
 		".": {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

@@ -12,38 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 	kjson "sigs.k8s.io/json"
 )
-
-// LoadConfig returns the configuration to reach the API server with: from a kubeconfig file and one of its contexts (by
-// default its current one) or, if kubeconfig is empty, from where kubectl would take it, or from the pod's service
-// account.
-func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-}
-
-// newClient returns a client that decodes only errors. Objects are decoded by their collections.
-func newClient(config *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.WarningHandler = rest.NoWarnings{}
-	config.QPS = -1 // unlimited: a few watches, which back off on their own
-	config.Timeout = 0
-	if config.UserAgent == "" {
-		config.UserAgent = "usher"
-	}
-	return rest.UnversionedRESTClientFor(config)
-}
 
 // listWatch lists and watches a collection for a reflector.
 func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/apiserver"
 	"usher.dev/usher/poll"
 )
 
@@ -88,9 +89,9 @@ func Files(dir string, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// API returns a cluster that is watched from an API server as soon as Run is called. See LoadConfig for the config.
+// API returns a cluster that is watched from an API server as soon as Run is called. See apiserver.LoadConfig for the config.
 func API(config *rest.Config, o Options) (*Cluster, error) {
-	client, err := newClient(config)
+	client, err := apiserver.NewREST(config)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}

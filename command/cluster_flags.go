@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/apiserver"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/poll"
 )
@@ -44,7 +45,7 @@ func (o *clusterFlags) open(options cluster.Options) (*cluster.Cluster, error) {
 	if o.source != "api" {
 		return cluster.Files(o.dir, options)
 	}
-	config, err := cluster.LoadConfig(o.kubeconfig, "")
+	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--cluster=api: %w", err)
 	}
