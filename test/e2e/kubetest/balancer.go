@@ -109,8 +109,7 @@ func (b *Balancer) accept() {
 	}
 }
 
-// join copies bytes in both directions until both sides are done. Without a replica the client gets a reset, as from a
-// Service.
+// join connects a client to a replica. Without a replica the client gets a reset, as from a Service.
 func (b *Balancer) join(client *net.TCPConn) {
 	defer client.Close()
 	conn, err := net.Dial("tcp", b.next()) // an empty address is an error too
@@ -118,10 +117,21 @@ func (b *Balancer) join(client *net.TCPConn) {
 		_ = client.SetLinger(0)
 		return
 	}
-	server := conn.(*net.TCPConn)
-	defer server.Close()
+	defer conn.Close()
+	pass(client, conn.(*net.TCPConn))
+}
+
+// halfCloser is a connection of which each direction can be closed.
+type halfCloser interface {
+	net.Conn
+	CloseRead() error
+	CloseWrite() error
+}
+
+// pass copies bytes in both directions until both sides are done.
+func pass(client, server halfCloser) {
 	var both sync.WaitGroup
-	for _, way := range [][2]*net.TCPConn{{client, server}, {server, client}} {
+	for _, way := range [][2]halfCloser{{client, server}, {server, client}} {
 		both.Go(func() {
 			if _, err := io.Copy(way[0], way[1]); err != nil {
 				_ = way[1].CloseRead()

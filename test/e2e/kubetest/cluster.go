@@ -22,6 +22,8 @@ type Options struct {
 	ServiceAccounts   bool // pods need a service account, which a test creates; else they need none
 	ControllerManager bool // service accounts, deletion of namespaces, Deployments, garbage collection
 
+	Services bool // the API server reaches usher through its Service, and not at a URL: see ServeService
+
 	APIServerFlags []string // after the default flags, so that they override them
 }
 
@@ -34,6 +36,8 @@ type Cluster struct {
 	ca       *authority
 	ports    struct{ api, etcd, etcdPeer int }
 	adminCfg string // path of the admin's kubeconfig
+
+	services *services // nil without Options.Services
 
 	mu        sync.Mutex
 	apiServer *Process
@@ -76,6 +80,13 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.adminCfg, err = c.Kubeconfig(adminUser, adminGroup); err != nil {
 		return err
 	}
+	if c.options.Services {
+		flag, err := c.openServices()
+		if err != nil {
+			return err
+		}
+		c.options.APIServerFlags = append([]string{flag}, c.options.APIServerFlags...)
+	}
 	etcd, err := c.startEtcd() // not waited for: the API server retries until it is available
 	if err != nil {
 		return err
@@ -87,7 +98,12 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 }
 
 // Stop immediately ends everything that was started in the cluster, and removes the directory.
-func (c *Cluster) Stop() error { return c.close() }
+func (c *Cluster) Stop() error {
+	if c.services != nil {
+		_ = c.services.socket.Close()
+	}
+	return c.close()
+}
 
 // Dir returns the cluster's directory, which is removed when the cluster stops.
 func (c *Cluster) Dir() string { return c.dir }
@@ -129,6 +145,16 @@ func (c *Cluster) startEtcd() (*Process, error) {
 	return c.program(binaries.Etcd, "--name=e2e", "--data-dir="+c.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)
+}
+
+// Etcd returns the process of etcd.
+func (c *Cluster) Etcd() *Process {
+	for _, p := range c.all() {
+		if p.Name == binaries.Etcd {
+			return p
+		}
+	}
+	return nil
 }
 
 func localURL(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }

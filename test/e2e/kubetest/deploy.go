@@ -20,10 +20,14 @@ func (c *Cluster) ApplyDeploy(ctx context.Context, dir string) error {
 	return err
 }
 
-// Webhooks returns the webhook configurations that usher prints for its current policy, with the balancer's URL instead
-// of the Service.
+// Webhooks returns the webhook configurations that usher prints for its current policy; without Options.Services they
+// have the balancer's URL instead of the Service.
 func (u *Usher) Webhooks(ctx context.Context) (string, error) {
-	return u.Run(ctx, "webhooks", "--config", u.policyFile, "--service", "usher/usher", "--url", u.URL, "--ca-file", u.CAFile)
+	flags := []string{"webhooks", "--config", u.policyFile, "--service", "usher/usher", "--ca-file", u.CAFile}
+	if u.cluster.services == nil {
+		flags = append(flags, "--url", u.URL)
+	}
+	return u.Run(ctx, flags...)
 }
 
 // Register applies the webhook configurations and waits until the API server calls the webhooks for pods. All webhooks

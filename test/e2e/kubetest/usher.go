@@ -84,7 +84,10 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 		return nil, err
 	}
 	u.URL = "https://" + u.Balancer.Address
-	return u, u.Balancer.wait(ctx, len(u.Replicas))
+	if err := u.Balancer.wait(ctx, len(u.Replicas)); err != nil || c.services == nil {
+		return u, err
+	}
+	return u, c.ServeService(ctx, "usher", "usher", u.Balancer.next)
 }
 
 // prepare creates everything that the replicas share.
