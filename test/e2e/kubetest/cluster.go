@@ -147,6 +147,15 @@ func (c *Cluster) startEtcd() (*Process, error) {
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)
 }
 
+// RestartEtcd terminates etcd and starts it again with its data.
+func (c *Cluster) RestartEtcd(ctx context.Context) error {
+	if err := c.Etcd().Terminate(ctx); err != nil {
+		return err
+	}
+	_, err := c.startEtcd()
+	return err
+}
+
 // Etcd returns the process of etcd.
 func (c *Cluster) Etcd() *Process {
 	for _, p := range c.all() {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// result is what a fault cost.
+type result struct {
+	fault    fault
+	requests int // that the API server answered, in both namespaces
+	failed   int // requests refused with failurePolicy Fail, because usher was not reached
+	skipped  int // pods stored without usher with Ignore
+	refused  int // requests refused in spite of Ignore
+	unserved int // requests that the API server itself did not answer
+	last     time.Duration
+	example  error // of the first request that failed
+}
+
+// sum sums up the records since a fault began.
+func sum(f fault, began time.Time, all []record) result {
+	r := result{fault: f}
+	for _, one := range all {
+		if one.ended.Before(began) {
+			continue
+		}
+		r.requests++
+		switch {
+		case one.outcome == seated:
+			continue
+		case one.outcome == unserved:
+			r.requests--
+			r.unserved++
+			continue
+		case one.outcome == skipped:
+			r.skipped++
+		case one.namespace == failing:
+			r.failed++
+		default:
+			r.refused++
+		}
+		r.last = max(r.last, one.ended.Sub(began))
+		if r.example == nil {
+			r.example = one.err
+		}
+	}
+	return r
+}
+
+// String returns the result as a line of progress.
+func (r result) String() string {
+	text := fmt.Sprintf("%d requests, %d failed (Fail), %d skipped and %d failed (Ignore), well after %.1f s",
+		r.requests, r.failed, r.skipped, r.refused, r.last.Seconds())
+	if r.example != nil {
+		text += "\n          such as: " + r.example.Error()
+	}
+	return text
+}
+
+// table returns the results as a Markdown table.
+func table(results []result) string {
+	var text strings.Builder
+	text.WriteString("| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy |\n|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		bypassed := fmt.Sprint(r.skipped)
+		if r.refused > 0 {
+			bypassed += fmt.Sprintf(", and %d failed", r.refused)
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %s | %.1f |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed, r.last.Seconds())
+	}
+	return text.String()
+}
+
+// The marks around the table in a page.
+const tableBegins, tableEnds = "<!-- chaos: begin -->\n", "<!-- chaos: end -->"
+
+// replaceTable replaces the table in a page.
+func replaceTable(page, table string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return fmt.Errorf("%s: has no lines %q and %q", page, strings.TrimSpace(tableBegins), tableEnds)
+	}
+	return os.WriteFile(page, []byte(before+tableBegins+table+tableEnds+after), 0o644)
+}
+
+// missed returns an error for each fault that cost a request although it must not.
+func missed(results []result) error {
+	var all []error
+	for _, r := range results {
+		if r.fault.free && r.failed+r.skipped+r.refused > 0 {
+			all = append(all, fmt.Errorf("%s must cost nothing: %s", r.fault.name, r))
+		}
+	}
+	return errors.Join(all...)
+}
