@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e cluster walk attack soak lint golden pictures fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e cluster walk attack chaos soak lint golden pictures fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ walk: ## paste the walk-throughs of docs/ and of `make cluster` into a cluster, 
 
 attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 20 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
+
+chaos: ## cause one fault after the other, measure what each costs, and write the table of docs/operations.md; 15 minutes
+	cd test/e2e && go run ./build -demo && go run ./chaos -write ../../docs/operations.md
 
 soak: ## chaos for some minutes: replicas and the API server die under load
 	cd test/e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 30m -v ./cluster ./soak ./quota

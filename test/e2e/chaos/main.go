@@ -94,7 +94,7 @@ const calm = 2 * time.Second
 
 // cause causes one fault under load, waits until all is well again, and returns what it cost.
 func (w *world) cause(ctx context.Context, f fault) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // a million requests take minutes
 	defer cancel()
 	w.round++
 	if err := w.healthy(ctx); err != nil {

@@ -11,13 +11,14 @@ import (
 // result is what a fault cost.
 type result struct {
 	fault    fault
-	requests int // that the API server answered, in both namespaces
-	failed   int // requests refused with failurePolicy Fail, because usher was not reached
-	skipped  int // pods stored without usher with Ignore
-	refused  int // requests refused in spite of Ignore
-	unserved int // requests that the API server itself did not answer
-	last     time.Duration
-	example  error // of the first request that failed
+	requests int           // that the API server answered, in both namespaces
+	failed   int           // requests refused with failurePolicy Fail, because usher was not reached
+	skipped  int           // pods stored without usher with Ignore
+	refused  int           // requests refused in spite of Ignore
+	unserved int           // requests that the API server itself did not answer
+	last     time.Duration // from the beginning of the fault until the last request that did not go well
+	slowest  time.Duration // request that the API server answered
+	example  error         // of the first request that failed
 }
 
 // sum sums up the records since a fault began.
@@ -28,6 +29,9 @@ func sum(f fault, began time.Time, all []record) result {
 			continue
 		}
 		r.requests++
+		if one.outcome != unserved {
+			r.slowest = max(r.slowest, one.ended.Sub(one.began))
+		}
 		switch {
 		case one.outcome == seated:
 			continue
@@ -52,8 +56,8 @@ func sum(f fault, began time.Time, all []record) result {
 
 // String returns the result as a line of progress.
 func (r result) String() string {
-	text := fmt.Sprintf("%d requests, %d failed (Fail), %d skipped and %d failed (Ignore), well after %.1f s",
-		r.requests, r.failed, r.skipped, r.refused, r.last.Seconds())
+	text := fmt.Sprintf("%d requests, %d failed (Fail), %d skipped and %d failed (Ignore), well after %.1f s, the slowest took %.1f s",
+		r.requests, r.failed, r.skipped, r.refused, r.last.Seconds(), r.slowest.Seconds())
 	if r.example != nil {
 		text += "\n          such as: " + r.example.Error()
 	}
@@ -63,13 +67,14 @@ func (r result) String() string {
 // table returns the results as a Markdown table.
 func table(results []result) string {
 	var text strings.Builder
-	text.WriteString("| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy |\n|---|---|---|---|---|---|\n")
+	text.WriteString("| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy | slowest request |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		bypassed := fmt.Sprint(r.skipped)
 		if r.refused > 0 {
 			bypassed += fmt.Sprintf(", and %d failed", r.refused)
 		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %d | %s | %.1f |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed, r.last.Seconds())
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %s | %.1f | %.1f s |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed, r.last.Seconds(),
+			r.slowest.Seconds())
 	}
 	return text.String()
 }
