@@ -334,12 +334,13 @@ func TestImportsRunOneWay(t *testing.T) {
 		"mutators":            {"admit", "amplify", "config", "injection", "placement", "quantity"},
 		"validators":          {"admit", "config", "document", "expression", "imageref", "injection", "placement"},
 		"handlers":            {"admit", "document", "gate"},
+		"throttle":            {"admit", "config", "handlers"},
 		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
-			"nearest", "apiserver", "poll", "suite"},
+			"nearest", "apiserver", "poll", "suite", "throttle"},
 		".": {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

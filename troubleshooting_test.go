@@ -94,6 +94,7 @@ func foreignTexts() []string {
 		syscall.EADDRINUSE.Error(),
 	}
 	for code, text := range map[int]string{http.StatusBadRequest: "", http.StatusNotFound: "", http.StatusServiceUnavailable: "",
+		http.StatusTooManyRequests: "", http.StatusUnauthorized: "",
 		http.StatusInternalServerError: "internal error; usher's log says more"} {
 		texts = append(texts, apierrors.NewGenericServerResponse(code, "POST", schema.GroupResource{}, "", text, 0, true).Error())
 	}

@@ -25,6 +25,7 @@ import (
 	"usher.dev/usher/connections"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
+	"usher.dev/usher/throttle"
 )
 
 // service is everything that runs while usher serves.
@@ -34,6 +35,7 @@ type service struct {
 	out     io.Writer
 	metrics *prometheus.Registry
 	edge    handlers.Server
+	limits  *throttle.Limits
 	suites  suite.List
 	version string
 	cluster *cluster.Cluster
@@ -50,7 +52,8 @@ type service struct {
 func (p Program) serve(ctx context.Context, o serveOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out}
+	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out,
+		limits: throttle.New(time.Now)}
 	return s.run(ctx, stop)
 }
 
@@ -133,7 +136,7 @@ func (s *service) makeMetrics() {
 		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy, overrideMetrics{s.inForce.Load}, build, collectors.NewGoCollector(),
+	s.metrics.MustRegister(s.policy, overrideMetrics{s.inForce.Load}, limitMetrics{s.limits}, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

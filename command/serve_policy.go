@@ -25,6 +25,10 @@ func (s *service) use(policy *config.Policy, err error) {
 		return
 	}
 	routes := s.suites.Routes(policy, s.gates, suite.Around(s.cluster, time.Now))
+	s.limits.Use(policy.Limits)
+	for i := range routes {
+		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
+	}
 	s.compareRegistration(routes)
 	handler := s.edge.Serve(routes)
 	s.live.Store(&handler)

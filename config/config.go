@@ -40,6 +40,8 @@ type Policy struct {
 	RequestsFromLimits RequestsFromLimits `json:"requestsFromLimits,omitempty"`
 	// Rules check objects of any kind with expressions.
 	Rules Rules `json:"rules,omitempty"`
+	// Limits bound how many reviews are decided in a second.
+	Limits Limits `json:"limits,omitempty"`
 	// Modes sets the modes of steps by name. Default: enforce.
 	Modes admit.Modes `json:"modes,omitempty"`
 	// Overrides are exceptions to the modes.
@@ -59,6 +61,8 @@ type Section interface {
 type Schema struct {
 	// Steps are the step names that modes may use.
 	Steps []string
+	// Routes are the paths that limits may name; nil: any.
+	Routes []string
 	// Unspaced are those of Steps that are about objects outside of namespaces only.
 	Unspaced []string
 	// Sections are the sections of suites, by their names in the file. Each function returns a pointer to an empty
@@ -113,7 +117,8 @@ func (p *Policy) LeftOut(schema Schema) (names []string) {
 func (p *Policy) Warnings() []string {
 	return slices.Concat(p.Overrides.warnings(p.Modes, field.NewPath("overrides")), p.NodeSelector.warnings(field.NewPath("nodeSelector")),
 		p.LabelRules.warnings(p.LabelDefaults, field.NewPath("labelDefaults")),
-		p.Overcommit.warnings(field.NewPath("overcommit")), p.Rules.warnings(field.NewPath("rules")))
+		p.Overcommit.warnings(field.NewPath("overcommit")), p.Rules.warnings(field.NewPath("rules")),
+		p.Limits.warnings(field.NewPath("limits")))
 }
 
 //go:embed default.yaml

@@ -130,6 +130,9 @@ func (p *Policy) check(schema Schema) (problems field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		problems = append(problems, all[name].Check(field.NewPath(name))...)
 	}
+	if schema.Routes != nil {
+		problems = append(problems, p.Limits.checkRoutes(schema.Routes, field.NewPath("limits"))...)
+	}
 	problems = append(problems, p.Overrides.checkSteps(schema, p.Modes, field.NewPath("overrides"))...)
 	return append(problems, checkModes(p.Modes, schema.Steps, field.NewPath("modes"))...)
 }

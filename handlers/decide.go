@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ type Outcome string
 //	invalid   the caller's fault                 400, 413, 415 and a text
 //	error     our fault                          500, or 503 with Retry-After
 //	shed      too much to do at once             503 with Retry-After
+//	limited   beyond a limit of the policy       429 with Retry-After
 //	canceled  the caller went away               499, if it still reads
 const (
 	Allowed  Outcome = "allowed"
@@ -34,6 +36,7 @@ const (
 	Invalid  Outcome = "invalid"
 	Failed   Outcome = "error"
 	Shed     Outcome = "shed"
+	Limited  Outcome = "limited"
 	Canceled Outcome = "canceled"
 )
 
@@ -41,7 +44,7 @@ const (
 type Decision struct {
 	Outcome Outcome
 	Code    int // the HTTP status; of a denial, the code of its status
-	// Type and Response are the answer. If the outcome is invalid, error, shed or canceled, they are unset and Err says
+	// Type and Response are the answer. If the outcome is invalid, error, shed, limited or canceled, they are unset and Err says
 	// why.
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
@@ -52,6 +55,8 @@ type Decision struct {
 	Result  admit.Result
 	// Untouched says why the chain was not run; "" if it was.
 	Untouched string
+	// Excess is the limit of the policy that the request exceeds, if any.
+	Excess Excess
 }
 
 // Decide answers a review. If after is not nil, it is called after each step. A panic is handled as our own failure.
@@ -74,6 +79,8 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	case d.Untouched != "":
 	case d.Request.Subject() == nil:
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
+	case r.limited(&d):
+		err = &limitedFault{d.Excess}
 	default:
 		d.Result, err = r.run(ctx, d.Request, after)
 		if panicked, ok := errors.AsType[*admit.PanicError](err); ok {
@@ -82,6 +89,22 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	}
 	r.conclude(ctx, &d, err)
 	return d
+}
+
+// limited reports whether a limit of the policy refuses a request. A heartbeat is never refused.
+func (r Route) limited(d *Decision) bool {
+	if r.Limit == nil {
+		return false
+	}
+	d.Excess = r.Limit(d.Request)
+	return d.Excess.Refuse && !r.Heartbeat()
+}
+
+// limitedFault is the fault of a request beyond a limit of the policy.
+type limitedFault struct{ Excess }
+
+func (f *limitedFault) Error() string {
+	return fmt.Sprintf("beyond the limit %s of the policy; it allows another review in %s", f.Limit, f.Wait.Round(time.Millisecond))
 }
 
 // limitsStep is the step name in messages and audit annotations for requests that are refused before any step has run.
@@ -172,10 +195,13 @@ func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 // fail sets the outcome for an error that is not the user's fault.
 func (d *Decision) fail(err error) {
 	d.Err, d.Response = err, nil
-	caller, ok := errors.AsType[*callerFault](err)
+	caller, invalid := errors.AsType[*callerFault](err)
+	_, limited := errors.AsType[*limitedFault](err)
 	switch {
-	case ok:
+	case invalid:
 		d.Outcome, d.Code = Invalid, caller.code
+	case limited:
+		d.Outcome, d.Code = Limited, http.StatusTooManyRequests
 	case errors.Is(err, context.Canceled):
 		d.Outcome, d.Code = Canceled, statusClientClosedRequest
 	case errors.Is(err, errShed):

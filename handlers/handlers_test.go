@@ -315,7 +315,7 @@ func TestLogAndMetrics(t *testing.T) {
 		# HELP usher_panics_total Panics in steps.
 		# TYPE usher_panics_total counter
 		usher_panics_total{route="/mutate-test"} 1
-		# HELP usher_reviews_total Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, canceled).
+		# HELP usher_reviews_total Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, limited, unauthenticated, canceled).
 		# TYPE usher_reviews_total counter
 		usher_reviews_total{operation="CREATE",outcome="error",route="/mutate-test"} 1
 		usher_reviews_total{operation="CREATE",outcome="mutated",route="/mutate-test"} 1

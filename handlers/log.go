@@ -42,6 +42,9 @@ func Log(log *logrus.Logger) Observe {
 		if d.Untouched != "" {
 			fields["untouched"] = d.Untouched
 		}
+		if d.Excess.Limit != "" {
+			fields["limit"] = d.Excess.Limit
+		}
 		for name, value := range fields {
 			if text, ok := value.(string); ok {
 				fields[name] = admit.Shorten(text, maxField)

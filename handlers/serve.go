@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,8 +110,8 @@ type reply struct {
 	code  int
 	text  []byte
 	json  bool // text is an AdmissionReview, not plain text
-	retry bool
-	held  int // bytes counted in the limits
+	retry int  // seconds after which a retry helps; 0: it does not
+	held  int  // bytes counted in the limits
 }
 
 // encode makes the reply. Its bytes count in the limits until it has been written.
@@ -138,8 +139,11 @@ func fault(d *Decision) reply {
 		text = "the caller went away" // or closed its side of the connection, and still reads
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
+	case d.Outcome == Limited:
+		answer.retry = secondsUp(d.Excess.Wait)
+		text = d.Err.Error()
 	case d.Code == http.StatusServiceUnavailable:
-		answer.retry = true // the API server's client tries again within its timeout
+		answer.retry = 1 // the API server's client tries again within its timeout
 		text = "not ready or too busy; try again"
 	}
 	if d.Request != nil && d.Outcome == Failed {
@@ -149,10 +153,13 @@ func fault(d *Decision) reply {
 	return answer
 }
 
+// secondsUp returns a wait in whole seconds, rounded up.
+func secondsUp(wait time.Duration) int { return int(max(1, (wait+time.Second-1)/time.Second)) }
+
 // write writes the answer. No other function does.
 func (a reply) write(w http.ResponseWriter) {
-	if a.retry {
-		w.Header().Set("Retry-After", "1")
+	if a.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(a.retry))
 	}
 	if !a.json {
 		http.Error(w, string(a.text), a.code)

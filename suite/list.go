@@ -53,6 +53,7 @@ func (s List) Schema() config.Schema {
 	}
 	spaced := map[string]bool{}
 	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
+		schema.Routes = append(schema.Routes, route.Path)
 		for _, step := range route.Chain.Steps() {
 			if !slices.Contains(schema.Steps, step.Name) {
 				schema.Steps = append(schema.Steps, step.Name)
