@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +79,7 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	case d.Request.Subject() == nil:
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
 	case r.limited(&d):
-		err = &limitedFault{d.Excess}
+		err = &limitedFault{d.Excess, retryAfter(ctx, d.Excess.Wait)}
 	default:
 		d.Result, err = r.run(ctx, d.Request, after)
 		if panicked, ok := errors.AsType[*admit.PanicError](err); ok {
@@ -89,22 +88,6 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	}
 	r.conclude(ctx, &d, err)
 	return d
-}
-
-// limited reports whether a limit of the policy refuses a request. A heartbeat is never refused.
-func (r Route) limited(d *Decision) bool {
-	if r.Limit == nil {
-		return false
-	}
-	d.Excess = r.Limit(d.Request)
-	return d.Excess.Refuse && !r.Heartbeat()
-}
-
-// limitedFault is the fault of a request beyond a limit of the policy.
-type limitedFault struct{ Excess }
-
-func (f *limitedFault) Error() string {
-	return fmt.Sprintf("beyond the limit %s of the policy; it allows another review in %s", f.Limit, f.Wait.Round(time.Millisecond))
 }
 
 // limitsStep is the step name in messages and audit annotations for requests that are refused before any step has run.

@@ -26,6 +26,7 @@ func TestExcess(t *testing.T) {
 		{"refused", refuse, podReview, false, 429, "2", Limited},
 		{"in no time", Excess{Limit: "tenants", Refuse: true, Wait: 1}, podReview, false, 429, "1", Limited},
 		{"in exactly two seconds", Excess{Limit: "tenants", Refuse: true, Wait: 2 * time.Second}, podReview, false, 429, "2", Limited},
+		{"later than the caller waits", Excess{Limit: "tenants", Refuse: true, Wait: time.Minute}, podReview, false, 429, "", Limited},
 		{"counted", Excess{Limit: "tenants", Wait: time.Second}, podReview, false, 200, "", Allowed},
 		{"none", Excess{}, podReview, false, 200, "", Allowed},
 		{"a heartbeat", refuse, podReview, true, 200, "", Allowed},

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -47,15 +46,6 @@ type Route struct {
 	// Limit takes a request into account in the limits of the policy, and returns the limit that it exceeds, if any. It
 	// may be nil. It is only called for requests that the chain would run for.
 	Limit func(*admit.Request) Excess
-}
-
-// Excess is a limit of the policy that a request exceeds. The zero value is none.
-type Excess struct {
-	Limit string
-	// Refuse reports whether the request is refused; otherwise it is only counted and logged.
-	Refuse bool
-	// Wait is the time until the limit allows another request.
-	Wait time.Duration
 }
 
 // Call is how the API server should call a route.

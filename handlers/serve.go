@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -140,8 +141,8 @@ func fault(d *Decision) reply {
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
 	case d.Outcome == Limited:
-		answer.retry = secondsUp(d.Excess.Wait)
-		text = d.Err.Error()
+		limited, _ := errors.AsType[*limitedFault](d.Err)
+		answer.retry, text = limited.retry, limited.Error()
 	case d.Code == http.StatusServiceUnavailable:
 		answer.retry = 1 // the API server's client tries again within its timeout
 		text = "not ready or too busy; try again"
@@ -152,9 +153,6 @@ func fault(d *Decision) reply {
 	answer.text = []byte(text)
 	return answer
 }
-
-// secondsUp returns a wait in whole seconds, rounded up.
-func secondsUp(wait time.Duration) int { return int(max(1, (wait+time.Second-1)/time.Second)) }
 
 // write writes the answer. No other function does.
 func (a reply) write(w http.ResponseWriter) {
