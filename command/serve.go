@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -59,6 +60,7 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 
 // run serves until ctx ends. Then it calls deafen, so that a second signal ends the process at once, and drains.
 func (s *service) run(ctx context.Context, deafen func()) error {
+	limitMemory(s.log, memlimit.FromCgroup)
 	s.makeMetrics()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

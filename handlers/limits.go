@@ -24,8 +24,8 @@ type Limits struct {
 	maxHeld      int64
 }
 
-// defaultMemory is the memory limit in bytes without GOMEMLIMIT; the value is that of deploy/base.
-const defaultMemory = 208 << 20
+// defaultMemory is the memory limit in bytes without GOMEMLIMIT: four fifths of the limit in deploy/base, as there.
+const defaultMemory = 256 << 20 * 4 / 5
 
 // NewLimits returns limits for inFlight concurrent reviews, within the memory limit of the Go runtime (GOMEMLIMIT).
 func NewLimits(inFlight int) *Limits {

@@ -86,10 +86,25 @@ func TestProcessMemoryOfBodies(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// deployedMemory is the memory limit in deploy/base, in MiB; GOMEMLIMIT is 208.
+// deployedMemory is the memory limit in deploy/base, in MiB, of which usher sets four fifths as GOMEMLIMIT.
 const deployedMemory = 256
 
-var asDeployed = launch{env: []string{"GOMEMLIMIT=208MiB"}}
+var asDeployed = launch{env: []string{"GOMEMLIMIT=204MiB"}}
+
+// TestProcessMemoryLimit: in a container with a memory limit, usher takes four fifths of it, and logs that.
+func TestProcessMemoryLimit(t *testing.T) {
+	group, reason := memoryGroup(t)
+	if reason != "" {
+		t.Skip("no cgroup: ", reason)
+	}
+	p := launched(t, launch{group: group})
+	if want := `"from":"the container's limit","level":"info","limit":"204 MiB","msg":"memory"`; !strings.Contains(p.log.String(), want) {
+		t.Errorf("the log lacks %s\n%s", want, p.log)
+	}
+	if got := launched(t, asDeployed).log.String(); !strings.Contains(got, `"from":"GOMEMLIMIT"`) {
+		t.Errorf("GOMEMLIMIT does not win:\n%s", got)
+	}
+}
 
 // wantAllRoom checks that all memory for bodies is free, by sending as many of the largest reviews as should fit.
 func (p *process) wantAllRoom(t *testing.T) {

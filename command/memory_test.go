@@ -1,0 +1,51 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/sirupsen/logrus"
+)
+
+// TestLimitMemory: four fifths of the container's limit, unless GOMEMLIMIT says otherwise, and a line that says which.
+func TestLimitMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	failing := func() (uint64, error) { return 0, errors.New("no cgroup") }
+	unlimited := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	const inForce = 100 << 20 // by the runtime, which reads GOMEMLIMIT before main
+	for _, test := range []struct {
+		name, variable string
+		from           memlimit.Provider
+		want           int64
+		line           string
+	}{
+		{"a limit", "", memlimit.Limit(256 << 20), 256 << 20 * 4 / 5, `msg=memory from="the container's limit" limit="204 MiB"`},
+		{"the variable wins", "100MiB", memlimit.Limit(256 << 20), inForce, `msg=memory from=GOMEMLIMIT limit="100 MiB"`},
+		{"no limit", "", unlimited, math.MaxInt64, "msg=memory from=none"},
+		{"unknown", "", failing, math.MaxInt64, "cannot be read; set the environment variable GOMEMLIMIT"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			debug.SetMemoryLimit(math.MaxInt64)
+			t.Setenv("GOMEMLIMIT", test.variable)
+			if test.variable == "" {
+				_ = os.Unsetenv("GOMEMLIMIT")
+			} else {
+				debug.SetMemoryLimit(inForce)
+			}
+			var out bytes.Buffer
+			log := logrus.New()
+			log.SetOutput(&out)
+			limitMemory(log, test.from)
+			if got := debug.SetMemoryLimit(-1); got != test.want || !strings.Contains(out.String(), test.line) {
+				t.Errorf("%d, want %d\n%swant %s", got, test.want, out.String(), test.line)
+			}
+		})
+	}
+}
