@@ -339,8 +339,9 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
+		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
-			"nearest", "apiserver", "poll", "suite", "throttle"},
+			"nearest", "apiserver", "poll", "suite", "throttle", "webhooks"},
 		".": {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

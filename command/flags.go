@@ -41,8 +41,12 @@ func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
 	own := pflag.NewFlagSet("own", pflag.ContinueOnError)
 	own.SortFlags = false
 	own.AddFlagSet(c.Flags())
-	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStderr(), f.usage(c, own))
+	c.SetUsageFunc(func(used *cobra.Command) error {
+		text := f.usage(used, own)
+		if used != c { // a command below it, without flags of suites
+			text = (&suiteFlags{}).usage(used, used.Flags())
+		}
+		_, err := fmt.Fprint(used.OutOrStderr(), text)
 		return err
 	})
 	for _, set := range f.sets {
@@ -54,7 +58,14 @@ func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
 // usage is the usage line and the flags, in groups.
 func (f *suiteFlags) usage(c *cobra.Command, own *pflag.FlagSet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n  %s\n\nFlags:\n%s", c.UseLine(), own.FlagUsages())
+	fmt.Fprintf(&b, "Usage:\n  %s\n", c.UseLine())
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n\nAvailable Commands:\n", c.CommandPath())
+		for _, below := range c.Commands() {
+			fmt.Fprintf(&b, "  %-*s %s\n", below.NamePadding(), below.Name(), below.Short)
+		}
+	}
+	fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
 	for i, set := range f.sets {
 		fmt.Fprintf(&b, "\nFlags of the suite %s:\n%s", f.names[i], set.FlagUsages())
 	}

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
+	"usher.dev/usher/webhooks"
 )
 
 // reviewing is one run of `usher review`.
@@ -85,7 +86,7 @@ func (r reviewing) chooser(documents []review.Document) (review.Chooser, error) 
 		return c, nil
 	}
 	labels, err := namespaceLabels(r.o.clusterSource.dir, documents)
-	c.NotCalled = unregistered{oneAmplifier(r.routes), labels}.why
+	c.NotCalled = unregistered{webhooks.OneAmplifier(r.routes), labels}.why
 	return c, err
 }
 

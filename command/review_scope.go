@@ -15,6 +15,7 @@ import (
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/manifest"
+	"usher.dev/usher/webhooks"
 )
 
 // unregistered knows what the shipped webhook configurations keep away from routes.
@@ -28,21 +29,21 @@ func (u unregistered) why(r handlers.Route, req *admit.Request) string {
 	if !slices.ContainsFunc(u.registered, func(other handlers.Route) bool { return other.Path == r.Path }) {
 		return "only one route is registered for the status of nodes, see docs/overcommit.md"
 	}
-	var part entry
-	for _, e := range entries([]handlers.Route{r}) {
+	var part webhooks.Entry
+	for _, e := range webhooks.Entries([]handlers.Route{r}) {
 		if e.Covers(req) {
 			part = e
 		}
 	}
-	if part.scope == registration.ClusterScope {
-		return mismatch("objectSelector", objects(part), labelsOf(req), "the object")
+	if part.Scope == registration.ClusterScope {
+		return mismatch("objectSelector", part.Objects(), labelsOf(req), "the object")
 	}
 	of, known := u.labels[req.Namespace]
 	if !known {
 		of = maps.Clone(labels.Set(r.OptIn.AsMap())) // nothing is known of the namespace: take it for one that opted in
 	}
 	of = labels.Merge(of, labels.Set{"kubernetes.io/metadata.name": req.Namespace})
-	return mismatch("namespaceSelector", namespaces(part, address{namespace: "usher"}), of, "namespace "+req.Namespace)
+	return mismatch("namespaceSelector", part.Namespaces(webhooks.Address{Namespace: "usher"}), of, "namespace "+req.Namespace)
 }
 
 // mismatch returns which part of a selector labels do not match, or "".

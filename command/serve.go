@@ -27,6 +27,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
 	"usher.dev/usher/throttle"
+	"usher.dev/usher/webhooks"
 )
 
 // service is everything that runs while usher serves.
@@ -43,7 +44,7 @@ type service struct {
 	policy  prometheus.Gauge
 	inForce atomic.Pointer[config.Policy]
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
-	hooks   []hook                       // that the policy in force needs
+	hooks   []webhooks.Hook                     // that the policy in force needs
 	health  handlers.Health
 	source  *certs.Source // nil with --plain
 	caFile  string        // of a certificate of our own, or empty

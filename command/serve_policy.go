@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/suite"
+	"usher.dev/usher/webhooks"
 )
 
 // use activates a policy, or keeps the current one if the new one is invalid.
@@ -56,9 +57,9 @@ func (s *service) usable(policy *config.Policy) error {
 
 // compareRegistration warns if a new policy needs other webhooks than the policy before it.
 func (s *service) compareRegistration(routes []handlers.Route) {
-	needed := hooksOf(oneAmplifier(routes), address{})
+	needed := webhooks.HooksOf(webhooks.OneAmplifier(routes), webhooks.Address{})
 	if s.hooks != nil {
-		for _, line := range differences(needed, s.hooks) {
+		for _, line := range webhooks.Differences(needed, s.hooks) {
 			s.log.Warnf("policy: the webhooks that the policy before it needed do not fit: %s; apply usher webhooks --config %s", line, s.config)
 		}
 	}

@@ -1,4 +1,6 @@
-package command
+// Package webhooks makes the webhook configurations for the API server, compares them with those that are registered,
+// and registers and removes them.
+package webhooks
 
 import (
 	"fmt"
@@ -11,18 +13,19 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// configurationName is the name of both webhook configurations.
-const configurationName = "usher"
+// Name is the name of both webhook configurations.
+const Name = "usher"
 
-func mutatingConfiguration(routes []handlers.Route, at address) registration.MutatingWebhookConfiguration {
-	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: configurationMeta()}
-	for _, r := range entries(routes) {
+// Mutating returns the configuration of the routes that change objects.
+func Mutating(routes []handlers.Route, at Address) registration.MutatingWebhookConfiguration {
+	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: at.meta()}
+	for _, r := range Entries(routes) {
 		if !r.Chain.Mutates() {
 			continue
 		}
 		c.Webhooks = append(c.Webhooks, registration.MutatingWebhook{
-			Name: r.name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
-			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
 			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
 			MatchConditions:    conditions(r.Route, at),
 			ReinvocationPolicy: &r.Reinvocation,
@@ -31,15 +34,16 @@ func mutatingConfiguration(routes []handlers.Route, at address) registration.Mut
 	return c
 }
 
-func validatingConfiguration(routes []handlers.Route, at address) registration.ValidatingWebhookConfiguration {
-	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: configurationMeta()}
-	for _, r := range entries(routes) {
+// Validating returns the configuration of the routes that check objects.
+func Validating(routes []handlers.Route, at Address) registration.ValidatingWebhookConfiguration {
+	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: at.meta()}
+	for _, r := range Entries(routes) {
 		if r.Chain.Mutates() {
 			continue
 		}
 		c.Webhooks = append(c.Webhooks, registration.ValidatingWebhook{
-			Name: r.name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
-			MatchPolicy: new(registration.Equivalent), NamespaceSelector: namespaces(r, at), ObjectSelector: objects(r),
+			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
+			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
 			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
 			MatchConditions: conditions(r.Route, at),
 		})
@@ -51,32 +55,40 @@ func configurationType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: registration.SchemeGroupVersion.String(), Kind: kind + "WebhookConfiguration"}
 }
 
-func configurationMeta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: configurationName, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
+// Meta returns the name and the label of what is registered for usher.
+func Meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: Name, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
 }
 
-// entry is one webhook of a configuration: a route, or the part of it that is for one scope. Scopes need webhooks of their own, because a
+// meta returns the metadata of the configurations.
+func (a Address) meta() metav1.ObjectMeta {
+	m := Meta()
+	m.Annotations = a.Annotations
+	return m
+}
+
+// Entry is one webhook of a configuration: a route, or the part of it that is for one scope. Scopes need webhooks of their own, because a
 // namespaceSelector has no effect on cluster-scoped objects.
-type entry struct {
+type Entry struct {
 	handlers.Route
-	name  string
-	scope registration.ScopeType
+	Name  string
+	Scope registration.ScopeType
 }
 
-// entries returns the webhooks of routes. A route that is for nothing has none; one that is for both scopes has two.
-func entries(routes []handlers.Route) (all []entry) {
+// Entries returns the webhooks of routes. A route that is for nothing has none; one that is for both scopes has two.
+func Entries(routes []handlers.Route) (all []Entry) {
 	for _, r := range routes {
 		namespaced, cluster := r, r
 		namespaced.For, cluster.For = inScope(r.For, registration.NamespacedScope), inScope(r.For, registration.ClusterScope)
 		if len(namespaced.For) > 0 {
-			all = append(all, entry{namespaced, r.Webhook(), registration.NamespacedScope})
+			all = append(all, Entry{namespaced, r.Webhook(), registration.NamespacedScope})
 		}
 		if len(cluster.For) > 0 {
 			name := r.Webhook()
 			if len(namespaced.For) > 0 {
 				name = "cluster." + name
 			}
-			all = append(all, entry{cluster, name, registration.ClusterScope})
+			all = append(all, Entry{cluster, name, registration.ClusterScope})
 		}
 	}
 	return all
@@ -94,10 +106,10 @@ func inScope(all []handlers.Match, scope registration.ScopeType) (some []handler
 }
 
 // byPolicy reports whether the policy names what an entry is for, and not the suite.
-func (e entry) byPolicy() bool { return e.For[0].Kind == (metav1.GroupVersionKind{}) }
+func (e Entry) byPolicy() bool { return e.For[0].Kind == (metav1.GroupVersionKind{}) }
 
 // rules are the rules of an entry. What differs only in its resources is one rule.
-func rules(e entry) (all []registration.RuleWithOperations) {
+func rules(e Entry) (all []registration.RuleWithOperations) {
 	for _, m := range e.For {
 		next := rule(m)
 		if last := len(all) - 1; last >= 0 && sameButResources(all[last], next) {
@@ -127,11 +139,11 @@ func sameButResources(a, b registration.RuleWithOperations) bool {
 }
 
 // conditions are the route's, one that leaves usher's own requests out, and one that leaves out updates of what no step reads.
-func conditions(r handlers.Route, at address) []registration.MatchCondition {
+func conditions(r handlers.Route, at Address) []registration.MatchCondition {
 	all := slices.Clip(r.Conditions)
 	if r.NotForUsher {
 		all = append(all, registration.MatchCondition{
-			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.user)})
+			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.User)})
 	}
 	if len(r.Reads) > 0 && r.Updates() {
 		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
@@ -139,10 +151,10 @@ func conditions(r handlers.Route, at address) []registration.MatchCondition {
 	return all
 }
 
-// objects lets cluster-scoped objects opt in, where the route asks for it. What the policy names is not asked: its owner could leave the
+// Objects returns the objectSelector: it lets cluster-scoped objects opt in, where the route asks for it. What the policy names is not asked: its owner could leave the
 // label off.
-func objects(e entry) *metav1.LabelSelector {
-	if labels := e.OptIn.AsMap(); labels != nil && e.scope == registration.ClusterScope && !e.byPolicy() {
+func (e Entry) Objects() *metav1.LabelSelector {
+	if labels := e.OptIn.AsMap(); labels != nil && e.Scope == registration.ClusterScope && !e.byPolicy() {
 		return &metav1.LabelSelector{MatchLabels: labels}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package command
+package webhooks
 
 import (
 	"fmt"
@@ -12,26 +12,26 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// namespaces keeps every route away from kube-system and usher's own namespace, so that no failure can lock the cluster or
-// usher itself, and routes about pods from those that are excluded or exempt too. Of cluster-scoped objects it has an effect on Namespaces
-// only, which the policy may name.
-func namespaces(r entry, at address) *metav1.LabelSelector {
-	left := []string{"kube-system", at.namespace}
+// Namespaces returns the namespaceSelector. It keeps every route away from kube-system and usher's own namespace, so that
+// no failure can lock the cluster or usher itself, and routes about pods from those that are excluded or exempt too. Of
+// cluster-scoped objects it has an effect on Namespaces only, which the policy may name.
+func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
+	left := []string{"kube-system", at.Namespace}
 	selector := &metav1.LabelSelector{}
-	if r.scope == registration.ClusterScope {
-		if r.byPolicy() {
+	if e.Scope == registration.ClusterScope {
+		if e.byPolicy() {
 			selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(metadataName, slices.Sorted(slices.Values(left))...)}
 			return selector
 		}
 		return nil
 	}
-	if aboutPods(r) {
-		left = append(left, at.excluded...)
+	if aboutPods(e.Route) {
+		left = append(left, at.Excluded...)
 		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(handlers.ExemptLabel, "true")}
 	}
 	slices.Sort(left)
 	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn(metadataName, slices.Compact(left)...))
-	selector.MatchLabels = r.OptIn.AsMap()
+	selector.MatchLabels = e.OptIn.AsMap()
 	return selector
 }
 
@@ -44,7 +44,7 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 
 // aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher, such as quotas
 // and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave its quotas unguarded.
-func aboutPods(r entry) bool {
+func aboutPods(r handlers.Route) bool {
 	return slices.ContainsFunc(r.For, func(m handlers.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(resource string) bool {
 			return resource == "*" || resource == "pods" || strings.HasPrefix(resource, "pods/")
@@ -52,14 +52,14 @@ func aboutPods(r entry) bool {
 	})
 }
 
-// excludedNamespaces checks the names of --exclude-namespace.
-func excludedNamespaces(names []string) ([]string, error) {
+// CheckExcluded checks the names of --exclude-namespace.
+func CheckExcluded(names []string) error {
 	for _, name := range names {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return nil, fmt.Errorf("--exclude-namespace %q: no namespace has such a name: %s", name, strings.Join(problems, "; "))
+			return fmt.Errorf("--exclude-namespace %q: no namespace has such a name: %s", name, strings.Join(problems, "; "))
 		}
 	}
-	return names, nil
+	return nil
 }
 
 // changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such as metadata.labels.

@@ -1,4 +1,4 @@
-package command
+package webhooks
 
 import (
 	"bytes"
@@ -15,29 +15,30 @@ import (
 	"usher.dev/usher/manifest"
 )
 
-// hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating webhook.
-type hook = registration.MutatingWebhook
+// Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating webhook.
+type Hook = registration.MutatingWebhook
 
-// hooksOf returns the webhooks for routes, in order.
-func hooksOf(routes []handlers.Route, at address) (all []hook) {
-	all = mutatingConfiguration(routes, at).Webhooks
-	for _, w := range validatingConfiguration(routes, at).Webhooks {
+// HooksOf returns the webhooks for routes, in order.
+func HooksOf(routes []handlers.Route, at Address) (all []Hook) {
+	all = Mutating(routes, at).Webhooks
+	for _, w := range Validating(routes, at).Webhooks {
 		all = append(all, asMutating(w))
 	}
 	return all
 }
 
 // asMutating returns a validating webhook with the fields that both types have.
-func asMutating(w registration.ValidatingWebhook) hook {
-	return hook{
+func asMutating(w registration.ValidatingWebhook) Hook {
+	return Hook{
 		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
 		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, MatchConditions: w.MatchConditions,
+		ClientConfig: w.ClientConfig, AdmissionReviewVersions: w.AdmissionReviewVersions,
 	}
 }
 
-// differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about each.
-func differences(wanted, registered []hook) (lines []string) {
-	byName := map[string]hook{}
+// Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about each.
+func Differences(wanted, registered []Hook) (lines []string) {
+	byName := map[string]Hook{}
 	for _, w := range registered {
 		byName[w.Name] = w
 	}
@@ -60,24 +61,25 @@ func differences(wanted, registered []hook) (lines []string) {
 	return lines
 }
 
-// difference is a part of a webhook that is registered in another way than it should be.
-type difference struct{ name, is, want string }
+// difference is a part of a webhook that is registered in another way than it should be: its name in a sentence, the field
+// of the API, and its two values.
+type difference struct{ name, field, is, want string }
 
 // differing returns the parts of two registrations of one webhook that differ.
-func differing(want, is hook) (parts []difference) {
-	add := func(name, want, is string) {
+func differing(want, is Hook) (parts []difference) {
+	add := func(name, field, want, is string) {
 		if want != is {
-			parts = append(parts, difference{name, is, want})
+			parts = append(parts, difference{name, field, is, want})
 		}
 	}
-	add("rules", rulesText(want.Rules), rulesText(is.Rules))
-	add("namespaceSelectors", selectorText(want.NamespaceSelector), selectorText(is.NamespaceSelector))
-	add("objectSelectors", selectorText(want.ObjectSelector), selectorText(is.ObjectSelector))
-	add("matchConditions", jsonText(want.MatchConditions), jsonText(is.MatchConditions))
-	add("failurePolicies", jsonText(want.FailurePolicy), jsonText(is.FailurePolicy))
-	add("timeoutSeconds", jsonText(want.TimeoutSeconds), jsonText(is.TimeoutSeconds))
+	add("rules", "rules", rulesText(want.Rules), rulesText(is.Rules))
+	add("namespaceSelectors", "namespaceSelector", selectorText(want.NamespaceSelector), selectorText(is.NamespaceSelector))
+	add("objectSelectors", "objectSelector", selectorText(want.ObjectSelector), selectorText(is.ObjectSelector))
+	add("matchConditions", "matchConditions", jsonText(want.MatchConditions), jsonText(is.MatchConditions))
+	add("failurePolicies", "failurePolicy", jsonText(want.FailurePolicy), jsonText(is.FailurePolicy))
+	add("timeoutSeconds", "timeoutSeconds", jsonText(want.TimeoutSeconds), jsonText(is.TimeoutSeconds))
 	if is.ReinvocationPolicy != nil && want.ReinvocationPolicy != nil {
-		add("reinvocationPolicies", string(*want.ReinvocationPolicy), string(*is.ReinvocationPolicy))
+		add("reinvocationPolicies", "reinvocationPolicy", string(*want.ReinvocationPolicy), string(*is.ReinvocationPolicy))
 	}
 	return parts
 }
@@ -116,8 +118,8 @@ func jsonText(value any) string {
 	return string(text)
 }
 
-// readRegistered returns the webhooks of configurations named usher, from a file or, for "-", from in.
-func readRegistered(file string, in io.Reader) (all []hook, err error) {
+// ReadRegistered returns the webhooks of configurations named usher, from a file or, for "-", from in.
+func ReadRegistered(file string, in io.Reader) (all []Hook, err error) {
 	content, err := readAll(file, in)
 	if err != nil {
 		return nil, fmt.Errorf("--compare: %w", err)
@@ -136,7 +138,7 @@ func readRegistered(file string, in io.Reader) (all []hook, err error) {
 	}
 	if !found {
 		return nil, fmt.Errorf("--compare %s: has no webhook configuration named %s; print it with kubectl get "+
-			"mutatingwebhookconfiguration,validatingwebhookconfiguration %[2]s -o yaml", file, configurationName)
+			"mutatingwebhookconfiguration,validatingwebhookconfiguration %[2]s -o yaml", file, Name)
 	}
 	return all, nil
 }
@@ -149,9 +151,9 @@ func readAll(file string, in io.Reader) ([]byte, error) {
 }
 
 // registeredIn returns the webhooks of an object, and whether it is a webhook configuration of usher.
-func registeredIn(o manifest.Object) (hooks []hook, is bool, err error) {
+func registeredIn(o manifest.Object) (hooks []Hook, is bool, err error) {
 	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(o.JSON, &meta); err != nil || meta.Name != configurationName {
+	if err := json.Unmarshal(o.JSON, &meta); err != nil || meta.Name != Name {
 		return nil, false, err
 	}
 	decode := json.NewDecoder(bytes.NewReader(o.JSON)).Decode

@@ -1,4 +1,4 @@
-package command
+package webhooks
 
 import (
 	"slices"
@@ -15,19 +15,19 @@ import (
 
 // TestDifferences: what is missing, left over or different is reported; what the API server fills in is not.
 func TestDifferences(t *testing.T) {
-	at := address{namespace: "usher", service: "usher"}
-	hooks := func(is ...[]handlers.Match) []hook {
+	at := Address{Namespace: "usher", Service: "usher"}
+	hooks := func(is ...[]handlers.Match) []Hook {
 		var rows []handlers.Route
 		for i, m := range is {
 			rows = append(rows, handlers.Route{Path: []string{"/validate-a", "/validate-b"}[i], For: m})
 		}
 		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: handlers.Label{Key: "in", Value: "yes"}}
-		return hooksOf(handlers.OfSuite("core", usual, rows), at)
+		return HooksOf(handlers.OfSuite("core", usual, rows), at)
 	}
 	pods, both := handlers.Pods(admissionv1.Create), handlers.Pods(admissionv1.Create, admissionv1.Update)
 	for _, c := range []struct {
 		name         string
-		needed, have []hook
+		needed, have []Hook
 		want         []string
 	}{
 		{"the same", hooks(pods, both), hooks(pods, both), nil},
@@ -37,7 +37,7 @@ func TestDifferences(t *testing.T) {
 		{"nothing", nil, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := differences(c.needed, c.have)
+			got := Differences(c.needed, c.have)
 			if len(got) != len(c.want) {
 				t.Fatalf("got %q, want %q", got, c.want)
 			}
@@ -50,7 +50,7 @@ func TestDifferences(t *testing.T) {
 	}
 	changed := slices.Clone(hooks(pods))
 	changed[0].FailurePolicy, changed[0].NamespaceSelector = new(registration.Ignore), nil
-	if got := differences(hooks(pods), changed); len(got) != 2 || !strings.Contains(got[0], "namespaceSelectors differ: registered <none>") {
+	if got := Differences(hooks(pods), changed); len(got) != 2 || !strings.Contains(got[0], "namespaceSelectors differ: registered <none>") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -59,7 +59,7 @@ func TestDifferences(t *testing.T) {
 func TestReadRegistered(t *testing.T) {
 	rows := handlers.OfSuite("core", handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5},
 		[]handlers.Route{{Path: "/validate-a", For: handlers.Pods(admissionv1.Create), Chain: admit.Chain{}}})
-	text, err := yaml.Marshal(validatingConfiguration(rows, address{namespace: "usher", service: "usher"}))
+	text, err := yaml.Marshal(Validating(rows, Address{Namespace: "usher", Service: "usher"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +72,11 @@ func TestReadRegistered(t *testing.T) {
 		{"nothing", "", "has no webhook configuration named usher"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			hooks, err := readRegistered("-", strings.NewReader(c.content))
+			hooks, err := ReadRegistered("-", strings.NewReader(c.content))
 			if c.problem == "" && (err != nil || len(hooks) != 1) || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
 				t.Errorf("got %d webhooks, %v, want %q", len(hooks), err, c.problem)
 			}
-			if c.problem == "" && len(differences(hooksOf(rows, address{namespace: "usher"}), hooks)) > 0 {
+			if c.problem == "" && len(Differences(HooksOf(rows, Address{Namespace: "usher"}), hooks)) > 0 {
 				t.Error("they differ from those that were printed")
 			}
 		})

@@ -1,4 +1,4 @@
-package command
+package webhooks
 
 import (
 	"strings"
@@ -36,7 +36,7 @@ func TestEntries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			routes := handlers.OfSuite("core", usual, []handlers.Route{{Path: "/validate-x", For: c.is, Chain: admit.Chain{}}})
-			config := validatingConfiguration(routes, address{namespace: "usher", service: "usher"})
+			config := Validating(routes, Address{Namespace: "usher", Service: "usher"})
 			var got []string
 			for _, w := range config.Webhooks {
 				got = append(got, inShort(w))

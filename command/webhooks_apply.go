@@ -1,0 +1,179 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/apiserver"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/webhooks"
+)
+
+// applyOptions are the flags of usher webhooks apply.
+type applyOptions struct {
+	registrationFlags
+	reachFlags
+	force bool
+	wait  time.Duration
+}
+
+// reachFlags say how the API server is reached, and whether a person is asked.
+type reachFlags struct {
+	kubeconfig string
+	yes        bool
+}
+
+func (o *reachFlags) addTo(set *pflag.FlagSet) {
+	set.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
+	set.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+}
+
+func (o *reachFlags) client() (apiserver.Client, error) {
+	config, err := apiserver.LoadConfig(o.kubeconfig, "")
+	if err != nil {
+		return apiserver.Client{}, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return apiserver.New(config)
+}
+
+// webhooksApplyCommand is `usher webhooks apply`.
+func (p Program) webhooksApplyCommand() *cobra.Command {
+	var o applyOptions
+	c := &cobra.Command{Use: "apply [flags]", Short: "register usher at an API server: show what changes, ask, and apply it once a replica is ready", Args: cobra.NoArgs,
+		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
+
+The configurations are applied by server-side apply. What other writers have set in usher's entries stays; if it differs from what usher
+needs, this is reported. Entries that usher no longer needs are removed.
+
+The exit code is 0 if what is needed is registered, 1 if the answer was no or other writers' fields are left that differ, and 2 for an error.`}
+	c.Flags().SortFlags = false
+	o.reachFlags.addTo(c.Flags())
+	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
+	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set")
+	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
+	suites := p.addSuiteFlags(c, false)
+	p.completeRegistration(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		gates, err := suites.parsed("files")
+		if err != nil {
+			return err
+		}
+		return p.applyWebhooks(c.Context(), o, gates)
+	}
+	return c
+}
+
+// applyWebhooks registers the routes. If another writer interferes, it begins again.
+func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.Set) error {
+	r := webhooks.Registrar{Force: o.force}
+	var err error
+	if r.Routes, r.At, err = p.needed(o.registrationFlags, gates); err != nil {
+		return err
+	}
+	if r.Client, err = o.client(); err != nil {
+		return err
+	}
+	for range 5 {
+		if err = p.applyOnce(ctx, r, o); !errors.Is(err, webhooks.ErrChanged) {
+			return err
+		}
+		p.say("the registration was changed at the same time: reading it again")
+	}
+	return err
+}
+
+func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOptions) error {
+	plan, err := r.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	if len(plan.Changes) == 0 {
+		p.say("nothing to do: what is registered is what is needed")
+		return p.sayLeft(plan.Left)
+	}
+	p.say(plan.Changes...)
+	if err := p.confirm(o.yes, "Register this?"); err != nil {
+		return err
+	}
+	if err := r.Await(ctx, o.wait, func(line string) { p.say(line) }); err != nil {
+		return fmt.Errorf("%w; nothing was registered", err)
+	}
+	shown := plan.Changes
+	if plan, err = r.Plan(ctx); err != nil { // the replicas may have created their certificate meanwhile
+		return err
+	}
+	p.say(slices.DeleteFunc(slices.Clone(plan.Changes), func(line string) bool { return slices.Contains(shown, line) })...)
+	if err := r.Apply(ctx, plan, o.wait, func(line string) { p.say(line) }); err != nil {
+		return err
+	}
+	p.say("registered")
+	return p.sayLeft(plan.Left)
+}
+
+// sayLeft reports what others have set in another way, and ends the command with exit code 1 if there is any.
+func (p Program) sayLeft(left []string) error {
+	if len(left) == 0 {
+		return nil
+	}
+	p.say(left...)
+	p.say("to take these fields over: usher webhooks apply --force-conflicts, with the same flags")
+	return errDenied
+}
+
+// say prints lines.
+func (p Program) say(lines ...string) {
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(p.Out, line)
+	}
+}
+
+// confirm asks a person. Without a terminal there must be --yes.
+func (p Program) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(p.In) {
+		return errors.New("standard input is no terminal, so there is no answer: give --yes to go on without a question")
+	}
+	_, _ = fmt.Fprint(p.Out, question+" [y/N] ")
+	answer, _ := bufio.NewReader(p.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	p.say("nothing was done")
+	return errDenied
+}
+
+// webhooksRemoveCommand is `usher webhooks remove`.
+func (p Program) webhooksRemoveCommand() *cobra.Command {
+	var o reachFlags
+	c := &cobra.Command{Use: "remove [flags]", Short: "remove usher's webhook configurations from an API server: before usher itself is removed", Args: cobra.NoArgs}
+	c.Flags().SortFlags = false
+	o.addTo(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		client, err := o.client()
+		if err != nil {
+			return err
+		}
+		if err := p.confirm(o.yes, "Remove both webhook configurations named usher, so that the API server no longer calls it?"); err != nil {
+			return err
+		}
+		gone, err := webhooks.Remove(c.Context(), client)
+		for _, kind := range gone {
+			p.say("removed: " + kind + " " + webhooks.Name)
+		}
+		if err == nil && len(gone) == 0 {
+			p.say("nothing to do: usher is not registered")
+		}
+		return err
+	}
+	return c
+}

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"cmp"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/suite"
+	"usher.dev/usher/webhooks"
+)
+
+// registrationFlags say for what usher is registered, and where the API server finds it.
+type registrationFlags struct {
+	service, url, user, caFile   string
+	config, inject               string
+	suites, excluded     []string
+	failOpen, failClosed []string
+}
+
+func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, withoutCA string) {
+	set.SortFlags = false
+	set.StringVar(&o.service, "service", "usher/usher", "Service that the API server calls, as namespace/name")
+	set.StringVar(&o.url, "url", "", "URL that the API server calls instead of a Service, such as https://127.0.0.1:9443")
+	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
+	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: "+withoutCA+")")
+	set.StringVar(&o.config, "config", "", "policy file that usher serves: what it is registered for depends on it (default: the embedded policy)")
+	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: cert-manager (its Certificate usher-tls in the Service's namespace), "+
+		"cert-manager=namespace/certificate, or openshift")
+	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
+	set.StringSliceVar(&o.failOpen, "fail-open", nil, "paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
+	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
+		"not possible for the heartbeats of nodes")
+}
+
+// completeRegistration adds the completion of what the flags name.
+func (p Program) completeRegistration(c *cobra.Command) {
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
+	_ = c.RegisterFlagCompletionFunc("fail-closed", p.completePaths)
+	_ = c.RegisterFlagCompletionFunc("fail-open", p.completePaths)
+	_ = c.RegisterFlagCompletionFunc("inject", cobra.FixedCompletions([]string{webhooks.CertManager, webhooks.OpenShift}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// needed returns the routes to register, and the address.
+func (p Program) needed(o registrationFlags, gates gate.Set) (routes []handlers.Route, at webhooks.Address, err error) {
+	if at, err = webhooks.NewAddress(o.service, o.url, o.caFile); err != nil {
+		return nil, at, err
+	}
+	if err := webhooks.CheckExcluded(o.excluded); err != nil {
+		return nil, at, err
+	}
+	at.Excluded, at.User = o.excluded, cmp.Or(o.user, "system:serviceaccount:"+at.Namespace+":usher")
+	if at.Annotations, err = webhooks.Inject(o.inject, at.Namespace); err != nil {
+		return nil, at, err
+	}
+	chosen, err := p.Suites.Named(o.suites)
+	if err != nil {
+		return nil, at, err
+	}
+	policy, err := config.Load(o.config, p.Suites.Schema())
+	if err != nil {
+		return nil, at, err
+	}
+	routes = webhooks.OneAmplifier(chosen.Routes(policy, gates, admit.Surroundings{}))
+	if err := webhooks.FailOpen(routes, o.failOpen); err != nil {
+		return nil, at, err
+	}
+	return routes, at, webhooks.FailClosed(routes, o.failClosed)
+}

@@ -1,0 +1,69 @@
+package webhooks
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+
+	"usher.dev/usher/certs"
+)
+
+// Address is where and as whom the API server knows usher.
+type Address struct {
+	Namespace, Service string
+	URL                string // instead of the Service
+	CABundle           []byte
+	User               string   // who usher is for the API server
+	Excluded           []string // the namespaces whose pods are left alone, beside kube-system and usher's own
+	Annotations        map[string]string // of the configurations: see Inject
+}
+
+// NewAddress checks the values of the flags --service, --url and --ca-file.
+func NewAddress(service, base, caFile string) (a Address, err error) {
+	if service == "" {
+		return a, errors.New("--service: must be namespace/name")
+	}
+	if _, err := certs.ServiceNames(service); err != nil {
+		return a, fmt.Errorf("--%w", err)
+	}
+	a.Namespace, a.Service, _ = strings.Cut(service, "/")
+	if a.URL = strings.TrimSuffix(base, "/"); a.URL != "" {
+		if parsed, err := url.Parse(a.URL); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
+			return a, fmt.Errorf("--url %q: must be https://host[:port][/path], as the API server wants it", base)
+		}
+	}
+	if caFile == "" {
+		return a, nil
+	}
+	if a.CABundle, err = os.ReadFile(caFile); err != nil {
+		return a, err
+	}
+	if err := checkBundle(a.CABundle); err != nil {
+		return a, fmt.Errorf("--ca-file %s: %w", caFile, err)
+	}
+	return a, nil
+}
+
+// checkBundle returns an error if a text cannot be a caBundle.
+func checkBundle(bundle []byte) error {
+	if block, _ := pem.Decode(bundle); block == nil || block.Type != "CERTIFICATE" {
+		return errors.New("holds no PEM certificate first")
+	}
+	if strings.Contains(string(bundle), "PRIVATE KEY") {
+		return errors.New("holds a private key; only certificates belong into a caBundle")
+	}
+	return nil
+}
+
+func (a Address) client(path string) registration.WebhookClientConfig {
+	if a.URL != "" {
+		return registration.WebhookClientConfig{URL: new(a.URL + path), CABundle: a.CABundle}
+	}
+	return registration.WebhookClientConfig{CABundle: a.CABundle, Service: &registration.ServiceReference{
+		Namespace: a.Namespace, Name: a.Service, Path: &path, Port: new(int32(443))}}
+}

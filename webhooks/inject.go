@@ -1,0 +1,37 @@
+package webhooks
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.dev/usher/certs"
+)
+
+// Who may fill in the caBundle of every entry of a configuration, asked by an annotation.
+const (
+	CertManager = "cert-manager" // its cainjector
+	OpenShift   = "openshift"    // its service CA operator
+)
+
+// tlsSecret is the name of the Secret with the serving certificate, and of cert-manager's Certificate for it.
+const tlsSecret = "usher-tls"
+
+// Inject returns the annotations that make another controller fill in the caBundle; none for "".
+func Inject(by, namespace string) (map[string]string, error) {
+	by, certificate, named := strings.Cut(by, "=")
+	if !named {
+		certificate = namespace + "/" + tlsSecret
+	}
+	switch {
+	case by == "" && !named:
+		return nil, nil
+	case by == OpenShift && !named:
+		return map[string]string{"service.beta.openshift.io/inject-cabundle": "true"}, nil
+	case by != CertManager:
+		return nil, fmt.Errorf("--inject %q: must be %s, %[2]s=namespace/certificate, or %s", by, CertManager, OpenShift)
+	}
+	if _, err := certs.ServiceNames(certificate); err != nil {
+		return nil, fmt.Errorf("--inject %s=%s: must be namespace/certificate", CertManager, certificate)
+	}
+	return map[string]string{"cert-manager.io/inject-ca-from": certificate}, nil
+}

@@ -1,0 +1,60 @@
+package webhooks
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// withOthers returns the needed selector with what others have added to the registered one, such as AKS, which keeps
+// webhooks away from its own namespaces. A selector is one field for the API server, so usher and they cannot own their
+// parts of it; a part belongs to who knows its label.
+func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector {
+	if registered == nil {
+		return needed
+	}
+	if needed == nil {
+		needed = &metav1.LabelSelector{}
+	}
+	merged := needed.DeepCopy()
+	for _, key := range slices.Sorted(maps.Keys(registered.MatchLabels)) {
+		if !knows(needed, key) {
+			metav1.AddLabelToSelector(merged, key, registered.MatchLabels[key])
+		}
+	}
+	for _, part := range registered.MatchExpressions {
+		if !knows(needed, part.Key) {
+			merged.MatchExpressions = append(merged.MatchExpressions, part)
+		}
+	}
+	switch {
+	case sameParts(merged, registered):
+		return registered // in their order
+	case len(merged.MatchLabels) == 0 && len(merged.MatchExpressions) == 0:
+		return nil
+	}
+	return merged
+}
+
+// knows reports whether a label of a selector is one that usher selects by.
+func knows(needed *metav1.LabelSelector, key string) bool {
+	_, label := needed.MatchLabels[key]
+	return label || key == metadataName || strings.HasPrefix(key, "usher.dev/") ||
+		slices.ContainsFunc(needed.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+}
+
+// sameParts reports whether two selectors are the same but for the order of their expressions.
+func sameParts(a, b *metav1.LabelSelector) bool {
+	sorted := func(s *metav1.LabelSelector) []string {
+		var parts []string
+		for _, r := range s.MatchExpressions {
+			parts = append(parts, r.Key+" "+string(r.Operator)+" "+strings.Join(slices.Sorted(slices.Values(r.Values)), ","))
+		}
+		slices.Sort(parts)
+		return parts
+	}
+	return slices.Equal(sorted(a), sorted(b)) && equality.Semantic.DeepEqual(a.MatchLabels, b.MatchLabels)
+}
