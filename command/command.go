@@ -33,6 +33,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		return 1
 	}
 	_, _ = fmt.Fprintf(p.Err, "usher: %v\n", err)
+	p.warnOfLockOut(args, err)
 	return 2
 }
 

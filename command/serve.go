@@ -44,7 +44,7 @@ type service struct {
 	policy  prometheus.Gauge
 	inForce atomic.Pointer[config.Policy]
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
-	hooks   []webhooks.Hook                     // that the policy in force needs
+	hooks   []webhooks.Hook              // that the policy in force needs
 	health  handlers.Health
 	source  *certs.Source // nil with --plain
 	caFile  string        // of a certificate of our own, or empty
@@ -130,10 +130,11 @@ func isTerminal(w any) bool {
 func (s *service) makeMetrics() {
 	s.metrics = prometheus.NewRegistry()
 	limits := handlers.NewLimits(s.maxInFlight)
-	reviews, log := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log)
+	reviews, log, unused := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log), handlers.LogUnused(s.log, time.Now)
 	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
 		reviews.Observe(r, d, took)
 		log(r, d, took)
+		unused(r, d, took)
 	}}
 	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
 		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})

@@ -31,7 +31,7 @@ func (s *service) use(policy *config.Policy, err error) {
 		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
 	}
 	s.compareRegistration(routes)
-	handler := s.edge.Serve(routes)
+	handler := s.edge.Serve(append(routes, s.suites.Off(policy, s.gates)...))
 	s.live.Store(&handler)
 	s.inForce.Store(policy)
 	s.policy.Set(1)

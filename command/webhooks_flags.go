@@ -16,10 +16,10 @@ import (
 
 // registrationFlags say for what usher is registered, and where the API server finds it.
 type registrationFlags struct {
-	service, url, user, caFile   string
-	config, inject               string
-	suites, excluded     []string
-	failOpen, failClosed []string
+	service, url, user, caFile string
+	config, inject             string
+	suites, excluded           []string
+	failOpen, failClosed       []string
 }
 
 func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, withoutCA string) {

@@ -314,13 +314,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestRescueIsAtTheTop(t *testing.T) {
-	const rescue = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=usher\n"
-	if at := strings.Index(text(t, "README.md"), rescue); at < 0 || at > 400 {
-		t.Errorf("README.md: the rescue must stand at its top, in one line: %s", rescue)
-	}
-}
-
 // deploy.sh, with a kubectl and an usher that only tell how they were called.
 func TestDeployScript(t *testing.T) {
 	for _, c := range []struct {

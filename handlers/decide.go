@@ -75,6 +75,8 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 		return d
 	}
 	switch d.Untouched = r.untouched(d.Request); {
+	case r.Unused() != "":
+		d.Request.Warnf("usher: %s; nothing was checked. To unregister it: usher webhooks apply", d.Untouched)
 	case d.Untouched != "":
 	case d.Request.Subject() == nil:
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
@@ -120,6 +122,8 @@ func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 // untouched returns why a request passes without running the chain, or "".
 func (r Route) untouched(req *admit.Request) string {
 	switch {
+	case r.Unused() != "":
+		return r.Path + " " + r.Unused()
 	case !r.Covers(req):
 		return fmt.Sprintf("%s is not for %s of %s", r.Path, req.Operation, strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/"))
 	case r.Exempt != nil && req.Object != nil:

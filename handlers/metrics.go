@@ -19,6 +19,7 @@ type Metrics struct {
 	uses     *prometheus.CounterVec
 	troubles *prometheus.CounterVec
 	panics   *prometheus.CounterVec
+	off      *prometheus.CounterVec
 }
 
 // buckets are upper bounds in seconds, up to the API server's default timeout.
@@ -39,10 +40,12 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
+		off: counter("usher_route_off_total", "Reviews that were allowed without a check, because their route is switched off but still registered.",
+			"route"),
 	}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
 		func() float64 { return float64(limits.InFlight()) })
-	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.uses, m.troubles, m.panics)
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.uses, m.troubles, m.panics, m.off)
 	return m
 }
 
@@ -77,6 +80,9 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 		for _, reason := range d.Request.Troubles() {
 			m.troubles.WithLabelValues(route.Path, reason).Inc()
 		}
+	}
+	if d.Unchecked(route) {
+		m.off.WithLabelValues(route.Path).Inc()
 	}
 	if d.Stack != nil {
 		m.panics.WithLabelValues(route.Path).Inc()

@@ -29,6 +29,9 @@ type Route struct {
 	// pass untouched; a request about another kind of object is an error of the caller. A route for nothing is served,
 	// so that an older registration does no harm, but not registered.
 	For []Match
+	// Off is set for a route that its gate, or the gates of all its steps, switch off. It is served for the same reason:
+	// every review is allowed, with a warning.
+	Off bool
 
 	Call                                      // in a row: where it differs from the suite's usual Call
 	Conditions  []registration.MatchCondition // CEL conditions on the requests; none: all requests
@@ -125,6 +128,18 @@ func (r Route) SideEffects() registration.SideEffectClass {
 // fails: on any error the write passes unchanged, with a warning.
 func (r Route) Heartbeat() bool {
 	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Resources, nodeStatus) })
+}
+
+// Unused returns why the route checks and changes nothing, whatever the request: it is switched off, or the policy uses
+// it for nothing. It returns "" for all others. Such a route is not registered, unless a registration is older.
+func (r Route) Unused() string {
+	switch {
+	case r.Off:
+		return "is switched off by feature gates"
+	case len(r.For) == 0:
+		return "is used by no section of the policy"
+	}
+	return ""
 }
 
 // Updates reports whether the route is for updates, which may depend on the policy.

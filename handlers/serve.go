@@ -29,7 +29,7 @@ type Server struct {
 	Draining func() bool
 }
 
-// Serve returns a handler that serves the routes, and answers other paths with a hint.
+// Serve returns a handler that serves the routes, also those that are off, and answers other paths with a hint.
 func (s Server) Serve(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
@@ -45,9 +45,11 @@ func (s Server) Serve(routes []Route) http.Handler {
 }
 
 func paths(routes []Route) []string {
-	list := make([]string, len(routes))
-	for i, r := range routes {
-		list[i] = r.Path
+	var list []string
+	for _, r := range routes {
+		if !r.Off {
+			list = append(list, r.Path)
+		}
 	}
 	return list
 }

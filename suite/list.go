@@ -98,6 +98,18 @@ func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroun
 	return served
 }
 
+// Off returns the routes that the gates switch off. An API server may still call them: see handlers.Route.Off.
+func (s List) Off(policy *config.Policy, gates gate.Set) (off []handlers.Route) {
+	on := s.Routes(policy, gates, admit.Surroundings{})
+	for _, r := range s.Table(policy, gates) {
+		if !slices.ContainsFunc(on, func(other handlers.Route) bool { return other.Path == r.Path }) {
+			r.Off = true
+			off = append(off, r)
+		}
+	}
+	return off
+}
+
 // Around returns what overrides depend on, asked of a cluster and a clock.
 func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
 	return admit.Surroundings{Now: now, Namespace: c.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}

@@ -18,8 +18,8 @@ type Address struct {
 	Namespace, Service string
 	URL                string // instead of the Service
 	CABundle           []byte
-	User               string   // who usher is for the API server
-	Excluded           []string // the namespaces whose pods are left alone, beside kube-system and usher's own
+	User               string            // who usher is for the API server
+	Excluded           []string          // the namespaces whose pods are left alone, beside kube-system and usher's own
 	Annotations        map[string]string // of the configurations: see Inject
 }
 
