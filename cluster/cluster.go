@@ -156,6 +156,8 @@ type Status struct {
 	// LastEvent is when the API server last sent anything about the collection, including bookmarks, or when the
 	// current files were read. It is zero before the first event.
 	LastEvent time.Time
+	// Watched is set if an API server is watched, and not files.
+	Watched bool
 	// Missing is set if the API server does not have the kind, because its CRD is not installed.
 	Missing bool
 	// Err is why the last list or watch failed, or nil.
@@ -172,7 +174,7 @@ func (c *Cluster) Status() []Status {
 		if c.wanted[k] {
 			p := c.healths[k]
 			all = append(all, Status{Name: r.name, Objects: s.collected[k].objects.size, Synced: s.collected[k].synced,
-				LastEvent: p.last, Missing: p.missing, Err: p.err})
+				LastEvent: p.last, Watched: s.api, Missing: p.missing, Err: p.err})
 		}
 	}
 	return all

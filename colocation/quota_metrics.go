@@ -12,6 +12,8 @@ type quotaMetrics struct{ *ledger.Ledger }
 var (
 	quotaWrites = prometheus.NewDesc("usher_quota_writes_total",
 		"Attempts to write reservations to a quota object: written, conflict (another write came first; tried again) or failed.", []string{"result"}, nil)
+	quotaOldest = prometheus.NewDesc("usher_quota_oldest_reservation_timestamp_seconds",
+		"When the oldest reservation that still stands was made; without reservations there is no series.", nil, nil)
 	quotaReservations = prometheus.NewDesc("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.", nil, nil)
 )
 
@@ -25,4 +27,7 @@ func (m quotaMetrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(quotaWrites, prometheus.CounterValue, float64(n), result)
 	}
 	to <- prometheus.MustNewConstMetric(quotaReservations, prometheus.GaugeValue, float64(s.Reservations))
+	if !s.Oldest.IsZero() {
+		to <- prometheus.MustNewConstMetric(quotaOldest, prometheus.GaugeValue, float64(s.Oldest.Unix()))
+	}
 }

@@ -41,7 +41,8 @@ type service struct {
 	suites  suite.List
 	version string
 	cluster *cluster.Cluster
-	policy  prometheus.Gauge
+	reviews *handlers.Metrics
+	policy  policyMetrics
 	inForce atomic.Pointer[config.Policy]
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks   []webhooks.Hook              // that the policy in force needs
@@ -130,17 +131,17 @@ func isTerminal(w any) bool {
 func (s *service) makeMetrics() {
 	s.metrics = prometheus.NewRegistry()
 	limits := handlers.NewLimits(s.maxInFlight)
-	reviews, log, unused := handlers.NewMetrics(s.metrics, limits), handlers.Log(s.log), handlers.LogUnused(s.log, time.Now)
+	s.reviews, s.policy = handlers.NewMetrics(s.metrics, limits), newPolicyMetrics()
+	log, unused := handlers.Log(s.log), handlers.LogUnused(s.log, time.Now)
 	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
-		reviews.Observe(r, d, took)
+		s.reviews.Observe(r, d, took)
 		log(r, d, took)
 		unused(r, d, took)
 	}}
-	s.policy = prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_current",
-		Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."})
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy, overrideMetrics{s.inForce.Load}, limitMetrics{s.limits}, build, collectors.NewGoCollector(),
+	s.metrics.MustRegister(s.policy.current, s.policy.loaded, gateMetrics(s.suites.Gates(), s.gates), overrideMetrics{s.inForce.Load},
+		limitMetrics{s.limits}, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

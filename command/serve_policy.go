@@ -21,7 +21,7 @@ func (s *service) use(policy *config.Policy, err error) {
 		err = s.usable(policy)
 	}
 	if err != nil {
-		s.policy.Set(0)
+		s.policy.kept()
 		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
@@ -31,10 +31,11 @@ func (s *service) use(policy *config.Policy, err error) {
 		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
 	}
 	s.compareRegistration(routes)
+	s.reviews.Expect(routes)
 	handler := s.edge.Serve(append(routes, s.suites.Off(policy, s.gates)...))
 	s.live.Store(&handler)
 	s.inForce.Store(policy)
-	s.policy.Set(1)
+	s.policy.changed()
 	for _, warning := range policy.Warnings() {
 		s.log.Warn("policy: " + warning)
 	}

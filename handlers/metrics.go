@@ -14,8 +14,7 @@ type Metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	steps    *prometheus.HistogramVec
-	wouldBe  *prometheus.CounterVec
-	wouldDo  *prometheus.CounterVec
+	decided  *prometheus.CounterVec
 	uses     *prometheus.CounterVec
 	troubles *prometheus.CounterVec
 	panics   *prometheus.CounterVec
@@ -32,9 +31,8 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 			"route", "operation", "outcome"),
 		duration: histogram("usher_review_duration_seconds", "Time to answer a review.", "route"),
 		steps:    histogram("usher_step_duration_seconds", "Time that a step took.", "route", "step"),
-		wouldBe: counter("usher_step_would_deny_total", "Denials that a step's mode (warn, dryrun) kept from happening.",
-			"route", "step", "mode"),
-		wouldDo: counter("usher_step_would_change_total", "Changes that a step's mode dryrun kept from happening.", "route", "step"),
+		decided: counter("usher_step_decisions_total", "Decisions of steps by mode (passed, changed, denied, would_change, would_deny).",
+			"route", "step", "mode", "decision"),
 		uses: counter("usher_override_uses_total", "Requests that met a step in the mode that an override of the policy sets.",
 			"override", "step", "mode"),
 		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
@@ -45,7 +43,7 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 	}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
 		func() float64 { return float64(limits.InFlight()) })
-	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.wouldBe, m.wouldDo, m.uses, m.troubles, m.panics, m.off)
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.decided, m.uses, m.troubles, m.panics, m.off)
 	return m
 }
 
@@ -55,6 +53,17 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 
 func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// Expect creates the series of faults that should not occur on the routes. A counter that first appears with the value 1
+// has not increased for Prometheus, so that the first fault would cause no alert.
+func (m *Metrics) Expect(routes []Route) {
+	for _, r := range routes {
+		m.panics.WithLabelValues(r.Path)
+		if r.Heartbeat() {
+			m.troubles.WithLabelValues(r.Path, "failed")
+		}
+	}
 }
 
 // Observe counts one review.
@@ -69,12 +78,7 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 			continue
 		}
 		m.steps.WithLabelValues(route.Path, s.Name).Observe(s.Duration.Seconds())
-		if len(s.Refused) > 0 && s.Mode != admit.Enforce {
-			m.wouldBe.WithLabelValues(route.Path, s.Name, string(s.Mode)).Inc()
-		}
-		if s.WouldChange {
-			m.wouldDo.WithLabelValues(route.Path, s.Name).Inc()
-		}
+		m.decided.WithLabelValues(route.Path, s.Name, string(s.Mode), decision(s)).Inc()
 	}
 	if d.Request != nil {
 		for _, reason := range d.Request.Troubles() {
@@ -87,6 +91,21 @@ func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
 	if d.Stack != nil {
 		m.panics.WithLabelValues(route.Path).Inc()
 	}
+}
+
+// decision returns the label value for what a step decided.
+func decision(s admit.StepResult) string {
+	switch {
+	case len(s.Refused) > 0 && s.Mode == admit.Enforce:
+		return "denied"
+	case len(s.Refused) > 0:
+		return "would_deny"
+	case s.WouldChange:
+		return "would_change"
+	case s.Changed:
+		return "changed"
+	}
+	return "passed"
 }
 
 // operation returns the label value for a request's operation: "unknown" if it is invalid, or if the request could not

@@ -205,6 +205,8 @@ type Stats struct {
 	// failed ones.
 	Writes, Conflicts, Failures int64
 	Reservations                int
+	// Oldest is the time of the oldest reservation; zero if there is none.
+	Oldest time.Time
 }
 
 // Stats returns the current counts.
@@ -213,9 +215,20 @@ func (l *Ledger) Stats() Stats {
 	for _, object := range l.records() {
 		if found, err := parseRecord(object.Record); err == nil {
 			s.Reservations += len(found.Pods)
+			s.Oldest = found.oldest(s.Oldest)
 		}
 	}
 	return s
+}
+
+// oldest returns the time of the oldest reservation, or before if that is older.
+func (r record) oldest(before time.Time) time.Time {
+	for i := range r.Pods {
+		if at := time.UnixMilli(r.Pods[i].At); before.IsZero() || at.Before(before) {
+			before = at
+		}
+	}
+	return before
 }
 
 // records returns the objects that carry a record.
