@@ -261,7 +261,7 @@ func TestTroublesAreDocumented(t *testing.T) {
 		}
 	}
 	_, page, _ := strings.Cut(harness.ReadFile(t, "docs/operations.md"), "The reasons of `usher_troubles_total`")
-	table, _, _ := strings.Cut(page, "Alert on")
+	table, _, _ := strings.Cut(page, "Alert on these metrics")
 	var listed []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]*)` \\|").FindAllStringSubmatch(table, -1) {
 		listed = append(listed, m[1])
