@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e cluster walk attack chaos soak lint golden pictures fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: ## run everything that needs no API server, with the race detector
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 ./...
+
+alerts: ## promtool: the alert rules and their cases, and the metrics of a running usher; Prometheus from the PATH, or unpacked from Debian's package
+	cd test/e2e && go test ./monitoring -run Promtool -count=1
 
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
 	cd test/e2e && go run ./build -demo && go run ./cluster
@@ -57,7 +60,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd test/e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
-	go test . ./test/process -run 'Goldens|Golden' -update
+	go test . ./test/process ./deploy/monitoring -run 'Goldens|Golden' -update
 
 pictures: build ## draw the terminal of the README again, from what `usher review` prints
 	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -101,6 +102,20 @@ func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
 		return "", err
 	}
 	return c.kubeconfig(pathSafe(user), c.URL, c.ca.pem, map[string]any{"client-certificate-data": identity.cert, "client-key-data": identity.key})
+}
+
+// ClientFiles writes a certificate for the user of that name, its key, and the CA of the API server, as PEM files: for
+// programs that read no kubeconfig.
+func (c *Cluster) ClientFiles(user string, groups ...string) (cert, key, ca string, err error) {
+	identity, err := c.ca.issue(user, groups)
+	if err != nil {
+		return "", "", "", err
+	}
+	name := pathSafe(user)
+	cert, certErr := c.write(name+"-client.crt", string(identity.cert))
+	key, keyErr := c.write(name+"-client.key", string(identity.key))
+	ca, caErr := c.write(name+"-ca.crt", string(c.ca.pem))
+	return cert, key, ca, errors.Join(certErr, keyErr, caErr)
 }
 
 // KubeconfigVia writes a kubeconfig for a proxy that authenticates the user itself.

@@ -47,6 +47,11 @@ func (s *sandbox) start(name, program string, args ...string) (*Process, error) 
 	return p, nil
 }
 
+// StartProgram starts a program of the caller, which ends with the cluster.
+func (c *Cluster) StartProgram(name, program string, args ...string) (*Process, error) {
+	return c.sandbox.start(name, program, args...)
+}
+
 // Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
