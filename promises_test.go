@@ -321,6 +321,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"apiserver":           {},
 		"manifest":            {"document"},
 		"certs":               {"poll"},
+		"trust":               {"apiserver", "certs", "poll"},
 		"document":            {"quantity"},
 		"document/strategic":  {"document", "quantity"},
 		"admit":               {"document", "document/strategic", "gate", "quantity"},
@@ -341,7 +342,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"command": {"admit", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest",
-			"nearest", "apiserver", "poll", "suite", "throttle", "webhooks"},
+			"nearest", "apiserver", "poll", "suite", "throttle", "trust", "webhooks"},
 		".": {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// skew is how far a certificate is backdated, for clients whose clock is slow.
+	// skew is how far a certificate is backdated at most, for clients whose clock is slow.
 	skew = 5 * time.Minute
 	// maxCommonName is the maximum length of a CN in characters: ub-common-name of RFC 5280, appendix A.1.
 	maxCommonName = 64
@@ -45,6 +45,9 @@ func (p Pair) Leaf() (*x509.Certificate, error) {
 	return chain[0], nil
 }
 
+// Serving parses the pair, and checks that certificate and key match, but not the dates.
+func (p Pair) Serving() (tls.Certificate, error) { return p.load("the certificate", "the key") }
+
 // load parses the pair and checks that certificate and key match. The names are used in errors.
 func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 	leaf, err := p.Leaf()
@@ -60,16 +63,19 @@ func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 	return cert, nil
 }
 
-// NewAuthority makes a CA that is valid from now (less a few minutes) for one year: ECDSA P-256, self-signed, for
-// signing serving certificates only, not other CAs. Its subject differs from that of every certificate it issues: with
+// NewAuthority is NewAuthorityUntil for one year.
+func NewAuthority(now time.Time) (Pair, error) { return NewAuthorityUntil(now, now.AddDate(1, 0, 0)) }
+
+// NewAuthorityUntil makes a CA that is valid from now (less a few minutes): ECDSA P-256, self-signed, for signing
+// serving certificates only, not other CAs. Its subject differs from that of every certificate it issues: with
 // equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifiers,
 // so an old and a new one can be in one bundle.
-func NewAuthority(now time.Time) (Pair, error) {
+func NewAuthorityUntil(now, until time.Time) (Pair, error) {
 	key, err := newKey()
 	if err != nil {
 		return Pair{}, err
 	}
-	cert, err := selfSign(key, now)
+	cert, err := selfSign(key, now, until)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -90,15 +96,14 @@ func IssueUntil(ca Pair, names []string, now, until time.Time) (Pair, error) {
 	if err != nil {
 		return Pair{}, err
 	}
-	if err := checkAuthority(signer.Leaf, now); err != nil {
+	if err := CheckAuthority(signer.Leaf, now); err != nil {
 		return Pair{}, err
 	}
 	template, err := servingTemplate(names)
 	if err != nil {
 		return Pair{}, err
 	}
-	template.NotBefore = now.Add(-skew)
-	template.NotAfter = until
+	template.NotBefore, template.NotAfter = backdated(now, until), until
 	if template.NotAfter.After(signer.Leaf.NotAfter) {
 		template.NotAfter = signer.Leaf.NotAfter
 	}
@@ -112,6 +117,9 @@ func IssueUntil(ca Pair, names []string, now, until time.Time) (Pair, error) {
 	}
 	return withKey(cert, key)
 }
+
+// backdated returns the beginning of a certificate that is made now: a little earlier, compared with its lifetime.
+func backdated(now, until time.Time) time.Time { return now.Add(-min(skew, until.Sub(now)/10)) }
 
 func servingTemplate(names []string) (*x509.Certificate, error) {
 	dns, ips, err := splitNames(names)
@@ -143,11 +151,11 @@ func newKey() (*ecdsa.PrivateKey, error) {
 
 // selfSign makes a CA certificate for key. Certificates for the same key are interchangeable: a certificate issued
 // under one verifies under the other.
-func selfSign(key *ecdsa.PrivateKey, now time.Time) ([]byte, error) {
+func selfSign(key *ecdsa.PrivateKey, now, until time.Time) ([]byte, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "usher CA", Organization: []string{"usher"}},
-		NotBefore:             now.Add(-skew),
-		NotAfter:              now.AddDate(1, 0, 0),
+		NotBefore:             backdated(now, until),
+		NotAfter:              until,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -198,9 +206,9 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// checkDates returns an error if cert is not valid at now. The error does not contain the current time, so that it is
+// CheckDates returns an error if cert is not valid at now. The error does not contain the current time, so that it is
 // the same at each poll.
-func checkDates(cert *x509.Certificate, now time.Time) error {
+func CheckDates(cert *x509.Certificate, now time.Time) error {
 	if now.After(cert.NotAfter) {
 		return fmt.Errorf("expired on %s: renew it", cert.NotAfter.UTC().Format(time.RFC3339))
 	}
@@ -211,12 +219,13 @@ func checkDates(cert *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func checkAuthority(cert *x509.Certificate, now time.Time) error {
+// CheckAuthority returns an error if cert is not a CA, or not valid at now.
+func CheckAuthority(cert *x509.Certificate, now time.Time) error {
 	maySign := cert.KeyUsage == 0 || cert.KeyUsage&x509.KeyUsageCertSign != 0 // zero means any usage
 	if !cert.IsCA || !maySign {
 		return fmt.Errorf("the certificate of %s is not a CA: it may not sign others", cert.Subject)
 	}
-	if err := checkDates(cert, now); err != nil {
+	if err := CheckDates(cert, now); err != nil {
 		return fmt.Errorf("the CA certificate %w", err)
 	}
 	return nil

@@ -96,7 +96,7 @@ func ensureAuthority(dir string, now time.Time, say func(string)) (Pair, error) 
 	}
 	if key, err := parseKey(ca.Key); err == nil {
 		say(fmt.Sprintf("%v; renewed %s with the key that is there", fault, certFile))
-		if ca.Cert, err = selfSign(key, now); err != nil {
+		if ca.Cert, err = selfSign(key, now, now.AddDate(1, 0, 0)); err != nil {
 			return Pair{}, err
 		}
 		return ca, writeFile(certFile, ca.Cert, 0o644)
@@ -122,7 +122,7 @@ func authorityFault(dir string, ca Pair, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAuthority(cert.Leaf, now); err != nil {
+	if err := CheckAuthority(cert.Leaf, now); err != nil {
 		return fmt.Errorf("%s: %w", certFile, err)
 	}
 	if cert.Leaf.NotAfter.Sub(now) <= authorityReserve {
@@ -150,7 +150,7 @@ func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(str
 // leafReserve.
 func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	cert, err := leaf.load(CertFile, KeyFile)
-	if err != nil || !coversExactly(cert.Leaf, names) {
+	if err != nil || !CoversExactly(cert.Leaf, names) {
 		return false
 	}
 	roots := x509.NewCertPool()
@@ -163,7 +163,8 @@ func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	return true
 }
 
-func coversExactly(cert *x509.Certificate, names []string) bool {
+// CoversExactly reports whether the names in a certificate are names, in any order.
+func CoversExactly(cert *x509.Certificate, names []string) bool {
 	dns, ips, err := splitNames(names)
 	return err == nil && slices.Equal(nameSet(dns, ips), nameSet(cert.DNSNames, cert.IPAddresses))
 }

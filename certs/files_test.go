@@ -120,7 +120,7 @@ func TestEnsureLocal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old, err := selfSign(key, now.Add(-360*day))
+			old, err := selfSign(key, now.Add(-360*day), now.Add(5*day))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,7 +80,7 @@ func (s *Source) read() (*served, poll.Sum, error) {
 	if err != nil {
 		return nil, sum, err
 	}
-	if err := checkDates(cert.Leaf, time.Now()); err != nil {
+	if err := CheckDates(cert.Leaf, time.Now()); err != nil {
 		return nil, sum, fmt.Errorf("%s %w", s.file(CertFile), err)
 	}
 	return &served{sum, cert}, sum, nil
@@ -93,7 +93,7 @@ func (s *Source) NotAfter() time.Time {
 
 // Valid returns an error if the served certificate is not valid at now. It is used as a readiness check.
 func (s *Source) Valid(now time.Time) error {
-	if err := checkDates(s.served.Load().cert.Leaf, now); err != nil {
+	if err := CheckDates(s.served.Load().cert.Leaf, now); err != nil {
 		return fmt.Errorf("the served certificate (%s) %w", s.file(CertFile), err)
 	}
 	return nil
