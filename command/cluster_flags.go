@@ -15,6 +15,7 @@ import (
 type clusterFlags struct {
 	source, dir, kubeconfig string
 	reread                  <-chan os.Signal // when to read dir again at once; nil for never
+	askedOtherwise          bool             // another flag needs the API server, too
 }
 
 func (o *clusterFlags) addTo(set *pflag.FlagSet) {
@@ -33,7 +34,7 @@ func (o *clusterFlags) check() error {
 		return fmt.Errorf("--cluster %s: must be files or api", o.source)
 	case o.source == "api" && o.dir != "":
 		return fmt.Errorf("--cluster-dir is for --cluster=files")
-	case o.source == "files" && o.kubeconfig != "":
+	case o.source == "files" && o.kubeconfig != "" && !o.askedOtherwise:
 		return fmt.Errorf("--kubeconfig is for --cluster=api")
 	}
 	return nil

@@ -53,7 +53,11 @@ func (s *service) secured(l net.Listener) net.Listener {
 	if s.source == nil {
 		return l
 	}
-	return tls.NewListener(l, certs.TLSConfig(s.source.GetCertificate))
+	config := certs.TLSConfig(s.source.GetCertificate)
+	if s.callerSource.clientCA != "" {
+		config.ClientAuth = tls.RequestClientCert // the gate checks it with each request, and answers
+	}
+	return tls.NewListener(l, config)
 }
 
 // drain: not ready, go on answering for the delay, then accept no more and answer what is under way or still sent.

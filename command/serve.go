@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"usher.dev/usher/callers"
 	"usher.dev/usher/certs"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -38,6 +39,7 @@ type service struct {
 	metrics *prometheus.Registry
 	edge    handlers.Server
 	limits  *throttle.Limits
+	gate    *callers.Gate // nil with --auth=off
 	suites  suite.List
 	version string
 	cluster *cluster.Cluster
@@ -77,6 +79,9 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 		return err
 	}
 	if err := s.openCluster(background); err != nil {
+		return err
+	}
+	if err := s.openGate(background); err != nil {
 		return err
 	}
 	s.use(policy, nil)
@@ -188,10 +193,14 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	if err != nil {
 		return err
 	}
+	pages, err := s.operations()
+	if err != nil {
+		return err
+	}
 	errorLog := s.log.WriterLevel(logrus.WarnLevel)
 	defer func() { _ = errorLog.Close() }()
 	server := newServer(s, reviews, stdlog.New(errorLog, "", 0))
-	operations := newServer(s.operations(), ops, stdlog.New(errorLog, "", 0))
+	operations := newServer(pages, ops, stdlog.New(errorLog, "", 0))
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
 	go func() { failed <- operations.Serve(ops) }()
@@ -217,17 +226,15 @@ func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Log
 	}
 }
 
-func (s *service) operations() http.Handler {
+// operations returns the handler of the operations listener.
+func (s *service) operations() (http.Handler, error) {
+	protected, err := s.protection()
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	s.health.Register(mux)
 	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
-	for _, suite := range s.suites {
-		if suite.Debug == nil {
-			continue
-		}
-		for path, page := range suite.Debug() {
-			mux.Handle(path, page)
-		}
-	}
-	return mux
+	mux.Handle("/debug/", protected(s.debugPages()))
+	return mux, nil
 }

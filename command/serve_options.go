@@ -24,6 +24,8 @@ type serveOptions struct {
 	maxConnections           int
 	gates                    gate.Set
 	clusterSource            clusterFlags
+	callerSource             callerFlags
+	debug                    debugFlags
 	shutdownDelay, drainTime time.Duration
 }
 
@@ -34,6 +36,7 @@ func (p Program) serveCommand() *cobra.Command {
 	o.addTo(c.Flags())
 	suites := p.addSuiteFlags(c, true)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		o.clusterSource.askedOtherwise = o.debug.auth
 		if err := o.clusterSource.check(); err != nil {
 			return err
 		}
@@ -51,7 +54,7 @@ func (p Program) serveCommand() *cobra.Command {
 func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
 	set.StringVar(&o.listen, "listen", ":9443", "address that serves reviews over HTTPS")
-	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the suites' pages under /debug over HTTP")
+	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the pages under /debug over HTTP")
 	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
 	set.StringVar(&o.config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
 	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: a certificate that usher creates in --state-dir)")
@@ -61,6 +64,8 @@ func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "maximum number of open connections for reviews; if it is reached, a new connection replaces the one that has been idle the longest")
 	set.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to keep accepting requests after SIGTERM, while clients switch to other replicas")
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
+	o.callerSource.addTo(set)
+	o.debug.addTo(set)
 	o.clusterSource.addTo(set)
 }
 
@@ -73,6 +78,9 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 	}
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
+	}
+	if err := o.callerSource.check(o.plain); err != nil {
+		return err
 	}
 	if o.maxInFlight == 0 {
 		o.maxInFlight = 64 * runtime.GOMAXPROCS(0)

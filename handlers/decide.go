@@ -28,6 +28,7 @@ type Outcome string
 //	shed      too much to do at once             503 with Retry-After
 //	limited   beyond a limit of the policy       429 with Retry-After
 //	canceled  the caller went away               499, if it still reads
+//	unauthenticated  not a known caller          401
 const (
 	Allowed  Outcome = "allowed"
 	Mutated  Outcome = "mutated"
@@ -37,13 +38,15 @@ const (
 	Shed     Outcome = "shed"
 	Limited  Outcome = "limited"
 	Canceled Outcome = "canceled"
+
+	Unauthenticated Outcome = "unauthenticated"
 )
 
 // Decision is the answer to one review and how it came about.
 type Decision struct {
 	Outcome Outcome
 	Code    int // the HTTP status; of a denial, the code of its status
-	// Type and Response are the answer. If the outcome is invalid, error, shed, limited or canceled, they are unset and Err says
+	// Type and Response are the answer. If the outcome is none of allowed, mutated and denied, they are unset and Err says
 	// why.
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
@@ -184,9 +187,12 @@ func (d *Decision) fail(err error) {
 	d.Err, d.Response = err, nil
 	caller, invalid := errors.AsType[*callerFault](err)
 	_, limited := errors.AsType[*limitedFault](err)
+	_, stranger := errors.AsType[*strangerFault](err)
 	switch {
 	case invalid:
 		d.Outcome, d.Code = Invalid, caller.code
+	case stranger:
+		d.Outcome, d.Code = Unauthenticated, http.StatusUnauthorized
 	case limited:
 		d.Outcome, d.Code = Limited, http.StatusTooManyRequests
 	case errors.Is(err, context.Canceled):

@@ -24,6 +24,8 @@ type Observe func(Route, Decision, time.Duration)
 type Server struct {
 	Observe Observe
 	Limits  *Limits
+	// Caller returns an error if the sender of a request must not get an answer. It may be nil, and reads no body.
+	Caller func(*http.Request) error
 	// Draining reports whether the service is shutting down. Answers then close their connections, so that clients with
 	// keep-alive connections reconnect to another replica.
 	Draining func() bool
@@ -90,8 +92,13 @@ func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) repl
 	return answer
 }
 
-// arrive reads the body of a review and waits until it may be decided.
+// arrive reads the body of a review, if its sender may post reviews, and waits until it may be decided.
 func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (grant, error) {
+	if s.Caller != nil {
+		if err := s.Caller(r); err != nil {
+			return grant{}, &strangerFault{err}
+		}
+	}
 	if err := sent.receive(ctx, w, r); err != nil {
 		return grant{}, err
 	}
@@ -110,11 +117,12 @@ func budget(timeout string) time.Duration {
 
 // reply is an answer to be written.
 type reply struct {
-	code  int
-	text  []byte
-	json  bool // text is an AdmissionReview, not plain text
-	retry int  // seconds after which a retry helps; 0: it does not
-	held  int  // bytes counted in the limits
+	code     int
+	text     []byte
+	json     bool // text is an AdmissionReview, not plain text
+	retry    int  // seconds after which a retry helps; 0: it does not
+	stranger bool // the sender must not post reviews, and the body was not read
+	held     int  // bytes counted in the limits
 }
 
 // encode makes the reply. Its bytes count in the limits until it has been written.
@@ -142,6 +150,8 @@ func fault(d *Decision) reply {
 		text = "the caller went away" // or closed its side of the connection, and still reads
 	case d.Outcome == Invalid:
 		text = d.Err.Error()
+	case d.Outcome == Unauthenticated:
+		answer.stranger, text = true, d.Err.Error()
 	case d.Outcome == Limited:
 		limited, _ := errors.AsType[*limitedFault](d.Err)
 		answer.retry, text = limited.retry, limited.Error()
@@ -161,6 +171,10 @@ func (a reply) write(w http.ResponseWriter) {
 	if a.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(a.retry))
 	}
+	if a.stranger {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("Connection", "close")
+	}
 	if !a.json {
 		http.Error(w, string(a.text), a.code)
 		return
@@ -168,5 +182,8 @@ func (a reply) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(a.text)
 }
+
+// strangerFault is the fault of a request whose sender must not post reviews.
+type strangerFault struct{ error }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }

@@ -53,7 +53,8 @@ type Suite struct {
 	// with ctx.
 	Start func(context.Context, logrus.FieldLogger) error
 
-	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path.
+	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path, which begins with
+	// /debug/. They are served to this machine only, or to users whom the API server permits it.
 	Metrics func() []prometheus.Collector
 	Debug   func() map[string]http.Handler
 	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including

@@ -1,0 +1,168 @@
+package callers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LoopbackOnly serves pages only to this machine, ignoring headers. Only the two addresses that kubectl port-forward and
+// curl use count: the proxy of a service mesh forwards requests of others from addresses such as 127.0.0.6.
+func LoopbackOnly(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		address := from.Addr().Unmap()
+		if err != nil || address != netip.AddrFrom4([4]byte{127, 0, 0, 1}) && address != netip.IPv6Loopback() {
+			http.Error(w, "this page is served on loopback only: kubectl -n usher port-forward deploy/usher 8081, then curl 127.0.0.1:8081"+
+				r.URL.Path+"; or start usher with --debug-auth, and send a bearer token", http.StatusForbidden)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// Reviews asks an API server who may read a page: its TokenReview says who the sender of a bearer token is, and its
+// SubjectAccessReview whether that user may get the path.
+type Reviews struct {
+	// Create posts an object of JSON to a path of the API, and returns the answer.
+	Create func(ctx context.Context, path string, object []byte) ([]byte, error)
+	Log    logrus.FieldLogger
+	Now    func() time.Time
+
+	lines rate.Sometimes
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]verdict
+}
+
+// verdict is an answer that is given again until it expires.
+type verdict struct {
+	code  int
+	text  string
+	until time.Time
+}
+
+// An answer is kept for keepVerdict; maxVerdicts of them are kept at most.
+const keepVerdict, maxVerdicts = 10 * time.Second, 1000
+
+// NewReviews returns Reviews that ask by create.
+func NewReviews(create func(ctx context.Context, path string, object []byte) ([]byte, error), log logrus.FieldLogger) *Reviews {
+	return &Reviews{Create: create, Log: log, Now: time.Now, lines: rate.Sometimes{Interval: linesEvery}, known: map[[sha256.Size]byte]verdict{}}
+}
+
+// Protect serves a page to users who may read it.
+func (v *Reviews) Protect(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, sent := bearer(r)
+		if !sent {
+			refuse(w, verdict{code: http.StatusUnauthorized, text: "send a bearer token: curl -H \"Authorization: Bearer $(kubectl create token NAME)\""})
+			return
+		}
+		if answer := v.ask(r.Context(), token, r.URL.Path, strings.ToLower(r.Method)); answer.code != http.StatusOK {
+			refuse(w, answer)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, answer verdict) {
+	switch answer.code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	http.Error(w, answer.text, answer.code)
+}
+
+// ask returns the verdict on a request, from memory if it was asked lately. A failure is not kept.
+func (v *Reviews) ask(ctx context.Context, token, path, verb string) verdict {
+	key := sha256.Sum256([]byte(verb + "\x00" + path + "\x00" + token))
+	v.mu.Lock()
+	answer, found := v.known[key]
+	v.mu.Unlock()
+	if found && v.Now().Before(answer.until) {
+		return answer
+	}
+	answer, err := v.review(ctx, token, path, verb)
+	if err != nil {
+		v.lines.Do(func() {
+			v.Log.WithError(err).Warn("--debug-auth: the API server was asked who may read a page under /debug")
+		})
+		if apierrors.IsForbidden(err) {
+			return verdict{code: http.StatusServiceUnavailable, text: "usher may not ask the API server who you are: bind usher's service account " +
+				"to the ClusterRole system:auth-delegator"}
+		}
+		return verdict{code: http.StatusServiceUnavailable, text: "the API server cannot be asked who you are; usher's log says why"}
+	}
+	answer.until = v.Now().Add(keepVerdict)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.known) >= maxVerdicts {
+		clear(v.known)
+	}
+	v.known[key] = answer
+	return answer
+}
+
+// review asks the API server.
+func (v *Reviews) review(ctx context.Context, token, path, verb string) (verdict, error) {
+	who := authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"},
+		Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := v.post(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &who); err != nil {
+		return verdict{}, err
+	}
+	if !who.Status.Authenticated {
+		return verdict{code: http.StatusUnauthorized, text: "the API server does not know the bearer token"}, nil
+	}
+	user := who.Status.User
+	may := authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extraOf(user),
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb}}}
+	if err := v.post(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &may); err != nil {
+		return verdict{}, err
+	}
+	if !may.Status.Allowed {
+		return verdict{code: http.StatusForbidden, text: fmt.Sprintf("user %q may not %s %s: a ClusterRole with nonResourceURLs [%q] and verbs [%s] permits it",
+			user.Username, verb, path, path, verb)}, nil
+	}
+	return verdict{code: http.StatusOK}, nil
+}
+
+func extraOf(user authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, value := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(value)
+	}
+	return extra
+}
+
+// post posts a review, and reads its status from the answer.
+func (v *Reviews) post(ctx context.Context, path string, review any) error {
+	text, err := json.Marshal(review)
+	if err != nil {
+		return err
+	}
+	answer, err := v.Create(ctx, path, text)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, review); err != nil {
+		return errors.New("the API server's answer to " + path + " cannot be read")
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package callers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) })
+
+// TestLoopbackOnly: only the two addresses of this machine, whatever the headers say.
+func TestLoopbackOnly(t *testing.T) {
+	for from, served := range map[string]bool{
+		"127.0.0.1:1234": true, "[::1]:1234": true, "[::ffff:127.0.0.1]:1234": true,
+		"192.0.2.1:1234": false, "[2001:db8::1]:1234": false, "": false, "127.0.0.1": false,
+		"127.0.0.6:1234": false, // the address from which a service mesh's proxy forwards requests
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/debug/quotas?pods=true", nil)
+		r.RemoteAddr, r.Host = from, "127.0.0.1"
+		for _, header := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded"} { // any client may set these
+			r.Header.Set(header, "127.0.0.1")
+		}
+		w := httptest.NewRecorder()
+		LoopbackOnly(page).ServeHTTP(w, r)
+		text := w.Body.String()
+		if served != (w.Code == 200) || !served && (w.Code != 403 || !strings.Contains(text, "kubectl -n usher port-forward deploy/usher 8081, then curl 127.0.0.1:8081/debug/quotas;")) {
+			t.Errorf("from %q: %d %s", from, w.Code, text)
+		}
+	}
+}
+
+// apiServer answers reviews: a token is the name of its user, and admin may get what is not below /debug/pprof/.
+type apiServer struct {
+	asked int
+	err   error
+}
+
+func (a *apiServer) create(_ context.Context, path string, object []byte) ([]byte, error) {
+	a.asked++
+	var review struct {
+		Spec struct {
+			Token, User           string
+			Groups                []string
+			Extra                 map[string][]string
+			NonResourceAttributes struct{ Path, Verb string }
+		}
+	}
+	if err := json.Unmarshal(object, &review); err != nil || a.err != nil {
+		return nil, errors.Join(a.err, err)
+	}
+	s := review.Spec
+	if strings.HasSuffix(path, "/tokenreviews") {
+		return fmt.Appendf(nil, `{"status": {"authenticated": %v, "user": {"username": %q, "groups": ["g"], "extra": {"k": ["v"]}}}}`, s.Token != "nobody", s.Token), nil
+	}
+	may := s.User == "admin" && s.Groups[0] == "g" && s.Extra["k"][0] == "v" && s.NonResourceAttributes.Verb == "get" &&
+		!strings.HasPrefix(s.NonResourceAttributes.Path, "/debug/pprof/")
+	return fmt.Appendf(nil, `{"status": {"allowed": %v}}`, may), nil
+}
+
+// TestProtect: who gets a page, by the word of the API server.
+func TestProtect(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "tokenreviews"}, "", nil)
+	for _, test := range []struct {
+		name, method, path, token string
+		err                       error
+		code                      int
+		text                      string
+	}{
+		{"allowed", "GET", "/debug/quotas", "Bearer admin", nil, 200, "page"},
+		{"another path", "GET", "/debug/pprof/heap", "Bearer admin", nil, 403, `user "admin" may not get /debug/pprof/heap: a ClusterRole with nonResourceURLs ["/debug/pprof/heap"] and verbs [get]`},
+		{"another verb", "POST", "/debug/quotas", "Bearer admin", nil, 403, "may not post /debug/quotas"},
+		{"another user", "GET", "/debug/quotas", "Bearer ann", nil, 403, `user "ann" may not get /debug/quotas`},
+		{"no token", "GET", "/debug/quotas", "", nil, 401, "kubectl create token"},
+		{"a password", "GET", "/debug/quotas", "Basic admin", nil, 401, "kubectl create token"},
+		{"an unknown token", "GET", "/debug/quotas", "Bearer nobody", nil, 401, "does not know the bearer token"},
+		{"no API server", "GET", "/debug/quotas", "Bearer admin", errors.New("connection refused"), 503, "usher's log says why"},
+		{"no right to ask", "GET", "/debug/quotas", "Bearer admin", forbidden, 503, "system:auth-delegator"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			log := logrus.New()
+			log.SetOutput(&out)
+			r := httptest.NewRequest(test.method, test.path+"?pods=true", nil)
+			r.Header.Set("Authorization", test.token)
+			w := httptest.NewRecorder()
+			NewReviews((&apiServer{err: test.err}).create, log).Protect(page).ServeHTTP(w, r)
+			if w.Code != test.code || !strings.Contains(w.Body.String(), test.text) || test.err != nil != (out.Len() > 0) {
+				t.Errorf("%d %s\n%s", w.Code, w.Body, out.String())
+			}
+		})
+	}
+}
+
+// TestVerdictsAreKept for a while, and not too many; a failure is not.
+func TestVerdictsAreKept(t *testing.T) {
+	server, now := &apiServer{}, time.Unix(0, 0)
+	v := NewReviews(server.create, silent())
+	v.Now = func() time.Time { return now }
+	ask := func(token, path string, code, asked int) {
+		t.Helper()
+		server.asked = 0
+		if got := v.ask(t.Context(), token, path, "get"); got.code != code || server.asked != asked {
+			t.Errorf("%s %s: %d, asked %d times; want %d, %d", token, path, got.code, server.asked, code, asked)
+		}
+	}
+	ask("admin", "/debug/quotas", 200, 2)
+	ask("admin", "/debug/quotas", 200, 0)
+	ask("admin", "/debug/pprof/", 403, 2)
+	ask("ann", "/debug/quotas", 403, 2)
+	ask("nobody", "/debug/quotas", 401, 1)
+	ask("nobody", "/debug/quotas", 401, 0)
+	now = now.Add(keepVerdict)
+	ask("admin", "/debug/quotas", 200, 2)
+	server.err = errors.New("away")
+	ask("admin", "/debug/quotas", 200, 0)
+	ask("admin", "/debug/other", 503, 1)
+	ask("admin", "/debug/other", 503, 1)
+	server.err = nil
+	for i := range 2 * maxVerdicts {
+		v.ask(t.Context(), fmt.Sprint("user", i), "/debug/quotas", "get")
+	}
+	if len(v.known) > maxVerdicts {
+		t.Errorf("%d are kept", len(v.known))
+	}
+}
