@@ -104,7 +104,7 @@ func (a *advance) retire(ca Authority) {
 	}
 	isSame := func(r Authority) bool { return parse(r.Cert).Equal(cert) }
 	if !slices.ContainsFunc(a.Retired, isSame) {
-		a.Retired = append(a.Retired, Authority{Pair: certs.Pair{Cert: encode([]*x509.Certificate{cert})}, LeavesEnd: ca.LeavesEnd})
+		a.Retired = append(a.Retired, Authority{Pair: certs.Pair{Cert: encode(certList{cert})}, LeavesEnd: ca.LeavesEnd})
 	}
 }
 
@@ -128,7 +128,7 @@ func (a *advance) takeOver() {
 }
 
 func (a *advance) retireUntil(ca *x509.Certificate, end time.Time) {
-	a.retire(Authority{Pair: certs.Pair{Cert: encode([]*x509.Certificate{ca})}, LeavesEnd: end})
+	a.retire(Authority{Pair: certs.Pair{Cert: encode(certList{ca})}, LeavesEnd: end})
 }
 
 func later(a, b time.Time) time.Time {

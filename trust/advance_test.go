@@ -40,7 +40,7 @@ func (o *one) step() {
 	o.t.Helper()
 	o.view.Settled = func(ca *x509.Certificate) bool {
 		for _, bundle := range o.view.Entries {
-			if !bytes.Contains(bundle, encode([]*x509.Certificate{ca})) {
+			if !bytes.Contains(bundle, encode(certList{ca})) {
 				return false
 			}
 		}

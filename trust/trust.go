@@ -55,7 +55,9 @@ func Bundle(s State) []byte {
 	return encode(all)
 }
 
-func encode(all []*x509.Certificate) []byte {
+type certList = []*x509.Certificate
+
+func encode(all certList) []byte {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *x509.Certificate) int {
 		return cmp.Or(a.NotBefore.Compare(b.NotBefore), bytes.Compare(a.Raw, b.Raw))

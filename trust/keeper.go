@@ -1,0 +1,307 @@
+package trust
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"usher.dev/usher/apiserver"
+	"usher.dev/usher/certs"
+)
+
+// Pace says how often a replica looks, and how long a new CA has to be in every caBundle before it signs.
+type Pace struct{ Every, Settle time.Duration }
+
+// PaceFor returns the pace for a lifetime of leaves: 10 s and a minute, and less only for those of minutes.
+func PaceFor(leafLife time.Duration) Pace {
+	return Pace{
+		Every:  min(10*time.Second, max(leafLife/60, 200*time.Millisecond)),
+		Settle: min(time.Minute, max(leafLife/20, 500*time.Millisecond)),
+	}
+}
+
+// Log is told what happens, in sentences.
+type Log struct{ Info, Warn func(string) }
+
+// Keeper keeps the certificates of one replica: it reads, renews and serves them. Its methods except Run are safe for
+// concurrent use.
+type Keeper struct {
+	client apiserver.Client
+	target Target
+	plan   Plan
+	pace   Pace
+	log    Log
+
+	current atomic.Pointer[current]
+	writes  atomic.Uint64
+
+	// Of Run alone.
+	since   map[[sha256.Size]byte]time.Time // when every caBundle was first seen to contain a CA, by this machine's clock
+	entries [][]byte                        // the caBundles, when they were last read; nil before
+	read    bool
+	warned  map[string]string // by configuration: what was last logged about another writer
+	failing string            // the last error that was logged
+}
+
+// current is what the rest of the program may know.
+type current struct {
+	leaf    certs.Pair
+	serving *tls.Certificate // nil before there is one
+	caEnd   time.Time
+	known   []byte
+	proven  bool // it was once trusted by every caBundle
+	synced  time.Time
+	problem error // of the last look
+}
+
+// NewKeeper returns a keeper for the replicas of a Service. The lifetimes must be positive.
+func NewKeeper(client apiserver.Client, target Target, names []string, caLife, leafLife time.Duration, log Log) *Keeper {
+	pace := PaceFor(leafLife)
+	target.Hosts = names
+	k := &Keeper{client: client, target: target, pace: pace, log: log, warned: map[string]string{},
+		since: map[[sha256.Size]byte]time.Time{},
+		plan:  Plan{Names: names, CALife: caLife, LeafLife: leafLife, Distrust: 3*pace.Every + pace.Settle}}
+	k.current.Store(&current{problem: errors.New("the API server was not asked yet")})
+	return k
+}
+
+// Run looks repeatedly until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	failed := 0
+	for ctx.Err() == nil {
+		changed, err := k.look(ctx)
+		wait := k.pace.Every
+		switch {
+		case apierrors.IsConflict(err) || changed && err == nil: // another replica is at it, or the result is to be seen
+			wait = min(wait, time.Second) / 2
+		case err != nil && k.current.Load().serving == nil:
+			wait = min(wait, time.Second<<min(failed, 4))
+			failed++
+		}
+		k.note(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait*9/10 + rand.N(wait/5)):
+		}
+	}
+}
+
+// note remembers and logs a problem. A conflict is none: another replica was faster.
+func (k *Keeper) note(err error) {
+	if apierrors.IsConflict(err) {
+		return
+	}
+	next := *k.current.Load()
+	if next.problem = err; err == nil {
+		next.synced = time.Now()
+	}
+	k.current.Store(&next)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != k.failing {
+		k.log.Warn("certificates: " + text)
+	} else if text == "" && k.failing != "" {
+		k.log.Info("certificates: the API server is read again")
+	}
+	k.failing = text
+}
+
+// look reads everything, writes what is due, and serves. The configurations are read first: what they contain comes
+// from Secrets that are no newer than those read after them, so a caBundle never goes back to an older state.
+func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
+	configurations, unread := readConfigurations(ctx, k.client, k.target)
+	if unread != nil && !k.read {
+		return false, explain(unread)
+	}
+	ca, err := readSecret(ctx, k.client, k.target.Namespace, CASecret)
+	if err != nil {
+		return false, explain(err)
+	}
+	leaf, err := readSecret(ctx, k.client, k.target.Namespace, TLSSecret)
+	if err != nil {
+		return false, explain(err)
+	}
+	if unread == nil {
+		k.remember(configurations)
+	}
+	state := decode(ca, leaf)
+	view := k.view(state, unread == nil)
+	next, news, err := k.plan.Advance(state, view)
+	if err != nil {
+		return false, err
+	}
+	state, err = k.store(ctx, ca, leaf, state, next, news)
+	written, err2 := k.trust(ctx, configurations, Bundle(state))
+	k.serve(state, view)
+	return written || len(news) > 0, explain(errors.Join(err, err2, unread))
+}
+
+// remember keeps the caBundles, and since when each CA is in all of them.
+func (k *Keeper) remember(configurations []configuration) {
+	k.read, k.entries = true, nil
+	for _, c := range configurations {
+		k.entries = append(k.entries, c.bundles()...)
+	}
+	since := map[[sha256.Size]byte]time.Time{}
+	for cert, entries := range count(k.entries) {
+		if entries < len(k.entries) {
+			continue
+		}
+		since[cert] = time.Now()
+		if before, ok := k.since[cert]; ok {
+			since[cert] = before
+		}
+	}
+	k.since = since
+}
+
+// count returns how many bundles contain each certificate.
+func count(bundles [][]byte) map[[sha256.Size]byte]int {
+	in := map[[sha256.Size]byte]int{}
+	for _, bundle := range bundles {
+		seen := map[[sha256.Size]byte]bool{}
+		for _, cert := range parseAll(bundle) {
+			if key := sha256.Sum256(cert.Raw); !seen[key] {
+				seen[key] = true
+				in[key]++
+			}
+		}
+	}
+	return in
+}
+
+func (k *Keeper) view(s State, fresh bool) View {
+	now := k.current.Load()
+	return View{Now: k.client.Now(), Entries: k.entries, Served: now.leaf, Known: slices.Concat(now.known, s.Bundle),
+		Settled: func(ca *x509.Certificate) bool {
+			since, ok := k.since[sha256.Sum256(ca.Raw)]
+			return fresh && (len(k.entries) == 0 || ok && time.Since(since) >= k.pace.Settle)
+		}}
+}
+
+// store writes the Secrets that differ, that of the CAs first: no leaf exists whose CA is not stored. It returns what
+// is stored now.
+func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, news []string) (State, error) {
+	if err := ca.write(ctx, k.client, caData(next)); err != nil {
+		return is, err
+	}
+	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
+		next.Leaf = is.Leaf
+		return next, err
+	}
+	for _, line := range news {
+		k.log.Info("certificates: " + line)
+	}
+	return next, nil
+}
+
+// trust writes the caBundles that differ.
+func (k *Keeper) trust(ctx context.Context, configurations []configuration, bundle []byte) (written bool, err error) {
+	for _, c := range configurations {
+		entries := c.wrong(bundle)
+		if len(entries) == 0 {
+			delete(k.warned, c.path)
+			continue
+		}
+		if len(bundle) == 0 {
+			continue // nothing could be stored
+		}
+		k.warnOfOthers(c, entries[0])
+		if failed := c.write(ctx, k.client, entries, bundle); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		written = true
+		k.writes.Add(1)
+		k.log.Info(fmt.Sprintf("certificates: wrote the caBundle of %d webhooks: %s", len(entries), c.path))
+	}
+	return written, err
+}
+
+// warnOfOthers names another writer of a caBundle, once as long as it writes.
+func (k *Keeper) warnOfOthers(c configuration, entry int) {
+	who := c.writer(entry)
+	if who == "" || k.warned[c.path] == who {
+		return
+	}
+	k.warned[c.path] = who
+	k.log.Warn(fmt.Sprintf("certificates: %s writes the caBundle of %s too, which usher replaces: leave the field out there, "+
+		"or serve with --cert-dir", who, c.Webhooks[entry].Name))
+}
+
+// serve changes the served certificate, if the stored one is better.
+func (k *Keeper) serve(s State, v View) {
+	next := *k.current.Load()
+	leaf := v.Serve(s.Leaf)
+	if Serial(leaf.Cert) != Serial(next.leaf.Cert) {
+		serving, err := leaf.Serving()
+		if err != nil {
+			return
+		}
+		next.leaf, next.serving = leaf, &serving
+		k.log.Info(fmt.Sprintf("certificates: serving %s until %s", Serial(leaf.Cert), serving.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+	}
+	if ca := parse(s.Active.Cert); ca != nil {
+		next.caEnd = ca.NotAfter
+	}
+	next.known = s.Bundle
+	next.proven = next.proven || next.serving != nil && v.good(leaf)
+	k.current.Store(&next)
+}
+
+// GetCertificate returns the certificate to serve; it is the GetCertificate of a tls.Config.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if now := k.current.Load(); now.serving != nil {
+		return now.serving, nil
+	}
+	return nil, errors.New("there is no certificate yet: /readyz says why")
+}
+
+// Ready returns why reviews cannot be served: before the first certificate that every caBundle trusts, and after it has
+// ended. A caBundle that somebody damages later is no reason: it would only add a second fault.
+func (k *Keeper) Ready() error {
+	now := k.current.Load()
+	switch {
+	case now.serving == nil && now.problem != nil:
+		return now.problem
+	case now.serving == nil:
+		return errors.New("no certificate can be served yet")
+	case !now.proven:
+		return errors.Join(errors.New("the registered webhooks do not trust the certificate yet"), now.problem)
+	}
+	return certs.CheckDates(now.serving.Leaf, k.client.Now())
+}
+
+// Ends returns when the served certificate and the CA end; zero if there is none.
+func (k *Keeper) Ends() (leaf, ca time.Time) {
+	now := k.current.Load()
+	if now.serving != nil {
+		leaf = now.serving.Leaf.NotAfter
+	}
+	return leaf, now.caEnd
+}
+
+// Synced returns when everything was last read and written without an error; zero if never.
+func (k *Keeper) Synced() time.Time { return k.current.Load().synced }
+
+// Writes returns how often caBundles were written.
+func (k *Keeper) Writes() uint64 { return k.writes.Load() }
+
+// explain adds the way out to an error.
+func explain(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; `usher webhooks --rbac --certs=managed` prints the rights that usher needs", err)
+	}
+	return err
+}
