@@ -106,11 +106,16 @@ func (c Client) Delete(ctx context.Context, path string) error {
 	return err
 }
 
-// do sends a request. A query in an absolute path would be escaped, so there is none.
+// do sends a request. A query in an absolute path would be escaped, so there is none. Error, unlike Raw, returns what the API
+// server says in a refusal.
 func do(ctx context.Context, request *rest.Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	return request.SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+	result := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }
 
 // Now returns the time by the API server's clock, which is the one that its certificate checks go by: that of its last

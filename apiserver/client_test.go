@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -59,10 +60,12 @@ func TestErrorsAreTheAPIServers(t *testing.T) {
 	c := started(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusConflict)
-		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}`)
+		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409,
+			"message": "a field is owned by another", "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".data"}]}}`)
 	})
-	if _, err := c.Apply(context.Background(), secret, "me", false, nil); !apierrors.IsConflict(err) {
-		t.Errorf("%v is no conflict", err)
+	_, err := c.Apply(context.Background(), secret, "me", false, nil)
+	if !apierrors.IsConflict(err) || err.Error() != "a field is owned by another" || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+		t.Errorf("%v is no conflict, or does not say which", err)
 	}
 }
 
@@ -80,7 +83,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 func TestNowIsTheAPIServersTime(t *testing.T) {
 	there := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	c := started(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", there.Format(http.TimeFormat)) })
-	if ahead := c.Now().Sub(time.Now()); ahead.Abs() > time.Hour {
+	if ahead := time.Until(c.Now()); ahead.Abs() > time.Hour {
 		t.Errorf("before the first answer it is %s ahead of this machine", ahead)
 	}
 	if _, err := c.Get(context.Background(), secret); err != nil {

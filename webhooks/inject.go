@@ -30,7 +30,7 @@ func Inject(by, namespace string) (map[string]string, error) {
 	case by != CertManager:
 		return nil, fmt.Errorf("--inject %q: must be %s, %[2]s=namespace/certificate, or %s", by, CertManager, OpenShift)
 	}
-	if _, err := certs.ServiceNames(certificate); err != nil {
+	if _, err := certs.ServiceNames(certificate); err != nil || certificate == "" {
 		return nil, fmt.Errorf("--inject %s=%s: must be namespace/certificate", CertManager, certificate)
 	}
 	return map[string]string{"cert-manager.io/inject-ca-from": certificate}, nil

@@ -62,7 +62,7 @@ func (r Registrar) serviceReady(ctx context.Context) (missing string, err error)
 	}
 	var slices discoveryv1.EndpointSliceList
 	if err := json.Unmarshal(raw, &slices); err != nil {
-		return "", fmt.Errorf("EndpointSlices of %s: %w", r.At.Namespace, err)
+		return "", fmt.Errorf("the EndpointSlices of %s: %w", r.At.Namespace, err)
 	}
 	known := 0
 	for _, slice := range slices.Items {
@@ -90,7 +90,7 @@ func (r Registrar) rolledOut(ctx context.Context) (missing string, err error) {
 	}
 	var d appsv1.Deployment
 	if err := json.Unmarshal(raw, &d); err != nil {
-		return "", fmt.Errorf("Deployment %s/%s: %w", r.At.Namespace, r.At.Service, err)
+		return "", fmt.Errorf("the Deployment %s/%s: %w", r.At.Namespace, r.At.Service, err)
 	}
 	want := int32(1)
 	if d.Spec.Replicas != nil {

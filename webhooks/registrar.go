@@ -108,7 +108,7 @@ func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]by
 	default:
 		var secret corev1.Secret
 		if err := json.Unmarshal(raw, &secret); err != nil {
-			return nil, fmt.Errorf("Secret %s/%s: %w", r.At.Namespace, tlsSecret, err)
+			return nil, fmt.Errorf("the Secret %s/%s: %w", r.At.Namespace, tlsSecret, err)
 		}
 		if bundle := secret.Data["ca.crt"]; checkBundle(bundle) == nil {
 			return bundle, nil
@@ -168,7 +168,7 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 	for _, p := range plan.parts {
 		open, unbundled := p.apply.openFailing()
 		if unbundled && len(r.At.Annotations) == 0 {
-			return fmt.Errorf("no caBundle: Secret %s/%s has no ca.crt that can be read; give --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
+			return fmt.Errorf("no caBundle: the Secret %s/%s has no ca.crt that can be read; give --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
 		}
 		if unbundled {
 			waiting, p.apply = true, open
