@@ -10,7 +10,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// policy has something for each panel: a step that denies, one that would deny, one that would change, and an override.
+// policy has something for each panel: a step that denies, one that would deny, one that would change, an override, and
+// a limit.
 const policy = `
 names: {denied: [offensive]}
 lifespan: {label: acme.com/lifespan-requested, taint: acme.com/lifespan-remaining, max: 14}
@@ -19,6 +20,7 @@ labelDefaults: [{labels: [{key: acme.com/tier, value: standard}]}]
 labelRules: [{name: team, label: acme.com/team, required: true}]
 overcommit: {pools: [{name: default, selector: {}, ratios: {cpu: "2"}, maxRatio: "4", capacity: keep}]}
 modes: {label-rules: dryrun, label-defaults: dryrun}
+limits: [{name: namespaces, by: namespace, perSecond: 1, burst: 1, mode: log}]
 overrides:
 - {name: old-names, steps: [denied-names], namespaces: [lenient], mode: warn, until: 2099-12-31, reason: a test}
 `
