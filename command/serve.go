@@ -197,10 +197,8 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	if err != nil {
 		return err
 	}
-	errorLog := s.log.WriterLevel(logrus.WarnLevel)
-	defer func() { _ = errorLog.Close() }()
-	server := newServer(s, reviews, stdlog.New(errorLog, "", 0))
-	operations := newServer(pages, ops, stdlog.New(errorLog, "", 0))
+	errorLog := stdlog.New(newErrorLog(s.log), "", 0)
+	server, operations := newServer(s, reviews, errorLog), newServer(pages, ops, errorLog)
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
 	go func() { failed <- operations.Serve(ops) }()

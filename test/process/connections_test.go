@@ -161,6 +161,15 @@ func TestProcessNotTLS(t *testing.T) {
 		}
 		p.wantAlive(t)
 	}
+	for range scaled(50, 100, 1000) {
+		if c, err := tls.Dial("tcp", p.reviews, &tls.Config{NextProtos: []string{"h2"}}); err == nil {
+			_ = c.Close()
+			t.Error("HTTP/2 only: was accepted")
+		}
+	}
+	if n := strings.Count(p.log.String(), "TLS handshake error"); n == 0 || n > 30 {
+		t.Errorf("%d failed handshakes are logged, want some of them", n)
+	}
 	p.wantNoFault(t)
 }
 
