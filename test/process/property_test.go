@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/test/harness"
+	"usher.dev/usher/test/seed"
 )
 
 // planted is a field that no type has.
@@ -121,6 +122,20 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		checkUnknownFieldsSurvive(t, mux, fmt.Sprintf("mutate-pods/seed %d", seed), body, randomPod(r))
+	}
+}
+
+// TestUnknownFieldsSurviveEverything does the same with all steps for pods at work, which insert containers before and
+// between those of the pod.
+func TestUnknownFieldsSurviveEverything(t *testing.T) {
+	suites := program()
+	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "testdata/policies/together.yaml")))
+	policy.NodeSelector.Tolerations = nil // by which a toleration that another one covers is removed, with its fields
+	mux := harness.DefaultServer().Serve(harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy).Routes())
+	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
+	random := seed.Random(t)
+	for n := range 300 {
+		checkUnknownFieldsSurvive(t, mux, fmt.Sprintf("mutate-pods/pod %d", n), body, randomPod(random))
 	}
 }
 

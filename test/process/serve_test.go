@@ -271,6 +271,57 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// TestReadyMeansServing: as soon as /readyz says so, reviews are answered, over TLS, with the policy of the file.
+func TestReadyMeansServing(t *testing.T) {
+	t.Parallel()
+	for range scaled(1, 3, 30) {
+		policy := filepath.Join(t.TempDir(), "policy.yaml")
+		if err := os.WriteFile(policy, []byte("{names: {denied: [offensive]}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reviews, operations := freeAddress(t), freeAddress(t)
+		state := t.TempDir()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &process{ended: make(chan struct{}), running: &running{reviews: reviews, operations: operations, log: &syncBuffer{}}}
+		p.cmd = exec.Command(self, "serve", "--listen", reviews, "--ops-listen", operations, "--state-dir", state, "--config", policy)
+		p.cmd.Env, p.cmd.Stderr = append(os.Environ(), processMode+"="+asItIs), p.log
+		if err := p.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_ = p.cmd.Wait()
+			close(p.ended)
+		}()
+		t.Cleanup(func() { p.cleanUp(t) })
+		eventually(t, "it is ready", func() bool {
+			r, err := http.Get("http://" + operations + "/readyz")
+			if err != nil {
+				return false
+			}
+			_ = r.Body.Close()
+			return r.StatusCode == http.StatusOK
+		})
+		p.trust(t, filepath.Join(state, "ca.crt"))
+		if got, err := p.send("/validate-pods", harness.ReadSample(t, "validate-pods/denied-names"), nil); err != nil || !strings.Contains(got.body, `"allowed":false`) {
+			t.Errorf("ready, but %v, %d %s", err, got.code, got.body)
+		}
+	}
+}
+
+// freeAddress returns an address on which nothing listens yet.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
 // TestPortInUse: the error names the flag, and the variable of `make run`, that choose another port.
 func TestPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -41,7 +41,7 @@ func (v *secretVolume) issue(t *testing.T) certs.Pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := certs.Issue(v.ca, names, time.Now())
+	leaf, err := certs.IssueUntil(v.ca, names, time.Now(), time.Now().AddDate(0, 1, v.versions)) // each expires on another day
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,13 @@ func TestProcessCertificateRotation(t *testing.T) {
 	if !p.serves(t, first) {
 		t.Error("another certificate is served than there is")
 	}
-	for range scaled(1, 1, 5) {
+	for range scaled(1, 2, 5) { // more than one, because the first change of a link is the easiest to see
 		broken, second := volume.issue(t), volume.issue(t)
 		volume.swap(t, certs.Pair{Cert: broken.Cert, Key: first.Key})
 		p.waitLog(t, "the new certificate is bad")
 		volume.swap(t, second)
 		eventually(t, "the new certificate is served", func() bool { return p.serves(t, second) })
+		p.wantExpiry(t, second)
 		kept.more(t, 50)
 		fresh.more(t, 50)
 		first = second
@@ -98,6 +99,18 @@ func TestProcessCertificateRotation(t *testing.T) {
 	kept.wantNoFailure(t)
 	fresh.wantNoFailure(t)
 	p.wantNoFault(t)
+}
+
+// wantExpiry checks that the metric is about this certificate.
+func (p *process) wantExpiry(t *testing.T, leaf certs.Pair) {
+	t.Helper()
+	want, err := leaf.Leaf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.metric(t, "usher_certificate_expiry_timestamp_seconds "); got != float64(want.NotAfter.Unix()) {
+		t.Errorf("the metric says that the certificate expires at %v, want %v", got, want.NotAfter.Unix())
+	}
 }
 
 // TestProcessPolicySwap: under load, an invalid policy changes nothing, and a valid one changes every answer from some
