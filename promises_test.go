@@ -335,6 +335,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"mutators":            {"admit", "amplify", "config", "injection", "placement", "quantity"},
 		"validators":          {"admit", "config", "document", "expression", "imageref", "injection", "placement"},
 		"handlers":            {"admit", "document", "gate"},
+		"auditlog":            {},
 		"callers":             {"poll"},
 		"throttle":            {"admit", "config", "handlers"},
 		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
@@ -342,7 +343,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
-		"command":             {"admit", "apiserver", "callers", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest", "nearest", "poll", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest", "nearest", "poll", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

@@ -141,13 +141,16 @@ func (r *Request) Warnf(format string, args ...any) {
 func (r *Request) Warnings() []string { return r.warnings }
 
 // Audit adds an annotation to the audit event of the request. key is a name of at most 63 letters, digits, '-', '_' and
-// '.'; the API server prefixes it with the webhook's name.
+// '.'; the API server prefixes it with the webhook's name. A value longer than 4096 characters is shortened.
 func (r *Request) Audit(key, value string) {
 	if r.audit == nil {
 		r.audit = map[string]string{}
 	}
-	r.audit[key] = value
+	r.audit[key] = Shorten(value, maxAudit)
 }
+
+// maxAudit is the maximum length of an audit annotation in characters.
+const maxAudit = 4096
 
 // ForgetAudit drops the audit annotations recorded so far: what they report did not happen.
 func (r *Request) ForgetAudit() { r.audit = nil }

@@ -3,6 +3,7 @@ package admit
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,25 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 	status.Message = strings.Join(texts, "; ")
 	status.Code, status.Reason = codeOf(problems)
 	return status
+}
+
+// opaque matches a path up to an annotation, or to an entry of a ConfigMap or Secret. The rest of such a path is part
+// of the content.
+var opaque = regexp.MustCompile(`^(.*?\bannotations|data|stringData)\[[^\]]*\]`)
+
+// maxPath is the maximum length in characters of a field path in a log, that of a name.
+const maxPath = 253
+
+// RuleOf returns the path and the type of a problem, without values: for logs, and for audit annotations.
+func RuleOf(p *field.Error) string { return PathOf(p) + ": " + string(p.Type) }
+
+// PathOf returns the path of a problem, without what is part of the content.
+func PathOf(p *field.Error) string {
+	path := p.Field
+	if found := opaque.FindString(path); found != "" {
+		path = found
+	}
+	return Shorten(path, maxPath)
 }
 
 func codeOf(problems []Problem) (int32, metav1.StatusReason) {

@@ -1,7 +1,7 @@
 package admit
 
 import (
-	"fmt"
+	"runtime"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -52,7 +52,16 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Cause) }
+func (e *PanicError) Error() string { return "panic: " + CauseOfPanic(e.Cause) }
+
+// CauseOfPanic returns the text of a panic if it is one of the Go runtime. Any other may quote the object under review,
+// and the stack says where it comes from.
+func CauseOfPanic(cause any) string {
+	if err, ok := cause.(runtime.Error); ok {
+		return err.Error()
+	}
+	return "see the stack"
+}
 
 func problems(s StepResult) []Problem {
 	list := make([]Problem, len(s.Refused))

@@ -159,15 +159,20 @@ func (s step) reportUnenforced(req *Request, done StepResult) {
 	}
 }
 
-// inShort returns the text about problems for the audit log.
+// inShort returns the paths and types of problems for the audit log, without values.
 func inShort(problems field.ErrorList) string {
-	more := len(problems) - maxProblems
-	text := problems[:min(len(problems), maxProblems)].ToAggregate().Error()
-	if more > 0 {
-		text += fmt.Sprintf(" and %d more problems", more)
+	var texts []string
+	for _, p := range problems[:min(len(problems), maxAudited)] {
+		texts = append(texts, RuleOf(p))
 	}
-	return Shorten(text, maxProblem*maxProblems)
+	if more := len(problems) - maxAudited; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
 }
+
+// maxAudited is the maximum number of problems in an audit annotation.
+const maxAudited = 10
 
 // isBug reports whether a failure is a step's mistake that no object excuses.
 func isBug(err error) bool {

@@ -74,5 +74,6 @@ func (s *service) drain(reviews *connections.Listener, server, operations *http.
 		}
 	}
 	_, _ = server.Close(), operations.Close()
+	s.closeAudit(ctx)
 	s.log.Info("stopped")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"usher.dev/usher/auditlog"
 	"usher.dev/usher/callers"
 	"usher.dev/usher/certs"
 	"usher.dev/usher/cluster"
@@ -40,6 +41,7 @@ type service struct {
 	edge    handlers.Server
 	limits  *throttle.Limits
 	gate    *callers.Gate // nil with --auth=off
+	audit   *auditlog.Log // nil without --audit-log
 	suites  suite.List
 	version string
 	cluster *cluster.Cluster
@@ -79,6 +81,9 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 		return err
 	}
 	if err := s.openCluster(background); err != nil {
+		return err
+	}
+	if err := s.openAudit(s.out); err != nil {
 		return err
 	}
 	if err := s.openGate(background); err != nil {
@@ -124,6 +129,7 @@ func newLogger(format string, to io.Writer) *logrus.Logger {
 	if format == "json" || format == "auto" && !isTerminal(to) {
 		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
 	}
+	log.SetFormatter(legible{log.Formatter})
 	return log
 }
 

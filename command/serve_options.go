@@ -26,6 +26,7 @@ type serveOptions struct {
 	clusterSource            clusterFlags
 	callerSource             callerFlags
 	debug                    debugFlags
+	auditTo                  auditFlags
 	shutdownDelay, drainTime time.Duration
 }
 
@@ -66,6 +67,7 @@ func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	set.DurationVar(&o.drainTime, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
 	o.callerSource.addTo(set)
 	o.debug.addTo(set)
+	o.auditTo.addTo(set)
 	o.clusterSource.addTo(set)
 }
 
@@ -80,6 +82,9 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
 	}
 	if err := o.callerSource.check(o.plain); err != nil {
+		return err
+	}
+	if err := o.auditTo.check(); err != nil {
 		return err
 	}
 	if o.maxInFlight == 0 {

@@ -66,7 +66,7 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.Stack = debug.Stack()
-			r.conclude(ctx, &d, fmt.Errorf("panic: %v", cause))
+			r.conclude(ctx, &d, errors.New("panic: "+admit.CauseOfPanic(cause)))
 		}
 	}()
 	var err error

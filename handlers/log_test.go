@@ -5,10 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sirupsen/logrus"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -69,4 +76,68 @@ func TestLogOfFailure(t *testing.T) {
 	if out.Len() > 2*maxField {
 		t.Errorf("a line of %d bytes", out.Len())
 	}
+}
+
+// TestRepeatedFailures: of lines with the same cause, some are written, and the next one after a while says how many were
+// not. Other causes, and reviews that are answered, are not affected.
+func TestRepeatedFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := logrus.New()
+		log.SetOutput(&out)
+		observe := Log(log)
+		failed := func(cause string) { observe(Route{Path: "/a"}, Decision{Outcome: Failed, Err: errors.New(cause)}, 0) }
+		for range 1000 {
+			failed("one")
+		}
+		failed("two")
+		observe(Route{Path: "/a"}, Decision{Outcome: Allowed}, 0)
+		if got := out.String(); strings.Count(got, "error=one") != mostAlike || strings.Count(got, "error=two") != 1 || strings.Count(got, "msg=review ") != 1 {
+			t.Errorf("%s", got)
+		}
+		out.Reset()
+		time.Sleep(alikeTime)
+		failed("one")
+		failed("one")
+		if got := out.String(); strings.Count(got, "error=one") != 2 || strings.Count(got, "repeated=990") != 1 {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// TestRepeatsAreBounded: a million causes take no memory.
+func TestRepeatsAreBounded(t *testing.T) {
+	var r repeats
+	for i := range 10 * maxAlike {
+		if write, _ := r.allow(fmt.Sprint(i), time.Now()); !write || len(r.since) > maxAlike {
+			t.Fatalf("cause %d: written: %v, %d are kept", i, write, len(r.since))
+		}
+	}
+}
+
+// FuzzLogOfTexts: whatever the texts of a request are, the lines of the log and of the audit log are printable, and not
+// long.
+func FuzzLogOfTexts(f *testing.F) {
+	for _, text := range []string{"web", "a\nb", "\x1b[31mred\x1b[0m", "\u202eresu", "\xff\xfe", strings.Repeat("x", 10_000)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var lines bytes.Buffer
+		log := logrus.New()
+		log.SetOutput(&lines)
+		log.SetFormatter(&logrus.TextFormatter{DisableQuote: true, DisableColors: true})
+		req := &admit.Request{UID: types.UID(text), Name: text, Namespace: text, SubResource: text, Operation: admissionv1.Operation(text)}
+		req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = text, text, text, text
+		req.UserInfo.Username, req.UserInfo.Groups = text, []string{text, text}
+		problem := field.Invalid(field.NewPath("metadata", "labels").Key(text), text, text)
+		d := Decision{Outcome: Denied, Request: req, Untouched: text, Err: errors.New(text),
+			Result: admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: problem}}, Steps: []admit.StepResult{{Name: "a", Refused: field.ErrorList{problem}}}}}
+		Log(log)(Route{Path: "/a"}, d, 0)
+		Audit("p", func(line []byte) { lines.Write(line) })(Route{Path: "/a"}, d, 0)
+		got := strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n")
+		if len(got) != 2 || len(lines.String()) > 100*maxField || strings.ContainsFunc(got[0]+got[1], func(r rune) bool { return !unicode.IsPrint(r) }) ||
+			!utf8.ValidString(lines.String()) {
+			t.Errorf("%q is logged as %q", text, lines.String())
+		}
+	})
 }

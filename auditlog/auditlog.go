@@ -1,0 +1,141 @@
+// Package auditlog writes lines to a file that is rotated, or to standard output. Its writers never wait for the disk.
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// Options say where lines go, and how many files remain.
+type Options struct {
+	File       string // "-" is standard output
+	MaxSizeMiB int    // the file is rotated before it gets larger
+	Keep       int    // rotated files
+	MaxAgeDays int    // of rotated files; 0: any
+	Compress   bool   // rotated files with gzip
+}
+
+// maxQueued is the number of lines that wait for the disk. At a kilobyte each they take 8 MiB.
+const maxQueued = 8192
+
+// Log is an audit log.
+type Log struct {
+	queue   chan []byte
+	done    chan struct{} // closed when the last line was written
+	to      io.WriteCloser
+	failed  func(error)
+	written atomic.Uint64
+	dropped atomic.Uint64
+	errors  atomic.Uint64
+}
+
+// Open opens an audit log. It fails if a line could not be written now, so that a wrong path is noticed at the start.
+// failed is called, on a goroutine of its own, for the first error of a series of failed writes, and with nil when one
+// has succeeded again.
+func Open(o Options, stdout io.Writer, failed func(error)) (*Log, error) {
+	if o.File == "-" {
+		return start(nopCloser{stdout}, failed), nil
+	}
+	if err := writable(o.File); err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	return start(&lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSizeMiB, MaxBackups: o.Keep, MaxAge: o.MaxAgeDays, Compress: o.Compress}, failed), nil
+}
+
+// writable returns an error if a line cannot be appended to a file.
+func writable(name string) error {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%w: create the directory %s, or mount a volume there", err, filepath.Dir(name))
+		}
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file, and cannot be rotated; - is standard output", name)
+	}
+	return err
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+func start(to io.WriteCloser, failed func(error)) *Log {
+	l := &Log{queue: make(chan []byte, maxQueued), done: make(chan struct{}), to: to, failed: failed}
+	go l.run()
+	return l
+}
+
+// Write queues a line, which ends with a line break and must not change afterwards. If the disk does not keep up, the
+// line is dropped and counted: a review never waits for the audit log.
+func (l *Log) Write(line []byte) {
+	select {
+	case l.queue <- line:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// run writes the lines until a nil line.
+func (l *Log) run() {
+	defer close(l.done)
+	failing := false
+	for line := range l.queue {
+		if line == nil {
+			return
+		}
+		_, err := l.to.Write(line)
+		if err != nil {
+			l.errors.Add(1)
+			l.dropped.Add(1)
+		} else {
+			l.written.Add(1)
+		}
+		if failing != (err != nil) {
+			failing = err != nil
+			l.failed(err)
+		}
+	}
+}
+
+// Close writes the lines that wait, until ctx ends, and closes the file. Lines that are written later are dropped.
+func (l *Log) Close(ctx context.Context) error {
+	select {
+	case l.queue <- nil:
+	case <-ctx.Done():
+		return l.unwritten(ctx)
+	}
+	select {
+	case <-l.done:
+		return l.to.Close()
+	case <-ctx.Done():
+		return l.unwritten(ctx)
+	}
+}
+
+func (l *Log) unwritten(ctx context.Context) error {
+	return fmt.Errorf("audit log: %d lines were not written: %w", len(l.queue), ctx.Err())
+}
+
+// Stats are what an audit log has done.
+type Stats struct {
+	Written uint64
+	Dropped uint64 // because the disk was too slow, or a write has failed
+	Errors  uint64 // failed writes
+	Queued  int
+}
+
+// Stats returns what has been done so far.
+func (l *Log) Stats() Stats {
+	return Stats{l.written.Load(), l.dropped.Load(), l.errors.Load(), len(l.queue)}
+}

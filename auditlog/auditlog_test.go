@@ -1,0 +1,145 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lost is a line that a disk cannot write.
+const lost = "lost\n"
+
+// disk is a writer that a test stops.
+type disk struct {
+	gate   chan struct{} // a write takes one, unless it is nil
+	lines  []string
+	closed bool
+}
+
+func (d *disk) Write(line []byte) (int, error) {
+	if d.gate != nil {
+		<-d.gate
+	}
+	if string(line) == lost {
+		return 0, errors.New("no space left on device")
+	}
+	d.lines = append(d.lines, string(line))
+	return len(line), nil
+}
+
+func (d *disk) Close() error { d.closed = true; return nil }
+
+// TestNoWriterWaits: while the disk hangs, lines wait up to a bound, and then are dropped and counted. What waits is
+// written when the disk works again.
+func TestNoWriterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{gate: make(chan struct{})}
+		l := start(d, func(error) {})
+		for i := range maxQueued + 1001 {
+			l.Write(fmt.Appendf(nil, "%d\n", i))
+			if i == 0 {
+				synctest.Wait() // the first is on its way to the disk
+			}
+		}
+		if s := l.Stats(); s.Dropped != 1000 || s.Queued != maxQueued || s.Written != 0 {
+			t.Errorf("%+v", s)
+		}
+		close(d.gate)
+		if err := l.Close(t.Context()); err != nil || !d.closed || len(d.lines) != maxQueued+1 {
+			t.Errorf("%v, closed %v, %d lines", err, d.closed, len(d.lines))
+		}
+		l.Write([]byte("late\n"))
+	})
+}
+
+// TestCloseEnds: a disk that hangs does not keep the process.
+func TestCloseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{gate: make(chan struct{})}
+		l := start(d, func(error) {})
+		l.Write([]byte("a\n"))
+		synctest.Wait()
+		l.Write([]byte("b\n"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Close(ctx); err == nil || !strings.Contains(err.Error(), "lines were not written") {
+			t.Error(err)
+		}
+		close(d.gate)
+	})
+}
+
+// TestDiskFull: each lost line is counted, and a series of errors is reported once, and its end.
+func TestDiskFull(t *testing.T) {
+	var reports []string
+	l := start(&disk{}, func(err error) { reports = append(reports, fmt.Sprint(err)) })
+	for _, line := range []string{"a", lost, lost, lost, "b", "c", lost} {
+		l.Write([]byte(line))
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Stats(); s.Written != 3 || s.Dropped != 4 || s.Errors != 4 {
+		t.Errorf("%+v", s)
+	}
+	if got := strings.Join(reports, ";"); got != "no space left on device;<nil>;no space left on device" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRotation: the file stays below its size, and only as many older ones are kept as wanted.
+func TestRotation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(file, []byte("before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(Options{File: file, MaxSizeMiB: 1, Keep: 2}, nil, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []byte(strings.Repeat("x", 64<<10-1) + "\n")
+	for range 70 { // 4.4 MiB
+		l.Write(line)
+		for l.Stats().Queued > 0 {
+			time.Sleep(time.Millisecond) // a rotated file is named by its time
+		}
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // older files are removed in the background
+		if files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(files) == 3 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || info.Size() > 1<<20 || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, info, err)
+		}
+	}
+	if len(files) != 3 {
+		t.Errorf("files: %v", files)
+	}
+}
+
+// TestOpenFails where no line could be written, with the way out.
+func TestOpenFails(t *testing.T) {
+	dir := t.TempDir()
+	for file, want := range map[string]string{
+		filepath.Join(dir, "none", "audit.log"): "create the directory " + filepath.Join(dir, "none"),
+		dir:                                     "is a directory",
+		"/dev/null":                             "is no regular file, and cannot be rotated; - is standard output",
+	} {
+		if _, err := Open(Options{File: file, MaxSizeMiB: 1}, nil, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--audit-log") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}

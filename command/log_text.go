@@ -1,0 +1,50 @@
+package command
+
+import (
+	"strings"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
+)
+
+// legible is a formatter that lets no text of others reach a log or a terminal raw: no control characters, no direction
+// marks, no invalid UTF-8, and no line break in a message. Line breaks and tabs in fields remain, because the formatters
+// quote them.
+type legible struct{ logrus.Formatter }
+
+// Format formats an entry.
+func (f legible) Format(entry *logrus.Entry) ([]byte, error) {
+	clean := *entry
+	clean.Message, clean.Data = admit.Printable(entry.Message), make(logrus.Fields, len(entry.Data))
+	for name, value := range entry.Data {
+		switch value := value.(type) {
+		case string:
+			clean.Data[name] = printableLines(value)
+		case error:
+			clean.Data[name] = printableLines(value.Error())
+		default:
+			clean.Data[name] = value
+		}
+	}
+	return f.Formatter.Format(&clean)
+}
+
+// printableLines is admit.Printable for a text of several lines.
+func printableLines(text string) string {
+	if !strings.ContainsAny(text, "\n\t") {
+		return admit.Printable(text)
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		end := strings.IndexAny(text, "\n\t")
+		if end < 0 {
+			end = len(text) - 1
+			b.WriteString(admit.Printable(text))
+		} else {
+			b.WriteString(admit.Printable(text[:end]) + text[end:end+1])
+		}
+		text = text[end+1:]
+	}
+	return b.String()
+}

@@ -1,0 +1,121 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"usher.dev/usher/admit"
+)
+
+// Record is a line of the audit log: a decision, and how it came about. It has names, field paths and types of rules,
+// but no value of an object. Later versions only add fields; docs/audit-log.md describes them.
+type Record struct {
+	Time time.Time `json:"time"`
+	// ID is that of the process, and the number of the decision in it: a missing number is a dropped line.
+	ID    string `json:"id"`
+	Route string `json:"route"`
+
+	UID         string   `json:"uid,omitempty"`
+	Operation   string   `json:"operation,omitempty"`
+	Group       string   `json:"group,omitempty"`
+	Version     string   `json:"version,omitempty"`
+	Kind        string   `json:"kind,omitempty"`
+	Resource    string   `json:"resource,omitempty"`
+	Subresource string   `json:"subresource,omitempty"`
+	Namespace   string   `json:"namespace,omitempty"`
+	Name        string   `json:"name,omitempty"` // or the generateName, and a star
+	User        string   `json:"user,omitempty"`
+	Groups      []string `json:"groups,omitempty"`
+	DryRun      bool     `json:"dryRun,omitempty"`
+
+	Verdict   string         `json:"verdict"`
+	Code      int            `json:"code"`
+	Duration  float64        `json:"durationSeconds"`
+	Steps     []StepRecord   `json:"steps,omitempty"`
+	Untouched string         `json:"untouched,omitempty"` // why no step ran
+	Limit     string         `json:"limit,omitempty"`     // that was exceeded
+	Troubles  []string       `json:"troubles,omitempty"`
+	Refused   []RefuseRecord `json:"refused,omitempty"` // what no step has refused, such as too many containers
+	Error     string         `json:"error,omitempty"`   // ours or the caller's
+	Panic     bool           `json:"panic,omitempty"`
+}
+
+// StepRecord is what a step did.
+type StepRecord struct {
+	Name        string         `json:"name"`
+	Mode        string         `json:"mode"`
+	Override    string         `json:"override,omitempty"` // that has set the mode
+	Changed     bool           `json:"changed,omitempty"`
+	WouldChange bool           `json:"wouldChange,omitempty"` // in mode enforce
+	Refused     []RefuseRecord `json:"refused,omitempty"`     // in mode enforce, otherwise it would have
+}
+
+// RefuseRecord is a problem: a path, and the type of the rule.
+type RefuseRecord struct {
+	Field string `json:"field"`
+	Type  string `json:"type"`
+}
+
+// maxGroups is the maximum number of a user's groups in the audit log.
+const maxGroups = 50
+
+// Audit writes a line of JSON for each decision. write must not keep the caller waiting.
+func Audit(process string, write func(line []byte)) Observe {
+	var number atomic.Uint64
+	return func(route Route, d Decision, took time.Duration) {
+		record := newRecord(route, d, took)
+		record.Time, record.ID = time.Now().UTC(), fmt.Sprintf("%s-%d", process, number.Add(1))
+		line, err := json.Marshal(record)
+		if err != nil { // of texts and numbers: it cannot fail
+			return
+		}
+		write(append(line, '\n'))
+	}
+}
+
+func newRecord(route Route, d Decision, took time.Duration) Record {
+	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Duration: took.Seconds(), Untouched: legible(d.Untouched),
+		Limit: d.Excess.Limit, Panic: d.Stack != nil}
+	if d.Err != nil {
+		r.Error = legible(cause(d.Err))
+	}
+	if d.Request != nil {
+		r.about(d.Request)
+	}
+	for _, s := range d.Result.Steps {
+		r.Steps = append(r.Steps, stepRecord(s))
+	}
+	for _, p := range d.Result.Problems {
+		if p.Step == limitsStep {
+			r.Refused = append(r.Refused, RefuseRecord{legible(admit.PathOf(p.Error)), string(p.Type)})
+		}
+	}
+	return r
+}
+
+// about sets what the request is about.
+func (r *Record) about(req *admit.Request) {
+	r.UID, r.Operation, r.DryRun, r.Troubles = legible(string(req.UID)), legible(string(req.Operation)), req.DryRun, req.Troubles()
+	r.Group, r.Version, r.Kind = legible(req.Kind.Group), legible(req.Kind.Version), legible(req.Kind.Kind)
+	r.Resource, r.Subresource = legible(req.Resource.Resource), legible(req.SubResource)
+	r.Namespace, r.Name, r.User = legible(req.Namespace), legible(req.ObjectName()), legible(req.UserInfo.Username)
+	for _, group := range req.UserInfo.Groups[:min(len(req.UserInfo.Groups), maxGroups)] {
+		r.Groups = append(r.Groups, legible(group))
+	}
+}
+
+func stepRecord(s admit.StepResult) StepRecord {
+	r := StepRecord{Name: s.Name, Mode: string(s.Mode), Changed: s.Changed, WouldChange: s.WouldChange}
+	if s.Override != nil {
+		r.Override = s.Override.Name
+	}
+	for _, p := range s.Refused[:min(len(s.Refused), maxProblems)] {
+		r.Refused = append(r.Refused, RefuseRecord{legible(admit.PathOf(p)), string(p.Type)})
+	}
+	return r
+}
+
+// legible returns a text of the caller, shortened and without what is not printable.
+func legible(text string) string { return admit.Printable(admit.Shorten(text, maxField)) }
