@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,5 +60,12 @@ func TestExpectedFaults(t *testing.T) {
 	`
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "usher_panics_total", "usher_troubles_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBuckets: the histograms show fast reviews apart from slow ones, up to the API server's default timeout.
+func TestBuckets(t *testing.T) {
+	if !slices.IsSorted(buckets) || buckets[0] > .001 || buckets[len(buckets)-1] < defaultTimeout.Seconds() {
+		t.Errorf("the buckets are %v", buckets)
 	}
 }

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/test/harness"
+)
+
+// The pages that answer threats and a check-list: docs/threat-model.md and docs/checklist.md.
+var threatPages = []string{"docs/threat-model.md", "docs/checklist.md"}
+
+// namedTests matches tests in a page, and the packages behind them: `TestA`, `TestB` (certs, test/e2e).
+var namedTests = regexp.MustCompile("((?:`(?:Test|Fuzz|Benchmark)\\w+`(?:, )?)+) \\(([a-z0-9/, ]+)\\)")
+
+// TestThreatPagesNameRealTests: every test that the pages name is in each of the packages that they name with it, in any
+// module of the repository.
+func TestThreatPagesNameRealTests(t *testing.T) {
+	known := testsByPackage(t)
+	name := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)\\w+)`")
+	for _, page := range threatPages {
+		text, found := harness.ReadFile(t, page), 0
+		for _, m := range namedTests.FindAllStringSubmatch(text, -1) {
+			for _, test := range name.FindAllStringSubmatch(m[1], -1) {
+				found++
+				for pkg := range strings.SplitSeq(m[2], ", ") {
+					if !known[pkg][test[1]] {
+						t.Errorf("%s names %s of package %s, which does not exist", page, test[1], pkg)
+					}
+				}
+			}
+		}
+		if all := len(name.FindAllString(text, -1)); all != found || found < 40 {
+			t.Errorf("%s names %d tests, but only %d with their packages", page, all, found)
+		}
+	}
+}
+
+// testsByPackage returns the names of all tests by their folders; that of the repository is "root".
+func testsByPackage(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	all := map[string]map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		if pkg == "." {
+			pkg = "root"
+		}
+		if all[pkg] == nil {
+			all[pkg] = map[string]bool{}
+		}
+		for _, m := range declared.FindAllStringSubmatch(harness.ReadFile(t, path), -1) {
+			all[pkg][m[1]] = true
+		}
+		return nil
+	})
+	if err != nil || len(all) < 40 {
+		t.Fatalf("%d packages with tests: %v", len(all), err)
+	}
+	return all
+}
+
+// TestThreatPagesNameRealThings: every flag, alert, metric, section of the policy and file that the pages name exists.
+func TestThreatPagesNameRealThings(t *testing.T) {
+	commands := harness.ReadFile(t, "docs/command-line.md")
+	foreign := []string{"--as"} // of kubectl
+	for _, page := range threatPages {
+		text := harness.ReadFile(t, page)
+		for _, flag := range regexp.MustCompile("`[^`]*`").FindAllString(text, -1) {
+			for _, f := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(flag, -1) {
+				if !strings.Contains(commands, f+" ") && !slices.Contains(foreign, f) {
+					t.Errorf("%s: %s: no command has the flag %s", page, flag, f)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile("`(Usher[A-Za-z]+)`").FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(harness.ReadFile(t, "deploy/monitoring/rules.yaml"), "alert: "+m[1]+"\n") {
+				t.Errorf("%s: there is no alert %s", page, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile("`([A-Za-z0-9_-]+/[A-Za-z0-9_./-]+\\.[a-z]+)`").FindAllStringSubmatch(text, -1) {
+			if !harness.Exists(m[1]) {
+				t.Errorf("%s: there is no file %s", page, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]*)#([^)]*)\)`).FindAllStringSubmatch(text, -1) {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join("docs", m[1])
+			}
+			if !slices.Contains(anchors(harness.ReadFile(t, target)), m[2]) {
+				t.Errorf("%s: %s has no heading for #%s", page, target, m[2])
+			}
+		}
+	}
+}
+
+// anchors returns the anchors that GitHub makes of the headings of a page.
+func anchors(text string) (all []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		anchor := regexp.MustCompile("[^a-z0-9 _-]").ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return all
+}
+
+// TestEveryThreatIsAnswered: each of the 18 threats has a line in the overview, and a section with all four answers.
+func TestEveryThreatIsAnswered(t *testing.T) {
+	page := harness.ReadFile(t, "docs/threat-model.md")
+	for n := 1; n <= 18; n++ {
+		_, section, _ := strings.Cut(page, fmt.Sprintf("\n## %d. ", n))
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, answer := range []string{"usher", "you set", "tests", "remains"} {
+			if !regexp.MustCompile(`(?m)^\| ` + answer + ` \| \S`).MatchString(section) {
+				t.Errorf("threat %d has no answer %q", n, answer)
+			}
+		}
+		if !strings.Contains(page, fmt.Sprintf("\n| [%d](#%d-", n, n)) {
+			t.Errorf("threat %d is not in the overview", n)
+		}
+	}
+}
+
+// TestChecklistAddsUp: the list has its 76 lines, each with a state. A line that is met names what shows it, any other
+// says what is missing, and the last section lists these by their priority.
+func TestChecklistAddsUp(t *testing.T) {
+	page := harness.ReadFile(t, "docs/checklist.md")
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \| ([123]) \| [^|]+ \| ([a-z ]+) \| ([^|]*) \| ([^|]*)\|$`).FindAllStringSubmatch(page, -1)
+	if len(rows) != 76 {
+		t.Errorf("%d lines, want 76", len(rows))
+	}
+	missing := map[string][]string{} // by priority
+	for i, row := range rows {
+		number, priority, state, shown, remark := row[1], row[2], row[3], strings.TrimSpace(row[4]), strings.TrimSpace(row[5])
+		if number != strconv.Itoa(i+1) {
+			t.Errorf("line %d has the number %s", i+1, number)
+		}
+		switch {
+		case !slices.Contains([]string{"yes", "in part", "no", "not applicable"}, state):
+			t.Errorf("line %s: the state %q", number, state)
+		case state == "yes" && shown == "":
+			t.Errorf("line %s is met, but nothing shows it", number)
+		case state != "yes" && remark == "":
+			t.Errorf("line %s is not met, but nothing says why", number)
+		case state == "no" || state == "in part":
+			missing[priority] = append(missing[priority], number)
+		}
+	}
+	_, last, _ := strings.Cut(page, "\n## Not met, or in part\n")
+	var listed []string
+	for _, m := range regexp.MustCompile(`([\d, and]+) \(([123])\)`).FindAllStringSubmatch(last, -1) {
+		numbers := regexp.MustCompile(`\d+`).FindAllString(m[1], -1)
+		if !slices.Equal(numbers, missing[m[2]]) {
+			t.Errorf("of priority %s the last section lists %v, want %v", m[2], numbers, missing[m[2]])
+		}
+		listed = append(listed, m[2])
+	}
+	for priority, numbers := range missing {
+		if !slices.Contains(listed, priority) {
+			t.Errorf("the last section lacks those of priority %s: %v", priority, numbers)
+		}
+	}
+}
