@@ -17,12 +17,12 @@ type certsOptions struct {
 	overwrite                    bool
 }
 
-// certsCommand is `usher certs`: it has one command, init.
+// certsCommand is `usher certs`: it has the commands init and rotate.
 func (p Program) certsCommand() *cobra.Command {
 	var o certsOptions
-	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate", Args: cobra.NoArgs,
+	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate, or replace those in a cluster", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("usage: usher certs init [flags]; `usher certs init --help` lists the flags")
+			return errors.New("usage: usher certs init|rotate [flags]; `usher certs init --help` lists the flags of the first")
 		}}
 	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return p.makeCerts(o) }}
@@ -34,7 +34,7 @@ func (p Program) certsCommand() *cobra.Command {
 	set.StringVar(&o.secret, "secret-name", "usher-tls", "name of the Secret that -o secret prints")
 	set.IntVar(&o.days, "days", 365, "number of days for which the certificate is valid; like its CA, at most one year")
 	set.BoolVar(&o.overwrite, "overwrite", false, "replace an existing CA; clients that trust it then need the new one")
-	certs.AddCommand(init)
+	certs.AddCommand(init, p.certsRotateCommand())
 	return certs
 }
 

@@ -35,7 +35,7 @@ func (o *clusterFlags) check() error {
 	case o.source == "api" && o.dir != "":
 		return fmt.Errorf("--cluster-dir is for --cluster=files")
 	case o.source == "files" && o.kubeconfig != "" && !o.askedOtherwise:
-		return fmt.Errorf("--kubeconfig is for --cluster=api")
+		return fmt.Errorf("--kubeconfig is for --cluster=api, --certs=managed and --debug-auth")
 	}
 	return nil
 }

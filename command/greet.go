@@ -8,7 +8,7 @@ import (
 
 // greet tells a person on a laptop what to paste; a service in a cluster has its log.
 func (s *service) greet(address, operations string) {
-	if s.certDir != "" || s.auditTo.File == "-" {
+	if s.certificates.dir != "" || s.certificates.managed() || s.auditTo.File == "-" {
 		return
 	}
 	scheme, trust := "https", "--cacert "+s.caFile+" "
@@ -37,8 +37,8 @@ func (s *service) variables(address string) (text string) {
 	if at := reachable(address); at != "127.0.0.1:9443" {
 		text += " LISTEN=" + at
 	}
-	if s.stateDir != ".state" {
-		text += " STATE=" + s.stateDir
+	if s.certificates.stateDir != ".state" {
+		text += " STATE=" + s.certificates.stateDir
 	}
 	return text
 }

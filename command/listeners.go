@@ -50,10 +50,10 @@ func portInUse(name, address string) error {
 
 // secured is a listener with TLS, unless there is none. http.Server.ServeTLS would offer HTTP/2 again.
 func (s *service) secured(l net.Listener) net.Listener {
-	if s.source == nil {
+	if s.certificate == nil {
 		return l
 	}
-	config := certs.TLSConfig(s.source.GetCertificate)
+	config := certs.TLSConfig(s.certificate)
 	if s.callerSource.clientCA != "" {
 		config.ClientAuth = tls.RequestClientCert // the gate checks it with each request, and answers
 	}

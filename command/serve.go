@@ -2,13 +2,12 @@ package command
 
 import (
 	"context"
-	"fmt"
+	"crypto/tls"
 	"io"
 	stdlog "log"
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,7 +21,6 @@ import (
 
 	"usher.dev/usher/auditlog"
 	"usher.dev/usher/callers"
-	"usher.dev/usher/certs"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/connections"
@@ -51,8 +49,9 @@ type service struct {
 	live    atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks   []webhooks.Hook              // that the policy in force needs
 	health  handlers.Health
-	source  *certs.Source // nil with --plain
-	caFile  string        // of a certificate of our own, or empty
+	caFile  string // of a certificate of our own, or empty
+
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with --plain
 }
 
 // serve runs until ctx ends, then drains.
@@ -90,16 +89,13 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 		return err
 	}
 	s.use(policy, nil)
-	if err := s.openCertificate(); err != nil {
+	if err := s.openCertificate(background); err != nil {
 		return err
 	}
 	go s.cluster.Run(background)
 	go daily(background, s.warnOfEnds)
 	if s.config != "" {
 		go config.Watch(background, s.config, s.times(background), inForce, s.suites.Schema(), s.use)
-	}
-	if s.source != nil {
-		go s.source.Watch(background, s.times(background), s.certificateChanged)
 	}
 	return s.listenAndServe(ctx, deafen)
 }
@@ -154,37 +150,6 @@ func (s *service) makeMetrics() {
 	s.metrics.MustRegister(s.policy.current, s.policy.loaded, gateMetrics(s.suites.Gates(), s.gates), overrideMetrics{s.inForce.Load},
 		limitMetrics{s.limits}, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-}
-
-func (s *service) openCertificate() (err error) {
-	if s.plain {
-		return nil
-	}
-	dir := s.certDir
-	if dir == "" {
-		dir = s.stateDir
-		names, _ := certs.ServiceNames("")
-		if _, err := certs.EnsureLocal(dir, names, time.Now(), func(made string) { s.log.Info(made) }); err != nil {
-			return fmt.Errorf("certificate of our own: %w", err)
-		}
-		s.caFile = filepath.Join(dir, certs.CACertFile)
-	}
-	if s.source, err = certs.Open(dir); err != nil {
-		return err
-	}
-	s.health.Checks["certificate"] = func() error { return s.source.Valid(time.Now()) }
-	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_certificate_expiry_timestamp_seconds",
-		Help: "When the served certificate ends."}, func() float64 { return float64(s.source.NotAfter().Unix()) }))
-	s.certificateChanged(nil)
-	return nil
-}
-
-func (s *service) certificateChanged(err error) {
-	if err != nil {
-		s.log.WithError(err).Error("the new certificate is bad; the one in force stays")
-		return
-	}
-	s.log.WithField("until", s.source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }

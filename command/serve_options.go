@@ -18,7 +18,7 @@ type serveOptions struct {
 	listen, opsListen        string
 	plain                    bool
 	config                   string
-	certDir, stateDir        string
+	certificates             certificateFlags
 	logFormat                string
 	maxInFlight              int
 	maxConnections           int
@@ -37,7 +37,7 @@ func (p Program) serveCommand() *cobra.Command {
 	o.addTo(c.Flags())
 	suites := p.addSuiteFlags(c, true)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		o.clusterSource.askedOtherwise = o.debug.auth
+		o.clusterSource.askedOtherwise = o.debug.auth || o.certificates.managed()
 		if err := o.clusterSource.check(); err != nil {
 			return err
 		}
@@ -58,8 +58,7 @@ func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.opsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the pages under /debug over HTTP")
 	set.BoolVar(&o.plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
 	set.StringVar(&o.config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
-	set.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: a certificate that usher creates in --state-dir)")
-	set.StringVar(&o.stateDir, "state-dir", ".state", "directory for the CA and the certificate that usher creates for local use if --cert-dir is not set")
+	o.certificates.addTo(set)
 	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, and otherwise json")
 	set.IntVar(&o.maxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, and then get a 503 with Retry-After (default 64 for each CPU)")
 	set.IntVar(&o.maxConnections, "max-connections", defaultMaxConnections, "maximum number of open connections for reviews; if it is reached, a new connection replaces the one that has been idle the longest")
@@ -81,6 +80,9 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
 	}
+	if err := o.certificates.check(); err != nil {
+		return err
+	}
 	if err := o.callerSource.check(o.plain); err != nil {
 		return err
 	}
@@ -99,8 +101,8 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 	if !opsSet {
 		o.opsListen = "127.0.0.1:8081"
 	}
-	if o.certDir != "" {
-		return errors.New("--plain serves no certificate: leave out --cert-dir")
+	if o.certificates.dir != "" || o.certificates.managed() {
+		return errors.New("--plain serves no certificate: leave out --cert-dir and --certs")
 	}
 	host, _, err := net.SplitHostPort(o.listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {

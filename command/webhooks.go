@@ -27,6 +27,7 @@ type webhooksOptions struct {
 	compare      string
 	rbac, static bool
 	staticDir    string
+	certs        string
 	out          string
 }
 
@@ -42,6 +43,16 @@ func (p Program) webhooksCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if o.certs != "local" && (o.certs != "managed" || !o.rbac) {
+			return fmt.Errorf("--certs %s: with --rbac, local or managed", o.certs)
+		}
+		if o.certs == "managed" {
+			at, err := webhooks.NewAddress(o.service, "", "")
+			if err != nil {
+				return err
+			}
+			return writeYAML(p.Out, certificateRights(at.Namespace, o.user)...)
+		}
 		if o.rbac {
 			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.NoPolicy, gates, admit.Surroundings{})))
 		}
@@ -56,6 +67,7 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.compare, "compare", "", "file with the registered configurations, or - for standard input: print how they differ from what is "+
 		"needed, instead of configurations; the exit code is 1 if they do")
 	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, instead of webhook configurations")
+	set.StringVar(&o.certs, "certs", "local", "with --rbac: managed prints the Role, the ClusterRole and the bindings that usher serve --certs=managed needs")
 	set.BoolVar(&o.static, "static", false, "print files for the API server's --admission-control-config-file instead: it then calls usher from its first request, "+
 		"and the configurations cannot be changed through the API; needs --url")
 	set.StringVar(&o.staticDir, "static-dir", "/etc/kubernetes/usher", "with --static: the directory where the API server finds the files")

@@ -87,6 +87,9 @@ func (t Target) isCalledBy(c registration.WebhookClientConfig) bool {
 	return err == nil && slices.Contains(t.Hosts, at.Hostname())
 }
 
+// name returns a configuration's collection and name.
+func (c configuration) name() string { return c.path[strings.Index(c.path, "/v1/")+len("/v1/"):] }
+
 // bundles returns the caBundles of the entries that call this Service.
 func (c configuration) bundles() (all [][]byte) {
 	for _, i := range c.ours {
@@ -117,7 +120,7 @@ func (c configuration) write(ctx context.Context, client apiserver.Client, entri
 		_, err = client.Update(ctx, c.path, BundleManager, text)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.path[strings.Index(c.path, "v1/")+len("v1/"):], err)
+		return fmt.Errorf("%s: %w", c.name(), err)
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ type Keeper struct {
 	since   map[[sha256.Size]byte]time.Time // when every caBundle was first seen to contain a CA, by this machine's clock
 	entries [][]byte                        // the caBundles, when they were last read; nil before
 	read    bool
-	warned  map[string]string // by configuration: what was last logged about another writer
-	failing string            // the last error that was logged
+	warned  map[string]time.Time // when another writer of a caBundle was last logged, by its name
+	failing string               // the last error that was logged
 }
 
 // current is what the rest of the program may know.
@@ -67,7 +67,7 @@ type current struct {
 func NewKeeper(client apiserver.Client, target Target, names []string, caLife, leafLife time.Duration, log Log) *Keeper {
 	pace := PaceFor(leafLife)
 	target.Hosts = names
-	k := &Keeper{client: client, target: target, pace: pace, log: log, warned: map[string]string{},
+	k := &Keeper{client: client, target: target, pace: pace, log: log, warned: map[string]time.Time{},
 		since: map[[sha256.Size]byte]time.Time{},
 		plan:  Plan{Names: names, CALife: caLife, LeafLife: leafLife, Distrust: 3*pace.Every + pace.Settle}}
 	k.current.Store(&current{problem: errors.New("the API server was not asked yet")})
@@ -210,12 +210,8 @@ func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, new
 func (k *Keeper) trust(ctx context.Context, configurations []configuration, bundle []byte) (written bool, err error) {
 	for _, c := range configurations {
 		entries := c.wrong(bundle)
-		if len(entries) == 0 {
-			delete(k.warned, c.path)
+		if len(entries) == 0 || len(bundle) == 0 { // without a bundle, nothing could be stored
 			continue
-		}
-		if len(bundle) == 0 {
-			continue // nothing could be stored
 		}
 		k.warnOfOthers(c, entries[0])
 		if failed := c.write(ctx, k.client, entries, bundle); failed != nil {
@@ -224,18 +220,18 @@ func (k *Keeper) trust(ctx context.Context, configurations []configuration, bund
 		}
 		written = true
 		k.writes.Add(1)
-		k.log.Info(fmt.Sprintf("certificates: wrote the caBundle of %d webhooks: %s", len(entries), c.path))
+		k.log.Info(fmt.Sprintf("certificates: wrote the caBundle of %d webhooks of %s", len(entries), c.name()))
 	}
 	return written, err
 }
 
-// warnOfOthers names another writer of a caBundle, once as long as it writes.
+// warnOfOthers names another writer of a caBundle, once an hour.
 func (k *Keeper) warnOfOthers(c configuration, entry int) {
 	who := c.writer(entry)
-	if who == "" || k.warned[c.path] == who {
+	if said, again := k.warned[who]; who == "" || again && time.Since(said) < time.Hour {
 		return
 	}
-	k.warned[c.path] = who
+	k.warned[who] = time.Now()
 	k.log.Warn(fmt.Sprintf("certificates: %s writes the caBundle of %s too, which usher replaces: leave the field out there, "+
 		"or serve with --cert-dir", who, c.Webhooks[entry].Name))
 }
