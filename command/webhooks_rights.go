@@ -12,21 +12,22 @@ import (
 // certificateRights are the rights of usher serve --certs=managed, with their bindings to usher's service account, or to
 // another user.
 func certificateRights(namespace, user string) []any {
-	const name, api = "usher-certificates", rbacv1.GroupName
-	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
-	inNamespace := meta
-	inNamespace.Namespace = namespace
+	const api = rbacv1.GroupName
+	meta := func(name, namespace string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": "usher"}}
+	}
 	kind := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
+	const secrets, bundles = "usher-certs", trust.BundleManager
 	who := []rbacv1.Subject{subject(namespace, user)}
 	return []any{
-		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: inNamespace, Rules: trust.SecretRights()},
-		rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: inNamespace, Subjects: who,
-			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "Role", Name: name}},
-		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta, Rules: trust.ConfigurationRights()},
-		rbacv1.ClusterRoleBinding{TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta, Subjects: who,
-			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "ClusterRole", Name: name}},
+		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: meta(secrets, namespace), Rules: trust.SecretRights()},
+		rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta(secrets, namespace), Subjects: who,
+			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "Role", Name: secrets}},
+		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta(bundles, ""), Rules: trust.ConfigurationRights()},
+		rbacv1.ClusterRoleBinding{TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta(bundles, ""), Subjects: who,
+			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "ClusterRole", Name: bundles}},
 	}
 }
 

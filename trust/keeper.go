@@ -197,8 +197,7 @@ func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, new
 		return is, err
 	}
 	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
-		next.Leaf = is.Leaf
-		return next, err
+		return is, err // others take the caBundle from this Secret, so it must not be older than one that is written
 	}
 	for _, line := range news {
 		k.log.Info("certificates: " + line)
