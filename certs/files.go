@@ -150,7 +150,7 @@ func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(str
 // leafReserve.
 func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	cert, err := leaf.load(CertFile, KeyFile)
-	if err != nil || !CoversExactly(cert.Leaf, names) {
+	if err != nil || !coversExactly(cert.Leaf, names) {
 		return false
 	}
 	roots := x509.NewCertPool()
@@ -163,8 +163,7 @@ func leafGood(leaf, ca Pair, names []string, now time.Time) bool {
 	return true
 }
 
-// CoversExactly reports whether the names in a certificate are names, in any order.
-func CoversExactly(cert *x509.Certificate, names []string) bool {
+func coversExactly(cert *x509.Certificate, names []string) bool {
 	dns, ips, err := splitNames(names)
 	return err == nil && slices.Equal(nameSet(dns, ips), nameSet(cert.DNSNames, cert.IPAddresses))
 }

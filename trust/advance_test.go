@@ -260,6 +260,14 @@ func TestLostLeaf(t *testing.T) {
 	}
 }
 
+// TestMoreNames: a replica of an older version does not undo what a newer one has issued.
+func TestMoreNames(t *testing.T) {
+	o := installed(t)
+	o.state.Leaf, _ = certs.Issue(o.state.Active.Pair, append([]string{"more.svc", "::1"}, plan.Names...), start)
+	o.step()
+	o.want(false, 0, "")
+}
+
 // TestMigration: a certificate that was made elsewhere, and its CA, are used until a CA of the cluster is trusted.
 func TestMigration(t *testing.T) {
 	o := &one{t: t, view: View{Now: start}}

@@ -89,8 +89,13 @@ func (s *server) answer(method, path, body string) (int, string) {
 	case !found && method != http.MethodPatch:
 		return status(http.StatusNotFound, "NotFound")
 	case method == http.MethodPut && field(body, "metadata", "resourceVersion") != strconv.Itoa(s.version[path]),
-		method == http.MethodPatch && found && is != body:
+		method == http.MethodPatch && found && field(body, "metadata", "resourceVersion") != strconv.Itoa(s.version[path]) && is != body:
 		return status(http.StatusConflict, "Conflict")
+	case method == http.MethodPatch && found && is != body: // annotations
+		object := parsed(is)
+		object["metadata"].(map[string]any)["annotations"] = parsed(body)["metadata"].(map[string]any)["annotations"]
+		text, _ := json.Marshal(object)
+		s.store(path, string(text))
 	case method != http.MethodGet:
 		s.store(path, body)
 		s.writes[path]++
