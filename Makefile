@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 LISTEN  ?= 127.0.0.1:9443
 OPS     ?= 127.0.0.1:8081
 CASE    ?=
-SUITE   ?= core
+OVERLAY ?= demo
 STATE   ?= .state
 FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
@@ -83,8 +83,8 @@ load: build ## measure the service over TLS beside a constant server and the usu
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
-deploy: build ## install into the cluster of the current kubectl context, SUITE=core, core-watching, colocation or colocation-demo; YES=1 does not ask; see deploy/README.md
-	@SUITE=$(SUITE) YES=$(YES) USHER=bin/usher IMAGE=$(IMAGE) ./deploy/deploy.sh
+deploy: ## install into the cluster of the current kubectl context, OVERLAY=demo or another one of deploy/overlays; YES=1 does not ask; see deploy/README.md
+	@OVERLAY=$(OVERLAY) YES=$(YES) IMAGE=$(IMAGE) ./deploy/deploy.sh
 
 undeploy: ## remove usher from that cluster, webhook configurations first
 	kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=usher --ignore-not-found

@@ -455,7 +455,7 @@ func TestDeployedArgs(t *testing.T) {
 	if err := c.ParseFlags(args); err != nil {
 		t.Errorf("%v: %v", args, err)
 	}
-	for name, set := range map[string]bool{"cert-dir": true, "config": true, "plain": false} {
+	for name, set := range map[string]bool{"cert-dir": false, "config": true, "plain": false} {
 		if c.Flags().Changed(name) != set {
 			t.Errorf("--%s: %v", name, !set)
 		}
@@ -493,23 +493,28 @@ func FuzzHeartbeat(f *testing.F) {
 }
 
 // TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no
-// less.
+// less. What is registered has the same gates as what is served.
 func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
-	gatesArgument := regexp.MustCompile(`--feature-gates=(\S+)`)
-	for _, overlay := range []string{"colocation", "colocation-demo"} {
+	gates := regexp.MustCompile(`--feature-gates=(\S+)`)
+	for folder, clusterRole := range map[string]string{"koordinator": "deploy/components/watching/clusterrole.yaml",
+		"koordinator-demo": "deploy/overlays/koordinator-demo/clusterrole.yaml"} {
 		args := []string{"webhooks", "--rbac"}
-		if match := gatesArgument.FindString(harness.ReadFile(t, "deploy/"+overlay+"/kustomization.yaml")); match != "" {
-			args = append(args, match)
+		set := gates.FindAllString(harness.ReadFile(t, "deploy/overlays/"+folder+"/kustomization.yaml"), -1)
+		if len(set) > 0 {
+			args = append(args, set[0])
+		}
+		if len(set) != 0 && (len(set) != 2 || set[0] != set[1]) {
+			t.Errorf("deploy/overlays/%s: the Deployment and the Job need the same --feature-gates: %q", folder, set)
 		}
 		code, out, errs := usher(t, args...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
-		if file := "deploy/" + overlay + "/clusterrole.yaml"; harness.ReadFile(t, file) != out {
-			t.Errorf("%s is not what bin/usher %s prints", file, strings.Join(args, " "))
+		if harness.ReadFile(t, clusterRole) != out {
+			t.Errorf("%s is not what bin/usher %s prints", clusterRole, strings.Join(args, " "))
 		}
 	}
-	if text := strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates")); !strings.Contains(harness.ReadFile(t, "deploy/colocation-demo/kustomization.yaml"), text) {
+	if text := strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates")); !strings.Contains(harness.ReadFile(t, "deploy/overlays/koordinator-demo/kustomization.yaml"), text) {
 		t.Error("the demo overlay's gates are not those of samples/feature-gates")
 	}
 }

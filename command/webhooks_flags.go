@@ -20,6 +20,7 @@ type registrationFlags struct {
 	config, inject             string
 	suites, excluded           []string
 	failOpen, failClosed       []string
+	skipKubelets               bool
 }
 
 func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, withoutCA string) {
@@ -33,6 +34,8 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 		"cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
+	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: mirror pods, and leases and status where the policy names "+
+		"resources by a wildcard; needs Kubernetes 1.28")
 	set.StringSliceVar(&o.failOpen, "fail-open", nil, "paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
 	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
 		"not possible for the heartbeats of nodes")
@@ -54,6 +57,7 @@ func (p Program) needed(o registrationFlags, gates gate.Set) (routes []handlers.
 	if err := webhooks.CheckExcluded(o.excluded); err != nil {
 		return nil, at, err
 	}
+	at.SkipKubelets = o.skipKubelets
 	at.Excluded, at.User = o.excluded, cmp.Or(o.user, "system:serviceaccount:"+at.Namespace+":usher")
 	if at.Annotations, err = webhooks.Inject(o.inject, at.Namespace); err != nil {
 		return nil, at, err

@@ -138,7 +138,6 @@ func TestPodIsRestricted(t *testing.T) {
 	container := pod.Containers[0]
 	user, own := value(pod.SecurityContext), value(container.SecurityContext)
 	capabilities := value(own.Capabilities)
-	secret := value(volume(pod, "certs").Secret)
 	account := find[corev1.ServiceAccount](t, "base/serviceaccount.yaml")
 	check(t, "base/deployment.yaml", promises{
 		{len(pod.Containers) == 1 && len(pod.InitContainers) == 0, "more than one container: let these promises look at each"},
@@ -150,9 +149,9 @@ func TestPodIsRestricted(t *testing.T) {
 		{is(own.AllowPrivilegeEscalation, false), "the container's securityContext: set allowPrivilegeEscalation: false"},
 		{slices.Equal(capabilities.Drop, []corev1.Capability{"ALL"}) && len(capabilities.Add) == 0, "the container's securityContext: set capabilities: {drop: [ALL]}, add none"},
 		{!value(own.Privileged) && !pod.HostNetwork && !pod.HostPID && !pod.HostIPC, "no privileged container, no host namespaces"},
-		{value(user.FSGroup) == 65532 && value(secret.DefaultMode) == 0o440, "the key is for usher's group only: fsGroup: 65532, and defaultMode: 0440 of volume certs"},
+		{value(user.FSGroup) == 65532, "a mounted key is for usher's group only: fsGroup: 65532"},
 		{pod.ServiceAccountName == account.Name, "serviceAccountName: must be the one of serviceaccount.yaml"},
-		{is(account.AutomountServiceAccountToken, false) && !value(pod.AutomountServiceAccountToken), "usher asks the API server nothing: automountServiceAccountToken: false in serviceaccount.yaml"},
+		{is(account.AutomountServiceAccountToken, false) && !value(pod.AutomountServiceAccountToken), "the base asks the API server nothing: automountServiceAccountToken: false in serviceaccount.yaml; the components that ask mount the token"},
 	})
 }
 
@@ -198,17 +197,17 @@ func TestPortsMeet(t *testing.T) {
 // in.
 func TestNetworkPolicyComponent(t *testing.T) {
 	base := find[networkingv1.NetworkPolicy](t, "base/networkpolicy.yaml")
-	closed := find[networkingv1.NetworkPolicy](t, "networkpolicy-api-server/networkpolicy.yaml")
+	closed := find[networkingv1.NetworkPolicy](t, "components/api-server-only/networkpolicy.yaml")
 	if closed.Name != base.Name || len(closed.Spec.Ingress) != 2 || len(closed.Spec.Ingress[0].From) != 1 {
-		t.Fatalf("networkpolicy-api-server: must patch policy %s with two rules, the first from the API server: %+v", base.Name, closed)
+		t.Fatalf("components/api-server-only: must patch policy %s with two rules, the first from the API server: %+v", base.Name, closed)
 	}
 	reviews, operations, from := closed.Spec.Ingress[0], closed.Spec.Ingress[1], value(closed.Spec.Ingress[0].From[0].IPBlock)
 	_, _, err := net.ParseCIDR(from.CIDR)
-	check(t, "networkpolicy-api-server", promises{
+	check(t, "components/api-server-only", promises{
 		{err != nil, "the address must be one that the API server refuses until it is filled in"},
 		{reflect.DeepEqual(slices.Concat(reviews.Ports, operations.Ports), base.Spec.Ingress[0].Ports), "the ports must be those of base/networkpolicy.yaml"},
 		{len(operations.From) == 0, "probes come from the nodes: the port of operations stays open"},
-		{strings.Contains(text(t, "networkpolicy-api-server/kustomization.yaml"), "kind: Component\n"), "must be a component, for overlays of every suite"},
+		{strings.Contains(text(t, "components/api-server-only/kustomization.yaml"), "kind: Component\n"), "must be a component, for overlays of every suite"},
 	})
 }
 
@@ -230,14 +229,13 @@ func TestSelectorsMeet(t *testing.T) {
 func TestFilesMeet(t *testing.T) {
 	k, pod := readKustomization(t), readDeployment(t).Spec.Template.Spec
 	flags := readFlags(t)
-	policy, certs := mounted(pod, path.Dir(flags["config"])), mounted(pod, flags["cert-dir"])
+	policy := mounted(pod, path.Dir(flags["config"]))
 	generator := k.ConfigMapGenerator[0]
 	check(t, "base/deployment.yaml", promises{
 		{value(policy.ConfigMap).Name == generator.Name, "--config: its directory must be where ConfigMap " + generator.Name + " is mounted whole: no subPath, which never changes"},
 		{slices.Equal(generator.Files, []string{path.Base(flags["config"])}), "--config: must name the file that kustomization.yaml puts into the ConfigMap"},
-		{value(certs.Secret).SecretName == "usher-tls", "--cert-dir: must be where Secret usher-tls is mounted whole: `usher certs init` makes it under that name"},
-		{!value(value(certs.Secret).Optional) && !value(value(policy.ConfigMap).Optional), "volumes: without policy or certificate usher must not start"},
-		{len(pod.Volumes) == 2, "volumes: usher needs its policy and its certificate, nothing else"},
+		{!value(value(policy.ConfigMap).Optional), "volumes: without a policy usher must not start"},
+		{len(pod.Volumes) == 1, "volumes: the base needs its policy, nothing else; components/certs-dir adds a certificate"},
 	})
 }
 
@@ -314,63 +312,55 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// deploy.sh, with a kubectl and an usher that only tell how they were called.
+// deploy.sh, with a kubectl that only tells how it was called.
 func TestDeployScript(t *testing.T) {
+	remove, roll, wait, logs := "kubectl -n usher delete job usher-webhooks --ignore-not-found", "kubectl -n usher rollout status deployment/usher --timeout=3m",
+		"kubectl -n usher wait job/usher-webhooks --for=condition=Complete --timeout=3m", "kubectl -n usher logs job/usher-webhooks"
+	rendered := func(image, names string) string {
+		return "kubectl apply -f -: of deploy/overlays/demo - apply - --yes" + names + " image: " + image
+	}
 	for _, c := range []struct {
-		name, secret, image, fails, yes string
-		want                            []string
-		exclude, flags                  string // EXCLUDE, if it is set, and the flags that `usher webhooks` gets for it
+		name, overlay, image, fails, yes, exclude string
+		suite                                     string
+		want                                      []string
 	}{
-		{name: "new cluster", want: []string{
-			"kubectl apply -f deploy/base/namespace.yaml", "kubectl create -f -: a secret", "kubectl apply -f -: image: usher:dev",
-			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
-		{name: "again, with an image", secret: "secret/usher-tls", image: "registry.example/usher@sha256:1", want: []string{
-			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: registry.example/usher@sha256:1",
-			"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
-		{name: "other namespaces are left out", secret: "secret/usher-tls", exclude: "EXCLUDE=net disk", flags: "--exclude-namespace=net --exclude-namespace=disk",
-			want: []string{"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
-				"kubectl -n usher rollout status deployment/usher --timeout=3m", "kubectl apply -f -: webhooks for a CA and a policy"}},
-		{name: "no replica answers", secret: "secret/usher-tls", fails: "rollout", want: []string{
-			"kubectl apply -f deploy/base/namespace.yaml", "kubectl apply -f -: image: usher:dev",
-			"kubectl -n usher rollout status deployment/usher --timeout=3m"}},
+		{name: "as it is", want: []string{remove, rendered("usher:dev", " - --exclude-namespace=rook-ceph"), roll, wait, logs}},
+		{name: "with an image", image: "registry.example/usher@sha256:1",
+			want: []string{remove, rendered("registry.example/usher@sha256:1", " - --exclude-namespace=rook-ceph"), roll, wait, logs}},
+		{name: "other namespaces are left out", exclude: "EXCLUDE=net disk",
+			want: []string{remove, rendered("usher:dev", " - --exclude-namespace=net - --exclude-namespace=disk"), roll, wait, logs}},
+		{name: "none is left out", exclude: "EXCLUDE=", want: []string{remove, rendered("usher:dev", ""), roll, wait, logs}},
+		{name: "no replica answers", fails: "rollout", want: []string{remove, rendered("usher:dev", " - --exclude-namespace=rook-ceph"), roll}},
+		{name: "the Job fails", fails: "wait", want: []string{remove, rendered("usher:dev", " - --exclude-namespace=rook-ceph"), roll, wait, logs + " --tail=20"}},
+		{name: "it cannot be rendered", fails: "kustomize"},
 		{name: "no context", fails: "context"},
 		{name: "nobody to ask", fails: "question", yes: "0"},
-		{name: "the Secret cannot be looked up", fails: "--ignore-not-found", want: []string{"kubectl apply -f deploy/base/namespace.yaml"}},
+		{name: "no such overlay", overlay: "other", fails: "overlay"},
+		{name: "the old name", suite: "colocation", fails: "suite"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
 			calls := filepath.Join(root, "calls")
 			write(t, filepath.Join(root, "deploy", "deploy.sh"), text(t, "deploy.sh"))
-			write(t, filepath.Join(root, "bin", "usher"), `#!/bin/sh
-				case "$1" in
-				certs) echo "a secret" ;;
-				webhooks) echo "webhooks for $(cat "$5") and $(cat "$7")"; shift 7; echo "$*" >"$CALLS.flags" ;;
-				esac
-			`)
+			write(t, filepath.Join(root, "deploy", "overlays", "demo", "kustomization.yaml"), "")
 			write(t, filepath.Join(root, "path", "kubectl"), `#!/bin/sh
 				case " $* " in
 				*" current-context "*) [ "$FAILS" = context ] && exit 1; echo test; exit ;;
-				*" kustomize "*) echo "        image: usher:dev"; exit ;;
-				*" configmap "*) printf "a policy"; exit ;;
-				*" go-template"*) printf "a CA"; exit ;;
-				*" -f - "*) echo "kubectl $*: $(sed 's/^ *//')" >>"$CALLS" ;;
-				*" --ignore-not-found "*) printf "$SECRET" ;;
+				*" kustomize "*) [ "$FAILS" = kustomize ] && exit 1; printf 'of %s\n  - apply\n  - --yes\n  - --exclude-namespace=rook-ceph\n  image: usher:dev\n' "$2"; exit ;;
+				*" -f - "*) echo "kubectl $*: $(tr -s '\n ' ' ' | sed 's/ $//')" >>"$CALLS" ;;
 				*) echo "kubectl $*" >>"$CALLS" ;;
 				esac
 				case " $* " in *" ${FAILS:-nothing} "*) exit 1 ;; esac
 			`)
 			run := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "deploy.sh"))
 			run.Env = append(os.Environ(), "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"),
-				"CALLS="+calls, "SECRET="+c.secret, "FAILS="+c.fails, "IMAGE="+c.image, "USHER=", "YES="+cmp.Or(c.yes, "1"), c.exclude)
+				"CALLS="+calls, "FAILS="+c.fails, "IMAGE="+c.image, "OVERLAY="+c.overlay, "SUITE="+c.suite, "YES="+cmp.Or(c.yes, "1"))
+			if c.exclude != "" {
+				run.Env = append(run.Env, c.exclude)
+			}
 			output, err := run.CombinedOutput()
 			if (err != nil) != (c.fails != "") {
 				t.Errorf("deploy.sh: %v\n%s", err, output)
-			}
-			if c.flags == "" {
-				c.flags = "--exclude-namespace=calico-system --exclude-namespace=koordinator-system "
-			}
-			if c.fails == "" && !strings.HasPrefix(text(t, calls+".flags"), c.flags) {
-				t.Errorf("deploy.sh gave usher webhooks %s, want %s", text(t, calls+".flags"), c.flags)
 			}
 			if got := callsIn(calls); !slices.Equal(got, c.want) {
 				t.Errorf("deploy.sh called\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))

@@ -20,6 +20,7 @@ type Address struct {
 	CABundle           []byte
 	User               string            // who usher is for the API server
 	Excluded           []string          // the namespaces whose pods are left alone, beside kube-system and usher's own
+	SkipKubelets       bool              // by matchConditions: what kubelets write on their own
 	Annotations        map[string]string // of the configurations: see Inject
 }
 

@@ -5,7 +5,9 @@ package webhooks
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +29,7 @@ func Mutating(routes []handlers.Route, at Address) registration.MutatingWebhookC
 			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
 			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions:    conditions(r.Route, at),
+			MatchConditions:    conditions(r, at),
 			ReinvocationPolicy: &r.Reinvocation,
 		})
 	}
@@ -45,7 +47,7 @@ func Validating(routes []handlers.Route, at Address) registration.ValidatingWebh
 			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
 			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
 			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions: conditions(r.Route, at),
+			MatchConditions: conditions(r, at),
 		})
 	}
 	return c
@@ -138,8 +140,9 @@ func sameButResources(a, b registration.RuleWithOperations) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conditions are the route's, one that leaves usher's own requests out, and one that leaves out updates of what no step reads.
-func conditions(r handlers.Route, at Address) []registration.MatchCondition {
+// conditions are the route's, one that leaves usher's own requests out, one that leaves out updates of what no step reads, and
+// one that leaves out what kubelets write on their own.
+func conditions(r Entry, at Address) []registration.MatchCondition {
 	all := slices.Clip(r.Conditions)
 	if r.NotForUsher {
 		all = append(all, registration.MatchCondition{
@@ -148,7 +151,31 @@ func conditions(r handlers.Route, at Address) []registration.MatchCondition {
 	if len(r.Reads) > 0 && r.Updates() {
 		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
 	}
+	if at.SkipKubelets && (r.aboutNewPods() || r.ofEveryKind()) {
+		all = append(all, registration.MatchCondition{Name: "not-kubelet", Expression: notKubelet})
+	}
 	return all
+}
+
+// notKubelet is the CEL expression for requests other than the routine of kubelets: their leases, their status, and the mirror
+// pods of their static pods, which run whatever admission decides. It cannot fail, which would refuse the request.
+const notKubelet = `!(has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups &&
+(request.resource.resource == "leases" || has(request.subResource) && request.subResource == "status" ||
+request.resource.resource == "pods" && request.operation == "CREATE" &&
+has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations))`
+
+// aboutNewPods reports whether an entry is for the creation of pods.
+func (e Entry) aboutNewPods() bool {
+	return slices.ContainsFunc(e.For, func(m handlers.Match) bool {
+		return slices.Contains(m.Resources, "pods") && slices.Contains(m.Operations, admissionv1.Create)
+	})
+}
+
+// ofEveryKind reports whether the policy names resources by a wildcard. What it names by name is never left out.
+func (e Entry) ofEveryKind() bool {
+	return e.byPolicy() && slices.ContainsFunc(e.For, func(m handlers.Match) bool {
+		return slices.ContainsFunc(m.Resources, func(name string) bool { return strings.HasPrefix(name, "*") })
+	})
 }
 
 // Objects returns the objectSelector: it lets cluster-scoped objects opt in, where the route asks for it. What the policy names is not asked: its owner could leave the

@@ -61,7 +61,7 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 		if is.Name == "" && len(wanted.Webhooks) == 0 {
 			continue
 		}
-		fit(&wanted, is, bundle)
+		r.fit(&wanted, is, bundle)
 		next := part{registered: is, apply: wanted, stale: is.stale(wanted), adopt: is.byKubectl()}
 		after, left, err := r.try(ctx, &next)
 		if err != nil {
@@ -123,13 +123,17 @@ func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]by
 }
 
 // fit completes what is wanted by what is registered: the caBundle, the parts of selectors that others added, and the version that
-// a change is for.
-func fit(wanted *configuration, is configuration, bundle []byte) {
+// a change is for. A caBundle that another controller fills in stays.
+func (r Registrar) fit(wanted *configuration, is configuration, bundle []byte) {
+	injected := len(r.At.Annotations) > 0 && len(r.At.CABundle) == 0
 	wanted.ResourceVersion = is.ResourceVersion
 	for i := range wanted.Webhooks {
 		w := &wanted.Webhooks[i]
 		w.ClientConfig.CABundle = bundle
 		if was := is.entry(w.Name); was != nil {
+			if injected && len(was.ClientConfig.CABundle) > 0 {
+				w.ClientConfig.CABundle = was.ClientConfig.CABundle
+			}
 			w.NamespaceSelector = withOthers(w.NamespaceSelector, was.NamespaceSelector)
 			w.ObjectSelector = withOthers(w.ObjectSelector, was.ObjectSelector)
 		}

@@ -24,7 +24,7 @@ const (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
 
-// start does what `make deploy SUITE=colocation-demo` does. It starts usher first, so that the CRDs appear while usher
+// start does what `make deploy OVERLAY=koordinator-demo` does. It starts usher first, so that the CRDs appear while usher
 // is watching.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
@@ -36,11 +36,13 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := cluster.ApplyDeploy(ctx, "deploy/colocation"); err != nil {
-		return err
-	}
-	if err := cluster.ApplyDeploy(ctx, "deploy/colocation-demo"); err != nil {
-		return err
+	for _, overlay := range []string{"koordinator", "koordinator-demo"} {
+		if err := cluster.ApplyDeploy(ctx, "deploy/overlays/"+overlay); err != nil {
+			return err
+		}
+		if _, err := cluster.Kubectl(ctx, "-n", "usher", "delete", "job", "usher-webhooks"); err != nil { // it cannot be changed
+			return err
+		}
 	}
 	usher, err = cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2,
 		Flags: []string{"--cluster=api", "--kubeconfig=" + account, "--feature-gates=" + gates}})

@@ -118,3 +118,19 @@ func calls(metrics, webhook string) string {
 	lines := regexp.MustCompile(`(?m)^apiserver_admission_webhook_request_total\{[^}]*name="` + regexp.QuoteMeta(webhook) + `".*$`)
 	return strings.Join(lines.FindAllString(metrics, -1), "\n")
 }
+
+// Rendered returns the objects of a kustomization of the repository, such as "deploy/overlays/demo".
+func (c *Cluster) Rendered(ctx context.Context, dir string) (objects []Object, err error) {
+	text, err := c.RenderDeploy(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		var o Object
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -121,6 +122,16 @@ func (c *Cluster) ClientFiles(user string, groups ...string) (cert, key, ca stri
 // KubeconfigVia writes a kubeconfig for a proxy that authenticates the user itself.
 func (c *Cluster) KubeconfigVia(name, url string, ca []byte) (string, error) {
 	return c.kubeconfig(name, url, ca, map[string]any{})
+}
+
+// ServiceAccountKubeconfig writes a kubeconfig with a token of a service account, as its pods have it, and returns its path.
+func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	answer, err := c.Admin().Create(ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token",
+		Object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600}})
+	if err != nil {
+		return "", err
+	}
+	return c.kubeconfig(namespace+"-"+name, c.URL, c.ca.pem, map[string]any{"token": answer.String("status", "token")})
 }
 
 func (c *Cluster) kubeconfig(name, url string, ca []byte, user map[string]any) (string, error) {

@@ -52,6 +52,12 @@ func (c *Cluster) StartProgram(name, program string, args ...string) (*Process, 
 	return c.sandbox.start(name, program, args...)
 }
 
+// RunProgram runs a program to its end, in the root of the repository, and returns its standard output. The error contains
+// its standard error.
+func (c *Cluster) RunProgram(ctx context.Context, program string, args ...string) (string, error) {
+	return c.run(ctx, "", program, args...)
+}
+
 // Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 

@@ -107,6 +107,9 @@ func (u *Usher) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// BuildUsher builds usher and returns the path of the binary, for a test that starts it by itself.
+func (c *Cluster) BuildUsher(ctx context.Context) (string, error) { return c.usherBinary(ctx) }
+
 // usherBinary builds usher as `make build` does. It always runs go, which knows whether anything has changed.
 func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 	if file := os.Getenv(UsherVariable); file != "" {

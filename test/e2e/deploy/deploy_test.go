@@ -1,0 +1,288 @@
+// Package deploy keeps what the overlays of deploy/ promise, as they are rendered.
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// overlay is what a directory of deploy/overlays renders to.
+type overlay struct {
+	name     string
+	objects  []kubetest.Object
+	service  corev1.PodSpec
+	job      corev1.PodSpec
+	rollout  appsv1.Deployment
+	template batchv1.Job
+}
+
+// overlays renders all overlays.
+func overlays(t *testing.T) (cluster *kubetest.Cluster, all []overlay) {
+	t.Helper()
+	cluster, err := kubetest.WithoutControlPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	for _, name := range names(t) {
+		objects, err := cluster.Rendered(t.Context(), "deploy/overlays/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := overlay{name: name, objects: objects}
+		o.rollout, o.template = one[appsv1.Deployment](t, o, "Deployment", "usher"), one[batchv1.Job](t, o, "Job", "usher-webhooks")
+		o.service, o.job = o.rollout.Spec.Template.Spec, o.template.Spec.Template.Spec
+		all = append(all, o)
+	}
+	return cluster, all
+}
+
+// names returns the names of the overlays.
+func names(t *testing.T) (all []string) {
+	t.Helper()
+	root, err := kubetest.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(root, "deploy", "overlays", "*", "kustomization.yaml"))
+	for _, file := range files {
+		all = append(all, filepath.Base(filepath.Dir(file)))
+	}
+	if len(all) < 5 {
+		t.Fatalf("only the overlays %q were found", all)
+	}
+	return all
+}
+
+// of returns the objects of a kind.
+func of[T any](t *testing.T, o overlay, kind string) (all []T) {
+	t.Helper()
+	for _, object := range o.objects {
+		if object.String("kind") != kind {
+			continue
+		}
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value T
+		if err := json.Unmarshal(text, &value); err != nil {
+			t.Fatalf("%s: %s: %v", o.name, kind, err)
+		}
+		all = append(all, value)
+	}
+	return all
+}
+
+// one returns the object of a kind and a name.
+func one[T any](t *testing.T, o overlay, kind, name string) (found T) {
+	t.Helper()
+	for i, object := range of[T](t, o, kind) {
+		if at := slices.IndexFunc(o.objects, func(x kubetest.Object) bool { return x.String("kind") == kind }); o.objects[at+i].String("metadata", "name") == name {
+			return object
+		}
+	}
+	t.Fatalf("%s: there is no %s %s", o.name, kind, name)
+	return found
+}
+
+// promise reports what is not kept.
+func promise(t *testing.T, o overlay, kept bool, fix string, args ...any) {
+	t.Helper()
+	if !kept {
+		t.Errorf("deploy/overlays/%s: %s", o.name, fmt.Sprintf(fix, args...))
+	}
+}
+
+// TestObjects: neither keys nor configurations are applied, all has the label and is in one namespace, and rendering it twice gives
+// the same bytes.
+func TestObjects(t *testing.T) {
+	cluster, all := overlays(t)
+	for _, o := range all {
+		for _, object := range o.objects {
+			kind, name := object.String("kind"), object.String("metadata", "name")
+			promise(t, o, !slices.Contains([]string{"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}, kind),
+				"%s %s must not be applied: usher, cert-manager or the Job make it", kind, name)
+			if kind == "CustomResourceDefinition" {
+				continue
+			}
+			promise(t, o, object.String("metadata", "labels", "app.kubernetes.io/name") == "usher", "%s %s: has no label app.kubernetes.io/name: usher", kind, name)
+			namespace := object.String("metadata", "namespace")
+			promise(t, o, namespace == "usher" || strings.HasPrefix(kind, "Cluster") || kind == "Namespace", "%s %s: is in namespace %q", kind, name, namespace)
+		}
+		first, err := cluster.RenderDeploy(t.Context(), "deploy/overlays/"+o.name)
+		second, again := cluster.RenderDeploy(t.Context(), "deploy/overlays/"+o.name)
+		promise(t, o, err == nil && again == nil && first == second, "rendering it twice gives different bytes")
+	}
+}
+
+// TestPods: every pod is restricted, whatever the overlay changes.
+func TestPods(t *testing.T) {
+	_, all := overlays(t)
+	for _, o := range all {
+		for _, pod := range []corev1.PodSpec{o.service, o.job} {
+			user, own := pod.SecurityContext, pod.Containers[0].SecurityContext
+			fixed := user.RunAsUser != nil && *user.RunAsUser == 65532 && user.FSGroup != nil && *user.FSGroup == 65532
+			chosen := user.RunAsUser == nil && user.RunAsGroup == nil && user.FSGroup == nil
+			promise(t, o, len(pod.Containers) == 1 && len(pod.InitContainers) == 0, "one container, which these promises look at")
+			promise(t, o, user.RunAsNonRoot != nil && *user.RunAsNonRoot, "runAsNonRoot")
+			promise(t, o, o.name != "openshift" && fixed || o.name == "openshift" && chosen, "runAsUser and fsGroup: 65532, or none on OpenShift, whose SCC refuses what it has not chosen")
+			promise(t, o, user.SeccompProfile != nil && user.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "seccompProfile: RuntimeDefault")
+			promise(t, o, *own.ReadOnlyRootFilesystem && !*own.AllowPrivilegeEscalation && len(own.Capabilities.Drop) == 1 && own.Capabilities.Add == nil,
+				"a read-only root, no escalation, no capabilities")
+			promise(t, o, strings.HasPrefix(pod.Containers[0].Image, "usher:"), "image %s: must be that of the base, so that one entry of images replaces both", pod.Containers[0].Image)
+			promise(t, o, pod.Containers[0].Resources.Limits.Memory().Equal(*pod.Containers[0].Resources.Requests.Memory()), "memory is requested in full")
+		}
+		promise(t, o, o.service.PriorityClassName == "system-cluster-critical" && len(o.service.TopologySpreadConstraints) == 2, "priority and spread of the base")
+		budget := of[policyv1.PodDisruptionBudget](t, o, "PodDisruptionBudget")
+		replicas := *o.rollout.Spec.Replicas
+		promise(t, o, replicas >= 2 && len(budget) == 1 && budget[0].Spec.MinAvailable.IntVal == replicas-1, "two replicas or more, of which one may be drained")
+		rolling := o.rollout.Spec.Strategy.RollingUpdate
+		promise(t, o, rolling.MaxUnavailable.IntVal == 0 && rolling.MaxSurge.IntVal == 1, "maxUnavailable: 0, maxSurge: 1")
+		quota := one[corev1.ResourceQuota](t, o, "ResourceQuota", "critical-pods")
+		promise(t, o, quota.Spec.Hard.Pods().Value() >= int64(4*replicas), "the quota must allow four times the replicas")
+	}
+}
+
+// TestRights: no right is for more than it has to be, and a pod has a token only if its account has rights.
+func TestRights(t *testing.T) {
+	_, all := overlays(t)
+	named := []string{"secrets", "deployments", "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "configmaps"}
+	for _, o := range all {
+		var rules []rbacv1.PolicyRule
+		for _, role := range of[rbacv1.Role](t, o, "Role") {
+			rules = append(rules, role.Rules...)
+		}
+		for _, role := range of[rbacv1.ClusterRole](t, o, "ClusterRole") {
+			rules = append(rules, role.Rules...)
+			for _, rule := range role.Rules {
+				promise(t, o, !slices.Contains(rule.Resources, "secrets"), "ClusterRole %s: Secrets belong into a Role", role.Name)
+			}
+		}
+		for _, rule := range rules {
+			everything := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs)
+			promise(t, o, !slices.Contains(everything, "*"), "a wildcard in %v", rule)
+			for _, resource := range rule.Resources {
+				promise(t, o, !slices.Contains(named, resource) || len(rule.ResourceNames) > 0, "%s without resourceNames: %v", resource, rule.Verbs)
+				promise(t, o, resource != "secrets" || !slices.Contains(rule.Verbs, "list") && !slices.Contains(rule.Verbs, "watch"), "Secrets may be listed")
+			}
+		}
+		bound := map[string]bool{}
+		subjects := func(all []rbacv1.Subject) {
+			for _, s := range all {
+				promise(t, o, s.Kind == "ServiceAccount" && s.Namespace == "usher", "a right for %s %s/%s", s.Kind, s.Namespace, s.Name)
+				bound[s.Name] = true
+			}
+		}
+		for _, b := range of[rbacv1.RoleBinding](t, o, "RoleBinding") {
+			subjects(b.Subjects)
+		}
+		for _, b := range of[rbacv1.ClusterRoleBinding](t, o, "ClusterRoleBinding") {
+			subjects(b.Subjects)
+		}
+		for _, pod := range []corev1.PodSpec{o.service, o.job} {
+			token := pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken
+			promise(t, o, token == bound[pod.ServiceAccountName], "account %s: has rights: %t, its pods get a token: %t", pod.ServiceAccountName, bound[pod.ServiceAccountName], token)
+		}
+		for _, account := range of[corev1.ServiceAccount](t, o, "ServiceAccount") {
+			promise(t, o, account.AutomountServiceAccountToken != nil && !*account.AutomountServiceAccountToken, "account %s: automountServiceAccountToken: false", account.Name)
+		}
+	}
+}
+
+// TestArguments: the binary takes the arguments, the certificate comes from one place, and what is registered is what is served.
+func TestArguments(t *testing.T) {
+	cluster, all := overlays(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	binary, err := cluster.BuildUsher(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		serve, apply := o.service.Containers[0].Args, o.job.Containers[0].Args
+		for _, args := range [][]string{serve, apply} {
+			if _, err := cluster.RunProgram(ctx, binary, append(slices.Clone(args), "--help")...); err != nil {
+				t.Errorf("deploy/overlays/%s: %v", o.name, err)
+			}
+		}
+		promise(t, o, serve[0] == "serve" && slices.Equal(apply[:3], []string{"webhooks", "apply", "--yes"}), "the Deployment serves, the Job registers")
+		promise(t, o, flag(serve, "--feature-gates") == flag(apply, "--feature-gates"), "the Deployment and the Job need the same --feature-gates")
+		promise(t, o, flag(serve, "--config") == flag(apply, "--config") && flag(apply, "--config") != "", "the Deployment and the Job need the same --config")
+		managed, dir := flag(serve, "--certs") == "managed", flag(serve, "--cert-dir")
+		mounted := slices.ContainsFunc(o.service.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "usher-tls" })
+		promise(t, o, managed != (dir != "") && mounted == (dir != ""), "a certificate either of --certs=managed, or of --cert-dir with the Secret usher-tls mounted")
+		promise(t, o, (flag(apply, "--suite") != "") == strings.HasPrefix(o.name, "koordinator"), "the colocation suite is registered by koordinator overlays, and by no other")
+		promise(t, o, !strings.Contains(flag(apply, "--suite"), "colocation") || flag(serve, "--cluster") == "api", "the colocation suite needs --cluster=api")
+	}
+}
+
+// flag returns the value of a flag, or "".
+func flag(args []string, name string) string {
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(arg, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// TestJob: the Service does not lead to the Job's pod, and every tool replaces a Job that has ended.
+func TestJob(t *testing.T) {
+	_, all := overlays(t)
+	for _, o := range all {
+		service := one[corev1.Service](t, o, "Service", "usher")
+		promise(t, o, o.template.Spec.Template.Labels["app.kubernetes.io/name"] != service.Spec.Selector["app.kubernetes.io/name"], "the Service leads to the Job's pod")
+		annotations := o.template.Annotations
+		promise(t, o, annotations["argocd.argoproj.io/hook"] == "PostSync" && annotations["kustomize.toolkit.fluxcd.io/force"] == "enabled" && o.template.Spec.TTLSecondsAfterFinished != nil,
+			"Argo CD, Flux and kubectl must be able to run the Job again")
+	}
+}
+
+// TestNetwork: production admits no client but the API server to the port of reviews, and lets usher reach nothing but it.
+func TestNetwork(t *testing.T) {
+	_, all := overlays(t)
+	for _, o := range all {
+		policy := one[networkingv1.NetworkPolicy](t, o, "NetworkPolicy", "usher")
+		if o.name != "production" {
+			continue
+		}
+		promise(t, o, len(policy.Spec.PolicyTypes) == 2 && len(policy.Spec.Egress) == 2, "ingress and egress")
+		for _, rule := range policy.Spec.Ingress {
+			for _, port := range rule.Ports {
+				promise(t, o, port.Port.IntVal != 9443 || len(rule.From) > 0, "port 9443 is open to every client")
+			}
+		}
+		for _, rule := range policy.Spec.Egress {
+			promise(t, o, len(rule.To) > 0, "usher may connect to everything")
+		}
+	}
+}
+
+// TestOverlaysAreDocumented: deploy/README.md says whom each is for.
+func TestOverlaysAreDocumented(t *testing.T) {
+	readme, err := kubetest.ReadFile("deploy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names(t) {
+		if !strings.Contains(readme, "| ["+name+"](overlays/"+name+") |") {
+			t.Errorf("deploy/README.md: the table of overlays has no row for %s", name)
+		}
+	}
+}
