@@ -25,6 +25,8 @@ type Options struct {
 	Services bool // the API server reaches usher through its Service, and not at a URL: see ServeService
 
 	APIServerFlags []string // after the default flags, so that they override them
+
+	Prepare func(dir string) error // writes files for the API server, whose working directory is dir; may be nil
 }
 
 // Cluster is a control plane on loopback. It writes only to one temporary directory.
@@ -86,6 +88,11 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 			return err
 		}
 		c.options.APIServerFlags = append([]string{flag}, c.options.APIServerFlags...)
+	}
+	if c.options.Prepare != nil {
+		if err := c.options.Prepare(c.dir); err != nil {
+			return err
+		}
 	}
 	etcd, err := c.startEtcd() // not waited for: the API server retries until it is available
 	if err != nil {
