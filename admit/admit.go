@@ -160,11 +160,24 @@ func (r *Request) AuditAnnotations() map[string]string { return r.audit }
 
 // Trouble reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
 // the audit log by an annotation, and to the operator by a counter. reason is one of a small closed set, in kebab-case.
+// An argument that is an error may quote the object, and is left out of the annotation.
 func (r *Request) Trouble(reason, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	r.Warnf("%s", text)
-	r.Audit("trouble."+reason, text)
+	r.Warnf(format, args...)
+	r.Audit("trouble."+reason, fmt.Sprintf(format, withoutErrors(args)...))
 	r.troubles = append(r.troubles, reason)
+}
+
+// withoutErrors returns arguments with errors replaced by what they say of a rule, or by an ellipsis.
+func withoutErrors(args []any) []any {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if problem, ok := arg.(*field.Error); ok {
+			args[i] = RuleOf(problem)
+		} else if _, ok := arg.(error); ok {
+			args[i] = "…"
+		}
+	}
+	return args
 }
 
 // Troubles returns the reasons passed to Trouble so far.

@@ -113,7 +113,7 @@ func reportInvalidRatios(req *admit.Request, ratios sections.NodeRatios) {
 		}
 	}
 	if len(ratios.Foreign) > 0 {
-		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %.20q", key, ratios.Foreign[0])
+		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %v", key, fmt.Errorf("%.20q", ratios.Foreign[0]))
 	}
 }
 

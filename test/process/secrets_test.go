@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
@@ -31,11 +33,13 @@ type observed struct {
 	edge       handlers.Server
 	outcomes   map[handlers.Outcome]int
 	steps      map[string]bool
-	beyond     bool // the next review is beyond a limit
+	// annotations are the keys of the audit annotations of the answers.
+	annotations map[string]bool
+	beyond      bool // the next review is beyond a limit
 }
 
 func observe() *observed {
-	o := &observed{registry: prometheus.NewRegistry(), edge: harness.DefaultServer(), outcomes: map[handlers.Outcome]int{}, steps: map[string]bool{}}
+	o := &observed{registry: prometheus.NewRegistry(), edge: harness.DefaultServer(), outcomes: map[handlers.Outcome]int{}, steps: map[string]bool{}, annotations: map[string]bool{}}
 	log := logrus.New()
 	log.SetOutput(&o.log)
 	log.SetFormatter(&logrus.JSONFormatter{})
@@ -43,6 +47,12 @@ func observe() *observed {
 	audit := handlers.Audit("test", func(line []byte) { o.audit.Write(line) })
 	o.edge.Observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
 		o.outcomes[d.Outcome]++
+		if d.Response != nil {
+			for key, value := range d.Response.AuditAnnotations {
+				o.annotations[key] = true
+				fmt.Fprintf(&o.log, "audit annotation %s: %s\n", key, value)
+			}
+		}
 		for _, s := range d.Result.Steps {
 			o.steps[s.Name] = true
 		}
@@ -80,8 +90,8 @@ func (o *observed) leak() string {
 }
 
 // TestNothingSecretIsLogged: in ten thousand reviews on all routes, with secrets in environment variables, commands,
-// annotations, and the data of ConfigMaps and Secrets, nothing of a secret is in the log, the audit log or the metrics:
-// not for requests that are allowed, denied or invalid, that fail, or that make a step panic.
+// annotations, and the data of ConfigMaps and Secrets, nothing of a secret is in the log, the audit log, the metrics
+// or the audit annotations: not for requests that are allowed, denied or invalid, that fail, or that make a step panic.
 func TestNothingSecretIsLogged(t *testing.T) {
 	random, o := seed.Random(t), observe()
 	worlds, samples := harness.NewWorlds(program), harness.Samples(t)
@@ -126,7 +136,15 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	if n < 10_000 || len(o.steps) < 35 {
 		t.Errorf("%d reviews, %d steps", n, len(o.steps))
 	}
-	t.Logf("%d reviews, %d steps, %v", n, len(o.steps), o.outcomes)
+	for key := range o.annotations { // the API server puts the webhook's name before it, and drops what is no key
+		if problems := validation.IsQualifiedName("mutate-pods.usher.dev/" + key); len(problems) > 0 {
+			t.Errorf("the audit annotation %q: %v", key, problems)
+		}
+	}
+	if !o.annotations["denied-by"] || !o.annotations["changed"] || len(o.annotations) < 8 {
+		t.Errorf("audit annotations: %v", o.annotations)
+	}
+	t.Logf("%d reviews, %d steps, %v, %v", n, len(o.steps), o.outcomes, slices.Sorted(maps.Keys(o.annotations)))
 }
 
 // troubledAt returns the route, or one in ten times with a chain that panics or fails with the object in its text.
