@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image deploy undeploy clean
+.PHONY: help run try build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,7 @@ build: ## build bin/usher
 test: ## run everything that needs no API server, with the race detector
 	go test -race ./...
 	cd test/load && go test -race ./...
+	cd release && go test ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 ./...
@@ -57,6 +58,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go tool staticcheck ./...
 	go mod tidy -diff
 	cd test/load && go vet ./... && go mod tidy -diff
+	cd release && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./...
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
@@ -82,6 +84,15 @@ load: build ## measure the service over TLS beside a constant server and the usu
 
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
+
+image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image (IMAGE=usher:dev)
+	cd release && go run . image --version "$(VERSION)" --image "$(IMAGE)" --out ../bin/image
+
+release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release; see docs/release.md
+	cd release && go run . archives --version "$(VERSION)" --out ../bin/release
+
+vuln: ## govulncheck, where its database can be reached
+	@.ci/vuln
 
 deploy: ## install into the cluster of the current kubectl context, OVERLAY=demo or another one of deploy/overlays; YES=1 does not ask; see deploy/README.md
 	@OVERLAY=$(OVERLAY) YES=$(YES) IMAGE=$(IMAGE) ./deploy/deploy.sh

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// platform is an operating system and an architecture, as in GOOS and GOARCH.
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "/" + p.arch }
+
+var (
+	imagePlatforms   = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
+	archivePlatforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+)
+
+// parsePlatforms reads a list such as linux/amd64,linux/arm64; an empty one stands for all that are possible.
+func parsePlatforms(list string, possible []platform) (all []platform, err error) {
+	if list == "" {
+		return possible, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(possible, func(p platform) bool { return p.String() == text })
+		if i < 0 {
+			return nil, fmt.Errorf("--platforms %s: must be some of %v", text, possible)
+		}
+		all = append(all, possible[i])
+	}
+	return all, nil
+}
+
+// build builds a static binary. It depends on nothing of this machine but the version of Go: not on paths, the state of
+// the checkout, or the environment.
+func (s source) build(ctx context.Context, p platform, file string) error {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+s.version, "-o", file, ".")
+	cmd.Dir = s.root
+	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build for %s: %w\n%s", p, err, out)
+	}
+	return nil
+}
+
+// environment returns the environment without what would change a build.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"GOFLAGS", "GOEXPERIMENT", "GOAMD64", "GOARM64", "GOWORK", "GODEBUG"}, name)
+	})
+}

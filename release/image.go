@@ -1,0 +1,139 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// What the image has in common with the one that the Dockerfile builds. 65532 is the user that images without a root
+// user commonly have; Home is where `usher serve` keeps a certificate of its own.
+const (
+	imageBinary = "/usher"
+	imageHome   = "/home/usher"
+	imageUser   = 65532
+)
+
+// image writes the image: one tarball for each platform, which `docker load`, `kind load image-archive` and `ctr images
+// import` read, and an OCI layout with all of them, which `crane push` reads.
+func (s source) image(ctx context.Context, out, reference string, platforms []platform) error {
+	tag, err := name.NewTag(reference)
+	if err != nil {
+		return fmt.Errorf("--image %s: must be a name with a tag: %w", reference, err)
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range platforms {
+		made, err := s.imageOf(ctx, out, p)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(out, "usher-"+p.os+"-"+p.arch+".tar")
+		if err := tarball.WriteToFile(file, tag, made); err != nil {
+			return err
+		}
+		digest, err := made.Digest()
+		if err != nil {
+			return err
+		}
+		say("%s  %s  %s", file, tag, digest)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: made,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: p.os, Architecture: p.arch}}})
+	}
+	oci := filepath.Join(out, "oci")
+	if _, err := layout.Write(oci, index); err != nil {
+		return err
+	}
+	digest, err := index.Digest()
+	say("%s  %s", oci, digest)
+	return err
+}
+
+// imageOf builds the binary for a platform and returns the image that contains it.
+func (s source) imageOf(ctx context.Context, out string, p platform) (v1.Image, error) {
+	file := filepath.Join(out, "usher")
+	defer os.Remove(file)
+	if err := s.build(ctx, p, file); err != nil {
+		return nil, err
+	}
+	binary, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return s.assemble(binary, p)
+}
+
+// assemble returns the image with a binary and nothing else.
+func (s source) assemble(binary []byte, p platform) (v1.Image, error) {
+	files, err := s.layer(binary)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	made, err := mutate.Append(base, mutate.Addendum{Layer: layer,
+		History: v1.History{Created: v1.Time{Time: s.date}, CreatedBy: "make image-tar", Comment: "usher " + s.version}})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(made, s.configured(made, p))
+}
+
+// configured returns the configuration of the image.
+func (s source) configured(made v1.Image, p platform) *v1.ConfigFile {
+	config, _ := made.ConfigFile() // of an image in memory
+	config.OS, config.Architecture, config.Created = p.os, p.arch, v1.Time{Time: s.date}
+	config.Config = v1.Config{
+		User:         "65532:65532",
+		Entrypoint:   []string{imageBinary},
+		Cmd:          []string{"serve"},
+		WorkingDir:   imageHome,
+		ExposedPorts: map[string]struct{}{"9443/tcp": {}, "8081/tcp": {}},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       "usher",
+			"org.opencontainers.image.description": "admission webhooks for Kubernetes",
+			"org.opencontainers.image.version":     s.version,
+			"org.opencontainers.image.created":     s.date.Format("2006-01-02T15:04:05Z"),
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+		},
+	}
+	return config
+}
+
+// layer returns the only layer: the binary, and the directory that it may write to.
+func (s source) layer(binary []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, entry := range []tar.Header{
+		{Name: "usher", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(binary))},
+		{Name: "home/", Typeflag: tar.TypeDir, Mode: 0o755},
+		{Name: "home/usher/", Typeflag: tar.TypeDir, Mode: 0o755, Uid: imageUser, Gid: imageUser},
+	} {
+		entry.ModTime, entry.Format = s.date, tar.FormatUSTAR
+		if err := w.WriteHeader(&entry); err != nil {
+			return nil, err
+		}
+		if entry.Typeflag == tar.TypeReg {
+			if _, err := w.Write(binary); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
