@@ -20,6 +20,10 @@ import (
 // connections take less memory than bodies may: docs/operations.md has the numbers. Operations are probes and scrapes.
 const defaultMaxConnections, maxOperationsConnections = 1000, 100
 
+// maxScrapes is how many requests for metrics, each of which takes milliseconds of CPU time, are answered at the same
+// time; others get a 503.
+const maxScrapes = 4
+
 // open opens a listener with a bound and the metrics of its connections.
 func (s *service) open(name, address string, most int) (*connections.Listener, error) {
 	l, err := net.Listen("tcp", address)

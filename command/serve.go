@@ -164,12 +164,14 @@ func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
 	if err != nil {
 		return err
 	}
+	ops.CutBusy() // or clients that do not read their answers would keep the kubelet's probes waiting
 	pages, err := s.operations()
 	if err != nil {
 		return err
 	}
 	errorLog := stdlog.New(newErrorLog(s.log), "", 0)
 	server, operations := newServer(s, reviews, errorLog), newServer(pages, ops, errorLog)
+	operations.SetKeepAlivesEnabled(false) // a client that sends a thousand requests in a row takes turns with the kubelet's probes
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
 	go func() { failed <- operations.Serve(ops) }()
@@ -203,7 +205,7 @@ func (s *service) operations() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	s.health.Register(mux)
-	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.Handle("/debug/", protected(s.debugPages()))
 	return mux, nil
 }

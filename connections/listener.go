@@ -18,6 +18,7 @@ import (
 type Listener struct {
 	*net.TCPListener
 	limit    int                       // the maximum number of open connections
+	cutsBusy bool                      // see CutBusy; does not change once connections are accepted
 	stopping atomic.Pointer[time.Time] // since when, or nil
 	stopped  chan struct{}             // closed when a stopping listener was closed
 
@@ -28,12 +29,17 @@ type Listener struct {
 	ending  int       // open connections that we have closed, but the server has not yet given up
 	evicted int       // connections that were closed to make room
 	idle    list.List // of *conn; the first has been silent the longest
+	all     list.List // of *conn, if cutsBusy; the first was accepted first
 	alarm   *time.Timer
 }
 
 // settled is how long a connection must have been silent before it may be closed to make room. It lets new connections
 // send a request before others displace them, when many arrive at once or all others are busy.
 const settled = 200 * time.Millisecond
+
+// grace is how long a connection is served at least before a request in progress may be cut off to make room: much
+// longer than a request takes whose client reads the answer.
+const grace = 50 * time.Millisecond
 
 // conn is an accepted connection, below TLS.
 type conn struct {
@@ -42,7 +48,9 @@ type conn struct {
 
 	// Guarded by listener.mu.
 	place  *list.Element // in listener.idle; nil while a request is in progress, and when ending
+	since  *list.Element // in listener.all; nil when ending
 	heard  time.Time     // when it was last accepted, answered, or sent something
+	born   time.Time     // when it was accepted
 	kept   bool          // a request was answered on it
 	ending bool
 }
@@ -56,9 +64,15 @@ func Bound(l *net.TCPListener, limit int) *Listener {
 	return bounded
 }
 
+// CutBusy makes a full listener without silent connections close the oldest one, even if a request is in progress on it.
+// It is for requests of which the next one matters more than the last, such as probes: otherwise clients that send
+// requests, and do not read the answers, would keep all others waiting. It must be called before Accept.
+func (l *Listener) CutBusy() { l.cutsBusy = true }
+
 // Accept waits for a connection. If the limit is reached, it first closes the idle connection that has been silent the
-// longest. If none is idle, it waits: a request in progress is never cut off, and a connection that waits in the
-// kernel's queue uses no resources here and is served a little later, whereas closing it would fail its review.
+// longest. If none is idle, it waits: a request in progress is not cut off (except with CutBusy), and a connection that
+// waits in the kernel's queue uses no resources here and is served a little later, whereas closing it would fail its
+// review.
 func (l *Listener) Accept() (net.Conn, error) {
 	tcp, err := l.next()
 	if err != nil {
@@ -76,7 +90,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 		_ = tcp.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{TCPConn: tcp, listener: l}
+	c := &conn{TCPConn: tcp, listener: l, born: time.Now()}
+	if l.cutsBusy {
+		c.since = l.all.PushBack(c)
+	}
 	l.open++
 	l.markIdle(c)
 	return c, nil
@@ -108,6 +125,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 		l.changed.Broadcast()
 	case http.StateClosed, http.StateHijacked:
 		l.unmarkIdle(c)
+		l.forget(c)
 		l.open--
 		if c.ending {
 			l.ending--
@@ -130,20 +148,31 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// makeRoom closes the idle connection that has been silent the longest, or sets the alarm for when it may be closed.
-// The caller holds the lock.
+// makeRoom closes the idle connection that has been silent the longest, or else, with CutBusy, the oldest one. If that
+// may only be closed later, it sets the alarm. The caller holds the lock.
 func (l *Listener) makeRoom() {
-	front := l.idle.Front()
-	if front == nil {
-		return
-	}
-	oldest := front.Value.(*conn)
-	if wait := settled - time.Since(oldest.heard); wait > 0 {
+	given, wait := l.first()
+	switch {
+	case given == nil:
+	case wait > 0:
 		l.alarm.Reset(wait)
-		return
+	default:
+		l.end(given)
+		l.evicted++
 	}
-	l.end(oldest)
-	l.evicted++
+}
+
+// first returns the connection that may be closed first, and how long to wait before; nil if there is none.
+func (l *Listener) first() (given *conn, wait time.Duration) {
+	if front := l.idle.Front(); front != nil {
+		given = front.Value.(*conn)
+		wait = settled - time.Since(given.heard)
+	}
+	if front := l.all.Front(); front != nil && (given == nil || wait > 0) {
+		oldest := front.Value.(*conn)
+		return oldest, grace - time.Since(oldest.born)
+	}
+	return given, wait
 }
 
 // wake makes Accept check again. Taking the lock makes sure that Accept does not miss the signal on its way into Wait.
@@ -168,10 +197,19 @@ func (l *Listener) unmarkIdle(c *conn) {
 	}
 }
 
-// end closes an idle connection. It counts as open until the server's goroutine has noticed, so that the limit also
-// covers the resources it still holds.
+// forget removes a connection from those that may be closed.
+func (l *Listener) forget(c *conn) {
+	if c.since != nil {
+		l.all.Remove(c.since)
+		c.since = nil
+	}
+}
+
+// end closes a connection. It counts as open until the server's goroutine has noticed, so that the limit also covers the
+// resources it still holds.
 func (l *Listener) end(c *conn) {
 	l.unmarkIdle(c)
+	l.forget(c)
 	c.ending = true
 	l.ending++
 	_ = c.Close()

@@ -23,16 +23,19 @@ type served struct {
 	*http.Server
 }
 
-func serve(t *testing.T, most int) *served {
+func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &served{Listener: Bound(l.(*net.TCPListener), most), slow: make(chan struct{})}
+	for _, p := range prepare {
+		p(s.Listener)
+	}
 	s.Server = &http.Server{ConnState: s.State, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
-			<-s.slow
+			s.wait(r.Context())
 		}
 		if s.closing.Load() {
 			w.Header().Set("Connection", "close")
@@ -48,9 +51,23 @@ func serve(t *testing.T, most int) *served {
 	return s
 }
 
+// wait waits for the channel, or for the end of a connection that may be cut off.
+func (s *served) wait(ctx context.Context) {
+	if !s.cutsBusy {
+		ctx = context.Background()
+	}
+	select {
+	case <-s.slow:
+	case <-ctx.Done():
+	}
+}
+
 func (l *Listener) account() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.cutsBusy && l.all.Len()+l.ending != l.open {
+		return fmt.Sprintf("%d of %d open may be closed", l.all.Len(), l.open)
+	}
 	return fmt.Sprintf("%d open, %d idle, %d ending", l.open, l.idle.Len(), l.ending)
 }
 
@@ -163,6 +180,46 @@ func TestAllBusy(t *testing.T) {
 			t.Error("the one that waited was not answered")
 		}
 	}
+}
+
+// TestCutBusy: if all connections are busy, the oldest one is closed. A silent one gives way before.
+func TestCutBusy(t *testing.T) {
+	s := serve(t, 3, (*Listener).CutBusy)
+	defer close(s.slow)
+	first, second := s.dial(t, 1), s.dial(t, 2)
+	for i, busy := range []*client{first, second} {
+		busy.send(slow)
+		eventually(t, "a request is under way", func() bool { return s.account() == fmt.Sprintf("2 open, %d idle, 0 ending", 1-i) })
+	}
+	kept := s.dial(t, 3)
+	if kept.send(fast); !kept.answered() {
+		t.Fatal("no answer")
+	}
+	eventually(t, "it is idle again, for long enough", func() bool { return s.silentFor() > settled })
+	fresh := s.dial(t, 3)
+	if !kept.ended() {
+		t.Error("the idle connection did not give way")
+	}
+	fresh.send(slow)
+	eventually(t, "all are busy", func() bool { return s.account() == "3 open, 0 idle, 0 ending" })
+	for i, oldest := range []*client{first, second} {
+		next := s.dial(t, 3)
+		if !oldest.ended() {
+			t.Errorf("%d: it was not the oldest one", i)
+		}
+		next.send(slow)
+		eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+2 && s.account() == "3 open, 0 idle, 0 ending" })
+	}
+}
+
+// silentFor returns how long the first idle connection has been silent; 0 if there is none.
+func (l *Listener) silentFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle.Len() == 0 {
+		return 0
+	}
+	return time.Since(l.idle.Front().Value.(*conn).heard)
 }
 
 // TestClosedWhileFull: Accept does not wait forever.
