@@ -82,6 +82,7 @@ func (r *Rotation) annotate(ctx context.Context, secret corev1.Secret, wanted ma
 func (r *Rotation) Follow(ctx context.Context, say func(string)) error {
 	said := map[string]bool{}
 	last := "nothing: no replica has acted yet; is usher running with --certs=managed?"
+	var problem error
 	for {
 		stages, done, err := r.stages(ctx)
 		for _, stage := range stages {
@@ -93,11 +94,14 @@ func (r *Rotation) Follow(ctx context.Context, say func(string)) error {
 		if err == nil && done {
 			return nil
 		}
+		if ctx.Err() == nil {
+			problem = err
+		}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			if err != nil && !errors.Is(err, ctx.Err()) {
-				return err
+			if problem != nil {
+				return fmt.Errorf("not finished in time: %w", problem)
 			}
 			return fmt.Errorf("not finished in time; the last stage was: %s; usher's log says what is missing, and the same command follows on", last)
 		}

@@ -153,6 +153,19 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks --url http://x", 2, []string{"https://"}},
 		{"", "webhooks --ca-file main.go", 2, []string{"no PEM certificate"}},
 		{"", "certs", 2, []string{"usher certs init"}},
+		{"", "certs rotate --distrust", 2, []string{"--distrust is for --ca"}},
+		{"", "certs rotate --service x", 2, []string{"namespace/name"}},
+		{"", "certs rotate --kubeconfig /nowhere", 2, []string{"/nowhere"}},
+		{"", "webhooks --certs=managed", 2, []string{"--rbac"}},
+		{"", "webhooks --rbac --certs=managed", 0, []string{"usher-ca", "usher-tls", "mutatingwebhookconfigurations", "RoleBinding"}},
+		{"", "serve --certs=somewhere", 2, []string{"must be local or managed"}},
+		{"", "serve --certs=managed --cert-dir x", 2, []string{"leave out --cert-dir"}},
+		{"", "serve --certs=managed --plain", 2, []string{"--plain serves no certificate"}},
+		{"", "serve --certs=managed --service usher", 2, []string{"namespace/name"}},
+		{"", "serve --certs=managed --cert-lifetime 9s", 2, []string{"at least 10s"}},
+		{"", "serve --certs=managed --ca-lifetime 24h", 2, []string{"three times --cert-lifetime"}},
+		{"", "serve --cert-lifetime 1h", 2, []string{"is for --certs=managed"}},
+		{"", "serve --certs=managed --kubeconfig /nowhere", 2, []string{"pass --kubeconfig", "/nowhere"}},
 		{"", "certs init -o secret", 2, []string{"--service"}},
 		{"", "certs init --service a.b", 2, []string{"namespace/name"}},
 		{"", "steps -o xml", 2, []string{"text or json"}},
@@ -240,7 +253,7 @@ func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
 		"commands, flags, gates, steps, paths and suites.\n")
-	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"show"}, {"webhooks"}, {"webhooks", "apply"}, {"webhooks", "remove"}, {"steps"}, {"certs", "init"}} {
+	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"show"}, {"webhooks"}, {"webhooks", "apply"}, {"webhooks", "remove"}, {"steps"}, {"certs", "init"}, {"certs", "rotate"}} {
 		_, out, _ := run(t, "", append(words, "--help")...)
 		title := strings.Join(append([]string{"usher"}, words...), " ")
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, out)
