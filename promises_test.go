@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/colocation/api"
@@ -517,6 +520,40 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	if text := strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates")); !strings.Contains(harness.ReadFile(t, "deploy/overlays/koordinator-demo/kustomization.yaml"), text) {
 		t.Error("the demo overlay's gates are not those of samples/feature-gates")
 	}
+}
+
+// TestCertificateRightsAreTheOnesPrinted: the component for --certs=managed has the rights that usher prints.
+func TestCertificateRightsAreTheOnesPrinted(t *testing.T) {
+	_, out, _ := usher(t, "webhooks", "--rbac", "--certs=managed")
+	type role struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Rules    []rbacv1.PolicyRule
+	}
+	printed := map[string]role{}
+	for text := range strings.SplitSeq(out, "\n---\n") {
+		var r role
+		if err := yaml.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		printed[r.Kind] = r
+	}
+	for _, file := range []string{"role.yaml", "clusterrole.yaml"} {
+		var shipped role
+		if err := yaml.Unmarshal([]byte(harness.ReadFile(t, "deploy/components/certs-managed/"+file)), &shipped); err != nil {
+			t.Fatal(err)
+		}
+		if want := printed[shipped.Kind]; shipped.Metadata.Name != want.Metadata.Name || !reflect.DeepEqual(sortedVerbs(shipped.Rules), sortedVerbs(want.Rules)) {
+			t.Errorf("%s: %+v, printed is %+v", file, shipped, want)
+		}
+	}
+}
+
+func sortedVerbs(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for _, r := range rules {
+		slices.Sort(r.Verbs)
+	}
+	return rules
 }
 
 func TestGates(t *testing.T) {
