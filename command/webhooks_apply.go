@@ -21,8 +21,8 @@ import (
 type applyOptions struct {
 	registrationFlags
 	reachFlags
-	force bool
-	wait  time.Duration
+	force, dryRun bool
+	wait          time.Duration
 }
 
 // reachFlags say how the API server is reached, and whether a person is asked.
@@ -36,12 +36,14 @@ func (o *reachFlags) addTo(set *pflag.FlagSet) {
 	set.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 }
 
-func (o *reachFlags) client() (apiserver.Client, error) {
+// client returns a client, and the address of its API server for a person to look at.
+func (o *reachFlags) client() (c apiserver.Client, host string, err error) {
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
-		return apiserver.Client{}, fmt.Errorf("--kubeconfig: %w", err)
+		return c, "", fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return apiserver.New(config)
+	c, err = apiserver.New(config)
+	return c, config.Host, err
 }
 
 // webhooksApplyCommand is `usher webhooks apply`.
@@ -53,9 +55,11 @@ func (p Program) webhooksApplyCommand() *cobra.Command {
 The configurations are applied by server-side apply. What other writers have set in usher's entries stays; if it differs from what usher
 needs, this is reported. Entries that usher no longer needs are removed.
 
-The exit code is 0 if what is needed is registered, 1 if the answer was no or other writers' fields are left that differ, and 2 for an error.`}
+The exit code is 0 if what is needed is registered, 1 if the answer was no, with --dry-run if anything would change, or if other writers'
+fields are left that differ, and 2 for an error.`}
 	c.Flags().SortFlags = false
 	o.reachFlags.addTo(c.Flags())
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
 	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
 	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
@@ -78,11 +82,12 @@ func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.S
 	if r.Routes, r.At, err = p.needed(o.registrationFlags, gates); err != nil {
 		return err
 	}
-	if r.Client, err = o.client(); err != nil {
+	var host string
+	if r.Client, host, err = o.client(); err != nil {
 		return err
 	}
 	for range 5 {
-		if err = p.applyOnce(ctx, r, o); !errors.Is(err, webhooks.ErrChanged) {
+		if err = p.applyOnce(ctx, r, o, host); !errors.Is(err, webhooks.ErrChanged) {
 			return err
 		}
 		p.say("the registration was changed at the same time: reading it again")
@@ -90,7 +95,7 @@ func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.S
 	return err
 }
 
-func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOptions) error {
+func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOptions, host string) error {
 	plan, err := r.Plan(ctx)
 	if err != nil {
 		return err
@@ -100,7 +105,11 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		return p.sayLeft(plan.Left)
 	}
 	p.say(plan.Changes...)
-	if err := p.confirm(o.yes, "Register this?"); err != nil {
+	if o.dryRun {
+		p.say(plan.Left...)
+		return errDenied
+	}
+	if err := p.confirm(o.yes, "Register this at "+host+"?"); err != nil {
 		return err
 	}
 	if err := r.Await(ctx, o.wait, func(line string) { p.say(line) }); err != nil {
@@ -159,11 +168,11 @@ func (p Program) webhooksRemoveCommand() *cobra.Command {
 	c.Flags().SortFlags = false
 	o.addTo(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		client, err := o.client()
+		client, host, err := o.client()
 		if err != nil {
 			return err
 		}
-		if err := p.confirm(o.yes, "Remove both webhook configurations named usher, so that the API server no longer calls it?"); err != nil {
+		if err := p.confirm(o.yes, "Remove both webhook configurations named usher from "+host+", so that it no longer calls usher?"); err != nil {
 			return err
 		}
 		gone, err := webhooks.Remove(c.Context(), client)

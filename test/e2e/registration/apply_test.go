@@ -67,6 +67,7 @@ func TestNoRequestFails(t *testing.T) {
 	called(ctx, t, true)
 
 	apply(ctx, t, 0, []string{"nothing to do"})
+	apply(ctx, t, 1, []string{"~ validate-pods.usher.dev: namespaceSelector: "}, "--exclude-namespace=rook-ceph", "--dry-run")
 	apply(ctx, t, 0, []string{"~ validate-pods.usher.dev: namespaceSelector: ", "kube-system,rook-ceph,usher"}, "--exclude-namespace=rook-ceph")
 	if err := usher.Replicas[0].Restart(ctx); err != nil {
 		t.Fatal(err)
