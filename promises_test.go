@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -15,7 +17,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation"
@@ -24,6 +25,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/manifest"
 	"usher.dev/usher/test/harness"
 )
 
@@ -522,38 +524,44 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	}
 }
 
-// TestCertificateRightsAreTheOnesPrinted: the component for --certs=managed has the rights that usher prints.
-func TestCertificateRightsAreTheOnesPrinted(t *testing.T) {
-	_, out, _ := usher(t, "webhooks", "--rbac", "--certs=managed")
-	type role struct {
-		Kind     string
-		Metadata struct{ Name string }
-		Rules    []rbacv1.PolicyRule
+// TestComponentHasThePrintedRights: components/certs-managed gives the rights that usher prints for --certs=managed.
+func TestComponentHasThePrintedRights(t *testing.T) {
+	code, out, errs := usher(t, "webhooks", "--rbac", "--certs=managed")
+	if code != 0 {
+		t.Fatal(errs)
 	}
-	printed := map[string]role{}
-	for text := range strings.SplitSeq(out, "\n---\n") {
-		var r role
-		if err := yaml.Unmarshal([]byte(text), &r); err != nil {
-			t.Fatal(err)
-		}
-		printed[r.Kind] = r
+	var shipped []string
+	for _, name := range []string{"role", "rolebinding", "clusterrole", "clusterrolebinding"} {
+		shipped = append(shipped, harness.ReadFile(t, "deploy/components/certs-managed/"+name+".yaml"))
 	}
-	for _, file := range []string{"role.yaml", "clusterrole.yaml"} {
-		var shipped role
-		if err := yaml.Unmarshal([]byte(harness.ReadFile(t, "deploy/components/certs-managed/"+file)), &shipped); err != nil {
-			t.Fatal(err)
-		}
-		if want := printed[shipped.Kind]; shipped.Metadata.Name != want.Metadata.Name || !reflect.DeepEqual(sortedVerbs(shipped.Rules), sortedVerbs(want.Rules)) {
-			t.Errorf("%s: %+v, printed is %+v", file, shipped, want)
-		}
+	if got, want := rights(t, strings.Join(shipped, "\n---\n")), rights(t, out); !slices.Equal(got, want) {
+		t.Errorf("deploy/components/certs-managed has\n%s\nusher webhooks --rbac --certs=managed prints\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-func sortedVerbs(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	for _, r := range rules {
-		slices.Sort(r.Verbs)
+// rights returns a line for each object of a text: its kind, name and content, with verbs in order.
+func rights(t *testing.T, text string) (lines []string) {
+	t.Helper()
+	objects, problems := manifest.Read("rights", []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	return rules
+	for _, o := range objects {
+		var r struct {
+			Metadata struct{ Name string }
+			Rules    []rbacv1.PolicyRule
+			RoleRef  rbacv1.RoleRef
+			Subjects []rbacv1.Subject
+		}
+		if err := json.Unmarshal(o.JSON, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range r.Rules {
+			slices.Sort(rule.Verbs)
+		}
+		lines = append(lines, fmt.Sprintf("%s %+v", o.Kind, r))
+	}
+	return lines
 }
 
 func TestGates(t *testing.T) {

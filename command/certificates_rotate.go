@@ -52,7 +52,7 @@ func (p Program) rotate(ctx context.Context, o rotateOptions) error {
 	if err != nil {
 		return fmt.Errorf("--%w", err)
 	}
-	client, err := (&reachFlags{kubeconfig: o.kubeconfig}).client()
+	client, _, err := (&reachFlags{kubeconfig: o.kubeconfig}).client()
 	if err != nil {
 		return err
 	}
