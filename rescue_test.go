@@ -24,6 +24,11 @@ func TestRescueStandsWhereItIsLookedFor(t *testing.T) {
 			t.Errorf("%s: must have, as a line below %s: %s", file, heading, logged)
 		}
 	}
+	for _, file := range []string{"docs/troubleshooting.md", "docs/runbook.md", "deploy/monitoring/rules.yaml"} {
+		if !strings.Contains(harness.ReadFile(t, file), logged) {
+			t.Errorf("%s: must have: %s", file, logged)
+		}
+	}
 	if _, _, errors := usher(t, "serve", "--log-format=xml"); strings.Contains(errors, "kubectl") {
 		t.Errorf("on a laptop there is nothing to rescue: %s", errors)
 	}

@@ -49,7 +49,7 @@ func install(ctx context.Context, t *testing.T, name string) *installation {
 }
 
 // podsAreAccepted waits until the pods of the Deployment and of the Job exist, which PodSecurity and the quota allow, and then
-// removes those of the Deployment, because no kubelet would make them ready.
+// removes them, because no kubelet would start them.
 func (i *installation) podsAreAccepted(ctx context.Context, t *testing.T) {
 	t.Helper()
 	replicas := int(i.object("Deployment", "usher").At("spec", "replicas").(float64))
@@ -66,8 +66,10 @@ func (i *installation) podsAreAccepted(ctx context.Context, t *testing.T) {
 			t.Fatalf("%v\n%s", err, events)
 		}
 	}
-	if _, err := cluster.Kubectl(ctx, "-n", "usher", "scale", "deployment/usher", "--replicas=0"); err != nil {
-		t.Fatal(err)
+	for _, command := range []string{"scale deployment/usher --replicas=0", "delete job/usher-webhooks"} {
+		if _, err := cluster.Kubectl(ctx, append([]string{"-n", "usher"}, strings.Fields(command)...)...); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -205,11 +207,15 @@ func (i *installation) uninstall(ctx context.Context, t *testing.T) {
 	i.mu.Lock()
 	i.ready = nil
 	i.mu.Unlock()
+	var ending sync.WaitGroup
 	for _, p := range i.pods {
-		if err := p.Terminate(ctx); err != nil {
-			t.Error(err)
-		}
+		ending.Go(func() {
+			if err := p.Terminate(ctx); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	ending.Wait()
 	for _, kind := range []string{"namespace/usher", "clusterrole,clusterrolebinding -l app.kubernetes.io/name=usher"} {
 		if _, err := cluster.Kubectl(ctx, append([]string{"delete", "--ignore-not-found"}, strings.Fields(kind)...)...); err != nil {
 			t.Error(err)
