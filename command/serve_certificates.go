@@ -41,7 +41,11 @@ func (s *service) readCertificate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	current := prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_certificate_current",
+		Help: "1 if the certificate in the files is served, 0 if it is bad and an older one is kept."})
+	s.metrics.MustRegister(current)
 	changed := func(err error) {
+		current.Set(flag(err == nil))
 		if err != nil {
 			s.log.WithError(err).Error("the new certificate is bad; the one in force stays")
 			return

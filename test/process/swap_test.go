@@ -89,9 +89,11 @@ func TestProcessCertificateRotation(t *testing.T) {
 		broken, second := volume.issue(t), volume.issue(t)
 		volume.swap(t, certs.Pair{Cert: broken.Cert, Key: first.Key})
 		p.waitLog(t, "the new certificate is bad")
+		eventually(t, "the bad certificate shows", func() bool { return p.metric(t, "usher_certificate_current ") == 0 })
 		volume.swap(t, second)
 		eventually(t, "the new certificate is served", func() bool { return p.serves(t, second) })
 		p.wantExpiry(t, second)
+		eventually(t, "the metric shows the new one", func() bool { return p.metric(t, "usher_certificate_current ") == 1 })
 		kept.more(t, 50)
 		fresh.more(t, 50)
 		first = second
