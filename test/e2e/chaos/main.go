@@ -5,7 +5,7 @@
 //	main.go    flags, and one fault after the other
 //	world.go   the control plane, usher, and its registration with Fail and with Ignore
 //	load.go    the clients that create pods
-//	faults.go  the faults
+//	faults.go  the list of faults; processes.go, certificates.go, clock.go, cluster.go, floods.go, and linux.go cause them
 //	table.go   the outcome, as a table
 package main
 
@@ -81,7 +81,7 @@ func causeAll(ctx context.Context, chosen []fault) ([]result, error) {
 		fmt.Fprintf(os.Stderr, "%2d of %d  %s … ", i+1, len(chosen), f.name)
 		r, err := w.cause(ctx, f)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", f.name, err, w.cluster.LogsOf(20, "usher", "kube-apiserver"))
+			return nil, fmt.Errorf("%s: %w\n%s", f.name, err, w.cluster.LogsOf(5, "usher", "kube-apiserver"))
 		}
 		fmt.Fprintln(os.Stderr, r)
 		all = append(all, r)

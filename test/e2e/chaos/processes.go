@@ -57,6 +57,12 @@ func (w *world) startReplicas(ctx context.Context) error {
 	return w.usher.Balancer.Wait(ctx, replicas)
 }
 
+// restartWith replaces the replicas one after the other by such with other flags.
+func (w *world) restartWith(ctx context.Context, flags ...string) error {
+	w.usher.SetFlags(flags...)
+	return rollOut(ctx, w)
+}
+
 // starve gives each replica a tenth of a CPU, in slices as the kernel's bandwidth control does.
 func starve(ctx context.Context, w *world) error {
 	for range 100 {

@@ -20,7 +20,8 @@ type world struct {
 	usher   *kubetest.Usher
 	admin   *kubetest.Client
 	node    *kubetest.Process
-	round   int // of the load, so that names differ
+	flags   []string // of usher
+	round   int      // of the load, so that names differ
 }
 
 // start starts the control plane and usher, and registers it.
@@ -43,13 +44,30 @@ func (w *world) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if w.usher, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: replicas}); err != nil {
+	account, err := w.cluster.Kubeconfig("system:serviceaccount:usher:usher", "system:serviceaccounts", "system:serviceaccounts:usher")
+	if err != nil {
+		return err
+	}
+	w.flags = []string{"--cert-dir=", "--certs=managed", "--kubeconfig=" + account, "--cert-lifetime=5m", "--ca-lifetime=30m"}
+	if err := w.cluster.Apply(ctx, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "usher"}}`); err != nil {
+		return err
+	}
+	if w.usher, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Replicas: replicas, Flags: w.flags, Before: grant}); err != nil {
 		return err
 	}
 	if err := w.register(ctx); err != nil {
 		return err
 	}
 	return w.startNode(ctx)
+}
+
+// grant creates the rights that usher prints.
+func grant(ctx context.Context, u *kubetest.Usher) error {
+	rights, err := u.Run(ctx, "webhooks", "--rbac", "--certs=managed")
+	if err != nil {
+		return err
+	}
+	return u.Cluster().Apply(ctx, rights)
 }
 
 // nodeName is the only node. It runs no pod, and has its status amplified.
@@ -75,7 +93,7 @@ func (w *world) startNode(ctx context.Context) (err error) {
 
 // register registers usher twice: with Fail for one namespace, with Ignore for the other.
 func (w *world) register(ctx context.Context) error {
-	printed, err := w.usher.Webhooks(ctx)
+	printed, err := w.usher.Run(ctx, "webhooks", "--config="+w.usher.PolicyFile()) // without a caBundle
 	if err != nil {
 		return err
 	}

@@ -139,6 +139,15 @@ func (u *Usher) SetPolicy(text string) error {
 	return os.Rename(unfinished, u.policyFile)
 }
 
+// Cluster returns the cluster that usher is in.
+func (u *Usher) Cluster() *Cluster { return u.cluster }
+
+// SetFlags replaces the flags of UsherOptions, for replicas that are started later.
+func (u *Usher) SetFlags(flags ...string) { u.options.Flags = flags }
+
+// SetBinary replaces the program, for replicas that are started later.
+func (u *Usher) SetBinary(file string) { u.binary = file }
+
 // Stop kills all replicas and stops the balancer. The webhook configurations remain, so that the API server has no
 // webhook to call.
 func (u *Usher) Stop() {
