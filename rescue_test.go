@@ -8,8 +8,8 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestRescueStandsWhereItIsLookedFor: a start that fails in a cluster logs, in one line, the command that ends a lock-out, and the
-// pages have the same: near the top of what is about clusters.
+// TestRescueStandsWhereItIsLookedFor: a start that fails in a cluster logs, in one line, the command that ends a
+// lock-out, and the pages have the same: near the top of what is about clusters.
 func TestRescueStandsWhereItIsLookedFor(t *testing.T) {
 	code, _, errors := usher(t, "serve", "--cert-dir=no/such/directory")
 	lines := strings.Split(strings.TrimSpace(errors), "\n")

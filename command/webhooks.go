@@ -31,7 +31,8 @@ type webhooksOptions struct {
 	out          string
 }
 
-// webhooksCommand is `usher webhooks`: the configurations that make an API server call usher, or the rights that usher needs there.
+// webhooksCommand is `usher webhooks`: the configurations that make an API server call usher, or the rights that usher
+// needs there.
 func (p Program) webhooksCommand() *cobra.Command {
 	var o webhooksOptions
 	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server, or register them", Args: cobra.NoArgs}
@@ -68,8 +69,8 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 		"needed, instead of configurations; the exit code is 1 if they do")
 	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, instead of webhook configurations")
 	set.StringVar(&o.certs, "certs", "local", "with --rbac: managed prints the Role, the ClusterRole and the bindings that usher serve --certs=managed needs")
-	set.BoolVar(&o.static, "static", false, "print files for the API server's --admission-control-config-file instead: it then calls usher from its first request, "+
-		"and the configurations cannot be changed through the API; needs --url")
+	set.BoolVar(&o.static, "static", false, "print files for the API server's --admission-control-config-file instead: "+
+		"it then calls usher from its first request, and the configurations cannot be changed through the API; needs --url")
 	set.StringVar(&o.staticDir, "static-dir", "/etc/kubernetes/usher", "with --static: the directory where the API server finds the files")
 	set.StringVar(&o.out, "out", "", "with --static: directory to write the files to (default: they are printed)")
 }

@@ -49,7 +49,8 @@ func (o *reachFlags) client() (c apiserver.Client, host string, err error) {
 // webhooksApplyCommand is `usher webhooks apply`.
 func (p Program) webhooksApplyCommand() *cobra.Command {
 	var o applyOptions
-	c := &cobra.Command{Use: "apply [flags]", Short: "register usher at an API server: show what changes, ask, and apply it once a replica is ready", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "apply [flags]", Args: cobra.NoArgs,
+		Short: "register usher at an API server: show what changes, ask, and apply it once a replica is ready",
 		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
 
 The configurations are applied by server-side apply. What other writers have set in usher's entries stays; if it differs from what usher
@@ -164,7 +165,8 @@ func (p Program) confirm(yes bool, question string) error {
 // webhooksRemoveCommand is `usher webhooks remove`.
 func (p Program) webhooksRemoveCommand() *cobra.Command {
 	var o reachFlags
-	c := &cobra.Command{Use: "remove [flags]", Short: "remove usher's webhook configurations from an API server: before usher itself is removed", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "remove [flags]", Args: cobra.NoArgs,
+		Short: "remove usher's webhook configurations from an API server: before usher itself is removed"}
 	c.Flags().SortFlags = false
 	o.addTo(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {

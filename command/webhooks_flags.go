@@ -30,13 +30,14 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
 	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: "+withoutCA+")")
 	set.StringVar(&o.config, "config", "", "policy file that usher serves: what it is registered for depends on it (default: the embedded policy)")
-	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: cert-manager (its Certificate usher-tls in the Service's namespace), "+
-		"cert-manager=namespace/certificate, or openshift")
+	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: "+
+		"cert-manager (its Certificate usher-tls in the Service's namespace), cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
-	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: mirror pods, and leases and status where the policy names "+
-		"resources by a wildcard; needs Kubernetes 1.28")
-	set.StringSliceVar(&o.failOpen, "fail-open", nil, "paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
+	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: "+
+		"mirror pods, and leases and status where the policy names resources by a wildcard; needs Kubernetes 1.28")
+	set.StringSliceVar(&o.failOpen, "fail-open", nil,
+		"paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
 	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
 		"not possible for the heartbeats of nodes")
 }
@@ -46,7 +47,8 @@ func (p Program) completeRegistration(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
 	_ = c.RegisterFlagCompletionFunc("fail-closed", p.completePaths)
 	_ = c.RegisterFlagCompletionFunc("fail-open", p.completePaths)
-	_ = c.RegisterFlagCompletionFunc("inject", cobra.FixedCompletions([]string{webhooks.CertManager, webhooks.OpenShift}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("inject",
+		cobra.FixedCompletions([]string{webhooks.CertManager, webhooks.OpenShift}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // needed returns the routes to register, and the address.

@@ -9,8 +9,8 @@ import (
 	"usher.dev/usher/trust"
 )
 
-// certificateRights are the rights of usher serve --certs=managed, with their bindings to usher's service account, or to
-// another user.
+// certificateRights are the rights of usher serve --certs=managed, with their bindings to usher's service account, or
+// to another user.
 func certificateRights(namespace, user string) []any {
 	const api = rbacv1.GroupName
 	meta := func(name, namespace string) metav1.ObjectMeta {

@@ -34,7 +34,8 @@ func NewAddress(service, base, caFile string) (a Address, err error) {
 	}
 	a.Namespace, a.Service, _ = strings.Cut(service, "/")
 	if a.URL = strings.TrimSuffix(base, "/"); a.URL != "" {
-		if parsed, err := url.Parse(a.URL); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
+		if parsed, err := url.Parse(a.URL); err != nil || parsed.Scheme != "https" || parsed.Host == "" ||
+			parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
 			return a, fmt.Errorf("--url %q: must be https://host[:port][/path], as the API server wants it", base)
 		}
 	}

@@ -40,8 +40,8 @@ func changes(before, after configuration, stale []string) (lines []string) {
 	return lines
 }
 
-// reaching returns the parts of two registrations of one webhook that differ in how the API server reaches usher, and in
-// what an answer may be.
+// reaching returns the parts of two registrations of one webhook that differ in how the API server reaches usher, and
+// in what an answer may be.
 func reaching(want, is Hook) (parts []difference) {
 	add := func(field, want, is string) {
 		if want != is {

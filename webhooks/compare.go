@@ -15,7 +15,8 @@ import (
 	"usher.dev/usher/manifest"
 )
 
-// Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating webhook.
+// Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating
+// webhook.
 type Hook = registration.MutatingWebhook
 
 // HooksOf returns the webhooks for routes, in order.
@@ -36,7 +37,8 @@ func asMutating(w registration.ValidatingWebhook) Hook {
 	}
 }
 
-// Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about each.
+// Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about
+// each.
 func Differences(wanted, registered []Hook) (lines []string) {
 	byName := map[string]Hook{}
 	for _, w := range registered {
@@ -61,8 +63,8 @@ func Differences(wanted, registered []Hook) (lines []string) {
 	return lines
 }
 
-// difference is a part of a webhook that is registered in another way than it should be: its name in a sentence, the field
-// of the API, and its two values.
+// difference is a part of a webhook that is registered in another way than it should be: its name in a sentence, the
+// field of the API, and its two values.
 type difference struct{ name, field, is, want string }
 
 // differing returns the parts of two registrations of one webhook that differ.

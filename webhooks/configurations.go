@@ -69,8 +69,8 @@ func (a Address) meta() metav1.ObjectMeta {
 	return m
 }
 
-// Entry is one webhook of a configuration: a route, or the part of it that is for one scope. Scopes need webhooks of their own, because a
-// namespaceSelector has no effect on cluster-scoped objects.
+// Entry is one webhook of a configuration: a route, or the part of it that is for one scope. Scopes need webhooks of
+// their own, because a namespaceSelector has no effect on cluster-scoped objects.
 type Entry struct {
 	handlers.Route
 	Name  string
@@ -140,8 +140,8 @@ func sameButResources(a, b registration.RuleWithOperations) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conditions are the route's, one that leaves usher's own requests out, one that leaves out updates of what no step reads, and
-// one that leaves out what kubelets write on their own.
+// conditions are the route's, one that leaves usher's own requests out, one that leaves out updates of what no step
+// reads, and one that leaves out what kubelets write on their own.
 func conditions(r Entry, at Address) []registration.MatchCondition {
 	all := slices.Clip(r.Conditions)
 	if r.NotForUsher {
@@ -157,8 +157,9 @@ func conditions(r Entry, at Address) []registration.MatchCondition {
 	return all
 }
 
-// notKubelet is the CEL expression for requests other than the routine of kubelets: their leases, their status, and the mirror
-// pods of their static pods, which run whatever admission decides. It cannot fail, which would refuse the request.
+// notKubelet is the CEL expression for requests other than the routine of kubelets: their leases, their status, and the
+// mirror pods of their static pods, which run whatever admission decides. It cannot fail, which would refuse the
+// request.
 const notKubelet = `!(has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups &&
 (request.resource.resource == "leases" || has(request.subResource) && request.subResource == "status" ||
 request.resource.resource == "pods" && request.operation == "CREATE" &&
@@ -178,8 +179,8 @@ func (e Entry) ofEveryKind() bool {
 	})
 }
 
-// Objects returns the objectSelector: it lets cluster-scoped objects opt in, where the route asks for it. What the policy names is not asked: its owner could leave the
-// label off.
+// Objects returns the objectSelector: it lets cluster-scoped objects opt in, where the route asks for it. What the
+// policy names is not asked: its owner could leave the label off.
 func (e Entry) Objects() *metav1.LabelSelector {
 	if labels := e.OptIn.AsMap(); labels != nil && e.Scope == registration.ClusterScope && !e.byPolicy() {
 		return &metav1.LabelSelector{MatchLabels: labels}

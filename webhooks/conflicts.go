@@ -25,8 +25,8 @@ var (
 	conditionOf = regexp.MustCompile(`^\[name="([^"]*)"\]`)
 )
 
-// conflictsOf returns the fields that are in the way of a server-side apply without force. It reports false for any other
-// error.
+// conflictsOf returns the fields that are in the way of a server-side apply without force. It reports false for any
+// other error.
 func conflictsOf(err error) (all []conflict, ok bool) {
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is || status.ErrStatus.Details == nil {
@@ -64,7 +64,8 @@ func (c configuration) yield(registered configuration, all []conflict) (left []s
 			continue
 		}
 		for _, part := range append(differing(was, *ours), reaching(was, *ours)...) {
-			left = append(left, fmt.Sprintf("%s: %s stays %s, as %q has set it; usher needs %s", one.entry, part.field, part.is, one.manager, part.want))
+			left = append(left, fmt.Sprintf("%s: %s stays %s, as %q has set it; usher needs %s",
+				one.entry, part.field, part.is, one.manager, part.want))
 		}
 	}
 	return left

@@ -58,8 +58,8 @@ func FuzzConflictsOf(f *testing.F) {
 	})
 }
 
-// TestYield: a field that another has set stays and is reported, except what kubectl applied for usher, selectors, and the
-// caBundle that `usher serve` keeps.
+// TestYield: a field that another has set stays and is reported, except what kubectl applied for usher, selectors, and
+// the caBundle that `usher serve` keeps.
 func TestYield(t *testing.T) {
 	condition := func(expression string) []registration.MatchCondition {
 		return []registration.MatchCondition{{Name: "mine", Expression: "1"}, {Name: "changed", Expression: expression}}

@@ -95,8 +95,8 @@ func (c configuration) metadata() map[string]any {
 	return m
 }
 
-// openFailing returns a copy in which the entries without a caBundle have failurePolicy Ignore, and whether there are any:
-// the API server could not call them.
+// openFailing returns a copy in which the entries without a caBundle have failurePolicy Ignore, and whether there are
+// any: the API server could not call them.
 func (c configuration) openFailing() (configuration, bool) {
 	c.Webhooks = slices.Clone(c.Webhooks)
 	any := false

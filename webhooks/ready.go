@@ -17,9 +17,9 @@ import (
 // pause is the time between two questions.
 const pause = 500 * time.Millisecond
 
-// Await waits until the API server can reach a replica: until the Service has a ready endpoint and, if there is a Deployment of
-// its name, this has been rolled out, so that no older replica is called for what it does not serve. say is told what it waits
-// for, when that changes.
+// Await waits until the API server can reach a replica: until the Service has a ready endpoint and, if there is a
+// Deployment of its name, this has been rolled out, so that no older replica is called for what it does not serve. say
+// is told what it waits for, when that changes.
 func (r Registrar) Await(ctx context.Context, wait time.Duration, say func(string)) error {
 	ready := r.serviceReady
 	if r.At.URL != "" {
@@ -75,11 +75,12 @@ func (r Registrar) serviceReady(ctx context.Context) (missing string, err error)
 			}
 		}
 	}
-	return fmt.Sprintf("no replica behind the Service %s/%s is ready (of %d): see kubectl -n %[1]s get pods", r.At.Namespace, r.At.Service, known), nil
+	return fmt.Sprintf("no replica behind the Service %s/%s is ready (of %d): see kubectl -n %[1]s get pods",
+		r.At.Namespace, r.At.Service, known), nil
 }
 
-// rolledOut returns what is missing until the Deployment of the Service's name is rolled out, or "". It need not exist, nor be
-// readable.
+// rolledOut returns what is missing until the Deployment of the Service's name is rolled out, or "". It need not exist,
+// nor be readable.
 func (r Registrar) rolledOut(ctx context.Context) (missing string, err error) {
 	raw, err := r.Client.Get(ctx, "/apis/apps/v1/namespaces/"+r.At.Namespace+"/deployments/"+r.At.Service)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -96,9 +97,10 @@ func (r Registrar) rolledOut(ctx context.Context) (missing string, err error) {
 	if d.Spec.Replicas != nil {
 		want = *d.Spec.Replicas
 	}
-	if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < want {
-		return fmt.Sprintf("the Deployment %s/%s is being rolled out, %d of %d replicas are up to date: see kubectl -n %[1]s rollout status deployment/%[2]s",
-			r.At.Namespace, r.At.Service, s.UpdatedReplicas, want), nil
+	s := d.Status
+	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < want {
+		return fmt.Sprintf("the Deployment %s/%s is being rolled out, %d of %d replicas are up to date: "+
+			"see kubectl -n %[1]s rollout status deployment/%[2]s", r.At.Namespace, r.At.Service, s.UpdatedReplicas, want), nil
 	}
 	return "", nil
 }

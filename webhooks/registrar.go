@@ -16,7 +16,8 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// Field managers: of everything but the caBundle, and of the caBundle, which `usher serve --certs=managed` keeps current.
+// Field managers: of everything but the caBundle, and of the caBundle, which `usher serve --certs=managed` keeps
+// current.
 const (
 	manager       = "usher-webhooks"
 	bundleManager = "usher-ca-bundle"
@@ -94,8 +95,8 @@ func (r Registrar) registered(ctx context.Context) (all []configuration, err err
 	return all, nil
 }
 
-// bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else that of an entry
-// that exists; nil if there is none yet.
+// bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else that
+// of an entry that exists; nil if there is none yet.
 func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]byte, error) {
 	if len(r.At.CABundle) > 0 {
 		return r.At.CABundle, nil
@@ -122,8 +123,8 @@ func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]by
 	return nil, nil
 }
 
-// fit completes what is wanted by what is registered: the caBundle, the parts of selectors that others added, and the version that
-// a change is for. A caBundle that another controller fills in stays.
+// fit completes what is wanted by what is registered: the caBundle, the parts of selectors that others added, and the
+// version that a change is for. A caBundle that another controller fills in stays.
 func (r Registrar) fit(wanted *configuration, is configuration, bundle []byte) {
 	injected := len(r.At.Annotations) > 0 && len(r.At.CABundle) == 0
 	wanted.ResourceVersion = is.ResourceVersion
@@ -165,14 +166,15 @@ func (c configuration) byKubectl() bool {
 // ErrChanged is returned if a configuration has changed since it was read.
 var ErrChanged = errors.New("the registration was changed at the same time")
 
-// Apply carries out a plan. For entries that have no caBundle yet and wait for another controller to fill it in, it registers
-// failurePolicy Ignore first, until they have one.
+// Apply carries out a plan. For entries that have no caBundle yet and wait for another controller to fill it in, it
+// registers failurePolicy Ignore first, until they have one.
 func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say func(string)) error {
 	waiting := false
 	for _, p := range plan.parts {
 		open, unbundled := p.apply.openFailing()
 		if unbundled && len(r.At.Annotations) == 0 {
-			return fmt.Errorf("no caBundle: the Secret %s/%s has no ca.crt that can be read; give --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
+			return fmt.Errorf("no caBundle: the Secret %s/%s has no ca.crt that can be read; "+
+				"give --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
 		}
 		if unbundled {
 			waiting, p.apply = true, open
@@ -195,8 +197,8 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 	return r.Apply(ctx, next, wait, say)
 }
 
-// carryOut applies one part. Server-side apply removes only what usher applied before, so entries that were registered in another
-// way are removed first.
+// carryOut applies one part. Server-side apply removes only what usher applied before, so entries that were registered
+// in another way are removed first.
 func (r Registrar) carryOut(ctx context.Context, p part) error {
 	if p.adopt || p.leftovers() {
 		tidied, err := r.tidy(ctx, p)
@@ -243,7 +245,8 @@ func (r Registrar) tidy(ctx context.Context, p part) (configuration, error) {
 	return readConfiguration(raw)
 }
 
-// adopt makes usher the owner of the fields that kubectl applied, so that the next apply removes what usher no longer needs.
+// adopt makes usher the owner of the fields that kubectl applied, so that the next apply removes what usher no longer
+// needs.
 func adopt(metadata map[string]any) {
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")

@@ -12,9 +12,9 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-// Namespaces returns the namespaceSelector. It keeps every route away from kube-system and usher's own namespace, so that
-// no failure can lock the cluster or usher itself, and routes about pods from those that are excluded or exempt too. Of
-// cluster-scoped objects it has an effect on Namespaces only, which the policy may name.
+// Namespaces returns the namespaceSelector. It keeps every route away from kube-system and usher's own namespace, so
+// that no failure can lock the cluster or usher itself, and routes about pods from those that are excluded or exempt
+// too. Of cluster-scoped objects it has an effect on Namespaces only, which the policy may name.
 func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
 	left := []string{"kube-system", at.Namespace}
 	selector := &metav1.LabelSelector{}
@@ -42,8 +42,9 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
 }
 
-// aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher, such as quotas
-// and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave its quotas unguarded.
+// aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher,
+// such as quotas and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave
+// its quotas unguarded.
 func aboutPods(r handlers.Route) bool {
 	return slices.ContainsFunc(r.For, func(m handlers.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(resource string) bool {
@@ -62,8 +63,9 @@ func CheckExcluded(names []string) error {
 	return nil
 }
 
-// changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such as metadata.labels.
-// It cannot fail, which would refuse the request: the API server sets metadata, and whether anything else is there is asked first.
+// changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such
+// as metadata.labels. It cannot fail, which would refuse the request: the API server sets metadata, and whether
+// anything else is there is asked first.
 func changed(fields []string) string {
 	clauses := []string{`request.operation != "UPDATE"`}
 	for _, field := range fields {

@@ -21,8 +21,9 @@ type File struct {
 const staticSuffix = ".static.k8s.io"
 
 // Static returns the files of manifest-based admission control: the API server that is started with the first of them
-// calls the routes from its first request on, and the configurations cannot be changed through the API. dir is where the
-// API server finds the files. It reads each kind of configuration from a directory of its own, which must not have others.
+// calls the routes from its first request on, and the configurations cannot be changed through the API. dir is where
+// the API server finds the files. It reads each kind of configuration from a directory of its own, which must not have
+// others.
 func Static(routes []handlers.Route, at Address, dir string) ([]File, error) {
 	switch {
 	case at.URL == "":
@@ -50,9 +51,11 @@ func Static(routes []handlers.Route, at Address, dir string) ([]File, error) {
 		}
 		admission.Plugins = append(admission.Plugins, admissionPlugin{kind.plugin, webhookAdmission{
 			metav1.TypeMeta{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"}, path.Join(dir, kind.folder)}})
-		files = append(files, File{path.Join(kind.folder, "usher.yaml"), "read by the API server at its start, and again when it changes", kind.object})
+		files = append(files, File{path.Join(kind.folder, "usher.yaml"),
+			"read by the API server at its start, and again when it changes", kind.object})
 	}
-	first := File{"admission.yaml", "for --admission-control-config-file; needs --feature-gates=ManifestBasedAdmissionControlConfig=true on Kubernetes 1.36", admission}
+	first := File{"admission.yaml", "for --admission-control-config-file; " +
+		"needs --feature-gates=ManifestBasedAdmissionControlConfig=true on Kubernetes 1.36", admission}
 	return append([]File{first}, files...), nil
 }
 

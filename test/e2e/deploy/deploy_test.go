@@ -4,8 +4,11 @@ package deploy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -31,74 +34,98 @@ type overlay struct {
 	template batchv1.Job
 }
 
-// overlays renders all overlays.
-func overlays(t *testing.T) (cluster *kubetest.Cluster, all []overlay) {
-	t.Helper()
-	cluster, err := kubetest.WithoutControlPlane()
+// The overlays, rendered once: it takes a second each.
+var (
+	cluster *kubetest.Cluster // without a control plane
+	all     []overlay
+)
+
+func TestMain(m *testing.M) {
+	code, err := runRendered(m)
 	if err != nil {
-		t.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
-	t.Cleanup(func() { _ = cluster.Stop() })
-	for _, name := range names(t) {
-		objects, err := cluster.Rendered(t.Context(), "deploy/overlays/"+name)
+	os.Exit(code)
+}
+
+// runRendered renders all overlays and runs the tests.
+func runRendered(m *testing.M) (code int, err error) {
+	if cluster, err = kubetest.WithoutControlPlane(); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	root, err := kubetest.Repository()
+	if err != nil {
+		return 0, err
+	}
+	files, _ := filepath.Glob(filepath.Join(root, "deploy", "overlays", "*", "kustomization.yaml"))
+	if len(files) < 5 {
+		return 0, fmt.Errorf("only the overlays %q were found", files)
+	}
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		objects, err := cluster.Rendered(context.Background(), "deploy/overlays/"+name)
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		o := overlay{name: name, objects: objects}
-		o.rollout, o.template = one[appsv1.Deployment](t, o, "Deployment", "usher"), one[batchv1.Job](t, o, "Job", "usher-webhooks")
+		if o.rollout, err = one[appsv1.Deployment](o, "Deployment", "usher"); err != nil {
+			return 0, err
+		}
+		if o.template, err = one[batchv1.Job](o, "Job", "usher-webhooks"); err != nil {
+			return 0, err
+		}
 		o.service, o.job = o.rollout.Spec.Template.Spec, o.template.Spec.Template.Spec
 		all = append(all, o)
 	}
-	return cluster, all
-}
-
-// names returns the names of the overlays.
-func names(t *testing.T) (all []string) {
-	t.Helper()
-	root, err := kubetest.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, _ := filepath.Glob(filepath.Join(root, "deploy", "overlays", "*", "kustomization.yaml"))
-	for _, file := range files {
-		all = append(all, filepath.Base(filepath.Dir(file)))
-	}
-	if len(all) < 5 {
-		t.Fatalf("only the overlays %q were found", all)
-	}
-	return all
+	return m.Run(), nil
 }
 
 // of returns the objects of a kind.
-func of[T any](t *testing.T, o overlay, kind string) (all []T) {
+func of[T any](t *testing.T, o overlay, kind string) (found []T) {
 	t.Helper()
 	for _, object := range o.objects {
 		if object.String("kind") != kind {
 			continue
 		}
-		text, err := json.Marshal(object)
+		value, err := as[T](object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var value T
-		if err := json.Unmarshal(text, &value); err != nil {
-			t.Fatalf("%s: %s: %v", o.name, kind, err)
-		}
-		all = append(all, value)
+		found = append(found, value)
 	}
-	return all
+	return found
 }
 
 // one returns the object of a kind and a name.
-func one[T any](t *testing.T, o overlay, kind, name string) (found T) {
-	t.Helper()
-	for i, object := range of[T](t, o, kind) {
-		if at := slices.IndexFunc(o.objects, func(x kubetest.Object) bool { return x.String("kind") == kind }); o.objects[at+i].String("metadata", "name") == name {
-			return object
+func one[T any](o overlay, kind, name string) (found T, err error) {
+	for _, object := range o.objects {
+		if object.String("kind") == kind && object.String("metadata", "name") == name {
+			return as[T](object)
 		}
 	}
-	t.Fatalf("%s: there is no %s %s", o.name, kind, name)
-	return found
+	return found, fmt.Errorf("%s: there is no %s %s", o.name, kind, name)
+}
+
+// as decodes an object.
+func as[T any](object kubetest.Object) (value T, err error) {
+	text, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(text, &value)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", object.String("kind"), object.String("metadata", "name"), err)
+	}
+	return value, err
+}
+
+// must returns a value that every overlay has.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // promise reports what is not kept.
@@ -109,10 +136,9 @@ func promise(t *testing.T, o overlay, kept bool, fix string, args ...any) {
 	}
 }
 
-// TestObjects: neither keys nor configurations are applied, all has the label and is in one namespace, and rendering it twice gives
-// the same bytes.
+// TestObjects: neither keys nor configurations are applied, all has the label and is in one namespace, and rendering it
+// twice gives the same.
 func TestObjects(t *testing.T) {
-	cluster, all := overlays(t)
 	for _, o := range all {
 		for _, object := range o.objects {
 			kind, name := object.String("kind"), object.String("metadata", "name")
@@ -121,19 +147,19 @@ func TestObjects(t *testing.T) {
 			if kind == "CustomResourceDefinition" {
 				continue
 			}
-			promise(t, o, object.String("metadata", "labels", "app.kubernetes.io/name") == "usher", "%s %s: has no label app.kubernetes.io/name: usher", kind, name)
+			promise(t, o, object.String("metadata", "labels", "app.kubernetes.io/name") == "usher",
+				"%s %s: has no label app.kubernetes.io/name: usher", kind, name)
 			namespace := object.String("metadata", "namespace")
-			promise(t, o, namespace == "usher" || strings.HasPrefix(kind, "Cluster") || kind == "Namespace", "%s %s: is in namespace %q", kind, name, namespace)
+			promise(t, o, namespace == "usher" || strings.HasPrefix(kind, "Cluster") || kind == "Namespace",
+				"%s %s: is in namespace %q", kind, name, namespace)
 		}
-		first, err := cluster.RenderDeploy(t.Context(), "deploy/overlays/"+o.name)
-		second, again := cluster.RenderDeploy(t.Context(), "deploy/overlays/"+o.name)
-		promise(t, o, err == nil && again == nil && first == second, "rendering it twice gives different bytes")
+		again, err := cluster.Rendered(t.Context(), "deploy/overlays/"+o.name)
+		promise(t, o, err == nil && reflect.DeepEqual(o.objects, again), "rendering it twice gives different objects")
 	}
 }
 
 // TestPods: every pod is restricted, whatever the overlay changes.
 func TestPods(t *testing.T) {
-	_, all := overlays(t)
 	for _, o := range all {
 		for _, pod := range []corev1.PodSpec{o.service, o.job} {
 			user, own := pod.SecurityContext, pod.Containers[0].SecurityContext
@@ -141,27 +167,32 @@ func TestPods(t *testing.T) {
 			chosen := user.RunAsUser == nil && user.RunAsGroup == nil && user.FSGroup == nil
 			promise(t, o, len(pod.Containers) == 1 && len(pod.InitContainers) == 0, "one container, which these promises look at")
 			promise(t, o, user.RunAsNonRoot != nil && *user.RunAsNonRoot, "runAsNonRoot")
-			promise(t, o, o.name != "openshift" && fixed || o.name == "openshift" && chosen, "runAsUser and fsGroup: 65532, or none on OpenShift, whose SCC refuses what it has not chosen")
-			promise(t, o, user.SeccompProfile != nil && user.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "seccompProfile: RuntimeDefault")
+			promise(t, o, o.name != "openshift" && fixed || o.name == "openshift" && chosen,
+				"runAsUser and fsGroup: 65532, or none on OpenShift, whose SCC refuses what it has not chosen")
+			promise(t, o, user.SeccompProfile != nil && user.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+				"seccompProfile: RuntimeDefault")
 			promise(t, o, *own.ReadOnlyRootFilesystem && !*own.AllowPrivilegeEscalation && len(own.Capabilities.Drop) == 1 && own.Capabilities.Add == nil,
 				"a read-only root, no escalation, no capabilities")
-			promise(t, o, strings.HasPrefix(pod.Containers[0].Image, "usher:"), "image %s: must be that of the base, so that one entry of images replaces both", pod.Containers[0].Image)
-			promise(t, o, pod.Containers[0].Resources.Limits.Memory().Equal(*pod.Containers[0].Resources.Requests.Memory()), "memory is requested in full")
+			promise(t, o, strings.HasPrefix(pod.Containers[0].Image, "usher:"),
+				"image %s: must be that of the base, so that one entry of images replaces both", pod.Containers[0].Image)
+			promise(t, o, pod.Containers[0].Resources.Limits.Memory().Equal(*pod.Containers[0].Resources.Requests.Memory()),
+				"memory is requested in full")
 		}
-		promise(t, o, o.service.PriorityClassName == "system-cluster-critical" && len(o.service.TopologySpreadConstraints) == 2, "priority and spread of the base")
+		promise(t, o, o.service.PriorityClassName == "system-cluster-critical" && len(o.service.TopologySpreadConstraints) == 2,
+			"priority and spread of the base")
 		budget := of[policyv1.PodDisruptionBudget](t, o, "PodDisruptionBudget")
 		replicas := *o.rollout.Spec.Replicas
-		promise(t, o, replicas >= 2 && len(budget) == 1 && budget[0].Spec.MinAvailable.IntVal == replicas-1, "two replicas or more, of which one may be drained")
+		promise(t, o, replicas >= 2 && len(budget) == 1 && budget[0].Spec.MinAvailable.IntVal == replicas-1,
+			"two replicas or more, of which one may be drained")
 		rolling := o.rollout.Spec.Strategy.RollingUpdate
 		promise(t, o, rolling.MaxUnavailable.IntVal == 0 && rolling.MaxSurge.IntVal == 1, "maxUnavailable: 0, maxSurge: 1")
-		quota := one[corev1.ResourceQuota](t, o, "ResourceQuota", "critical-pods")
+		quota := must(one[corev1.ResourceQuota](o, "ResourceQuota", "critical-pods"))
 		promise(t, o, quota.Spec.Hard.Pods().Value() >= int64(4*replicas), "the quota must allow four times the replicas")
 	}
 }
 
 // TestRights: no right is for more than it has to be, and a pod has a token only if its account has rights.
 func TestRights(t *testing.T) {
-	_, all := overlays(t)
 	named := []string{"secrets", "deployments", "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "configmaps"}
 	for _, o := range all {
 		var rules []rbacv1.PolicyRule
@@ -179,7 +210,8 @@ func TestRights(t *testing.T) {
 			promise(t, o, !slices.Contains(everything, "*"), "a wildcard in %v", rule)
 			for _, resource := range rule.Resources {
 				promise(t, o, !slices.Contains(named, resource) || len(rule.ResourceNames) > 0, "%s without resourceNames: %v", resource, rule.Verbs)
-				promise(t, o, resource != "secrets" || !slices.Contains(rule.Verbs, "list") && !slices.Contains(rule.Verbs, "watch"), "Secrets may be listed")
+				promise(t, o, resource != "secrets" || !slices.Contains(rule.Verbs, "list") && !slices.Contains(rule.Verbs, "watch"),
+					"Secrets may be listed")
 			}
 		}
 		bound := map[string]bool{}
@@ -197,17 +229,19 @@ func TestRights(t *testing.T) {
 		}
 		for _, pod := range []corev1.PodSpec{o.service, o.job} {
 			token := pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken
-			promise(t, o, token == bound[pod.ServiceAccountName], "account %s: has rights: %t, its pods get a token: %t", pod.ServiceAccountName, bound[pod.ServiceAccountName], token)
+			promise(t, o, token == bound[pod.ServiceAccountName],
+				"account %s: has rights: %t, its pods get a token: %t", pod.ServiceAccountName, bound[pod.ServiceAccountName], token)
 		}
 		for _, account := range of[corev1.ServiceAccount](t, o, "ServiceAccount") {
-			promise(t, o, account.AutomountServiceAccountToken != nil && !*account.AutomountServiceAccountToken, "account %s: automountServiceAccountToken: false", account.Name)
+			promise(t, o, account.AutomountServiceAccountToken != nil && !*account.AutomountServiceAccountToken,
+				"account %s: automountServiceAccountToken: false", account.Name)
 		}
 	}
 }
 
-// TestArguments: the binary takes the arguments, the certificate comes from one place, and what is registered is what is served.
+// TestArguments: the binary takes the arguments, the certificate comes from one place, and what is registered is what
+// is served.
 func TestArguments(t *testing.T) {
-	cluster, all := overlays(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	binary, err := cluster.BuildUsher(ctx)
@@ -221,14 +255,20 @@ func TestArguments(t *testing.T) {
 				t.Errorf("deploy/overlays/%s: %v", o.name, err)
 			}
 		}
-		promise(t, o, serve[0] == "serve" && slices.Equal(apply[:3], []string{"webhooks", "apply", "--yes"}), "the Deployment serves, the Job registers")
-		promise(t, o, flag(serve, "--feature-gates") == flag(apply, "--feature-gates"), "the Deployment and the Job need the same --feature-gates")
-		promise(t, o, flag(serve, "--config") == flag(apply, "--config") && flag(apply, "--config") != "", "the Deployment and the Job need the same --config")
+		promise(t, o, serve[0] == "serve" && slices.Equal(apply[:3], []string{"webhooks", "apply", "--yes"}),
+			"the Deployment serves, the Job registers")
+		promise(t, o, flag(serve, "--feature-gates") == flag(apply, "--feature-gates"),
+			"the Deployment and the Job need the same --feature-gates")
+		promise(t, o, flag(serve, "--config") == flag(apply, "--config") && flag(apply, "--config") != "",
+			"the Deployment and the Job need the same --config")
 		managed, dir := flag(serve, "--certs") == "managed", flag(serve, "--cert-dir")
 		mounted := slices.ContainsFunc(o.service.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "usher-tls" })
-		promise(t, o, managed != (dir != "") && mounted == (dir != ""), "a certificate either of --certs=managed, or of --cert-dir with the Secret usher-tls mounted")
-		promise(t, o, (flag(apply, "--suite") != "") == strings.HasPrefix(o.name, "koordinator"), "the colocation suite is registered by koordinator overlays, and by no other")
-		promise(t, o, !strings.Contains(flag(apply, "--suite"), "colocation") || flag(serve, "--cluster") == "api", "the colocation suite needs --cluster=api")
+		promise(t, o, managed != (dir != "") && mounted == (dir != ""),
+			"a certificate either of --certs=managed, or of --cert-dir with the Secret usher-tls mounted")
+		promise(t, o, (flag(apply, "--suite") != "") == strings.HasPrefix(o.name, "koordinator"),
+			"the colocation suite is registered by koordinator overlays, and by no other")
+		promise(t, o, !strings.Contains(flag(apply, "--suite"), "colocation") || flag(serve, "--cluster") == "api",
+			"the colocation suite needs --cluster=api")
 	}
 }
 
@@ -244,21 +284,22 @@ func flag(args []string, name string) string {
 
 // TestJob: the Service does not lead to the Job's pod, and every tool replaces a Job that has ended.
 func TestJob(t *testing.T) {
-	_, all := overlays(t)
 	for _, o := range all {
-		service := one[corev1.Service](t, o, "Service", "usher")
-		promise(t, o, o.template.Spec.Template.Labels["app.kubernetes.io/name"] != service.Spec.Selector["app.kubernetes.io/name"], "the Service leads to the Job's pod")
+		service := must(one[corev1.Service](o, "Service", "usher"))
+		promise(t, o, o.template.Spec.Template.Labels["app.kubernetes.io/name"] != service.Spec.Selector["app.kubernetes.io/name"],
+			"the Service leads to the Job's pod")
 		annotations := o.template.Annotations
-		promise(t, o, annotations["argocd.argoproj.io/hook"] == "PostSync" && annotations["kustomize.toolkit.fluxcd.io/force"] == "enabled" && o.template.Spec.TTLSecondsAfterFinished != nil,
+		promise(t, o, annotations["argocd.argoproj.io/hook"] == "PostSync" &&
+			annotations["kustomize.toolkit.fluxcd.io/force"] == "enabled" && o.template.Spec.TTLSecondsAfterFinished != nil,
 			"Argo CD, Flux and kubectl must be able to run the Job again")
 	}
 }
 
-// TestNetwork: production admits no client but the API server to the port of reviews, and lets usher reach nothing but it.
+// TestNetwork: production admits no client but the API server to the port of reviews, and lets usher reach nothing but
+// it.
 func TestNetwork(t *testing.T) {
-	_, all := overlays(t)
 	for _, o := range all {
-		policy := one[networkingv1.NetworkPolicy](t, o, "NetworkPolicy", "usher")
+		policy := must(one[networkingv1.NetworkPolicy](o, "NetworkPolicy", "usher"))
 		if o.name != "production" {
 			continue
 		}
@@ -280,9 +321,7 @@ func TestOverlaysAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names(t) {
-		if !strings.Contains(readme, "| ["+name+"](overlays/"+name+") |") {
-			t.Errorf("deploy/README.md: the table of overlays has no row for %s", name)
-		}
+	for _, o := range all {
+		promise(t, o, strings.Contains(readme, "| ["+o.name+"](overlays/"+o.name+") |"), "the table of overlays in deploy/README.md has no row for it")
 	}
 }

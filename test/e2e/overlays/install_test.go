@@ -27,7 +27,8 @@ type installation struct {
 	pods  []*kubetest.Process
 }
 
-// install applies an overlay. Its namespace and its Service exist before, so that the API server can be led to the replicas.
+// install applies an overlay. Its namespace and its Service exist before, so that the API server can be led to the
+// replicas.
 func install(ctx context.Context, t *testing.T, name string) *installation {
 	t.Helper()
 	i := &installation{name: name, folder: t.TempDir()}
@@ -48,8 +49,8 @@ func install(ctx context.Context, t *testing.T, name string) *installation {
 	return i
 }
 
-// podsAreAccepted waits until the pods of the Deployment and of the Job exist, which PodSecurity and the quota allow, and then
-// removes them, because no kubelet would start them.
+// podsAreAccepted waits until the pods of the Deployment and of the Job exist, which PodSecurity and the quota allow,
+// and then removes them, because no kubelet would start them.
 func (i *installation) podsAreAccepted(ctx context.Context, t *testing.T) {
 	t.Helper()
 	replicas := int(i.object("Deployment", "usher").At("spec", "replicas").(float64))
@@ -235,8 +236,8 @@ func (i *installation) write(t *testing.T, name, text string) {
 	}
 }
 
-// issue does the work of a controller that issues the certificate: it creates the Secret, which a kubelet then mounts. It returns
-// the CA.
+// issue does the work of a controller that issues the certificate: it creates the Secret, which a kubelet then mounts.
+// It returns the CA.
 func (i *installation) issue(ctx context.Context, t *testing.T, withCA bool) (ca string) {
 	t.Helper()
 	dir := t.TempDir()

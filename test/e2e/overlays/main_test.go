@@ -1,5 +1,6 @@
-// Package overlays installs each overlay of deploy/ in a real cluster, and removes it again, while pods are created. The pods of
-// the Deployment and of the Job run as processes: with the arguments and the service accounts of the overlay, and no other rights.
+// Package overlays installs each overlay of deploy/ in a real cluster, and removes it again, while pods are created.
+// The pods of the Deployment and of the Job run as processes: with the arguments and the service accounts of the
+// overlay, and no other rights.
 package overlays
 
 import (
@@ -19,7 +20,8 @@ func TestMain(m *testing.M) {
 	kubetest.Main(m, kubetest.Options{Services: true, ServiceAccounts: true, ControllerManager: true}, start)
 }
 
-// start creates what is in the cluster before usher: a namespace that asks for usher, and the kinds of cert-manager and Koordinator.
+// start creates what is in the cluster before usher: a namespace that asks for usher, and the kinds of cert-manager and
+// Koordinator.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	if binary, err = cluster.BuildUsher(ctx); err != nil {

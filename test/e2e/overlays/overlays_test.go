@@ -29,7 +29,8 @@ func TestCertManager(t *testing.T) {
 	}, annotated("cert-manager.io/inject-ca-from", "usher/usher-tls"))
 }
 
-// TestOpenShift plays its service CA, which writes no CA into the Secret, and fills in the caBundle where the annotation asks for it.
+// TestOpenShift plays its service CA, which writes no CA into the Secret, and fills in the caBundle where the
+// annotation asks for it.
 func TestOpenShift(t *testing.T) {
 	through(t, "openshift", func(ctx context.Context, t *testing.T, i *installation) {
 		if name := i.object("Service", "usher").String("metadata", "annotations", "service.beta.openshift.io/serving-cert-secret-name"); name != "usher-tls" {
@@ -74,8 +75,9 @@ func TestProduction(t *testing.T) {
 	})
 }
 
-// through installs an overlay, registers it, creates a pod that usher changes and one that it refuses, and removes the overlay
-// again. Meanwhile pods are created, and none fails. before does what the cluster does for the overlay, after looks closer.
+// through installs an overlay, registers it, creates a pod that usher changes and one that it refuses, and removes the
+// overlay again. Meanwhile pods are created, and none fails. before does what the cluster does for the overlay, after
+// looks closer.
 func through(t *testing.T, name string, before, after func(context.Context, *testing.T, *installation)) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	stop := load(ctx, t)

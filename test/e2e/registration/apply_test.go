@@ -37,8 +37,8 @@ func load(ctx context.Context, t *testing.T) (stop func()) {
 	})
 }
 
-// TestNoRequestFails: usher is installed, registered, registered for something else, unregistered and stopped while pods are
-// created, and none is refused. Nothing is registered before a replica is ready.
+// TestNoRequestFails: usher is installed, registered, registered for something else, unregistered and stopped while
+// pods are created, and none is refused. Nothing is registered before a replica is ready.
 func TestNoRequestFails(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	remove(ctx, t)
@@ -88,7 +88,8 @@ func TestNoRequestFails(t *testing.T) {
 	stop()
 }
 
-// TestARollOutIsAwaited: while the Deployment is being rolled out, old replicas could be called for what they do not serve.
+// TestARollOutIsAwaited: while the Deployment is being rolled out, old replicas could be called for what they do not
+// serve.
 func TestARollOutIsAwaited(t *testing.T) {
 	ctx := cluster.Within(t, 30*time.Second)
 	remove(ctx, t)
@@ -128,7 +129,8 @@ func TestNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// TestTheBundleIsFound: without --ca-file it is that of the Secret, else the registered one; without any, nothing is registered.
+// TestTheBundleIsFound: without --ca-file it is that of the Secret, else the registered one; without any, nothing is
+// registered.
 func TestTheBundleIsFound(t *testing.T) {
 	ctx := cluster.Within(t, 30*time.Second)
 	remove(ctx, t)

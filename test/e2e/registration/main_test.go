@@ -53,7 +53,8 @@ func run(ctx context.Context, t *testing.T, args ...string) (out string, code in
 	return out, 0
 }
 
-// apply runs `usher webhooks apply --yes`, and fails the test unless it ends with that exit code and its output has the texts.
+// apply runs `usher webhooks apply --yes`, and fails the test unless it ends with that exit code and its output has the
+// texts.
 func apply(ctx context.Context, t *testing.T, code int, texts []string, flags ...string) {
 	t.Helper()
 	args := append([]string{"apply", "--yes", "--kubeconfig=" + cluster.AdminKubeconfig(), "--config=" + usher.PolicyFile(), "--ca-file=" + usher.CAFile}, flags...)

@@ -11,7 +11,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestWhatOthersSetStays: parts of selectors stay for good; a field that differs stays and is reported, until it is taken over.
+// TestWhatOthersSetStays: parts of selectors stay for good; a field that differs stays and is reported, until it is
+// taken over.
 func TestWhatOthersSetStays(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	remove(ctx, t)
@@ -75,8 +76,8 @@ func policyWithWorkloads(t *testing.T) string {
 	return file
 }
 
-// TestWhatKubectlRegisteredIsTakenOver: entries that are no longer needed go, whoever registered them, and so do fields that
-// kubectl applied.
+// TestWhatKubectlRegisteredIsTakenOver: entries that are no longer needed go, whoever registered them, and so do fields
+// that kubectl applied.
 func TestWhatKubectlRegisteredIsTakenOver(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	remove(ctx, t)

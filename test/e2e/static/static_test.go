@@ -1,5 +1,5 @@
-// Package static tests what `usher webhooks --static` prints: an API server that is started with these files calls usher
-// from its very first request on, and nobody can end that through the API.
+// Package static tests what `usher webhooks --static` prints: an API server that is started with these files calls
+// usher from its very first request on, and nobody can end that through the API.
 package static
 
 import (
@@ -14,8 +14,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestStatic restarts an API server with usher's files. Clients create pods that usher refuses while it starts, so that the first
-// request which the API server answers is one of them.
+// TestStatic restarts an API server with usher's files. Clients create pods that usher refuses while it starts, so that
+// the first request which the API server answers is one of them.
 func TestStatic(t *testing.T) {
 	dir := t.TempDir()
 	admission := filepath.Join(dir, "admission.yaml")
@@ -68,8 +68,8 @@ func TestStatic(t *testing.T) {
 	kubetest.RefusedWith(t, err, "denied-names")
 }
 
-// firstAnswer creates a pod again and again, until the API server has an answer other than that it, or what an answer needs, is
-// not there yet.
+// firstAnswer creates a pod again and again, until the API server has an answer other than that it, or what an answer
+// needs, is not there yet.
 func firstAnswer(ctx context.Context, admin *kubetest.Client) error {
 	for ctx.Err() == nil {
 		_, err := admin.Create(ctx, "/api/v1/namespaces/apps/pods", pod("offensive"))
