@@ -99,11 +99,11 @@ func (c configuration) metadata() map[string]any {
 // any: the API server could not call them.
 func (c configuration) openFailing() (configuration, bool) {
 	c.Webhooks = slices.Clone(c.Webhooks)
-	any := false
+	found := false
 	for i, w := range c.Webhooks {
 		if w.ClientConfig.Service != nil && len(w.ClientConfig.CABundle) == 0 {
-			c.Webhooks[i].FailurePolicy, any = new(registration.Ignore), true
+			c.Webhooks[i].FailurePolicy, found = new(registration.Ignore), true
 		}
 	}
-	return c, any
+	return c, found
 }

@@ -149,7 +149,7 @@ func (r Registrar) try(ctx context.Context, p *part) (after configuration, left 
 		raw, err = r.Client.DryApply(ctx, p.apply.path(), manager, true, p.apply.text())
 	}
 	if err != nil {
-		return after, nil, explained(err)
+		return after, nil, changed409(err)
 	}
 	after, err = readConfiguration(raw)
 	return after, left, err
