@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -323,5 +324,43 @@ func TestOverlaysAreDocumented(t *testing.T) {
 	}
 	for _, o := range all {
 		promise(t, o, strings.Contains(readme, "| ["+o.name+"](overlays/"+o.name+") |"), "the table of overlays in deploy/README.md has no row for it")
+	}
+}
+
+// TestExamplesOfTheReadme: the kustomizations that deploy/README.md shows can be rendered, and the one for another namespace leaves
+// nothing behind in usher's.
+func TestExamplesOfTheReadme(t *testing.T) {
+	readme, err := kubetest.ReadFile("deploy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := kubetest.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)( *)```yaml\n *# kustomization.yaml\n(.*?)```").FindAllStringSubmatch(readme, -1)
+	if len(examples) < 2 {
+		t.Fatalf("%d examples were found", len(examples))
+	}
+	for _, example := range examples {
+		dir := t.TempDir()
+		to, err := filepath.Rel(dir, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(strings.ReplaceAll("\n"+example[2], "\n"+example[1], "\n"), "path/to", to)
+		text = strings.ReplaceAll(text, "sha256:...", "sha256:"+strings.Repeat("0", 64))
+		for name, content := range map[string]string{"kustomization.yaml": text, "policy.yaml": "{}"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rendered, err := cluster.RenderDeploy(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text, "door") && (strings.Contains(rendered, "namespace: usher\n") || strings.Count(rendered, "--service=door/usher") != 2) {
+			t.Errorf("something is left in the namespace usher:\n%s", rendered)
+		}
 	}
 }
