@@ -70,7 +70,7 @@ func TestProduction(t *testing.T) {
 			}
 		}
 		delete(mirror["metadata"].(kubetest.Object), "ownerReferences")
-		_, err = cluster.Admin().Create(ctx, pods, mirror) // the annotation alone frees nobody
+		_, err = cluster.Admin().Create(ctx, pods, mirror) // the annotation alone is not enough
 		kubetest.RefusedWith(t, err, "denied-names")
 	})
 }

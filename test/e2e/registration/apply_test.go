@@ -118,8 +118,8 @@ func TestARollOutIsAwaited(t *testing.T) {
 	apply(ctx, t, 0, []string{"registered"}, "--wait=1s")
 }
 
-// TestNobodyIsAsked: without a terminal there is no answer.
-func TestNobodyIsAsked(t *testing.T) {
+// TestThereIsNoAnswer: without a terminal there is no answer.
+func TestThereIsNoAnswer(t *testing.T) {
 	ctx := cluster.Within(t, 30*time.Second)
 	remove(ctx, t)
 	for _, command := range []string{"apply", "remove"} {

@@ -76,7 +76,7 @@ func policyWithWorkloads(t *testing.T) string {
 	return file
 }
 
-// TestWhatKubectlRegisteredIsTakenOver: entries that are no longer needed go, whoever registered them, and so do fields
+// TestWhatKubectlRegisteredIsTakenOver: entries that are no longer needed go, of any writer, and so do fields
 // that kubectl applied.
 func TestWhatKubectlRegisteredIsTakenOver(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)

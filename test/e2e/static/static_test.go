@@ -1,5 +1,5 @@
 // Package static tests what `usher webhooks --static` prints: an API server that is started with these files calls
-// usher from its very first request on, and nobody can end that through the API.
+// usher from its very first request on, and no user can end that through the API.
 package static
 
 import (
