@@ -49,6 +49,17 @@ func TestSum(t *testing.T) {
 	}
 }
 
+// TestTableKeepsRows: a run of some faults leaves the rows of the others.
+func TestTableKeepsRows(t *testing.T) {
+	terminated, _ := find("SIGTERM")
+	earlier := tableHead + "| SIGTERM | before |\n| SIGKILL | kept |\n| no-such-fault | dropped |\n"
+	got := table([]result{{fault: terminated, requests: 7, refused: 2}}, earlier)
+	want := tableHead + "| SIGTERM | " + terminated.doc + " | 7 | 0 | 0, and 2 failed | 0.0 | 0.0 s |\n| SIGKILL | kept |\n"
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 // TestFreeFaults causes the faults that must cost no request, in a short form.
 func TestFreeFaults(t *testing.T) {
 	var free []fault

@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	only := set.String("only", "", "faults to cause, separated by commas (default: all)")
-	write := set.String("write", "", "page whose table is replaced by the outcome (default: the outcome is only printed)")
+	write := set.String("write", "", "page whose table the outcome is written to (default: it is only printed)")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -44,11 +45,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Print(table(results))
+	fmt.Print(table(results, ""))
 	if *write != "" {
-		return replaceTable(*write, table(results))
+		err = writeTable(*write, results)
 	}
-	return missed(results)
+	return errors.Join(err, missed(results))
 }
 
 // choose returns the faults with those names, or all.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,36 +65,53 @@ func (r result) String() string {
 	return text
 }
 
-// table returns the results as a Markdown table.
-func table(results []result) string {
-	var text strings.Builder
-	text.WriteString("| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy | slowest request |\n|---|---|---|---|---|---|---|\n")
-	for _, r := range results {
-		bypassed := fmt.Sprint(r.skipped)
-		if r.refused > 0 {
-			bypassed += fmt.Sprintf(", and %d failed", r.refused)
-		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %d | %s | %.1f | %.1f s |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed, r.last.Seconds(),
-			r.slowest.Seconds())
+// tableHead is the head of the table.
+const tableHead = "| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy | slowest request |\n" +
+	"|---|---|---|---|---|---|---|\n"
+
+// row returns the result as a row of a Markdown table.
+func (r result) row() string {
+	bypassed := fmt.Sprint(r.skipped)
+	if r.refused > 0 {
+		bypassed += fmt.Sprintf(", and %d failed", r.refused)
 	}
-	return text.String()
+	return fmt.Sprintf("| %s | %s | %d | %d | %s | %.1f | %.1f s |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed,
+		r.last.Seconds(), r.slowest.Seconds())
+}
+
+// table returns the rows of the results. A fault that was not caused keeps the row of an earlier table.
+func table(results []result, earlier string) string {
+	text := tableHead
+	for _, f := range faults {
+		i := slices.IndexFunc(results, func(r result) bool { return r.fault.name == f.name })
+		if i >= 0 {
+			text += results[i].row()
+			continue
+		}
+		for line := range strings.Lines(earlier) {
+			if strings.HasPrefix(line, "| "+f.name+" |") {
+				text += line
+			}
+		}
+	}
+	return text
 }
 
 // The marks around the table in a page.
 const tableBegins, tableEnds = "<!-- chaos: begin -->\n", "<!-- chaos: end -->"
 
-// replaceTable replaces the table in a page.
-func replaceTable(page, table string) error {
+// writeTable brings the table in a page up to date.
+func writeTable(page string, results []result) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
 	before, rest, begins := strings.Cut(string(text), tableBegins)
-	_, after, ends := strings.Cut(rest, tableEnds)
+	earlier, after, ends := strings.Cut(rest, tableEnds)
 	if !begins || !ends {
 		return fmt.Errorf("%s: has no lines %q and %q", page, strings.TrimSpace(tableBegins), tableEnds)
 	}
-	return os.WriteFile(page, []byte(before+tableBegins+table+tableEnds+after), 0o644)
+	return os.WriteFile(page, []byte(before+tableBegins+table(results, earlier)+tableEnds+after), 0o644)
 }
 
 // missed returns an error for each fault that cost a request although it must not.

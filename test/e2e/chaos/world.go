@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,9 +94,18 @@ func (w *world) startNode(ctx context.Context) (err error) {
 	})
 }
 
-// register registers usher twice: with Fail for one namespace, with Ignore for the other.
+// register registers usher twice: with Fail for one namespace, with Ignore for the other. As `usher webhooks apply` does,
+// it takes the caBundle from the Secret.
 func (w *world) register(ctx context.Context) error {
-	printed, err := w.usher.Run(ctx, "webhooks", "--config="+w.usher.PolicyFile()) // without a caBundle
+	bundle, err := base64.StdEncoding.DecodeString(w.stored(ctx, "usher-tls", "ca.crt"))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(w.cluster.Dir(), "bundle.crt")
+	if err := os.WriteFile(file, bundle, 0o600); err != nil {
+		return err
+	}
+	printed, err := w.usher.Run(ctx, "webhooks", "--config="+w.usher.PolicyFile(), "--ca-file="+file)
 	if err != nil {
 		return err
 	}
