@@ -32,7 +32,7 @@ test: ## run everything that needs no API server, with the race detector
 	cd release && go test ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
-	cd test/e2e && go run ./build && go test -count=1 ./...
+	cd test/e2e && go run ./build && go test -count=1 ./... && cd chart && go test -count=1 ./...
 
 alerts: ## promtool: the alert rules and their cases, and the metrics of a running usher; Prometheus from the PATH, or unpacked from Debian's package
 	cd test/e2e && go test ./monitoring -run Promtool -count=1
@@ -59,7 +59,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go mod tidy -diff
 	cd test/load && go vet ./... && go mod tidy -diff
 	cd release && go vet ./... && go mod tidy -diff
-	cd test/e2e && go vet ./...
+	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
 	go test . ./test/process ./deploy/monitoring -run 'Goldens|Golden' -update

@@ -33,7 +33,7 @@ import (
 func docs(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "samples/*.md", "colocation/*.md", "test/e2e/*.md", ".github/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "deploy/*/*.md", "samples/*.md", "colocation/*.md", "test/e2e/*.md", ".github/*.md"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			pages[f] = harness.ReadFile(t, f)
