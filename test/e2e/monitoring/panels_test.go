@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const account = "system:serviceaccount:usher:usher"
 func TestNoPanelIsEmpty(t *testing.T) {
 	ctx := within(t, 2*time.Minute)
 	t.Setenv("GOMEMLIMIT", "208MiB") // as in the Deployment
-	c, err := kubetest.Start(ctx, kubetest.Options{})
+	c, err := kubetest.Start(ctx, kubetest.Options{Services: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,21 +74,31 @@ func startUsher(ctx context.Context, t *testing.T, c *kubetest.Cluster) *kubetes
 	if err != nil {
 		t.Fatal(err)
 	}
-	usher, err := c.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2, Policy: policy, Flags: []string{"--cluster=api", "--kubeconfig=" + kubeconfig, gates},
+	_, _, ca, err := c.ClientFiles("caller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "usher"}}`)
+	usher, err := c.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2, Policy: policy,
+		Flags: []string{"--cluster=api", "--kubeconfig=" + kubeconfig, gates, "--auth=log", "--client-ca=" + ca,
+			"--cert-dir=", "--certs=managed", "--audit-log=" + filepath.Join(c.Dir(), "audit-of-usher.log")},
 		Before: func(ctx context.Context, u *kubetest.Usher) error {
 			role, err := u.Run(ctx, "webhooks", "--rbac", gates)
 			if err != nil {
 				return err
 			}
-			return c.Apply(ctx, role+"\n---\n"+fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+			rights, err := u.Run(ctx, "webhooks", "--rbac", "--certs=managed")
+			if err != nil {
+				return err
+			}
+			return c.Apply(ctx, rights+"\n---\n"+role+"\n---\n"+fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
 				"metadata": {"name": "usher"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usher"},
 				"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q}]}`, account))
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", gates, "--config="+usher.PolicyFile(),
-		"--url="+usher.URL, "--ca-file="+usher.CAFile)
+	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", gates, "--config="+usher.PolicyFile()) // without a caBundle
 	if err == nil {
 		err = usher.RegisterThese(ctx, configurations)
 	}
