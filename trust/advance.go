@@ -189,7 +189,7 @@ func (a *advance) issue() (err error) {
 		}
 		return nil
 	}
-	if a.Leaf, err = certs.IssueUntil(a.Active.Pair, a.Names, a.view.Now, a.view.Now.Add(a.LeafLife)); err != nil {
+	if a.Leaf, err = certs.IssueUntil(a.Active.Pair, a.names(why), a.view.Now, a.view.Now.Add(a.LeafLife)); err != nil {
 		return err
 	}
 	a.Active.LeavesEnd = later(a.Active.LeavesEnd, parse(a.Leaf.Cert).NotAfter)
@@ -218,7 +218,7 @@ func (a *advance) leafFault() string {
 	case err != nil:
 		return "the one before " + err.Error()
 	case !covers(leaf, a.Names):
-		return "it lacks a name"
+		return lacksName
 	case !signed(ca, leaf):
 		return "the CA is new"
 	case a.ReplaceLeaf == Serial(a.Leaf.Cert):
@@ -228,6 +228,26 @@ func (a *advance) leafFault() string {
 	}
 	return ""
 }
+
+const lacksName = "it lacks a name"
+
+// names returns the names of a new leaf. One that replaces a leaf only because it lacks a name has its names too: another
+// Service may share the Secrets, and its replicas would replace the new leaf in the same way, for ever.
+func (a *advance) names(why string) []string {
+	all := slices.Clone(a.Names)
+	if why != lacksName {
+		return all
+	}
+	for _, name := range parse(a.Leaf.Cert).DNSNames {
+		if !slices.Contains(all, name) && len(all) < maxNames {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// maxNames bounds the names of a leaf: those of a dozen Services.
+const maxNames = 40
 
 // covers reports whether a certificate has all names. It may have more: replicas of two versions must not undo each
 // other's work.

@@ -58,7 +58,7 @@ type current struct {
 	serving *tls.Certificate // nil before there is one
 	caEnd   time.Time
 	known   []byte
-	proven  bool // it was once trusted by every caBundle
+	proven  bool // it was once trusted by every caBundle, and had the name of the Service
 	synced  time.Time
 	problem error // of the last look
 }
@@ -183,7 +183,7 @@ func count(bundles [][]byte) map[[sha256.Size]byte]int {
 
 func (k *Keeper) view(s State, fresh bool) View {
 	now := k.current.Load()
-	return View{Now: k.client.Now(), Entries: k.entries, Served: now.leaf, Known: slices.Concat(now.known, s.Bundle),
+	return View{Now: k.client.Now(), Name: k.plan.Names[0], Entries: k.entries, Served: now.leaf, Known: slices.Concat(now.known, s.Bundle),
 		Settled: func(ca *x509.Certificate) bool {
 			since, ok := k.since[sha256.Sum256(ca.Raw)]
 			return fresh && (len(k.entries) == 0 || ok && time.Since(since) >= k.pace.Settle)
@@ -251,7 +251,7 @@ func (k *Keeper) serve(s State, v View) {
 		next.caEnd = ca.NotAfter
 	}
 	next.known = s.Bundle
-	next.proven = next.proven || next.serving != nil && v.good(leaf)
+	next.proven = next.proven || next.serving != nil && v.good(leaf) && v.named(leaf)
 	k.current.Store(&next)
 }
 

@@ -12,6 +12,8 @@ func TestServe(t *testing.T) {
 	renewed, _ := certs.Issue(o.state.Active.Pair, plan.Names, start)
 	ended, _ := certs.IssueUntil(o.state.Active.Pair, plan.Names, start.Add(-day), start.Add(-1))
 	good, foreign, none := o.state.Leaf, stranger.state.Leaf, certs.Pair{}
+	unnamed, _ := certs.Issue(o.state.Active.Pair, []string{"second.usher.svc"}, start)
+	o.view.Name = plan.Names[0]
 	damaged := certs.Pair{Cert: renewed.Cert, Key: good.Key}
 	for name, c := range map[string]struct{ served, stored, want certs.Pair }{
 		"at the start":                 {none, good, good},
@@ -22,6 +24,9 @@ func TestServe(t *testing.T) {
 		"trusted, unlike what is used": {foreign, good, good},
 		"ended":                        {good, ended, good},
 		"after one that has ended":     {ended, foreign, foreign},
+		"for another Service":          {good, unnamed, good},
+		"after one of another Service": {unnamed, good, good},
+		"at the start, of another":     {none, unnamed, unnamed},
 		"damaged":                      {good, damaged, good},
 		"lost":                         {good, none, good},
 	} {

@@ -10,6 +10,7 @@ import (
 // View is what a replica sees of the cluster.
 type View struct {
 	Now     time.Time  // by the clock of the API server
+	Name    string     // by which API servers call the replica; empty: by any
 	Entries [][]byte   // the caBundle of each registered webhook that calls this Service
 	Served  certs.Pair // what the replica serves; none at its start
 	Known   []byte     // certificates of CAs that the replica has known before
@@ -35,6 +36,13 @@ func (v View) trusted(leaf *x509.Certificate) bool {
 		}
 	}
 	return true
+}
+
+// named reports whether a leaf has the name by which API servers call the replica. Replicas of another Service in the same
+// namespace share the Secrets.
+func (v View) named(leaf certs.Pair) bool {
+	cert := parse(leaf.Cert)
+	return v.Name == "" || cert != nil && cert.VerifyHostname(v.Name) == nil
 }
 
 // foreign returns the valid CAs in the caBundles.
