@@ -96,7 +96,7 @@ func (p Program) compareWebhooks(needed []webhooks.Hook, o webhooksOptions) erro
 	}
 	lines := webhooks.Differences(needed, registered)
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(p.Out, line); err != nil {
+		if _, err := fmt.Fprintln(p.Out, admit.Printable(line)); err != nil {
 			return err
 		}
 	}

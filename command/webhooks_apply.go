@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/apiserver"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/webhooks"
@@ -138,10 +139,10 @@ func (p Program) sayLeft(left []string) error {
 	return errDenied
 }
 
-// say prints lines.
+// say prints lines. They may have texts of others, such as the subject of a CA in a caBundle.
 func (p Program) say(lines ...string) {
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(p.Out, line)
+		_, _ = fmt.Fprintln(p.Out, admit.Printable(line))
 	}
 }
 

@@ -291,16 +291,18 @@ func explained(err error) error {
 	return err
 }
 
-// Remove deletes both configurations, and returns the kinds of those that were there.
+// Remove deletes both configurations, also if it fails for one, and returns the kinds of those that were there.
 func Remove(ctx context.Context, client apiserver.Client) (gone []string, err error) {
 	for _, c := range needed(nil, Address{}) {
-		switch err := client.Delete(ctx, c.path()); {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return gone, explained(err)
+		switch failed := client.Delete(ctx, c.path()); {
+		case apierrors.IsNotFound(failed):
+		case apierrors.IsForbidden(failed):
+			err = errors.Join(err, fmt.Errorf("%w; this takes the verb delete, which no service account of usher has: run it as an administrator", failed))
+		case failed != nil:
+			err = errors.Join(err, failed)
 		default:
 			gone = append(gone, c.Kind)
 		}
 	}
-	return gone, nil
+	return gone, err
 }

@@ -1,0 +1,61 @@
+package webhooks
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"usher.dev/usher/apiserver"
+)
+
+// answering returns a client of an API server that answers every request in one way.
+func answering(t *testing.T, answer func(r *http.Request) (code int, reason, message string)) apiserver.Client {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code, reason, message := answer(r)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "message": %q, "code": %d}`, reason, message, code)
+	}))
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestPlanMeetsAnotherWriter: a configuration that changes between the read and the dry run, as when a replica writes the
+// caBundle, is read again by the caller.
+func TestPlanMeetsAnotherWriter(t *testing.T) {
+	r := Registrar{At: Address{Namespace: "usher", Service: "usher", CABundle: []byte("x")}}
+	r.Client = answering(t, func(*http.Request) (int, string, string) {
+		return http.StatusConflict, "Conflict", "the object has been modified"
+	})
+	if _, _, err := r.try(t.Context(), &part{apply: needed(nil, r.At)[0]}); !errors.Is(err, ErrChanged) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRemoveWithoutRights: the error names the missing verb, and the other configuration is removed all the same.
+func TestRemoveWithoutRights(t *testing.T) {
+	var asked []string
+	client := answering(t, func(r *http.Request) (int, string, string) {
+		asked = append(asked, r.Method)
+		if strings.Contains(r.URL.Path, "mutatingwebhook") {
+			return http.StatusForbidden, "Forbidden", "User x cannot delete"
+		}
+		return http.StatusOK, "", ""
+	})
+	gone, err := Remove(t.Context(), client)
+	if err == nil || !strings.Contains(err.Error(), "delete") || strings.Contains(err.Error(), "components/registration") {
+		t.Errorf("%v", err)
+	}
+	if len(gone) != 1 || gone[0] != "ValidatingWebhookConfiguration" {
+		t.Errorf("gone: %v after %v", gone, asked)
+	}
+}
