@@ -3,6 +3,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,12 +21,16 @@ import (
 
 // LoadConfig returns the configuration to reach the API server with: from a kubeconfig file and one of its contexts (by
 // default its current one) or, if kubeconfig is empty, from where kubectl would take it, or from the pod's service
-// account.
+// account. The error for neither of them names no flag and no environment variable: callers say which flag they have.
 func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) { // client-go names the variable KUBERNETES_MASTER, which has no effect here
+		return nil, errors.New("found neither a kubeconfig file nor the token of a service account")
+	}
+	return config, err
 }
 
 // NewREST returns a client that decodes only errors, and whose requests have no time limit but that of their context.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,5 +93,14 @@ func TestNowIsTheAPIServersTime(t *testing.T) {
 	}
 	if past := c.Now().Sub(there); past < 0 || past > time.Hour {
 		t.Errorf("it is %s there, %s after the answer's date", c.Now(), past)
+	}
+}
+
+func TestLoadConfigWithoutAny(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "missing"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, err := LoadConfig("", "")
+	if err == nil || !strings.Contains(err.Error(), "neither a kubeconfig file") {
+		t.Errorf("LoadConfig without a kubeconfig file: %v", err)
 	}
 }

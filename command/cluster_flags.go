@@ -48,7 +48,7 @@ func (o *clusterFlags) open(options cluster.Options) (*cluster.Cluster, error) {
 	}
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
-		return nil, fmt.Errorf("--cluster=api: %w", err)
+		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
 	}
 	return cluster.API(config, options)
 }

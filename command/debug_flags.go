@@ -28,7 +28,7 @@ func (s *service) protection() (func(http.Handler) http.Handler, error) {
 	}
 	config, err := apiserver.LoadConfig(s.clusterSource.kubeconfig, "")
 	if err != nil {
-		return nil, fmt.Errorf("--debug-auth: %w", err)
+		return nil, fmt.Errorf("--debug-auth: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
 	}
 	client, err := apiserver.New(config)
 	if err != nil {

@@ -99,7 +99,7 @@ func timestamp(name, help string, at func() time.Time) prometheus.Collector {
 func (o *certificateFlags) client(kubeconfig string) (apiserver.Client, error) {
 	config, err := apiserver.LoadConfig(kubeconfig, "")
 	if err != nil {
-		return apiserver.Client{}, fmt.Errorf("--certs=managed: %w; pass --kubeconfig, or run usher as a pod with the token of its service account", err)
+		return apiserver.Client{}, fmt.Errorf("--certs=managed: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
 	}
 	return apiserver.New(config)
 }

@@ -41,7 +41,7 @@ func (o *reachFlags) addTo(set *pflag.FlagSet) {
 func (o *reachFlags) client() (c apiserver.Client, host string, err error) {
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
-		return c, "", fmt.Errorf("--kubeconfig: %w", err)
+		return c, "", fmt.Errorf("no API server: %w; pass --kubeconfig FILE, or set KUBECONFIG", err)
 	}
 	c, err = apiserver.New(config)
 	return c, config.Host, err

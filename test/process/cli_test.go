@@ -156,6 +156,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "certs rotate --distrust", 2, []string{"--distrust is for --ca"}},
 		{"", "certs rotate --service x", 2, []string{"namespace/name"}},
 		{"", "certs rotate --kubeconfig /nowhere", 2, []string{"/nowhere"}},
+		{"", "webhooks apply --kubeconfig /nowhere", 2, []string{"no API server", "/nowhere", "set KUBECONFIG"}},
 		{"", "webhooks --certs=managed", 2, []string{"--rbac"}},
 		{"", "webhooks --rbac --certs=managed", 0, []string{"usher-ca", "usher-tls", "mutatingwebhookconfigurations", "RoleBinding"}},
 		{"", "serve --certs=somewhere", 2, []string{"must be local or managed"}},
