@@ -41,13 +41,10 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	results, err := causeAll(ctx, chosen)
-	if err != nil {
-		return err
-	}
+	results, err := causeAll(ctx, chosen) // also after an error: the results so far
 	fmt.Print(table(results, ""))
 	if *write != "" {
-		err = writeTable(*write, results)
+		err = errors.Join(err, writeTable(*write, results))
 	}
 	return errors.Join(err, missed(results))
 }
@@ -68,7 +65,7 @@ func choose(names string) ([]fault, error) {
 	return chosen, nil
 }
 
-// causeAll causes the faults in one world.
+// causeAll causes the faults in one world. With an error it returns the results so far.
 func causeAll(ctx context.Context, chosen []fault) ([]result, error) {
 	starting, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -82,7 +79,7 @@ func causeAll(ctx context.Context, chosen []fault) ([]result, error) {
 		fmt.Fprintf(os.Stderr, "%2d of %d  %s … ", i+1, len(chosen), f.name)
 		r, err := w.cause(ctx, f)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", f.name, err, w.cluster.LogsOf(5, "usher", "kube-apiserver"))
+			return all, fmt.Errorf("%s: %w\n%s", f.name, err, w.cluster.LogsOf(5, "usher", "kube-apiserver"))
 		}
 		fmt.Fprintln(os.Stderr, r)
 		all = append(all, r)
@@ -95,7 +92,7 @@ const calm = 2 * time.Second
 
 // cause causes one fault under load, waits until all is well again, and returns what it cost.
 func (w *world) cause(ctx context.Context, f fault) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // a million requests take minutes
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute) // a million requests take minutes
 	defer cancel()
 	w.round++
 	if err := w.healthy(ctx); err != nil {
