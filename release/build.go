@@ -42,7 +42,8 @@ func (s source) build(ctx context.Context, p platform, file string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+s.version, "-o", file, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version="+s.version, "-o", file, ".")
 	cmd.Dir = s.root
 	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -197,7 +197,9 @@ func TestDockerfileAgrees(t *testing.T) {
 			t.Errorf("%s differs between the Dockerfile and release/image.go: %+v", what, c)
 		}
 	}
-	for key, want := range map[string]string{"title": "usher", "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z"} {
+	for key, want := range map[string]string{
+		"title": "usher", "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z",
+	} {
 		if got := c.Labels["org.opencontainers.image."+key]; got != want {
 			t.Errorf("the label %s is %q, want %q", key, got, want)
 		}

@@ -1,5 +1,5 @@
 // Command release builds what is published of usher: container images without a container engine, and archives of
-// static binaries with checksums and SBOMs. The same source and version give the same bytes. docs/release.md has more.
+// static binaries with checksums and SBOMs. The same source and version result in the same bytes. docs/release.md has more.
 //
 //	build.go    static binaries
 //	image.go    the image, as tarballs and as an OCI layout

@@ -188,7 +188,8 @@ func unpack(t *testing.T, archive string) map[string][]byte {
 		if files[h.Name], err = io.ReadAll(r); err != nil {
 			t.Fatal(err)
 		}
-		if want := tree(t).date; !h.ModTime.Equal(want) || h.Uid != 0 || h.Uname != "" || (h.Mode == 0o755) != strings.HasSuffix(h.Name, "/usher") {
+		executable := strings.HasSuffix(h.Name, "/usher")
+		if want := tree(t).date; !h.ModTime.Equal(want) || h.Uid != 0 || h.Uname != "" || (h.Mode == 0o755) != executable {
 			t.Errorf("%s: %+v", h.Name, h)
 		}
 	}
@@ -238,8 +239,11 @@ func wantBill(t *testing.T, binary, file string) {
 
 func TestParsePlatforms(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "[linux/amd64 linux/arm64]", "linux/arm64": "[linux/arm64]", "linux/arm64,linux/amd64": "[linux/arm64 linux/amd64]",
-		"darwin/arm64": "--platforms darwin/arm64: must be some of [linux/amd64 linux/arm64]", "linux": "--platforms linux: must be some of [linux/amd64 linux/arm64]",
+		"":                        "[linux/amd64 linux/arm64]",
+		"linux/arm64":             "[linux/arm64]",
+		"linux/arm64,linux/amd64": "[linux/arm64 linux/amd64]",
+		"darwin/arm64":            "--platforms darwin/arm64: must be some of [linux/amd64 linux/arm64]",
+		"linux":                   "--platforms linux: must be some of [linux/amd64 linux/arm64]",
 	} {
 		got, err := parsePlatforms(text, imagePlatforms)
 		if answer := fmt.Sprint(got); err != nil && err.Error() != want || err == nil && answer != want {

@@ -26,7 +26,8 @@ func TestVulnFinds(t *testing.T) {
 	for name, text := range map[string]string{
 		"index/db.json":      `{"modified": "2026-01-01T00:00:00Z"}`,
 		"index/modules.json": `[{"path": "github.com/sirupsen/logrus", "vulns": [{"id": "GO-2026-0001", "modified": "2026-01-01T00:00:00Z"}]}]`,
-		"ID/GO-2026-0001.json": `{"schema_version": "1.3.1", "id": "GO-2026-0001", "modified": "2026-01-01T00:00:00Z", "published": "2026-01-01T00:00:00Z",
+		"ID/GO-2026-0001.json": `{"schema_version": "1.3.1", "id": "GO-2026-0001", "modified": "2026-01-01T00:00:00Z",
+			"published": "2026-01-01T00:00:00Z",
 			"summary": "a test", "details": "a test", "affected": [{"package": {"name": "github.com/sirupsen/logrus", "ecosystem": "Go"},
 			"ranges": [{"type": "SEMVER", "events": [{"introduced": "0"}]}],
 			"ecosystem_specific": {"imports": [{"path": "github.com/sirupsen/logrus", "symbols": ["New"]}]}}]}`,

@@ -81,7 +81,8 @@ func TestDashboard(t *testing.T) {
 					t.Errorf("%s: there is no variable $%s", p.Title, m[1])
 				}
 			}
-			if strings.Contains(target.Expr, "usher_") && !strings.Contains(target.Expr, `namespace=~"$namespace",instance=~"$instance"`) || target.LegendFormat == "" {
+			chosen := strings.Contains(target.Expr, `namespace=~"$namespace",instance=~"$instance"`)
+			if strings.Contains(target.Expr, "usher_") && !chosen || target.LegendFormat == "" {
 				t.Errorf("%s: %s is not limited to the chosen replicas, or has no legend", p.Title, target.Expr)
 			}
 		}

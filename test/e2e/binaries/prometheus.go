@@ -9,9 +9,9 @@ import (
 )
 
 // prometheusHint is what to do if Prometheus is not found.
-const prometheusHint = "prometheus and promtool are not in the PATH; on Debian and Ubuntu they are unpacked from the package prometheus, if " +
-	"`apt-get update` has been run; elsewhere install them (such as `brew install prometheus`), or unpack a release of Prometheus into a folder " +
-	"of the PATH"
+const prometheusHint = "prometheus and promtool are not in the PATH; on Debian and Ubuntu they are unpacked from the package " +
+	"prometheus, if `apt-get update` has been run; elsewhere install them (such as `brew install prometheus`), or unpack a release of " +
+	"Prometheus into a folder of the PATH"
 
 // Prometheus returns the paths of prometheus and promtool. If they are not in the PATH, it unpacks them from the Debian
 // package into the cache, which needs neither root nor an installation.

@@ -121,8 +121,8 @@ func certificate(u *kubetest.Usher) (string, error) {
 		}
 		data = append(data, fmt.Sprintf("%q: %q", name, text))
 	}
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "usher-tls", "namespace": "usher"}, "type": "kubernetes.io/tls",
-		"stringData": {%s}}`, strings.ReplaceAll(strings.Join(data, ", "), `\x`, `\u00`)), nil
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+		"metadata": {"name": "usher-tls", "namespace": "usher"}, "stringData": {%s}}`, strings.ReplaceAll(strings.Join(data, ", "), `\x`, `\u00`)), nil
 }
 
 // helm returns Helm's configuration for the cluster.
@@ -167,8 +167,8 @@ func (c cluster) load(ctx context.Context, t *testing.T) (stop func()) {
 
 // create creates a pod as a dry run.
 func (c cluster) create(ctx context.Context, name string) error {
-	_, err := c.Admin().Create(ctx, pods+"?dryRun=All", kubetest.Object{"apiVersion": "v1", "kind": "Pod", "metadata": kubetest.Object{"name": name},
-		"spec": kubetest.Object{"containers": []kubetest.Object{{"name": "c", "image": "i"}}}})
+	_, err := c.Admin().Create(ctx, pods+"?dryRun=All", kubetest.Object{"apiVersion": "v1", "kind": "Pod",
+		"metadata": kubetest.Object{"name": name}, "spec": kubetest.Object{"containers": []kubetest.Object{{"name": "c", "image": "i"}}}})
 	return err
 }
 
@@ -190,7 +190,8 @@ func (c cluster) wantGone(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.wantCalled(ctx, t, false)
 	for _, path := range []string{mutating, validating, deployment, service, jobs + "/usher-webhooks-remove",
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles/usher-webhooks", "/apis/rbac.authorization.k8s.io/v1/clusterroles/usher-webhooks-remove"} {
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/usher-webhooks",
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/usher-webhooks-remove"} {
 		err := kubetest.Eventually(ctx, func(ctx context.Context) error {
 			_, err := c.Admin().Get(ctx, path)
 			if refused := new(kubetest.StatusError); errors.As(err, &refused) && refused.Code == http.StatusNotFound {
@@ -235,8 +236,8 @@ func (c cluster) rollOut(ctx context.Context, t *testing.T, d kubetest.Object) {
 	if d.At("status", "observedGeneration") == d.At("metadata", "generation") && d.At("status", "readyReplicas") == n {
 		return
 	}
-	status := kubetest.Object{"status": kubetest.Object{"observedGeneration": d.At("metadata", "generation"), "replicas": n, "updatedReplicas": n,
-		"readyReplicas": n, "availableReplicas": n}}
+	status := kubetest.Object{"status": kubetest.Object{"observedGeneration": d.At("metadata", "generation"), "replicas": n,
+		"updatedReplicas": n, "readyReplicas": n, "availableReplicas": n}}
 	if _, err := c.Admin().Patch(ctx, deployment+"/status", kubetest.MergePatch, status); err != nil && ctx.Err() == nil {
 		t.Errorf("roll-out: %v", err)
 	}
@@ -297,7 +298,8 @@ func (c cluster) args(ctx context.Context, t *testing.T, job kubetest.Object) (a
 func (c cluster) complete(ctx context.Context, t *testing.T, name string) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	condition := func(kind string) kubetest.Object {
-		return kubetest.Object{"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now, "reason": "CompletionsReached", "message": ""}
+		return kubetest.Object{"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now,
+			"reason": "CompletionsReached", "message": ""}
 	}
 	status := kubetest.Object{"status": kubetest.Object{"startTime": now, "completionTime": now, "succeeded": 1, "ready": 0, "terminating": 0,
 		"conditions": []kubetest.Object{condition("SuccessCriteriaMet"), condition("Complete")}}}

@@ -25,19 +25,22 @@ overrides:
 - {name: old-names, steps: [denied-names], namespaces: [lenient], mode: warn, until: 2099-12-31, reason: a test}
 `
 
-const quotas = `{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "team", "namespace": "strict",
-	"labels": {"quota.scheduling.koordinator.sh/is-parent": "false"}}, "spec": {"max": {"cpu": "1000"}, "min": {}}}`
+const quotas = `{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
+	"metadata": {"name": "team", "namespace": "strict", "labels": {"quota.scheduling.koordinator.sh/is-parent": "false"}}, "spec": {"max": {"cpu": "1000"}, "min": {}}}`
 
-const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
+const heartbeat = `{"status": {"capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
+	"allocatable": {"cpu": "15900m", "memory": "62Gi", "pods": "110"}}}`
 
 // prepare creates the namespaces, the quota and the nodes of the load.
 func prepare(ctx context.Context, t *testing.T, c *kubetest.Cluster) {
 	t.Helper()
 	for _, name := range []string{"strict", "lenient"} {
-		c.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {"admission-webhook": "enabled"}}}`, name))
+		c.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": {"name": %q, "labels": {"admission-webhook": "enabled"}}}`, name))
 	}
 	for i := range 3 {
-		c.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-%d", "labels": {"admission-webhook": "enabled"}}}`, i))
+		c.MustApply(ctx, t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node",
+			"metadata": {"name": "node-%d", "labels": {"admission-webhook": "enabled"}}}`, i))
 	}
 	if err := kubetest.Eventually(ctx, func(ctx context.Context) error { return c.Apply(ctx, quotas) }); err != nil {
 		t.Fatal(err)
@@ -98,7 +101,9 @@ func (l *load) beat(ctx context.Context) {
 
 func pod(name string) kubetest.Object {
 	return kubetest.Object{"apiVersion": "v1", "kind": "Pod",
-		"metadata": kubetest.Object{"name": name, "labels": kubetest.Object{"quota.scheduling.koordinator.sh/name": "team", "acme.com/lifespan-requested": "3"}},
+		"metadata": kubetest.Object{"name": name, "labels": kubetest.Object{
+			"quota.scheduling.koordinator.sh/name": "team", "acme.com/lifespan-requested": "3",
+		}},
 		"spec": kubetest.Object{"containers": []any{kubetest.Object{"name": "c", "image": "registry.k8s.io/pause:3.10",
 			"resources": kubetest.Object{"requests": kubetest.Object{"cpu": "10m"}}}}}}
 }

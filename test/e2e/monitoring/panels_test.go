@@ -16,6 +16,11 @@ import (
 
 const account = "system:serviceaccount:usher:usher"
 
+// binding binds the ClusterRole that usher prints.
+const binding = `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "usher"},
+	"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usher"},
+	"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "` + account + `"}]}`
+
 // TestNoPanelIsEmpty: with the data of two replicas and of the API server under load, every query of the dashboard has
 // an answer, and Prometheus evaluates every alert. Then usher goes away, because some panels show only that.
 func TestNoPanelIsEmpty(t *testing.T) {
@@ -91,9 +96,7 @@ func startUsher(ctx context.Context, t *testing.T, c *kubetest.Cluster) *kubetes
 			if err != nil {
 				return err
 			}
-			return c.Apply(ctx, rights+"\n---\n"+role+"\n---\n"+fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-				"metadata": {"name": "usher"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usher"},
-				"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q}]}`, account))
+			return c.Apply(ctx, rights+"\n---\n"+role+"\n---\n"+binding)
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +219,8 @@ func wantClosedLabels(ctx context.Context, t *testing.T, p prometheus) {
 	if err := json.Unmarshal([]byte(text), &labels); err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"__name__", "alertname", "decision", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode", "namespace", "operation", "outcome",
-		"override", "reason", "result", "route", "severity", "step", "version"}
+	known := []string{"__name__", "alertname", "decision", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode",
+		"namespace", "operation", "outcome", "override", "reason", "result", "route", "severity", "step", "version"}
 	for _, name := range labels.Data {
 		if !slices.Contains(known, name) {
 			t.Errorf("there is a label %s: is its set of values closed?", name)

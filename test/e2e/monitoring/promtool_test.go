@@ -75,7 +75,8 @@ func TestPromtoolMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := filepath.Join(folder(t), "..", "..", "samples", "cluster")
-	usher, err := c.StartUsher(ctx, kubetest.UsherOptions{Flags: []string{"--cluster-dir=" + state, "--feature-gates=" + strings.TrimSpace(gates)}})
+	flags := []string{"--cluster-dir=" + state, "--feature-gates=" + strings.TrimSpace(gates)}
+	usher, err := c.StartUsher(ctx, kubetest.UsherOptions{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func TestPromtoolMetrics(t *testing.T) {
 }
 
 // direct posts to a replica itself, as a client that does not check certificates.
-var direct = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec
+var direct = &http.Client{Timeout: 10 * time.Second,
+	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // post posts a review to a replica, and ignores the answer.
 func post(ctx context.Context, t *testing.T, r *kubetest.Replica, route string, body []byte) {
