@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -20,19 +21,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LoopbackOnly serves pages only to this machine, ignoring headers. Only the two addresses that kubectl port-forward and
-// curl use count: the proxy of a service mesh forwards requests of others from addresses such as 127.0.0.6.
+// LoopbackOnly serves pages only to this machine, ignoring headers of proxies. Only the two addresses that kubectl
+// port-forward and curl use count: the proxy of a service mesh forwards requests of others from addresses such as
+// 127.0.0.6. The URL must name this machine too: a web page may resolve its own name to 127.0.0.1, and would then read
+// these pages in the browser of a user who runs kubectl port-forward.
 func LoopbackOnly(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
 		address := from.Addr().Unmap()
-		if err != nil || address != netip.AddrFrom4([4]byte{127, 0, 0, 1}) && address != netip.IPv6Loopback() {
+		if err != nil || !isThisMachine(address) || !namesThisMachine(r.Host) {
 			http.Error(w, "this page is served on loopback only: kubectl -n usher port-forward deploy/usher 8081, then curl 127.0.0.1:8081"+
 				r.URL.Path+"; or start usher with --debug-auth, and send a bearer token", http.StatusForbidden)
 			return
 		}
 		page.ServeHTTP(w, r)
 	})
+}
+
+func isThisMachine(address netip.Addr) bool {
+	return address == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || address == netip.IPv6Loopback()
+}
+
+// namesThisMachine reports whether the host of a URL, with or without a port, is localhost or an address of loopback.
+func namesThisMachine(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	return err == nil && isThisMachine(address)
 }
 
 // Reviews asks an API server who may read a page: its TokenReview says who the sender of a bearer token is, and its

@@ -40,6 +40,24 @@ func TestLoopbackOnly(t *testing.T) {
 	}
 }
 
+// TestLoopbackOnlyByAddress: the name in the URL is that of this machine. A page of another origin, whose name an attacker
+// resolves to 127.0.0.1, would otherwise be read by the browser of a user who runs kubectl port-forward.
+func TestLoopbackOnlyByAddress(t *testing.T) {
+	for host, served := range map[string]bool{
+		"127.0.0.1:8081": true, "localhost:8081": true, "LOCALHOST": true, "[::1]:8081": true, "[::1]": true, "127.0.0.1": true, "127.0.0.1:9": true,
+		"rebinds.example.com:8081": false, "rebinds.example.com": false, "127.0.0.1.example.com:8081": false, "localhost.example.com": false,
+		"192.0.2.1:8081": false, "": false, "usher-ops:8081": false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/debug/quotas", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:1234", host
+		w := httptest.NewRecorder()
+		LoopbackOnly(page).ServeHTTP(w, r)
+		if served != (w.Code == 200) || !served && (w.Code != 403 || !strings.Contains(w.Body.String(), "127.0.0.1:8081/debug/quotas")) {
+			t.Errorf("host %q: %d %s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // apiServer answers reviews: a token is the name of its user, and admin may get what is not below /debug/pprof/.
 type apiServer struct {
 	asked int
