@@ -36,7 +36,8 @@ type Log struct {
 	errors  atomic.Uint64
 }
 
-// Open opens an audit log. It fails if a line could not be written now, so that a wrong path is noticed at the start.
+// Open opens an audit log. It fails if a line could not be written now, or the file not be rotated when it is full, so that
+// a wrong path is noticed at the start.
 // failed is called, on a goroutine of its own, for the first error of a series of failed writes, and with nil when one
 // has succeeded again.
 func Open(o Options, stdout io.Writer, failed func(error)) (*Log, error) {
@@ -63,7 +64,21 @@ func writable(name string) error {
 	if err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file, and cannot be rotated; - is standard output", name)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return rotatable(name)
+}
+
+// rotatable returns an error if there cannot be another file beside a file.
+func rotatable(name string) error {
+	dir := filepath.Dir(name)
+	beside, err := os.CreateTemp(dir, ".usher-audit-")
+	if err != nil {
+		return fmt.Errorf("%s cannot be rotated: make the directory %s writable, or mount a volume there: %w", name, dir, err)
+	}
+	_ = beside.Close()
+	return os.Remove(beside.Name())
 }
 
 type nopCloser struct{ io.Writer }
