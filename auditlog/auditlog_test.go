@@ -139,6 +139,9 @@ func TestOpenFails(t *testing.T) {
 		"/dev/null":                             "is no regular file, and cannot be rotated; - is standard output",
 		"/proc/self/comm":                       "cannot be rotated: make the directory /proc/self writable", // even root creates no file there
 	} {
+		if _, err := os.Stat(filepath.Dir(file)); err != nil && strings.HasPrefix(file, "/proc") {
+			continue // not Linux
+		}
 		if _, err := Open(Options{File: file, MaxSizeMiB: 1}, nil, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--audit-log") {
 			t.Errorf("%s: %v", file, err)
 		}
