@@ -314,10 +314,11 @@ func TestPolicy(t *testing.T) {
 
 // deploy.sh, with a kubectl that only tells how it was called.
 func TestDeployScript(t *testing.T) {
-	remove, roll, wait, logs := "kubectl -n usher delete job usher-webhooks --ignore-not-found", "kubectl -n usher rollout status deployment/usher --timeout=3m",
-		"kubectl -n usher wait job/usher-webhooks --for=condition=Complete --timeout=3m", "kubectl -n usher logs job/usher-webhooks"
+	const kubectl = `kubectl --context=team/a (eu) \c ` // each call: the current context may change meanwhile
+	remove, roll, wait, logs := kubectl+"-n usher delete job usher-webhooks --ignore-not-found", kubectl+"-n usher rollout status deployment/usher --timeout=3m",
+		kubectl+"-n usher wait job/usher-webhooks --for=condition=Complete --timeout=3m", kubectl+"-n usher logs job/usher-webhooks"
 	rendered := func(image, names string) string {
-		return "kubectl apply -f -: of deploy/overlays/demo - apply - --yes" + names + " image: " + image
+		return kubectl + "apply -f -: of deploy/overlays/demo - apply - --yes" + names + " image: " + image
 	}
 	for _, c := range []struct {
 		name, overlay, image, fails, yes, exclude string
@@ -345,10 +346,10 @@ func TestDeployScript(t *testing.T) {
 			write(t, filepath.Join(root, "deploy", "overlays", "demo", "kustomization.yaml"), "")
 			write(t, filepath.Join(root, "path", "kubectl"), `#!/bin/sh
 				case " $* " in
-				*" current-context "*) [ "$FAILS" = context ] && exit 1; echo test; exit ;;
+				*" current-context "*) [ "$FAILS" = context ] && exit 1; printf '%s\n' 'team/a (eu) \c'; exit ;;
 				*" kustomize "*) [ "$FAILS" = kustomize ] && exit 1; printf 'of %s\n  - apply\n  - --yes\n  - --exclude-namespace=rook-ceph\n  image: usher:dev\n' "$2"; exit ;;
-				*" -f - "*) echo "kubectl $*: $(tr -s '\n ' ' ' | sed 's/ $//')" >>"$CALLS" ;;
-				*) echo "kubectl $*" >>"$CALLS" ;;
+				*" -f - "*) printf '%s\n' "kubectl $*: $(tr -s '\n ' ' ' | sed 's/ $//')" >>"$CALLS" ;;
+				*) printf '%s\n' "kubectl $*" >>"$CALLS" ;;
 				esac
 				case " $* " in *" ${FAILS:-nothing} "*) exit 1 ;; esac
 			`)
@@ -361,6 +362,9 @@ func TestDeployScript(t *testing.T) {
 			output, err := run.CombinedOutput()
 			if (err != nil) != (c.fails != "") {
 				t.Errorf("deploy.sh: %v\n%s", err, output)
+			}
+			if len(c.want) > 0 && !strings.Contains(string(output), `into the cluster of the context team/a (eu) \c.`) {
+				t.Errorf("deploy.sh does not name the context:\n%s", output)
 			}
 			if got := callsIn(calls); !slices.Equal(got, c.want) {
 				t.Errorf("deploy.sh called\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
