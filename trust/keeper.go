@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -193,6 +194,9 @@ func (k *Keeper) view(s State, fresh bool) View {
 // store writes the Secrets that differ, that of the CAs first: no leaf exists whose CA is not stored. It returns what
 // is stored now.
 func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, news []string) (State, error) {
+	if err := errors.Join(ca.fixed(caData(next)), leaf.fixed(tlsData(next))); err != nil {
+		return is, err
+	}
 	if err := ca.write(ctx, k.client, caData(next)); err != nil {
 		return is, err
 	}
@@ -295,7 +299,10 @@ func (k *Keeper) Writes() uint64 { return k.writes.Load() }
 
 // explain adds the way out to an error.
 func explain(err error) error {
-	if apierrors.IsForbidden(err) {
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		return fmt.Errorf("%w; usher needs the Secrets %s and %s: raise the quota of its namespace by two secrets", err, CASecret, TLSSecret)
+	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; `usher webhooks --rbac --certs=managed` prints the rights that usher needs", err)
 	}
 	return err

@@ -80,17 +80,23 @@ func emptySecret(namespace, name string) []byte {
 	return text
 }
 
-// write replaces the data of a Secret at the version that was read, if it differs, and keeps everything else: labels,
-// annotations, and data of others.
-func (s stored) write(ctx context.Context, c apiserver.Client, data map[string][]byte) error {
-	next := s.secret
+// fixed returns an error if data differs from that of a Secret that cannot be changed.
+func (s stored) fixed(data map[string][]byte) error {
+	if _, differs := s.with(data); !differs || s.secret.Immutable == nil || !*s.secret.Immutable {
+		return nil
+	}
+	return fmt.Errorf("secret %s/%s is immutable: delete it, and usher creates it anew", s.secret.Namespace, s.secret.Name)
+}
+
+// with returns a Secret with data in place of that of the same keys, and whether that changes anything.
+func (s stored) with(data map[string][]byte) (next corev1.Secret, differs bool) {
+	next = s.secret
 	next.Data = maps.Clone(s.secret.Data)
-	changed := false
 	for key, value := range data {
 		if bytes.Equal(next.Data[key], value) {
 			continue
 		}
-		changed = true
+		differs = true
 		if next.Data == nil {
 			next.Data = map[string][]byte{}
 		}
@@ -98,7 +104,14 @@ func (s stored) write(ctx context.Context, c apiserver.Client, data map[string][
 			delete(next.Data, key)
 		}
 	}
-	if !changed {
+	return next, differs
+}
+
+// write replaces the data of a Secret at the version that was read, if it differs, and keeps everything else: labels,
+// annotations, and data of others.
+func (s stored) write(ctx context.Context, c apiserver.Client, data map[string][]byte) error {
+	next, differs := s.with(data)
+	if !differs {
 		return nil
 	}
 	text, err := json.Marshal(next)

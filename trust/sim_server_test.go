@@ -33,6 +33,7 @@ type server struct {
 	faulty  float64       // the part of requests that fail or whose answer is lost
 	away    bool
 	denied  string // paths with this text are forbidden
+	quota   bool   // of no Secrets
 	writes  map[string]int
 	changed func(path string)
 }
@@ -86,6 +87,11 @@ func (s *server) answer(method, path, body string) (int, string) {
 	switch {
 	case s.denied != "" && strings.Contains(path, s.denied):
 		return status(http.StatusForbidden, "Forbidden")
+	case s.quota && !found && method == http.MethodPatch:
+		code, text := status(http.StatusForbidden, "Forbidden")
+		return code, strings.Replace(text, "x is", "x is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=0, limited: secrets=0", 1)
+	case found && method == http.MethodPut && parsed(is)["immutable"] == true:
+		return status(http.StatusUnprocessableEntity, "Invalid")
 	case !found && method != http.MethodPatch:
 		return status(http.StatusNotFound, "NotFound")
 	case method == http.MethodPut && field(body, "metadata", "resourceVersion") != strconv.Itoa(s.version[path]),
