@@ -40,6 +40,7 @@ type Record struct {
 	Refused   []RefuseRecord `json:"refused,omitempty"` // what no step has refused, such as too many containers
 	Error     string         `json:"error,omitempty"`   // ours or the caller's
 	Panic     bool           `json:"panic,omitempty"`
+	Repeated  int            `json:"repeated,omitempty"` // lines about unknown callers that were left out before this one
 }
 
 // StepRecord is what a step did.
@@ -61,11 +62,20 @@ type RefuseRecord struct {
 // maxGroups is the maximum number of a user's groups in the audit log.
 const maxGroups = 50
 
-// Audit writes a line of JSON for each decision. write must not keep the caller waiting.
+// Audit writes a line of JSON for each decision, but for those that keep unknown callers out only some: any client can
+// cause as many as it likes, and rotation would remove the decisions about others. write must not keep the caller waiting.
 func Audit(process string, write func(line []byte)) Observe {
 	var number atomic.Uint64
+	var strangers repeats
 	return func(route Route, d Decision, took time.Duration) {
 		record := newRecord(route, d, took)
+		if d.Outcome == Unauthenticated {
+			allowed, before := strangers.allow(record.Error, time.Now())
+			if !allowed {
+				return
+			}
+			record.Repeated = before
+		}
 		record.Time, record.ID = time.Now().UTC(), fmt.Sprintf("%s-%d", process, number.Add(1))
 		line, err := json.Marshal(record)
 		if err != nil { // of texts and numbers: it cannot fail
