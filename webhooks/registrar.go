@@ -43,7 +43,7 @@ type part struct {
 	registered configuration // with an empty name if there is none
 	apply      configuration
 	stale      []string // entries that are no longer needed
-	adopt      bool     // kubectl's fields become usher's
+	adopt      bool     // kubectl's fields of usher's entries become usher's
 }
 
 // Plan compares what is registered with what is needed. The API server works out the result, by a dry run.
@@ -243,20 +243,6 @@ func (r Registrar) tidy(ctx context.Context, p part) (configuration, error) {
 		return configuration{}, changed409(err)
 	}
 	return readConfiguration(raw)
-}
-
-// adopt makes usher the owner of the fields that kubectl applied, so that the next apply removes what usher no longer
-// needs.
-func adopt(metadata map[string]any) {
-	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	}
-	fields, _ := metadata["managedFields"].([]any)
-	for _, f := range fields {
-		if f, ok := f.(map[string]any); ok && f["manager"] == kubectlApply {
-			f["manager"], f["operation"] = manager, string(metav1.ManagedFieldsOperationApply)
-		}
-	}
 }
 
 // awaitBundles waits until every entry of a Service has a caBundle.

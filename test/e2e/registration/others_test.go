@@ -87,16 +87,33 @@ func TestWhatKubectlRegisteredIsTakenOver(t *testing.T) {
 	}
 	old := strings.ReplaceAll(printed, "  name: validate-pods.usher.dev", "  name: validate-old.usher.dev")
 	old = strings.ReplaceAll(old, "  name: mutate-pods.usher.dev\n", "  name: mutate-pods.usher.dev\n  objectSelector: {matchLabels: {usher.dev/old: \"true\"}}\n")
-	if old == printed {
+	theirs := strings.ReplaceAll(old, "\n  name: usher\nwebhooks:\n", `
+    team: platform
+  name: usher
+webhooks:
+- name: of.somebody.else
+  clientConfig: {url: "https://127.0.0.1:1/else"}
+  rules: [{apiGroups: [else.example.com], apiVersions: [v1], operations: [CREATE], resources: [things], scope: Namespaced}]
+  failurePolicy: Ignore
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`)
+	if old == printed || theirs == old {
 		t.Fatal("nothing was changed in what is printed")
 	}
-	cluster.MustApply(ctx, t, old)
+	cluster.MustApply(ctx, t, theirs)
 	apply(ctx, t, 0, []string{"+ validate-pods.usher.dev", "- validate-old.usher.dev: is no longer needed", "registered"})
 	if entry(ctx, t, validating, "validate-old.usher.dev") != nil {
 		t.Error("validate-old.usher.dev is left")
 	}
 	if selector := entry(ctx, t, mutating, "mutate-pods.usher.dev").At("objectSelector", "matchLabels"); selector != nil {
 		t.Errorf("the objectSelector that kubectl applied is left: %v", selector)
+	}
+	if entry(ctx, t, validating, "of.somebody.else") == nil {
+		t.Error("the entry of somebody else is gone")
+	}
+	if c, err := cluster.Admin().Get(ctx, validating); err != nil || c.String("metadata", "labels", "team") != "platform" {
+		t.Errorf("the label of somebody else is gone: %v, %v", c.At("metadata", "labels"), err)
 	}
 	apply(ctx, t, 0, []string{"nothing to do"})
 	called(ctx, t, true)
