@@ -53,17 +53,19 @@ func (c configuration) entry(name string) *Hook {
 // stale returns the names of usher's entries in c that are not in needed.
 func (c configuration) stale(needed configuration) (names []string) {
 	for _, w := range c.Webhooks {
-		if strings.HasSuffix(w.Name, entrySuffix) && needed.entry(w.Name) == nil {
+		if isUshers(w) && needed.entry(w.Name) == nil {
 			names = append(names, w.Name)
 		}
 	}
 	return names
 }
 
-// bundle returns the caBundle of any entry, or nil.
+func isUshers(w Hook) bool { return strings.HasSuffix(w.Name, entrySuffix) }
+
+// bundle returns the caBundle of any entry of usher's, or nil.
 func (c configuration) bundle() []byte {
 	for _, w := range c.Webhooks {
-		if len(w.ClientConfig.CABundle) > 0 {
+		if isUshers(w) && len(w.ClientConfig.CABundle) > 0 {
 			return w.ClientConfig.CABundle
 		}
 	}
@@ -95,13 +97,13 @@ func (c configuration) metadata() map[string]any {
 	return m
 }
 
-// openFailing returns a copy in which the entries without a caBundle have failurePolicy Ignore, and whether there are
+// openFailing returns a copy in which usher's entries without a caBundle have failurePolicy Ignore, and whether there are
 // any: the API server could not call them.
 func (c configuration) openFailing() (configuration, bool) {
 	c.Webhooks = slices.Clone(c.Webhooks)
 	found := false
 	for i, w := range c.Webhooks {
-		if w.ClientConfig.Service != nil && len(w.ClientConfig.CABundle) == 0 {
+		if isUshers(w) && w.ClientConfig.Service != nil && len(w.ClientConfig.CABundle) == 0 {
 			c.Webhooks[i].FailurePolicy, found = new(registration.Ignore), true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/apiserver"
@@ -57,5 +58,21 @@ func TestRemoveWithoutRights(t *testing.T) {
 	}
 	if len(gone) != 1 || gone[0] != "ValidatingWebhookConfiguration" {
 		t.Errorf("gone: %v after %v", gone, asked)
+	}
+}
+
+// TestEntriesOfOthers: their caBundles are not usher's, and usher does not wait for one that they do not need.
+func TestEntriesOfOthers(t *testing.T) {
+	foreign := Hook{Name: "of.somebody.else", ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{}}}
+	usher := Hook{Name: "validate-pods.usher.dev", ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{}, CABundle: []byte("usher's")}}
+	if _, unbundled := (configuration{Webhooks: []Hook{foreign, usher}}).openFailing(); unbundled {
+		t.Error("usher waits for the caBundle of somebody else")
+	}
+	foreign.ClientConfig.CABundle = []byte("theirs")
+	if got := string(configuration{Webhooks: []Hook{foreign, usher}}.bundle()); got != "usher's" {
+		t.Errorf("caBundle: %s", got)
+	}
+	if got := (configuration{Webhooks: []Hook{foreign}}).bundle(); got != nil {
+		t.Errorf("caBundle: %s", got)
 	}
 }
