@@ -175,6 +175,9 @@ func (p Program) webhooksRemoveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if others, _ := webhooks.Others(c.Context(), client); len(others) > 0 { // the right to read them may be missing
+			p.say("entries that are not usher's are removed with them: " + strings.Join(others, ", "))
+		}
 		if err := p.confirm(o.yes, "Remove both webhook configurations named usher from "+host+", so that it no longer calls usher?"); err != nil {
 			return err
 		}

@@ -62,6 +62,16 @@ func (c configuration) stale(needed configuration) (names []string) {
 
 func isUshers(w Hook) bool { return strings.HasSuffix(w.Name, entrySuffix) }
 
+// others returns the names of the entries that are not usher's.
+func (c configuration) others() (names []string) {
+	for _, w := range c.Webhooks {
+		if !isUshers(w) {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}
+
 // bundle returns the caBundle of any entry of usher's, or nil.
 func (c configuration) bundle() []byte {
 	for _, w := range c.Webhooks {

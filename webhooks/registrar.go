@@ -277,6 +277,15 @@ func explained(err error) error {
 	return err
 }
 
+// Others returns the names of entries that are not usher's, which Remove deletes, too.
+func Others(ctx context.Context, client apiserver.Client) (names []string, err error) {
+	registered, err := Registrar{Client: client}.registered(ctx)
+	for _, c := range registered {
+		names = append(names, c.others()...)
+	}
+	return names, err
+}
+
 // Remove deletes both configurations, also if it fails for one, and returns the kinds of those that were there.
 func Remove(ctx context.Context, client apiserver.Client) (gone []string, err error) {
 	for _, c := range needed(nil, Address{}) {

@@ -68,6 +68,9 @@ func TestEntriesOfOthers(t *testing.T) {
 	if _, unbundled := (configuration{Webhooks: []Hook{foreign, usher}}).openFailing(); unbundled {
 		t.Error("usher waits for the caBundle of somebody else")
 	}
+	if got := (configuration{Webhooks: []Hook{foreign, usher}}).others(); len(got) != 1 || got[0] != "of.somebody.else" {
+		t.Errorf("others: %v", got)
+	}
 	foreign.ClientConfig.CABundle = []byte("theirs")
 	if got := string(configuration{Webhooks: []Hook{foreign, usher}}.bundle()); got != "usher's" {
 		t.Errorf("caBundle: %s", got)

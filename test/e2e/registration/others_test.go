@@ -63,6 +63,9 @@ func TestWhatOthersSetStays(t *testing.T) {
 	apply(ctx, t, 1, []string{"+ validate-workloads.usher.dev", stays}, "--exclude-namespace=rook-ceph", "--config="+policyWithWorkloads(t))
 	apply(ctx, t, 0, []string{`failurePolicy: "Ignore" -> "Fail"`, "- validate-workloads.usher.dev"}, "--exclude-namespace=rook-ceph", "--force-conflicts")
 	apply(ctx, t, 0, []string{"nothing to do"}, "--exclude-namespace=rook-ceph")
+	if out, code := run(ctx, t, "remove", "--kubeconfig="+cluster.AdminKubeconfig()); code != 2 || !strings.Contains(out, "not usher's are removed with them: of.somebody.else") {
+		t.Errorf("remove: %d %s", code, out)
+	}
 }
 
 // policyWithWorkloads returns a policy that needs another webhook.
