@@ -152,7 +152,7 @@ func (p Program) confirm(yes bool, question string) error {
 		return nil
 	}
 	if !isTerminal(p.In) {
-		return errors.New("standard input is no terminal, so there is no answer: give --yes to go on without a question")
+		return errors.New("standard input is no terminal, so there is no answer: pass --yes to continue without a question")
 	}
 	_, _ = fmt.Fprint(p.Out, question+" [y/N] ")
 	answer, _ := bufio.NewReader(p.In).ReadString('\n')

@@ -92,7 +92,7 @@ func TestStatic(t *testing.T) {
 	for want, c := range map[string]struct {
 		at  Address
 		dir string
-	}{"give --url": {service, "/etc"}, "instead of --inject": {injected, "/etc"}, "absolute path": {at, "etc"}} {
+	}{"pass --url": {service, "/etc"}, "instead of --inject": {injected, "/etc"}, "absolute path": {at, "etc"}} {
 		if _, err := Static(rows, c.at, c.dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -174,7 +174,7 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 		open, unbundled := p.apply.openFailing()
 		if unbundled && len(r.At.Annotations) == 0 {
 			return fmt.Errorf("no caBundle: the Secret %s/%s has no ca.crt that can be read; "+
-				"give --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
+				"pass --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
 		}
 		if unbundled {
 			waiting, p.apply = true, open
@@ -269,10 +269,14 @@ func changed409(err error) error {
 	return explained(err)
 }
 
-// explained adds to a refusal by RBAC what to do about it.
+// explained adds to a refusal by RBAC, or to one of the result, what to do about it.
 func explained(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; the rights for this are in deploy/components/registration", err)
+	}
+	if apierrors.IsInvalid(err) { // such as an entry with both a URL and a Service, because kubectl registered the other one
+		return fmt.Errorf("%w; if this comes from what is registered, such as a URL in place of a Service, "+
+			"run usher webhooks remove first", err)
 	}
 	return err
 }

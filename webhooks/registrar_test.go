@@ -79,3 +79,15 @@ func TestEntriesOfOthers(t *testing.T) {
 		t.Errorf("caBundle: %s", got)
 	}
 }
+
+// TestPlanNamesTheWayOut: a result that the API server refuses, such as an entry with a URL and a Service.
+func TestPlanNamesTheWayOut(t *testing.T) {
+	r := Registrar{At: Address{Namespace: "usher", Service: "usher", CABundle: []byte("x")}}
+	r.Client = answering(t, func(*http.Request) (int, string, string) {
+		return http.StatusUnprocessableEntity, "Invalid", "exactly one of url or service is required"
+	})
+	_, _, err := r.try(t.Context(), &part{apply: needed(nil, r.At)[0]})
+	if err == nil || !strings.Contains(err.Error(), "exactly one") || !strings.Contains(err.Error(), "usher webhooks remove") {
+		t.Errorf("%v", err)
+	}
+}

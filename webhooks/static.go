@@ -27,9 +27,9 @@ const staticSuffix = ".static.k8s.io"
 func Static(routes []handlers.Route, at Address, dir string) ([]File, error) {
 	switch {
 	case at.URL == "":
-		return nil, errors.New("--static: the API server calls no Service before it is up: give --url https://host:port, and --ca-file")
+		return nil, errors.New("--static: the API server calls no Service before it is up: pass --url https://host:port, and --ca-file")
 	case len(at.Annotations) > 0:
-		return nil, errors.New("--static: no controller fills in the caBundle of a file: give --ca-file instead of --inject")
+		return nil, errors.New("--static: no controller fills in the caBundle of a file: pass --ca-file instead of --inject")
 	case !path.IsAbs(dir):
 		return nil, fmt.Errorf("--static-dir %s: must be an absolute path, as the API server wants it", dir)
 	}

@@ -134,7 +134,7 @@ func TestThereIsNoAnswer(t *testing.T) {
 func TestTheBundleIsFound(t *testing.T) {
 	ctx := cluster.Within(t, 30*time.Second)
 	remove(ctx, t)
-	apply(ctx, t, 2, []string{"no caBundle", "give --ca-file"}, "--ca-file=")
+	apply(ctx, t, 2, []string{"no caBundle", "pass --ca-file"}, "--ca-file=")
 	secret, err := usher.Run(ctx, "certs", "init", "--service=usher/usher", "-o=secret")
 	if err != nil {
 		t.Fatal(err)
