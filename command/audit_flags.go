@@ -19,10 +19,10 @@ import (
 type auditFlags struct{ auditlog.Options }
 
 func (o *auditFlags) addTo(set *pflag.FlagSet) {
-	set.StringVar(&o.File, "audit-log", "", "file for a line of JSON about each decision; - is standard output (default: none)")
+	set.StringVar(&o.File, "audit-log", "", "file to which a line of JSON is written about each decision; - is standard output (default: none)")
 	set.IntVar(&o.MaxSizeMiB, "audit-log-max-size", 100, "size in MiB at which the audit log is rotated")
 	set.IntVar(&o.Keep, "audit-log-keep", 5, "number of rotated audit logs to keep; 0 keeps all")
-	set.IntVar(&o.MaxAgeDays, "audit-log-max-age", 0, "days for which rotated audit logs are kept; 0 is any number")
+	set.IntVar(&o.MaxAgeDays, "audit-log-max-age", 0, "days after which rotated audit logs are deleted; 0 keeps them (default 0)")
 	set.BoolVar(&o.Compress, "audit-log-compress", false, "compress rotated audit logs with gzip")
 }
 

@@ -25,8 +25,8 @@ const minLeafLife = 10 * time.Second
 func (o *certificateFlags) addTo(set *pflag.FlagSet) {
 	o.set = set
 	set.StringVar(&o.dir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: as --certs says)")
-	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local: a CA of its own in --state-dir, for a laptop; "+
-		"managed: Secrets of the cluster, which all replicas share, renew, and enter into the caBundles")
+	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local is a CA of its own in --state-dir, for a laptop; "+
+		"managed is Secrets of the cluster: the replicas share and renew them, and write the caBundles")
 	set.StringVar(&o.stateDir, "state-dir", ".state", "directory for the CA and the certificate of --certs=local")
 	set.StringVar(&o.service, "service", "usher/usher", "with --certs=managed: Service that the certificate is for, as namespace/name; the Secrets are in its namespace")
 	set.DurationVar(&o.leafLife, "cert-lifetime", 30*24*time.Hour, "with --certs=managed: how long a certificate is valid; it is renewed after two thirds")

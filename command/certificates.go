@@ -74,7 +74,7 @@ func (p Program) keepCertificates(dir string, ca, leaf certs.Pair, overwrite boo
 	if err := certs.WriteFiles(dir, ca, leaf, overwrite); err != nil {
 		return fmt.Errorf("%w (flags --out, --overwrite)", err)
 	}
-	_, err := fmt.Fprintf(p.Err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or throw it away\n",
+	_, err := fmt.Fprintf(p.Err, "wrote %s, %s, %s and %s to %s; keep the CA key out of the cluster, or delete it\n",
 		certs.CACertFile, certs.CAKeyFile, certs.CertFile, certs.KeyFile, dir)
 	return err
 }

@@ -37,7 +37,7 @@ The exit code is 0 when the new certificate is in use, and 2 if it is not after 
 	set.BoolVar(&o.distrust, "distrust", false, "with --ca: no longer trust the old CA as soon as all replicas use the new one: for a key that was stolen")
 	set.StringVar(&o.service, "service", "usher/usher", "Service that the certificate is for, as namespace/name; the Secrets are in its namespace")
 	set.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
-	set.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to follow; 0 only requests")
+	set.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to show the stages; 0 only makes the request")
 	return c
 }
 

@@ -17,8 +17,8 @@ type debugFlags struct {
 }
 
 func (o *debugFlags) addTo(set *pflag.FlagSet) {
-	set.BoolVar(&o.auth, "debug-auth", false, "serve the pages under /debug to users whom the API server permits it, who send a bearer token (default: on loopback only)")
-	set.BoolVar(&o.pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to whom the other pages under /debug are served")
+	set.BoolVar(&o.auth, "debug-auth", false, "serve the pages under /debug on any address, to users who send a bearer token and may get the path (default: on loopback only)")
+	set.BoolVar(&o.pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
 }
 
 // protection returns what protects the pages under /debug.
