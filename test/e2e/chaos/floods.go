@@ -5,13 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,8 +36,8 @@ func sendMalformed(ctx context.Context, w *world) error {
 		for left.Add(-1) >= 0 && ctx.Err() == nil {
 			body := malformed[rand.IntN(len(malformed))]
 			status, err := post([]byte(body[:len(body)-rand.IntN(len(body)+1)/2]))
-			if err == nil && status < 400 {
-				return fmt.Errorf("%.60q is answered with %d", body, status)
+			if err != nil || status < 400 || status >= 500 && status != http.StatusServiceUnavailable {
+				return fmt.Errorf("%.60q is answered with %d: %w", body, status, err)
 			}
 		}
 		return nil
@@ -53,8 +53,8 @@ func sendBigPods(ctx context.Context, w *world) error {
 	until := time.Now().Add(10 * time.Second)
 	return w.flood(ctx, 64, func(post func([]byte) (int, error)) error {
 		for time.Now().Before(until) && ctx.Err() == nil {
-			if status, err := post(review); err == nil && status != http.StatusOK && status != http.StatusServiceUnavailable {
-				return fmt.Errorf("a review of a 250 KB pod is answered with %d", status)
+			if status, err := post(review); err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable {
+				return fmt.Errorf("a review of a 250 KB pod is answered with %d: %w", status, err)
 			}
 		}
 		return nil
@@ -76,12 +76,12 @@ func bigReview() ([]byte, error) {
 
 // flood runs senders, each of which posts on a connection of its own, until all have ended.
 func (w *world) flood(ctx context.Context, connections int, send func(post func([]byte) (int, error)) error) error {
-	ca, err := os.ReadFile(w.usher.CAFile)
+	bundle, err := base64.StdEncoding.DecodeString(w.stored(ctx, "usher-tls", "ca.crt"))
 	if err != nil {
 		return err
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
+	roots.AppendCertsFromPEM(bundle)
 	var running sync.WaitGroup
 	failed := make([]error, connections)
 	for i := range connections {
