@@ -43,7 +43,7 @@ func controlPlane(dir string) error {
 	if err != nil {
 		return err
 	}
-	blocks := regexp.MustCompile("(?s)   ```yaml\n(.*?)   ```").FindAllStringSubmatch(page, -1)
+	blocks := regexp.MustCompile("(?s)   ```yaml\n(   apiVersion:.*?)   ```").FindAllStringSubmatch(page, -1)
 	if len(blocks) != 2 {
 		return fmt.Errorf("docs/who-calls.md has %d files, want admission.yaml and kubeconfig.yaml", len(blocks))
 	}
