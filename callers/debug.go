@@ -63,6 +63,7 @@ type Reviews struct {
 	Now    func() time.Time
 
 	lines rate.Sometimes
+	asks  *rate.Limiter // so that clients with random tokens cannot load the API server
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]verdict
 }
@@ -77,9 +78,13 @@ type verdict struct {
 // An answer is kept for keepVerdict; maxVerdicts of them are kept at most.
 const keepVerdict, maxVerdicts = 10 * time.Second, 1000
 
+// asksPerSecond is how many tokens the API server is asked about in a second, and at once.
+const asksPerSecond = 20
+
 // NewReviews returns Reviews that ask by create.
 func NewReviews(create func(ctx context.Context, path string, object []byte) ([]byte, error), log logrus.FieldLogger) *Reviews {
-	return &Reviews{Create: create, Log: log, Now: time.Now, lines: rate.Sometimes{Interval: linesEvery}, known: map[[sha256.Size]byte]verdict{}}
+	return &Reviews{Create: create, Log: log, Now: time.Now, lines: rate.Sometimes{Interval: linesEvery},
+		asks: rate.NewLimiter(asksPerSecond, asksPerSecond), known: map[[sha256.Size]byte]verdict{}}
 }
 
 // Protect serves a page to users who may read it.
@@ -116,6 +121,9 @@ func (v *Reviews) ask(ctx context.Context, token, path, verb string) verdict {
 	v.mu.Unlock()
 	if found && v.Now().Before(answer.until) {
 		return answer
+	}
+	if !v.asks.AllowN(v.Now(), 1) {
+		return verdict{code: http.StatusServiceUnavailable, text: "too many unknown tokens at once; try again"}
 	}
 	answer, err := v.review(ctx, token, path, verb)
 	if err != nil {

@@ -146,9 +146,35 @@ func TestVerdictsAreKept(t *testing.T) {
 	ask("admin", "/debug/other", 503, 1)
 	server.err = nil
 	for i := range 2 * maxVerdicts {
+		now = now.Add(time.Second / asksPerSecond)
 		v.ask(t.Context(), fmt.Sprint("user", i), "/debug/quotas", "get")
 	}
 	if len(v.known) > maxVerdicts {
 		t.Errorf("%d are kept", len(v.known))
+	}
+}
+
+// TestRandomTokens: a client cannot make usher ask the API server as often as it likes, and what is known stays known.
+func TestRandomTokens(t *testing.T) {
+	server, now := &apiServer{}, time.Unix(0, 0)
+	v := NewReviews(server.create, silent())
+	v.Now = func() time.Time { return now }
+	v.ask(t.Context(), "admin", "/debug/quotas", "get")
+	server.asked = 0
+	for i := range 1000 {
+		v.ask(t.Context(), fmt.Sprint("nobody-", i), "/debug/quotas", "get")
+	}
+	if server.asked >= asksPerSecond*2 {
+		t.Errorf("the API server was asked %d times at once", server.asked)
+	}
+	if got := v.ask(t.Context(), "admin", "/debug/quotas", "get"); got.code != 200 {
+		t.Errorf("a user who is known: %d", got.code)
+	}
+	if got := v.ask(t.Context(), "ann", "/debug/quotas", "get"); got.code != 503 || !strings.Contains(got.text, "try again") {
+		t.Errorf("beyond the limit: %d %s", got.code, got.text)
+	}
+	now = now.Add(time.Second)
+	if got := v.ask(t.Context(), "ann", "/debug/quotas", "get"); got.code != 403 {
+		t.Errorf("a second later: %d", got.code)
 	}
 }

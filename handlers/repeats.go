@@ -7,7 +7,7 @@ import (
 )
 
 // Of lines about failures with the same cause, the first mostAlike of every alikeTime are written. At most maxAlike
-// causes are told apart.
+// causes are distinguished.
 const mostAlike, maxAlike, alikeTime = 10, 1000, 10 * time.Second
 
 // repeats counts lines that are alike. The zero value is ready.

@@ -3,7 +3,6 @@ package trust
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"usher.dev/usher/apiserver"
-	"usher.dev/usher/certs"
 )
 
 // Pace says how often a replica looks, and how long a new CA has to be in every caBundle before it signs.
@@ -30,7 +28,7 @@ func PaceFor(leafLife time.Duration) Pace {
 	}
 }
 
-// Log is told what happens, in sentences.
+// Log receives what happens, in sentences.
 type Log struct{ Info, Warn func(string) }
 
 // Keeper keeps the certificates of one replica: it reads, renews and serves them. Its methods except Run are safe for
@@ -51,17 +49,6 @@ type Keeper struct {
 	read    bool
 	warned  map[string]time.Time // when another writer of a caBundle was last logged, by its name
 	failing string               // the last error that was logged
-}
-
-// current is what the rest of the program may know.
-type current struct {
-	leaf    certs.Pair
-	serving *tls.Certificate // nil before there is one
-	caEnd   time.Time
-	known   []byte
-	proven  bool // it was once trusted by every caBundle, and had the name of the Service
-	synced  time.Time
-	problem error // of the last look
 }
 
 // NewKeeper returns a keeper for the replicas of a Service. The lifetimes must be positive.
@@ -148,40 +135,6 @@ func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
 	return written || len(news) > 0, explain(errors.Join(err, err2, unread))
 }
 
-// remember keeps the caBundles, and since when each CA is in all of them.
-func (k *Keeper) remember(configurations []configuration) {
-	k.read, k.entries = true, nil
-	for _, c := range configurations {
-		k.entries = append(k.entries, c.bundles()...)
-	}
-	since := map[[sha256.Size]byte]time.Time{}
-	for cert, entries := range count(k.entries) {
-		if entries < len(k.entries) {
-			continue
-		}
-		since[cert] = time.Now()
-		if before, ok := k.since[cert]; ok {
-			since[cert] = before
-		}
-	}
-	k.since = since
-}
-
-// count returns how many bundles contain each certificate.
-func count(bundles [][]byte) map[[sha256.Size]byte]int {
-	in := map[[sha256.Size]byte]int{}
-	for _, bundle := range bundles {
-		seen := map[[sha256.Size]byte]bool{}
-		for _, cert := range parseAll(bundle) {
-			if key := sha256.Sum256(cert.Raw); !seen[key] {
-				seen[key] = true
-				in[key]++
-			}
-		}
-	}
-	return in
-}
-
 func (k *Keeper) view(s State, fresh bool) View {
 	now := k.current.Load()
 	return View{Now: k.client.Now(), Name: k.plan.Names[0], Entries: k.entries, Served: now.leaf, Known: slices.Concat(now.known, s.Bundle),
@@ -208,94 +161,6 @@ func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, new
 	}
 	return next, nil
 }
-
-// trust writes the caBundles that differ.
-func (k *Keeper) trust(ctx context.Context, configurations []configuration, bundle []byte) (written bool, err error) {
-	for _, c := range configurations {
-		entries := c.wrong(bundle)
-		if len(entries) == 0 || len(bundle) == 0 { // without a bundle, nothing could be stored
-			continue
-		}
-		k.warnOfOthers(c, entries[0])
-		if failed := c.write(ctx, k.client, entries, bundle); failed != nil {
-			err = errors.Join(err, failed)
-			continue
-		}
-		written = true
-		k.writes.Add(1)
-		k.log.Info(fmt.Sprintf("certificates: wrote the caBundle of %d webhooks of %s", len(entries), c.name()))
-	}
-	return written, err
-}
-
-// warnOfOthers names another writer of a caBundle, once an hour.
-func (k *Keeper) warnOfOthers(c configuration, entry int) {
-	who := c.writer(entry)
-	if said, again := k.warned[who]; who == "" || again && time.Since(said) < time.Hour {
-		return
-	}
-	k.warned[who] = time.Now()
-	k.log.Warn(fmt.Sprintf("certificates: %s writes the caBundle of %s too, which usher replaces: leave the field out there, "+
-		"or serve with --cert-dir", who, c.Webhooks[entry].Name))
-}
-
-// serve changes the served certificate, if the stored one is better.
-func (k *Keeper) serve(s State, v View) {
-	next := *k.current.Load()
-	leaf := v.Serve(s.Leaf)
-	if Serial(leaf.Cert) != Serial(next.leaf.Cert) {
-		serving, err := leaf.Serving()
-		if err != nil {
-			return
-		}
-		next.leaf, next.serving = leaf, &serving
-		k.log.Info(fmt.Sprintf("certificates: serving %s until %s", Serial(leaf.Cert), serving.Leaf.NotAfter.UTC().Format(time.RFC3339)))
-	}
-	if ca := parse(s.Active.Cert); ca != nil {
-		next.caEnd = ca.NotAfter
-	}
-	next.known = s.Bundle
-	next.proven = next.proven || next.serving != nil && v.good(leaf) && v.named(leaf)
-	k.current.Store(&next)
-}
-
-// GetCertificate returns the certificate to serve; it is the GetCertificate of a tls.Config.
-func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if now := k.current.Load(); now.serving != nil {
-		return now.serving, nil
-	}
-	return nil, errors.New("there is no certificate yet: /readyz says why")
-}
-
-// Ready returns why reviews cannot be served: before the first certificate that every caBundle trusts, and after it has
-// ended. A caBundle that somebody damages later is no reason: it would only add a second fault.
-func (k *Keeper) Ready() error {
-	now := k.current.Load()
-	switch {
-	case now.serving == nil && now.problem != nil:
-		return now.problem
-	case now.serving == nil:
-		return errors.New("no certificate can be served yet")
-	case !now.proven:
-		return errors.Join(errors.New("the registered webhooks do not trust the certificate yet"), now.problem)
-	}
-	return certs.CheckDates(now.serving.Leaf, k.client.Now())
-}
-
-// Ends returns when the served certificate and the CA end; zero if there is none.
-func (k *Keeper) Ends() (leaf, ca time.Time) {
-	now := k.current.Load()
-	if now.serving != nil {
-		leaf = now.serving.Leaf.NotAfter
-	}
-	return leaf, now.caEnd
-}
-
-// Synced returns when everything was last read and written without an error; zero if never.
-func (k *Keeper) Synced() time.Time { return k.current.Load().synced }
-
-// Writes returns how often caBundles were written.
-func (k *Keeper) Writes() uint64 { return k.writes.Load() }
 
 // explain adds the way out to an error.
 func explain(err error) error {

@@ -2,12 +2,13 @@
 // the CAs that the webhook configurations trust. Whichever replica comes first renews what is due; the others use it.
 //
 //	trust.go    what the Secrets hold
-//	advance.go  the rules: what they hold next
-//	serve.go    which certificate a replica serves
+//	advance.go  the rules: what they hold next; leaf.go: when a leaf is issued
 //	view.go     what a replica sees of the cluster
 //	secret.go   the Secrets as objects
 //	bundle.go   the caBundles of webhook configurations
 //	keeper.go   the loop of a replica: read, decide, write, serve
+//	trusted.go  what a replica knows and writes of the caBundles
+//	serving.go  which certificate a replica serves, and what the rest of the program may know
 //	rotate.go   request a new certificate or CA, and follow it
 //
 // A new CA is first announced: it is written to every caBundle and does not sign. When every caBundle has contained it

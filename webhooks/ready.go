@@ -18,8 +18,8 @@ import (
 const pause = 500 * time.Millisecond
 
 // Await waits until the API server can reach a replica: until the Service has a ready endpoint and, if there is a
-// Deployment of its name, this has been rolled out, so that no older replica is called for what it does not serve. say
-// is told what it waits for, when that changes.
+// Deployment of its name, this has been rolled out, so that no older replica is called for what it does not serve. It
+// calls say with what it waits for, when that changes.
 func (r Registrar) Await(ctx context.Context, wait time.Duration, say func(string)) error {
 	ready := r.serviceReady
 	if r.At.URL != "" {
@@ -28,7 +28,7 @@ func (r Registrar) Await(ctx context.Context, wait time.Duration, say func(strin
 	return until(ctx, wait, func() (string, error) { return ready(ctx) }, say)
 }
 
-// until asks until there is nothing left to wait for, and tells say what it waits for.
+// until calls ask until nothing is missing, and say with what is missing, when that changes. say may be nil.
 func until(ctx context.Context, wait time.Duration, ask func() (string, error), say func(string)) error {
 	end := time.Now().Add(wait)
 	for last := ""; ; {

@@ -73,8 +73,8 @@ func printedWebhooks(t *testing.T, args ...string) (all []registration.MutatingW
 	return all
 }
 
-// TestServedIsRegistered: the API server is told to call what is served, and nothing else; what a gate switches off is
-// not registered. Two routes for heartbeats are never registered together.
+// TestServedIsRegistered: the webhook configurations have entries for what is served, and for nothing else; what a gate
+// switches off is not registered. Two routes for heartbeats are never registered together.
 func TestServedIsRegistered(t *testing.T) {
 	registrations(t, func(t *testing.T, printed []registration.MutatingWebhook, served []handlers.Route) {
 		paths := map[string]bool{}
