@@ -63,7 +63,7 @@ fields are left that differ, and 2 for an error.`}
 	o.reachFlags.addTo(c.Flags())
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
 	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
-	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set")
+	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set, and a registration of another Service")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
 	suites := p.addSuiteFlags(c, false)
 	p.completeRegistration(c)

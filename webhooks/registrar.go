@@ -26,7 +26,7 @@ type Registrar struct {
 	Client apiserver.Client
 	Routes []handlers.Route
 	At     Address
-	Force  bool // take over the fields that others have set
+	Force  bool // take over the fields that others have set, and the registration of another Service
 }
 
 // Plan is what registering would change.
@@ -59,6 +59,10 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 		is := registered[i]
 		if is.Name == "" && len(wanted.Webhooks) == 0 {
 			continue
+		}
+		if other := is.elsewhere(r.At); other != "" && !r.Force {
+			return Plan{}, fmt.Errorf("%s %s calls the Service %s, of another usher, and not %s/%s: to register this one in its place, "+
+				"pass --force-conflicts; to unregister the other one: usher webhooks remove", is.Kind, is.Name, other, r.At.Namespace, r.At.Service)
 		}
 		r.fit(&wanted, is, bundle)
 		next := part{registered: is, apply: wanted, stale: is.stale(wanted), adopt: is.byKubectl()}

@@ -91,3 +91,47 @@ func TestPlanNamesTheWayOut(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestAnotherInstallation: a second installation does not silently take over the registration of the first.
+func TestAnotherInstallation(t *testing.T) {
+	calls := func(name, namespace, service string) configuration {
+		return configuration{Webhooks: []Hook{{Name: name, ClientConfig: registration.WebhookClientConfig{
+			Service: &registration.ServiceReference{Namespace: namespace, Name: service}}}}}
+	}
+	at := Address{Namespace: "usher", Service: "usher"}
+	for _, test := range []struct {
+		name string
+		is   configuration
+		want string
+	}{
+		{"none", configuration{}, ""},
+		{"this one", calls("validate-pods.usher.dev", "usher", "usher"), ""},
+		{"another namespace", calls("validate-pods.usher.dev", "team", "usher"), "team/usher"},
+		{"another Service", calls("validate-pods.usher.dev", "usher", "other"), "usher/other"},
+		{"somebody else's entry", calls("of.somebody.else", "team", "other"), ""},
+		{"a URL", configuration{Webhooks: []Hook{{Name: "validate-pods.usher.dev"}}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.is.elsewhere(at); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s is sent", r.Method)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"kind": "MutatingWebhookConfiguration", "metadata": {"name": "usher"}, "webhooks": [
+			{"name": "validate-pods.usher.dev", "clientConfig": {"service": {"namespace": "team", "name": "usher"}}}]}`)
+	}))
+	t.Cleanup(answers.Close)
+	client, err := apiserver.New(&rest.Config{Host: answers.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Registrar{Client: client, At: at}.Plan(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "team/usher") || !strings.Contains(err.Error(), "--force-conflicts") {
+		t.Errorf("%v", err)
+	}
+}
