@@ -346,9 +346,9 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
-		"command/review":      {"admit", "document", "handlers", "manifest", "nearest", "suite"},
+		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "command/review", "config", "connections", "gate", "handlers", "manifest", "nearest", "poll", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "config", "connections", "gate", "handlers", "manifest", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

@@ -75,8 +75,8 @@ func TestAllValidatorsRun(t *testing.T) {
 	if err != nil || len(result.Problems) != 3 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	status := Denial(podRequest(t), result.Problems)
-	want := `a: spec.x: Forbidden: not here; a: spec.y: Invalid value: "5": must be 4; c: spec.y: Invalid value: "5": must be 4`
+	status := Denial(podRequest(t), result.Problems, "0a1b2c3d")
+	want := `a: spec.x: Forbidden: not here; a: spec.y: Invalid value: "5": must be 4; c: spec.y: Invalid value: "5": must be 4 (refusal 0a1b2c3d)`
 	if status.Message != want || status.Code != 422 || status.Reason != "Invalid" || len(status.Details.Causes) != 3 || status.Details.Causes[1].Field != "spec.y" {
 		t.Errorf("%+v", status)
 	}
@@ -120,7 +120,7 @@ func TestUnreadableObjectIsTheUsers(t *testing.T) {
 	if err != nil || len(result.Problems) != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if status := Denial(req, result.Problems); status.Code != 400 || status.Reason != "BadRequest" || !strings.Contains(status.Message, "metadata.labels: ") {
+	if status := Denial(req, result.Problems, "0a1b2c3d"); status.Code != 400 || status.Reason != "BadRequest" || !strings.Contains(status.Message, "metadata.labels: ") {
 		t.Errorf("%+v", status)
 	}
 }
@@ -194,5 +194,26 @@ func TestStepsWithBugs(t *testing.T) {
 				t.Errorf("the stack is %+v", panicked)
 			}
 		})
+	}
+}
+
+// TestRefusalID: who is refused again for the same reason hears the same id, whatever the name that the API server has
+// generated and the value that was refused; another workload, or another rule, has another one.
+func TestRefusalID(t *testing.T) {
+	const template = `{"kind":"Pod","metadata":{"namespace":"apps","generateName":"web-5f7-","name":"web-5f7-%s","ownerReferences":[{"kind":"ReplicaSet","name":"%s","controller":true}]}}`
+	id := func(owner, suffix, value, path string) string {
+		object, err := document.Parse(fmt.Appendf(nil, template, suffix, owner))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := &Request{Operation: "CREATE", Namespace: "apps", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: object}
+		return RefusalID(request, []Problem{{"env", field.Invalid(field.NewPath(path), value, "no")}})
+	}
+	first := id("web-5f7", "abcde", "1", "spec")
+	if again := id("web-5f7", "fghij", "2", "spec"); again != first || len(first) != 8 {
+		t.Errorf("%s and then %s", first, again)
+	}
+	if id("api-5f7", "abcde", "1", "spec") == first || id("web-5f7", "abcde", "1", "metadata") == first {
+		t.Error("another workload or field has the same id")
 	}
 }

@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -29,8 +31,8 @@ const maxProblems = 50
 // Denial returns the status that refuses a request for the given problems, of which there must be at least one. The
 // code and the reason depend on the problems: 400 BadRequest if an object cannot be read, 403 Forbidden if all of them
 // are of type Forbidden, else 422 Invalid. Each problem is a cause, and is named in the message together with its step;
-// beyond 50, problems are only counted.
-func Denial(req *Request, problems []Problem) *metav1.Status {
+// beyond 50, problems are only counted. Message and causes end with the refusal's id, see RefusalID.
+func Denial(req *Request, problems []Problem, id string) *metav1.Status {
 	status := &metav1.Status{
 		Status: metav1.StatusFailure,
 		Details: &metav1.StatusDetails{
@@ -43,15 +45,27 @@ func Denial(req *Request, problems []Problem) *metav1.Status {
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
 			Type: metav1.CauseType(p.Type), Field: Shorten(p.Field, maxProblem),
 			// kubectl shows the causes of an Invalid instead of the message, so each names its source.
-			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ")",
+			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ", refusal " + id + ")",
 		})
 	}
 	if more := len(problems) - maxProblems; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more problems", more))
 	}
-	status.Message = strings.Join(texts, "; ")
+	status.Message = strings.Join(texts, "; ") + " (refusal " + id + ")"
 	status.Code, status.Reason = codeOf(problems)
 	return status
+}
+
+// RefusalID returns a short id by which the log and the audit log can be searched for a refusal. It depends on the request's
+// workload and on the broken rules, without values: a controller that tries again is refused under the same id, so that
+// the API server counts one event and does not store many.
+func RefusalID(req *Request, problems []Problem) string {
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%s %s %v", req.Operation, req.ResourceName(), req.origin())
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		_, _ = fmt.Fprintf(sum, "\n%s: %s", p.Step, RuleOf(p.Error))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:4])
 }
 
 // opaque matches a path up to an annotation, or to an entry of a ConfigMap or Secret. The rest of such a path is part

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"usher.dev/usher/review"
 	"usher.dev/usher/suite"
 )
 
@@ -39,6 +40,25 @@ func (p Program) Run(ctx context.Context, args []string) int {
 
 // errDenied ends a command with exit code 1: it did its work, and the verdict is no, or a comparison finds a difference.
 var errDenied = errors.New("denied")
+
+// exit returns the error that ends a command with an exit code: nil, errDenied, or what could not be judged.
+func exit(code review.Exit, unjudged string) error {
+	switch code {
+	case review.Fine:
+		return nil
+	case review.Refused:
+		return errDenied
+	}
+	return errors.New(unjudged)
+}
+
+// printReports prints reports for other programs: as json, or as junit with the name of the command as its suite.
+func (p Program) printReports(output, command string, reports []review.Report) error {
+	if output == "junit" {
+		return review.JUnit(p.Out, command, reports)
+	}
+	return printJSON(p.Out, reports)
+}
 
 // Root returns the program's command with all others below it.
 func (p Program) Root() *cobra.Command {

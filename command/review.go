@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
+	"usher.dev/usher/review"
 	"usher.dev/usher/suite"
 )
 
@@ -78,7 +78,7 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
 	set.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory to review, like the argument FILE; may be repeated")
 	set.BoolVarP(&o.recursive, "recursive", "R", false, "read the subdirectories of a directory too")
-	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
+	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
 	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied or could not be reviewed, and the summary")
 	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it")
 	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
@@ -111,8 +111,8 @@ func (o *reviewOptions) check() error {
 	switch {
 	case !slices.Contains(operations, o.Operation):
 		return fmt.Errorf("--operation %s: must be one of %v", o.Operation, operations)
-	case !slices.Contains([]string{"text", "patch", "json", "review"}, o.output):
-		return fmt.Errorf("-o %s: must be text, patch, json or review", o.output)
+	case !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output):
+		return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
 	case o.old != "" && o.Operation != admissionv1.Update:
 		return errors.New("--old goes with --operation UPDATE")
 	}

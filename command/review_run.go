@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/review"
 	"usher.dev/usher/suite"
 	"usher.dev/usher/webhooks"
 )
@@ -107,8 +107,8 @@ func (r reviewing) explain(body []byte) (all []suite.Remark, err error) {
 
 // print prints the reports. The error, if any, ends the command with the exit code of the worst verdict.
 func (r reviewing) print(reports []review.Report) error {
-	if r.o.output == "json" {
-		if err := printJSON(r.Out, reports); err != nil {
+	if r.o.output == "json" || r.o.output == "junit" {
+		if err := r.printReports(r.o.output, "usher review", reports); err != nil {
 			return err
 		}
 		return r.verdict(reports)
@@ -126,14 +126,11 @@ func (r reviewing) print(reports []review.Report) error {
 	return r.verdict(reports)
 }
 
-func (r reviewing) verdict(reports []review.Report) (verdict error) {
-	for _, report := range reports {
-		switch {
-		case report.Verdict == "error":
-			return errors.New("some objects could not be reviewed")
-		case report.Verdict == "denied" || report.Verdict == "skipped" && r.o.strict:
-			verdict = errDenied
-		}
+// verdict returns the error that ends the command with the exit code of the worst report.
+func (r reviewing) verdict(reports []review.Report) error {
+	worst := review.ExitOf(reports)
+	if r.o.strict && slices.ContainsFunc(reports, func(r review.Report) bool { return r.Verdict == "skipped" }) {
+		worst = max(worst, review.Refused)
 	}
-	return verdict
+	return exit(worst, "some objects could not be reviewed")
 }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/manifest"
+	"usher.dev/usher/review"
 	"usher.dev/usher/webhooks"
 )
 

@@ -14,10 +14,10 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/review"
 	"usher.dev/usher/suite"
 )
 

@@ -32,6 +32,7 @@ type Record struct {
 
 	Verdict   string         `json:"verdict"`
 	Code      int            `json:"code"`
+	Refusal   string         `json:"refusal,omitempty"` // the id that the message of a denial ends with
 	Duration  float64        `json:"durationSeconds"`
 	Steps     []StepRecord   `json:"steps,omitempty"`
 	Untouched string         `json:"untouched,omitempty"` // why no step ran
@@ -86,7 +87,7 @@ func Audit(process string, write func(line []byte)) Observe {
 }
 
 func newRecord(route Route, d Decision, took time.Duration) Record {
-	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Duration: took.Seconds(), Untouched: legible(d.Untouched),
+	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Refusal: d.Refusal, Duration: took.Seconds(), Untouched: legible(d.Untouched),
 		Limit: d.Excess.Limit, Panic: d.Stack != nil}
 	if d.Err != nil {
 		r.Error = legible(cause(d.Err))

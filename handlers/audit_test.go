@@ -18,7 +18,7 @@ import (
 // everyField is a line with every field: the schema that those who read audit logs rely on.
 const everyField = `{"time":"2026-11-22T12:00:00Z","id":"p-1","route":"/validate-pods","uid":"u","operation":"CREATE","group":"g","version":"v1",` +
 	`"kind":"Pod","resource":"pods","subresource":"resize","namespace":"apps","name":"web","user":"ann","groups":["dev","ops"],"dryRun":true,` +
-	`"verdict":"denied","code":403,"durationSeconds":0.0015,"steps":[{"name":"denied-names","mode":"enforce","refused":[{"field":"metadata.name",` +
+	`"verdict":"denied","code":403,"refusal":"0a1b2c3d","durationSeconds":0.0015,"steps":[{"name":"denied-names","mode":"enforce","refused":[{"field":"metadata.name",` +
 	`"type":"FieldValueForbidden"}]},{"name":"lifespan","mode":"dryrun","override":"old-jobs","changed":true,"wouldChange":true,` +
 	`"refused":[{"field":"metadata.annotations[a]","type":"FieldValueInvalid"}]}],"untouched":"why","limit":"tenants","troubles":["unreadable"],` +
 	`"refused":[{"field":"spec.containers","type":"FieldValueTooMany"}],"error":"no answer","panic":true,"repeated":7}`
@@ -30,7 +30,7 @@ func TestAuditSchema(t *testing.T) {
 	req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = "g", "v1", "Pod", "pods"
 	req.Trouble("unreadable", "s3cret")
 	secret := field.Invalid(field.NewPath("metadata", "annotations").Key("a").Key("s3cret"), "s3cret", "s3cret")
-	d := Decision{Outcome: Denied, Code: http.StatusForbidden, Request: req, Untouched: "why", Excess: Excess{Limit: "tenants"}, Err: errText("no answer"),
+	d := Decision{Outcome: Denied, Code: http.StatusForbidden, Refusal: "0a1b2c3d", Request: req, Untouched: "why", Excess: Excess{Limit: "tenants"}, Err: errText("no answer"),
 		Stack: []byte("s3cret"), Result: admit.Result{
 			Problems: []admit.Problem{{Step: limitsStep, Error: field.TooMany(field.NewPath("spec", "containers"), 501, 500)}},
 			Steps: []admit.StepResult{

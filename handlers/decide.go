@@ -57,6 +57,8 @@ type Decision struct {
 	Result  admit.Result
 	// Untouched says why the chain was not run; "" if it was.
 	Untouched string
+	// Refusal is the short id of a denial, which its message ends with; see admit.RefusalID.
+	Refusal string
 	// Excess is the limit of the policy that the request exceeds, if any.
 	Excess Excess
 }
@@ -149,8 +151,10 @@ func (d *Decision) allow(mutates bool) {
 }
 
 func (d *Decision) deny() {
+	d.Refusal = admit.RefusalID(d.Request, d.Result.Problems)
 	d.Request.Audit("denied-by", d.Result.Problems[0].Step)
-	status := admit.Denial(d.Request, d.Result.Problems)
+	d.Request.Audit("refusal", d.Refusal)
+	status := admit.Denial(d.Request, d.Result.Problems, d.Refusal)
 	d.Outcome, d.Code, d.Response = Denied, int(status.Code), d.respond(false)
 	d.Response.Result = status
 }

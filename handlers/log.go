@@ -78,7 +78,7 @@ func conclusion(fields logrus.Fields, d Decision) {
 		fields["limit"] = d.Excess.Limit
 	}
 	if d.Outcome == Denied {
-		fields["problems"] = problems(d.Result.Problems)
+		fields["problems"], fields["refusal"] = problems(d.Result.Problems), d.Refusal
 	}
 }
 

@@ -97,7 +97,7 @@ func TestExitCodes(t *testing.T) {
 		{pod, "review --operation DELETE", 0, []string{"no route is called for this; try --operation CREATE"}},
 		{pod, "review --operation PATCH", 2, []string{"--operation PATCH"}},
 		{pod, "review --old x.yaml", 2, []string{"--old goes with"}},
-		{pod, "review -o xml", 2, []string{"text, patch, json or review"}},
+		{pod, "review -o xml", 2, []string{"text, patch, json, junit or review"}},
 		{pod, "review --path /nope", 2, []string{"usher steps"}},
 		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review", 1, []string{"denied  CREATE Pod default/offensive  (standard input:4)"}},
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},

@@ -224,7 +224,7 @@ const failure = "no result"
 
 var (
 	warned = regexp.MustCompile(`^Validation failed for ValidatingAdmissionPolicy '([^']*)' with binding '[^']*': (.*)$`)
-	denied = regexp.MustCompile(`^(?:Invalid value|Forbidden): (.*) \(rule ([a-z-]+)\) \(usher, step rules\)$`)
+	denied = regexp.MustCompile(`^(?:Invalid value|Forbidden): (.*) \(rule ([a-z-]+)\) \(usher, step rules, refusal [0-9a-f]{8}\)$`)
 	failed = regexp.MustCompile(`^Forbidden: rule ([a-z-]+) could not be evaluated`)
 )
 

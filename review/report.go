@@ -22,7 +22,8 @@ type Report struct {
 	Operation string `json:"operation"`
 	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
 	Of string `json:"of,omitempty"`
-	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object.
+	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object. Of
+	// what is examined and not reviewed it is "passed", "failed" or "error".
 	Verdict string `json:"verdict"`
 	// Calls are the routes that were called, in order. A denial or an error ends them.
 	Calls []Call `json:"calls"`
@@ -30,6 +31,11 @@ type Report struct {
 	Unknown []string `json:"unknown,omitempty"`
 	// NotCalled are the routes for such a request that the shipped configurations keep away from it.
 	NotCalled []NotCalled `json:"notCalled,omitempty"`
+	// Webhooks are those of all configurations of the cluster, in the order in which the API server asks them, with whether
+	// it would call each: usher doctor.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
+	// Findings are what is wrong, the worst first.
+	Findings []Finding `json:"findings,omitempty"`
 	// Before is the object as it came, After as it would be stored.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
@@ -68,6 +74,17 @@ func (r Report) Changed() bool {
 	return slices.ContainsFunc(r.Calls, func(c Call) bool { return c.Outcome == string(handlers.Mutated) })
 }
 
+// Webhook is a webhook of a configuration, and whether the API server would call it.
+type Webhook struct {
+	Configuration string `json:"configuration"` // kind and name
+	Name          string `json:"name"`
+	Called        bool   `json:"called"`
+	// Filter is what keeps the request away from the webhook: rules, scope, namespaceSelector, objectSelector or
+	// matchConditions; "unknown" if it cannot be told.
+	Filter string `json:"filter,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
 // NotCalled is a route that the API server would not call, and why.
 type NotCalled struct {
 	Path string `json:"path"`
@@ -86,8 +103,10 @@ type Call struct {
 	Causes    []metav1.StatusCause `json:"causes,omitempty"`
 	Warnings  []string             `json:"warnings,omitempty"`
 	Audit     map[string]string    `json:"audit,omitempty"`
-	Steps     []Step               `json:"steps,omitempty"`
-	Patch     []Operation          `json:"patch,omitempty"`
+	// Refusal is the id that the message of a denial ends with.
+	Refusal string      `json:"refusal,omitempty"`
+	Steps   []Step      `json:"steps,omitempty"`
+	Patch   []Operation `json:"patch,omitempty"`
 }
 
 // Step is what one step did.

@@ -89,7 +89,7 @@ func callRoute(ctx context.Context, route handlers.Route, body []byte) (call Cal
 		call.Steps = append(call.Steps, step(done, before, now))
 		before = now
 	})
-	call.Outcome, call.Code, call.Untouched = string(d.Outcome), d.Code, d.Untouched
+	call.Outcome, call.Code, call.Untouched, call.Refusal = string(d.Outcome), d.Code, d.Untouched, d.Refusal
 	if d.Err != nil {
 		call.Message = d.Err.Error()
 	}

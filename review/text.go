@@ -28,12 +28,18 @@ func (s Style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-var verdictColors = map[string]string{"allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow}
+var verdictColors = map[string]string{"passed": green, "failed": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow}
 
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), harmless(r.title()))
+	for _, w := range r.Webhooks {
+		webhookText(&b, w, style)
+	}
+	for _, f := range r.Findings {
+		findingText(&b, f, style)
+	}
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
@@ -51,6 +57,33 @@ func Text(to io.Writer, r Report, style Style) {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
+}
+
+func webhookText(b *strings.Builder, w Webhook, style Style) {
+	verdict := style.paint(green, "called")
+	if !w.Called {
+		verdict = style.paint(yellow, "not called: ") + w.Filter + ": " + harmless(w.Why)
+	}
+	if w.Filter == "unknown" {
+		verdict = style.paint(red, "unknown: ") + harmless(w.Why)
+	}
+	fmt.Fprintf(b, "  %s, %s  %s\n", harmless(w.Configuration), harmless(w.Name), verdict)
+}
+
+var severityColors = map[Severity]string{Error: red, Warning: yellow, Info: cyan, Unknown: red}
+
+// findingText prints a finding: what is wrong with what, the command that corrects it, and the page.
+func findingText(b *strings.Builder, f Finding, style Style) {
+	fmt.Fprintf(b, "  %s %s", style.paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
+	if f.Object != "" {
+		fmt.Fprintf(b, ": %s", harmless(f.Object))
+	}
+	b.WriteByte('\n')
+	for line := range strings.Lines(harmless(f.Message)) {
+		fmt.Fprintf(b, "    %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	lines(b, "fix:  ", f.Fix)
+	lines(b, "see:  ", f.Link)
 }
 
 // notCalledText names the routes that were not called, with each reason once.

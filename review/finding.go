@@ -1,0 +1,64 @@
+package review
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities. An Info is worth knowing, and no fault.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Info    Severity = "info"
+	Unknown Severity = "unknown" // what could not be looked at, which is never fine
+)
+
+// Finding is something that is wrong, or that could not be looked at.
+type Finding struct {
+	// ID names the kind of finding, such as "ca-bundle-mismatch".
+	ID       string   `json:"id"`
+	Severity Severity `json:"severity"`
+	// Object is what it is about, such as "ValidatingWebhookConfiguration usher, webhook validate-pods.usher.dev".
+	Object  string `json:"object,omitempty"`
+	Message string `json:"message"`
+	// Fix is one command that corrects it, or that shows more.
+	Fix string `json:"fix,omitempty"`
+	// Link is the page that describes it, with the anchor.
+	Link string `json:"link,omitempty"`
+}
+
+// Exit is the exit code of a command. The highest wins.
+type Exit int
+
+// The exit codes.
+const (
+	Fine     Exit = 0
+	Refused  Exit = 1 // a refusal, or a finding
+	Unjudged Exit = 2 // something could not be judged
+)
+
+// Exit returns the exit code for one report.
+func (r Report) Exit() Exit {
+	worst := Fine
+	switch r.Verdict {
+	case "denied", "failed":
+		worst = Refused
+	case "error":
+		worst = Unjudged
+	}
+	for _, f := range r.Findings {
+		switch f.Severity {
+		case Unknown:
+			worst = Unjudged
+		case Error, Warning:
+			worst = max(worst, Refused)
+		}
+	}
+	return worst
+}
+
+// ExitOf returns the exit code for reports.
+func ExitOf(reports []Report) (worst Exit) {
+	for _, r := range reports {
+		worst = max(worst, r.Exit())
+	}
+	return worst
+}

@@ -1,0 +1,87 @@
+package review
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// junitSuites, junitSuite, junitCase and junitProblem are the elements of a JUnit report, in the dialect that CI systems
+// read.
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	Skipped *junitSkipped `xml:"skipped"`
+	Error   *junitProblem `xml:"error"`
+	Failure *junitProblem `xml:"failure"`
+}
+
+type junitSkipped struct{}
+
+type junitProblem struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit prints reports as one JUnit test suite: a test case for each, with a failure for a refusal or a finding, and an
+// error for what could not be judged.
+func JUnit(to io.Writer, suite string, reports []Report) error {
+	s := junitSuite{Name: suite, Tests: len(reports)}
+	for _, r := range reports {
+		c := junitCase{Class: suite, Name: harmless(r.title())}
+		switch r.Exit() {
+		case Unjudged:
+			s.Errors++
+			c.Error = r.junitProblem()
+		case Refused:
+			s.Failures++
+			c.Failure = r.junitProblem()
+		default:
+			if r.Verdict == "skipped" {
+				s.Skipped++
+				c.Skipped = &junitSkipped{}
+			}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	raw, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{s}}, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(to, "%s%s\n", xml.Header, raw)
+	}
+	return err
+}
+
+// junitProblem returns the first reason in short, and the whole report as text.
+func (r Report) junitProblem() *junitProblem {
+	var text strings.Builder
+	Text(&text, r, Style{})
+	p := &junitProblem{Message: r.Verdict, Type: r.Verdict, Text: text.String()}
+	for _, c := range r.Calls {
+		if c.Message != "" {
+			p.Message = harmless(c.Message)
+		}
+	}
+	for _, f := range r.Findings {
+		if f.Severity != Info {
+			p.Message, p.Type = harmless(f.Message), f.ID
+			break
+		}
+	}
+	return p
+}
