@@ -347,8 +347,10 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
 		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
+		"matching":            {},
+		"doctor":              {"apiserver", "manifest", "matching", "review", "webhooks"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "config", "connections", "gate", "handlers", "manifest", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "config", "connections", "doctor", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

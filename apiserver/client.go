@@ -76,6 +76,15 @@ func (c Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return do(ctx, c.rest.Get().AbsPath(path))
 }
 
+// Query is Get with the parameters of a query, such as the limit of a list.
+func (c Client) Query(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
+	request := c.rest.Get().AbsPath(path)
+	for name, value := range parameters {
+		request = request.Param(name, value)
+	}
+	return do(ctx, request)
+}
+
 // Create creates an object in the collection at path, or posts a review, such as a TokenReview, and returns the result.
 func (c Client) Create(ctx context.Context, path string, object []byte) ([]byte, error) {
 	return do(ctx, c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(object))

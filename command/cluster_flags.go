@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -19,7 +20,7 @@ type clusterFlags struct {
 }
 
 func (o *clusterFlags) addTo(set *pflag.FlagSet) {
-	set.StringVar(&o.source, "cluster", "files", "where the state of the cluster comes from: files, or api: an API server")
+	set.StringVar(&o.source, "cluster", cmp.Or(o.source, "files"), "where the state of the cluster comes from: files, or api: an API server")
 	o.addDirTo(set)
 	set.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 }

@@ -1,4 +1,4 @@
-// Package command has the commands: serve, review, show, webhooks, steps, certs. Each works with the suites that it is given.
+// Package command has the commands: serve, review, doctor, show, webhooks, steps, certs. Each works with the suites that it is given.
 package command
 
 import (
@@ -71,7 +71,7 @@ func (p Program) Root() *cobra.Command {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	cobra.EnableCommandSorting = false
-	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.showCommand(), p.webhooksCommand(), p.stepsCommand(), p.certsCommand(),
+	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.showCommand(), p.webhooksCommand(), p.stepsCommand(), p.certsCommand(),
 		p.versionCommand())
 	return root
 }

@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
@@ -24,12 +22,10 @@ import (
 
 // reviewOptions are the flags of usher review.
 type reviewOptions struct {
-	review.Options
-	files, suites, templates          []string
-	path, operation, output, config   string
-	old                               string
-	recursive, noTemplates, allRoutes bool
-	quiet, strict, explain            bool
+	requestFlags
+	suites                            []string
+	path, output, config              string
+	allRoutes, quiet, strict, explain bool
 	gates                             gate.Set
 	clusterSource                     clusterFlags
 }
@@ -47,18 +43,18 @@ func (p Program) reviewCommand() *cobra.Command {
 		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
 			return err
 		}
-		if !c.Flags().Changed("as-group") {
-			o.Groups = groupsOf(o.User)
-		}
-		o.Operation, o.files = admissionv1.Operation(strings.ToUpper(o.operation)), append(o.files, files...)
+		o.files = append(o.files, files...)
 		if len(o.files) == 0 && isTerminal(p.In) {
 			return errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
 		}
 		if len(o.files) == 0 {
 			o.files = []string{"-"}
 		}
-		if err := o.check(); err != nil {
+		if err := o.parse(p, c.Flags()); err != nil {
 			return err
+		}
+		if !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output) {
+			return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
 		}
 		return p.review(c.Context(), o)
 	}
@@ -76,8 +72,7 @@ reviewed.`
 
 func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
-	set.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory to review, like the argument FILE; may be repeated")
-	set.BoolVarP(&o.recursive, "recursive", "R", false, "read the subdirectories of a directory too")
+	o.addFilesTo(set, "review")
 	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
 	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied or could not be reviewed, and the summary")
 	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it")
@@ -85,38 +80,9 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
 	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
 	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
-	set.BoolVar(&o.noTemplates, "no-templates", false, "review objects with a pod template as they are, not the pods that their controllers would create")
-	set.StringArrayVar(&o.templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
-	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
-	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the reviewed object itself)")
-	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
-	set.StringVar(&o.User, "as", "kubernetes-admin", "user who sends the request; for the kubelet of a node: system:node:NAME")
-	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")
-	set.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that do not name one")
-	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
+	o.requestFlags.addTo(set, "review")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
 	o.clusterSource.addDirTo(set)
-}
-
-// groupsOf returns the groups that the API server gives a user who has no others.
-func groupsOf(user string) []string {
-	if strings.HasPrefix(user, "system:node:") {
-		return []string{"system:nodes", "system:authenticated"}
-	}
-	return []string{"system:authenticated"}
-}
-
-func (o *reviewOptions) check() error {
-	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
-	switch {
-	case !slices.Contains(operations, o.Operation):
-		return fmt.Errorf("--operation %s: must be one of %v", o.Operation, operations)
-	case !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output):
-		return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
-	case o.old != "" && o.Operation != admissionv1.Update:
-		return errors.New("--old goes with --operation UPDATE")
-	}
-	return nil
 }
 
 // review reviews the files and prints what became of each object.
@@ -127,9 +93,6 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	}
 	chosen, err := p.Suites.Named(o.suites)
 	if err != nil {
-		return err
-	}
-	if o.Old, err = p.readOld(o.old); err != nil {
 		return err
 	}
 	opened, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open)
@@ -143,7 +106,7 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 		}
 	}
 	run := reviewing{Program: p, o: o, routes: routes, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
-	documents := run.withPods(p.readDocuments(o))
+	documents := run.withPods(p.readDocuments(o.files, o.recursive))
 	if o.output == "review" {
 		return run.printReviews(documents)
 	}
@@ -158,7 +121,7 @@ func (p Program) readOld(file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	documents := p.readDocuments(reviewOptions{files: []string{file}})
+	documents := p.readDocuments([]string{file}, false)
 	if documents[0].Err != nil {
 		return nil, fmt.Errorf("--old %w", documents[0].Err)
 	}
@@ -169,9 +132,9 @@ func (p Program) readOld(file string) (json.RawMessage, error) {
 }
 
 // readDocuments reads the files. What cannot be read is a document with an error.
-func (p Program) readDocuments(o reviewOptions) (all []review.Document) {
-	for _, name := range o.files {
-		files, err := manifestFiles(name, o.recursive)
+func (p Program) readDocuments(names []string, recursive bool) (all []review.Document) {
+	for _, name := range names {
+		files, err := manifestFiles(name, recursive)
 		if err != nil {
 			all = append(all, review.Document{Source: name, Err: err})
 		}

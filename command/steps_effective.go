@@ -129,8 +129,8 @@ func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []
 	}
 	options := review.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
 	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gates))
-	run := reviewing{Program: p, o: reviewOptions{Options: options}, routes: routes}
-	for _, d := range run.withPods(p.readDocuments(reviewOptions{files: []string{o.file}})) {
+	run := reviewing{Program: p, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
+	for _, d := range run.withPods(p.readDocuments([]string{o.file}, false)) {
 		body, err := review.AsReview(d, options, kinds)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, err)
