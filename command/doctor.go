@@ -2,16 +2,18 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/apiserver"
 	"usher.dev/usher/doctor"
+	"usher.dev/usher/gate"
 	"usher.dev/usher/review"
+	"usher.dev/usher/suite"
 )
 
 // doctorOptions are the flags of usher doctor.
@@ -111,9 +113,25 @@ func (o *clusterFlags) openSource() (doctor.Source, error) {
 }
 
 // examineRequests examines for each object which webhooks are called.
-func (p Program) examineRequests(_ context.Context, o doctorOptions) ([]review.Report, error) {
-	if _, err := o.clusterSource.openSource(); err != nil {
+func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review.Report, error) {
+	source, err := o.clusterSource.openSource()
+	if err != nil {
 		return nil, err
 	}
-	return nil, errors.New("which webhooks are called for an object cannot be told yet")
+	documents := p.readDocuments(o.files, o.recursive)
+	if o.makesPods() {
+		all := func(*unstructured.Unstructured) bool { return true }
+		documents = review.WithPods(documents, o.templates, o.Options, all)
+	}
+	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())))
+	examiner, err := doctor.NewExaminer(ctx, source, kinds)
+	if err != nil {
+		return nil, err
+	}
+	examiner.Learn(ctx, documents)
+	var reports []review.Report
+	for _, d := range documents {
+		reports = append(reports, examiner.Examine(ctx, d, o.Options))
+	}
+	return reports, nil
 }

@@ -56,6 +56,13 @@ func (o *requestFlags) parse(p Program, set *pflag.FlagSet) (err error) {
 	return err
 }
 
+// makesPods reports whether controllers would create pods because of the requests: no pod comes of a deletion, or of a
+// subresource.
+func (o *requestFlags) makesPods() bool {
+	writes := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
+	return writes && o.SubResource == "" && !o.noTemplates
+}
+
 // groupsOf returns the groups that the API server gives a user who has no others.
 func groupsOf(user string) []string {
 	if strings.HasPrefix(user, "system:node:") {

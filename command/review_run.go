@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,10 +24,9 @@ type reviewing struct {
 	kinds  review.Catalogue
 }
 
-// withPods replaces workloads by the pods that controllers make of them, unless --no-templates. No pod comes of a deletion, or of a subresource.
+// withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
 func (r reviewing) withPods(documents []review.Document) []review.Document {
-	makesPods := r.o.Operation == admissionv1.Create || r.o.Operation == admissionv1.Update
-	if r.o.noTemplates || r.o.SubResource != "" || !makesPods {
+	if !r.o.makesPods() {
 		return documents
 	}
 	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {

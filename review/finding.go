@@ -44,6 +44,9 @@ func (r Report) Exit() Exit {
 	case "error":
 		worst = Unjudged
 	}
+	if r.uncertain() {
+		worst = Unjudged
+	}
 	for _, f := range r.Findings {
 		switch f.Severity {
 		case Unknown:

@@ -74,6 +74,16 @@ func NewCatalogue(routes []handlers.Route) Catalogue {
 	return c
 }
 
+// Add adds a kind that a cluster serves.
+func (c Catalogue) Add(kind schema.GroupVersionKind, clusterScoped bool) {
+	is := c[kind.GroupKind()]
+	if !slices.Contains(is.versions, kind.Version) {
+		is.versions = append(slices.Clip(is.versions), kind.Version)
+	}
+	is.clusterScoped = clusterScoped
+	c[kind.GroupKind()] = is
+}
+
 // Namespaced reports whether objects of a kind are known to live in namespaces. Those of unknown kinds may or may not.
 func (c Catalogue) Namespaced(kind schema.GroupKind) bool {
 	k, found := c[kind]

@@ -79,10 +79,13 @@ type Webhook struct {
 	Configuration string `json:"configuration"` // kind and name
 	Name          string `json:"name"`
 	Called        bool   `json:"called"`
-	// Filter is what keeps the request away from the webhook: rules, scope, namespaceSelector, objectSelector or
-	// matchConditions; "unknown" if it cannot be told.
+	// Filter is what keeps the request away from the webhook: exempt, rules, scope, matchPolicy,
+	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused; "unknown" if it cannot be told. Why of one
+	// that is called names the resource as which it gets the object, if that is another one.
 	Filter string `json:"filter,omitempty"`
 	Why    string `json:"why,omitempty"`
+	// Fix is a command that makes the object pass the filter, if there is one.
+	Fix string `json:"fix,omitempty"`
 }
 
 // NotCalled is a route that the API server would not call, and why.

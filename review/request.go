@@ -83,6 +83,9 @@ func request(object *unstructured.Unstructured, raw []byte, o Options) *admissio
 	gvk := object.GroupVersionKind()
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	kind, resource := metav1.GroupVersionKind(gvk), metav1.GroupVersionResource(plural)
+	if kind, resource, raw = ofSubresource(kind, resource, o.SubResource, object, raw); kind != metav1.GroupVersionKind(gvk) {
+		o.Old = nil
+	}
 	req := &admissionv1.AdmissionRequest{
 		UID: uid(raw, o), Kind: kind, Resource: resource, SubResource: o.SubResource,
 		RequestKind: &kind, RequestResource: &resource, RequestSubResource: o.SubResource,

@@ -34,9 +34,7 @@ var verdictColors = map[string]string{"passed": green, "failed": red, "allowed":
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), harmless(r.title()))
-	for _, w := range r.Webhooks {
-		webhookText(&b, w, style)
-	}
+	webhooksText(&b, r.Webhooks, style)
 	for _, f := range r.Findings {
 		findingText(&b, f, style)
 	}
@@ -57,17 +55,6 @@ func Text(to io.Writer, r Report, style Style) {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
-}
-
-func webhookText(b *strings.Builder, w Webhook, style Style) {
-	verdict := style.paint(green, "called")
-	if !w.Called {
-		verdict = style.paint(yellow, "not called: ") + w.Filter + ": " + harmless(w.Why)
-	}
-	if w.Filter == "unknown" {
-		verdict = style.paint(red, "unknown: ") + harmless(w.Why)
-	}
-	fmt.Fprintf(b, "  %s, %s  %s\n", harmless(w.Configuration), harmless(w.Name), verdict)
 }
 
 var severityColors = map[Severity]string{Error: red, Warning: yellow, Info: cyan, Unknown: red}

@@ -1,0 +1,231 @@
+package matching
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/admission"
+	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// Authorize reports whether a user may do something. Nil attributes of a resource are those of a path.
+type Authorize func(context.Context, authorizer.Attributes) (allowed bool, reason string, err error)
+
+// errUnknown is why a condition has no result that is known.
+var errUnknown = errors.New("what it asks of the authorizer is known only with --cluster=api")
+
+// conditions compiles match conditions as the API server does.
+type conditions struct {
+	once     sync.Once
+	compiler plugin.ConditionCompiler
+}
+
+// condition is what the compiler wants of a match condition.
+type condition registration.MatchCondition
+
+func (c *condition) GetExpression() string    { return c.Expression }
+func (c *condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
+
+// compile returns a condition that can be evaluated. The environment is made when it is needed first.
+func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEvaluator {
+	c.once.Do(func() {
+		c.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	})
+	own := condition(m)
+	return c.compiler.CompileCondition([]plugin.ExpressionAccessor{&own},
+		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+}
+
+// meets decides by match conditions. One that is false wins over one that fails.
+func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
+	if len(h.MatchConditions) == 0 {
+		return Verdict{}
+	}
+	attributes, err := r.attributes(as)
+	if err != nil {
+		return no(Unknown, "matchConditions: the object cannot be read: %v", err)
+	}
+	budget := int64(celconfig.RuntimeCELCostBudgetMatchConditions)
+	request := plugin.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(as.Kind))
+	for _, m := range h.MatchConditions {
+		asked := &asking{answer: r.Authorize}
+		result, left, err := c.compile(m).ForInput(ctx, attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, nil, budget)
+		if err != nil { // the budget is spent
+			return h.fails(m, err)
+		}
+		budget = left
+		worst = worse(worst, r.judge(h, m, as, result[0], asked.failed))
+	}
+	return worst
+}
+
+// worse returns the verdict that counts of two: a condition that is false, then one that is not known, then one that fails.
+func worse(a, b Verdict) Verdict {
+	rank := func(v Verdict) int {
+		switch {
+		case !v.decided():
+			return 0
+		case v.Filter == Unknown:
+			return 2
+		case v.failed:
+			return 1
+		}
+		return 3
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// judge returns what the result of one condition means.
+func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) Verdict {
+	switch doubt := r.doubt(m, as, result.Error); {
+	case unanswered != nil:
+		return no(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
+	case result.Error != nil && doubt != "":
+		return no(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
+	case result.Error != nil:
+		return h.fails(m, result.Error)
+	case !as.SameFields && doubt != "":
+		return no(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
+	case result.EvalResult == celtypes.False:
+		return no(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
+	}
+	return Verdict{}
+}
+
+// fails is the verdict for a condition without a result.
+func (h Hook) fails(m registration.MatchCondition, err error) Verdict {
+	v := no(MatchConditions, "%s has no result: %s: %s; failurePolicy is Ignore, so the webhook is skipped", m.Name, oneLine(m.Expression), reasonOf(err))
+	v.failed = true
+	if h.failurePolicy() == registration.Fail {
+		v.Refuses = true
+		v.Why = strings.Replace(v.Why, "Ignore, so the webhook is skipped", "Fail, so the API server refuses the request", 1)
+	}
+	return v
+}
+
+// object matches where an expression reads the object, with what it reads if that is the same in all versions.
+var object = regexp.MustCompile(`\b(object|oldObject)\b(\.(metadata|kind|apiVersion)\b|\s*[!=]=\s*null\b)?`)
+
+// readsFields reports whether an expression reads more of the object than its metadata.
+func readsFields(expression string) bool {
+	return slices.ContainsFunc(object.FindAllStringSubmatch(expression, -1), func(m []string) bool { return m[2] == "" })
+}
+
+// doubt returns why the API server may see another object than is known here, if the condition reads that part of it.
+func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) string {
+	switch {
+	case !readsFields(m.Expression):
+		return ""
+	case !as.SameFields:
+		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
+	case r.Sketch && err != nil:
+		return "the API server fills in defaults before; examine the object as it is stored: kubectl get -o yaml"
+	}
+	return ""
+}
+
+// reasonOf returns the message of an error of CEL without the expression, which is shown already.
+func reasonOf(err error) string {
+	text := err.Error()
+	if _, after, found := strings.Cut(text, "' resulted in error: "); found {
+		text = after
+	}
+	return oneLine(text)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// attributes returns the request as the API server's own code has it, with the object as the webhook gets it.
+func (r Request) attributes(as Equivalent) (*admission.VersionedAttributes, error) {
+	object, err := decode(r.Object.Raw, as)
+	if err != nil {
+		return nil, err
+	}
+	old, err := decode(r.OldObject.Raw, as)
+	if err != nil {
+		return nil, err
+	}
+	info := &user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: map[string][]string{}}
+	for key, values := range r.UserInfo.Extra {
+		info.Extra[key] = values
+	}
+	own := admission.NewAttributesRecord(object, old, r.kind(), r.Namespace, r.Name, r.resource(), r.subresource(),
+		admission.Operation(r.Operation), r.options(), r.DryRun != nil && *r.DryRun, info)
+	return &admission.VersionedAttributes{Attributes: own, VersionedKind: as.Kind,
+		VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old)}, nil
+}
+
+// decode returns an object in another version; nil if there is none.
+func decode(raw []byte, as Equivalent) (runtime.Object, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	u := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(raw, &u.Object); err != nil {
+		return nil, err
+	}
+	if u.Object == nil {
+		return nil, errors.New("it is not an object")
+	}
+	u.SetGroupVersionKind(as.Kind)
+	return u, nil
+}
+
+// options returns the options of the operation.
+func (r Request) options() runtime.Object {
+	var into runtime.Object
+	switch r.Operation {
+	case "CREATE":
+		into = &metav1.CreateOptions{}
+	case "UPDATE":
+		into = &metav1.UpdateOptions{}
+	case "DELETE":
+		into = &metav1.DeleteOptions{}
+	default:
+		return nil
+	}
+	_ = json.Unmarshal(r.Options.Raw, into) // a manifest has none
+	return into
+}
+
+// asking is an authorizer that notes whether it was asked what is not known.
+type asking struct {
+	answer Authorize
+	failed error
+}
+
+// Authorize answers for the authorizer of the API server.
+func (a *asking) Authorize(ctx context.Context, what authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.answer == nil {
+		a.failed = errUnknown
+		return authorizer.DecisionNoOpinion, "", a.failed
+	}
+	allowed, reason, err := a.answer(ctx, what)
+	if err != nil {
+		a.failed = err
+	}
+	if allowed {
+		return authorizer.DecisionAllow, reason, err
+	}
+	return authorizer.DecisionNoOpinion, reason, err
+}

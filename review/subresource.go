@@ -1,0 +1,52 @@
+package review
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// subresources are those whose requests carry an object of another kind than the resource, such as pods/binding.
+var subresources = map[string]metav1.GroupVersionKind{
+	"pods/binding":          {Version: "v1", Kind: "Binding"},
+	"pods/eviction":         {Group: "policy", Version: "v1", Kind: "Eviction"},
+	"pods/exec":             {Version: "v1", Kind: "PodExecOptions"},
+	"pods/attach":           {Version: "v1", Kind: "PodAttachOptions"},
+	"pods/portforward":      {Version: "v1", Kind: "PodPortForwardOptions"},
+	"pods/proxy":            {Version: "v1", Kind: "PodProxyOptions"},
+	"nodes/proxy":           {Version: "v1", Kind: "NodeProxyOptions"},
+	"services/proxy":        {Version: "v1", Kind: "ServiceProxyOptions"},
+	"serviceaccounts/token": {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
+}
+
+// ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be that of the
+// resource, such as a pod, or that of the subresource, such as a Binding.
+func ofSubresource(kind metav1.GroupVersionKind, resource metav1.GroupVersionResource, sub string, object *unstructured.Unstructured, raw []byte) (
+	metav1.GroupVersionKind, metav1.GroupVersionResource, []byte) {
+	is, found := subresources[resource.Resource+"/"+sub]
+	switch {
+	case resource.Group == "" && found:
+	case sub == "scale" && kind.Kind != "Scale":
+		is = metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	default:
+		return kind, parentOf(kind, resource, sub), raw
+	}
+	made := map[string]any{"apiVersion": metav1.GroupVersion{Group: is.Group, Version: is.Version}.String(), "kind": is.Kind,
+		"metadata": map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}}
+	text, err := json.Marshal(made)
+	if err != nil {
+		return kind, resource, raw
+	}
+	return is, resource, text
+}
+
+// parentOf returns the resource of a subresource whose own kind the manifest has.
+func parentOf(kind metav1.GroupVersionKind, resource metav1.GroupVersionResource, sub string) metav1.GroupVersionResource {
+	for _, name := range []string{"pods", "serviceaccounts"} {
+		if is, found := subresources[name+"/"+sub]; found && is == kind {
+			return metav1.GroupVersionResource{Version: "v1", Resource: name}
+		}
+	}
+	return resource
+}
