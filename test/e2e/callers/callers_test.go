@@ -44,7 +44,7 @@ func TestClientCertificate(t *testing.T) {
 		}
 	}
 
-	stop := load(ctx, t)
+	stop := kubetest.Load(ctx, t, 0, create)
 	rotated := func(n int) { awaitLog(ctx, t, u, `"msg":"known callers in force"`, n) }
 	must(t, write(ca, read(t, ca)+read(t, filepath.Join(foreign, "callers-ca.crt"))))
 	rotated(1)
@@ -87,7 +87,7 @@ func TestToken(t *testing.T) {
 	if a, b := post(ctx, t, u.Replicas[0], "Bearer "+secondToken), post(ctx, t, u.Replicas[0], "Bearer "+firstToken); a != 401 || b != 400 {
 		t.Errorf("a wrong token gets %d, the right one %d; want 401, and 400 for an empty review", a, b)
 	}
-	stop := load(ctx, t)
+	stop := kubetest.Load(ctx, t, 0, create)
 	must(t, write(tokens, firstToken+"\n"+secondToken+"\n"))
 	awaitLog(ctx, t, u, `"msg":"known callers in force"`, 1)
 	must(t, write(filepath.Join(plane, "token"), secondToken))

@@ -107,49 +107,6 @@ func create(ctx context.Context) error {
 	return err
 }
 
-// load creates pods from several goroutines until it is stopped, and fails the test if one is refused.
-func load(ctx context.Context, t *testing.T) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan error)
-	done := make(chan struct{})
-	const width = 6
-	for range width {
-		go func() {
-			for ctx.Err() == nil {
-				err := create(context.WithoutCancel(ctx))
-				results <- err
-			}
-			done <- struct{}{}
-		}()
-	}
-	failed, all, first := 0, 0, error(nil)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		for ended := 0; ended < width; {
-			select {
-			case err := <-results:
-				if all++; err != nil {
-					if failed++; first == nil {
-						first = err
-					}
-				}
-			case <-done:
-				ended++
-			}
-		}
-	}()
-	return func() {
-		t.Helper()
-		cancel()
-		<-finished
-		if failed > 0 || all < 50 {
-			t.Errorf("%d of %d requests failed, want none of at least 50: %v", failed, all, first)
-		}
-		t.Logf("%d requests, %d failed", all, failed)
-	}
-}
-
 // counted returns the sum of usher_callers_total of all replicas by result.
 func counted(ctx context.Context, t *testing.T, u *kubetest.Usher) map[string]int {
 	t.Helper()

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -138,31 +137,10 @@ func (c cluster) helm(t *testing.T) *action.Configuration {
 	return made
 }
 
-// load creates pods from four clients until it is stopped, which fails the test if any request failed.
+// load creates pods until it is stopped, which fails the test if any request failed.
 func (c cluster) load(ctx context.Context, t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	var counts kubetest.Counts
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				if err := c.create(ctx, "harmless"); err != nil && ctx.Err() == nil {
-					counts.Add("failed: "+err.Error(), 1)
-				}
-				counts.Add("created", 1)
-			}
-		})
-	}
-	return sync.OnceFunc(func() {
-		t.Helper()
-		cancel()
-		clients.Wait()
-		if all := counts.All(); len(all) != 1 || all["created"] < 50 {
-			t.Errorf("requests:%s", counts.String())
-		}
-		t.Logf("requests:%s", counts.String())
-	})
+	return kubetest.Load(ctx, t, 0, func(ctx context.Context) error { return c.create(ctx, "harmless") })
 }
 
 // create creates a pod as a dry run.

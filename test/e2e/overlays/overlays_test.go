@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -148,27 +147,9 @@ func called(ctx context.Context, t *testing.T, is bool) {
 // load creates pods, as a dry run, until it is stopped, which fails the test if any request failed.
 func load(ctx context.Context, t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	var counts kubetest.Counts
-	var clients sync.WaitGroup
-	for range 2 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := cluster.Admin().Create(ctx, pods+"?dryRun=All", pod("harmless")); err != nil && ctx.Err() == nil {
-					counts.Add("failed: "+err.Error(), 1)
-				}
-				counts.Add("created", 1)
-				time.Sleep(5 * time.Millisecond)
-			}
-		})
-	}
-	return sync.OnceFunc(func() {
-		t.Helper()
-		cancel()
-		clients.Wait()
-		if all := counts.All(); len(all) != 1 || all["created"] < 50 {
-			t.Errorf("requests:%s", counts.String())
-		}
+	return kubetest.Load(ctx, t, 10*time.Millisecond, func(ctx context.Context) error {
+		_, err := cluster.Admin().Create(ctx, pods+"?dryRun=All", pod("harmless"))
+		return err
 	})
 }
 

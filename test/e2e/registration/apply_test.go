@@ -3,37 +3,18 @@ package registration
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// load creates pods from four clients until it is stopped, which fails the test if any request failed.
+// load creates pods until it is stopped, which fails the test if any request failed.
 func load(ctx context.Context, t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	var counts kubetest.Counts
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := create(ctx, "harmless"); err != nil && ctx.Err() == nil {
-					counts.Add("failed: "+err.Error(), 1)
-				}
-				counts.Add("created", 1)
-			}
-		})
-	}
-	return sync.OnceFunc(func() {
-		t.Helper()
-		cancel()
-		clients.Wait()
-		if all := counts.All(); len(all) != 1 || all["created"] < 50 {
-			t.Errorf("requests:%s", counts.String())
-		}
-		t.Logf("requests:%s", counts.String())
+	return kubetest.Load(ctx, t, 0, func(ctx context.Context) error {
+		_, err := create(ctx, "harmless")
+		return err
 	})
 }
 
