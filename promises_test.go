@@ -350,7 +350,8 @@ func TestImportsRunOneWay(t *testing.T) {
 		"matching":            {},
 		"doctor":              {"apiserver", "manifest", "matching", "review", "webhooks"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "certs", "cluster", "config", "connections", "doctor", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
+		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

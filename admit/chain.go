@@ -103,6 +103,18 @@ func (c Chain) WithModes(modes Modes) Chain {
 	return c
 }
 
+// Uncommitted returns the chain without what lasts beyond a request: where a check has a Commit, its Run gives the
+// verdict, as on a dry run.
+func (c Chain) Uncommitted() Chain {
+	c.steps = slices.Clone(c.steps)
+	for i := range c.steps {
+		if s := &c.steps[i]; s.commit != nil {
+			s.commit = s.run
+		}
+	}
+	return c
+}
+
 // Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. Checks
 // left out by Gated count, too, so that the registration does not depend on the gates.
 func (c Chain) Commits() bool { return c.commits }

@@ -42,7 +42,7 @@ func (o *requestFlags) addTo(set *pflag.FlagSet, verb string) {
 // parse completes and checks the values, and reads the file of --old.
 func (o *requestFlags) parse(p Program, set *pflag.FlagSet) (err error) {
 	if !set.Changed("as-group") {
-		o.Groups = groupsOf(o.User)
+		o.Groups = review.GroupsOf(o.User)
 	}
 	o.Operation = admissionv1.Operation(strings.ToUpper(o.operation))
 	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
@@ -63,10 +63,3 @@ func (o *requestFlags) makesPods() bool {
 	return writes && o.SubResource == "" && !o.noTemplates
 }
 
-// groupsOf returns the groups that the API server gives a user who has no others.
-func groupsOf(user string) []string {
-	if strings.HasPrefix(user, "system:node:") {
-		return []string{"system:nodes", "system:authenticated"}
-	}
-	return []string{"system:authenticated"}
-}

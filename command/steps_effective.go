@@ -49,7 +49,7 @@ func (o *effectiveOptions) check(set *pflag.FlagSet) error {
 		}
 	}
 	if o.user != "" && !set.Changed("as-group") {
-		o.groups = groupsOf(o.user)
+		o.groups = review.GroupsOf(o.user)
 	}
 	return nil
 }

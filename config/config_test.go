@@ -163,7 +163,7 @@ func TestWatch(t *testing.T) {
 			{func() { _ = os.Remove(file) }, "error"},
 			{func() { _ = os.Mkdir(file, 0o700) }, "error"},
 			{func() { write(value("3")) }, "3"},
-			{func() { write(strings.Repeat(" ", maxFile+1)) }, "error"},
+			{func() { write(strings.Repeat(" ", MaxFile+1)) }, "error"},
 			{func() { write(value("4")) }, "4"},
 		} {
 			c.does()

@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/poll"
 )
 
-// maxFile is the maximum size of a policy file in bytes, that of a ConfigMap.
-const maxFile = 1 << 20
+// MaxFile is the maximum size of a policy file in bytes, that of a ConfigMap.
+const MaxFile = 1 << 20
 
 // Load reads a policy once, from a file or a pipe; an empty name stands for the embedded default. The error lists all
 // problems, one per line.
@@ -24,12 +24,12 @@ func Load(file string, schema Schema) (*Policy, error) {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	defer func() { _ = opened.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
+	raw, err := io.ReadAll(io.LimitReader(opened, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	if len(raw) > maxFile {
-		return nil, fmt.Errorf("policy: %s: larger than %d MiB", file, maxFile>>20)
+	if len(raw) > MaxFile {
+		return nil, fmt.Errorf("policy: %s: larger than %d MiB", file, MaxFile>>20)
 	}
 	return parsed(file, raw, schema)
 }
@@ -62,7 +62,7 @@ func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum,
 }
 
 func read(file string) ([]byte, poll.Sum, error) {
-	raw, err := poll.ReadFile(file, maxFile)
+	raw, err := poll.ReadFile(file, MaxFile)
 	if err != nil {
 		return nil, poll.Sum{}, fmt.Errorf("policy: %w", err)
 	}

@@ -65,17 +65,50 @@ func (p *Problem) Unwrap() error { return p.Err }
 // Read splits the content of a file into its objects. It continues after a problem, to find all of them; each error is
 // a *Problem. A file whose name ends in .json contains JSON; any other file contains YAML, or consecutive JSON values.
 func Read(file string, content []byte) (found []Object, problems []error) {
-	for n, text := range split(file, content) {
-		at := Place{File: file, Document: n + 1, Line: text.line}
-		raw, err := text.toJSON()
-		if err != nil {
-			problems = append(problems, &Problem{at, err})
-		} else if string(raw) != "null" {
-			objects, wrong := expand(at, raw, metav1.TypeMeta{})
-			found, problems = append(found, objects...), append(problems, wrong...)
+	for _, d := range documents(file, content) {
+		if d.err != nil {
+			problems = append(problems, d.err)
+			continue
 		}
+		objects, wrong := expand(d.Place, d.JSON, metav1.TypeMeta{})
+		found, problems = append(found, objects...), append(problems, wrong...)
 	}
 	return found, problems
+}
+
+// Document is one document of a file, of any content.
+type Document struct {
+	Place
+	Raw  []byte // as it is written
+	JSON []byte
+	err  error
+}
+
+// Documents is like Read for documents of any content.
+func Documents(file string, content []byte) (found []Document, problems []error) {
+	for _, d := range documents(file, content) {
+		if d.err != nil {
+			problems = append(problems, d.err)
+			continue
+		}
+		found = append(found, d)
+	}
+	return found, problems
+}
+
+// documents returns the documents of a file that are not empty. Those that cannot be read have an error.
+func documents(file string, content []byte) (all []Document) {
+	for n, text := range split(file, content) {
+		d := Document{Place: Place{File: file, Document: n + 1, Line: text.line}, Raw: text.raw}
+		raw, err := text.toJSON()
+		if err != nil {
+			d.err = &Problem{d.Place, err}
+		}
+		if d.JSON = raw; err != nil || string(raw) != "null" {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // expand returns the object or, for a list, its items. The items of a list with a type of its own, such as PodList,

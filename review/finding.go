@@ -19,6 +19,8 @@ type Finding struct {
 	// Object is what it is about, such as "ValidatingWebhookConfiguration usher, webhook validate-pods.usher.dev".
 	Object  string `json:"object,omitempty"`
 	Message string `json:"message"`
+	// Diff is a unified diff of what should be and what is.
+	Diff string `json:"diff,omitempty"`
 	// Fix is one command that corrects it, or that shows more.
 	Fix string `json:"fix,omitempty"`
 	// Link is the page that describes it, with the anchor.

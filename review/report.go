@@ -13,6 +13,8 @@ import (
 
 // Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
 type Report struct {
+	// Case is the name of the case of `usher test` that is reported, if it is one.
+	Case string `json:"case,omitempty"`
 	// Source is the file, and which document of it.
 	Source string `json:"source"`
 	// Kind, Namespace, Name and Operation say what was reviewed.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -25,6 +26,14 @@ type Options struct {
 	Namespace   string // for namespaced objects that name none
 	DryRun      bool
 	Old         json.RawMessage // the stored object of an UPDATE; empty: the same object
+}
+
+// GroupsOf returns the groups that the API server gives a user who has no others.
+func GroupsOf(user string) []string {
+	if strings.HasPrefix(user, "system:node:") {
+		return []string{"system:nodes", "system:authenticated"}
+	}
+	return []string{"system:authenticated"}
 }
 
 // asController returns the options of a request by which a controller creates a pod.

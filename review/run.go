@@ -39,7 +39,7 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 		call, after := callRoute(ctx, route, body)
 		if after != nil {
 			report.After = after
-			if body, err = replaceObject(body, after); err != nil {
+			if body, err = WithObject(body, after); err != nil {
 				return report.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 			}
 		}
@@ -150,8 +150,8 @@ func operations(patch []jsonpatch.Operation) (list []Operation) {
 	return list
 }
 
-// replaceObject puts the patched object into the review for the next route.
-func replaceObject(body, object []byte) ([]byte, error) {
+// WithObject returns a review with another object, such as the patched one for the next route.
+func WithObject(body, object []byte) ([]byte, error) {
 	var review map[string]json.RawMessage
 	var request map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(body, &review), json.Unmarshal(review["request"], &request)); err != nil {

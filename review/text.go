@@ -69,6 +69,9 @@ func findingText(b *strings.Builder, f Finding, style Style) {
 	for line := range strings.Lines(harmless(f.Message)) {
 		fmt.Fprintf(b, "    %s\n", strings.TrimSuffix(line, "\n"))
 	}
+	for line := range strings.Lines(style.paintDiff(harmless(f.Diff))) {
+		fmt.Fprintf(b, "      %s\n", strings.TrimSuffix(line, "\n"))
+	}
 	lines(b, "fix:  ", f.Fix)
 	lines(b, "see:  ", f.Link)
 }
@@ -92,6 +95,9 @@ func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
 // title says what was reviewed, after the workload that it is a pod of: "CREATE Pod apps/web  (web.yaml)".
 func (r Report) title() string {
 	var words []string
+	if r.Case != "" {
+		return fmt.Sprintf("%s  (%s)", r.Case, r.Source)
+	}
 	if r.Of != "" {
 		words = append(words, r.Of)
 	}
@@ -226,10 +232,19 @@ func (o Operation) folded(indent string) string {
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
 func Diff(before, after []byte, style Style) string {
+	return style.paintDiff(DiffNamed("before", "after", before, after))
+}
+
+// DiffNamed is Diff for JSON values of other names, in plain text.
+func DiffNamed(from, to string, before, after []byte) string {
 	was, _ := yaml.JSONToYAML(before)
 	is, _ := yaml.JSONToYAML(after)
-	diff := udiff.Unified("before", "after", string(was), string(is))
-	if !style.Color {
+	return udiff.Unified(from, to, string(was), string(is))
+}
+
+// paintDiff colours a unified diff.
+func (s Style) paintDiff(diff string) string {
+	if !s.Color {
 		return diff
 	}
 	var b strings.Builder
@@ -237,11 +252,11 @@ func Diff(before, after []byte, style Style) string {
 		text, end := strings.CutSuffix(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "+"):
-			text = style.paint(green, text)
+			text = s.paint(green, text)
 		case strings.HasPrefix(line, "-"):
-			text = style.paint(red, text)
+			text = s.paint(red, text)
 		case strings.HasPrefix(line, "@@"):
-			text = style.paint(cyan, text)
+			text = s.paint(cyan, text)
 		}
 		b.WriteString(text)
 		if end {
@@ -249,4 +264,39 @@ func Diff(before, after []byte, style Style) string {
 		}
 	}
 	return b.String()
+}
+
+// CaseSummary is the last line of `usher test`, such as "42 cases: 40 passed, 2 failed".
+func CaseSummary(reports []Report) string {
+	count, cases := map[string]int{}, 0
+	for _, r := range reports {
+		if r.Case == "" {
+			count["problem"]++
+			continue
+		}
+		cases++
+		count[r.Verdict]++
+	}
+	var parts []string
+	for _, verdict := range []string{"passed", "failed", "error"} {
+		if n := count[verdict]; n > 0 {
+			parts = append(parts, plural(n, verdict, verdict == "error"))
+		}
+	}
+	text := plural(cases, "case", true)
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	if n := count["problem"]; n > 0 {
+		text += "; " + plural(n, "problem", true) + " with the files"
+	}
+	return text
+}
+
+// plural returns a number with a noun, which may have a plural.
+func plural(n int, noun string, counted bool) string {
+	if counted && n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

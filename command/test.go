@@ -1,0 +1,196 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cases"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/review"
+	"usher.dev/usher/webhooks"
+)
+
+// testOptions are the flags of usher test.
+type testOptions struct {
+	dirs, suites           []string
+	config, cluster, gates string
+	run, output            string
+	update, verbose        bool
+	chosen                 *regexp.Regexp
+	command                string // as it was typed, for suggestions
+}
+
+const testHelp = `Test policies: review the objects of cases as ` + "`usher review`" + ` does, and compare what becomes of them with what is expected.
+
+Cases are in files named case.yaml, or whose names end in .case.yaml, in the directories and below them; several in a file are
+separated by ---. A case names an object and what should become of it:
+
+  manifest: pod.yaml          # a file beside the case, or the object itself
+  config: ../policy.yaml      # default: --config
+  expect:
+    verdict: denied           # allowed, denied, error or skipped
+    code: 403
+
+What expect names is compared whole; what it does not name is not compared, except that nothing else may happen to an allowed object: it is
+sent a second time, and a third time with a foreign sidecar. docs/testing-policies.md describes every key.
+
+The exit code is 0 if all cases pass, 1 if one fails, and 2 if something could not be judged: a case with an unknown key, a file that no case
+names, no cases at all.`
+
+// testCommand is `usher test`.
+func (p Program) testCommand() *cobra.Command {
+	var o testOptions
+	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what becomes of objects with what is expected", Long: testHelp,
+		Args: cobra.MinimumNArgs(1)}
+	o.addTo(c.Flags(), p.Suites.Names())
+	suites := p.addSuiteFlags(c, false)
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
+	c.RunE = func(c *cobra.Command, dirs []string) (err error) {
+		if _, err = suites.parsed("files"); err != nil {
+			return err
+		}
+		o.dirs, o.gates, o.command = dirs, suites.gates, commandLine(c)
+		if err := o.check(); err != nil {
+			return err
+		}
+		return p.test(c.Context(), o)
+	}
+	return c
+}
+
+func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
+	set.SortFlags = false
+	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
+	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
+	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
+	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one in each line")
+	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")
+	set.StringVar(&o.cluster, "cluster-dir", "", "directory of manifests that stand for the cluster of cases that name none (default: an empty cluster)")
+	set.StringSliceVar(&o.suites, "suite", suites, "suites whose routes are called, for cases that name none")
+}
+
+// commandLine returns the command with the flags that say what cases are run under.
+func commandLine(c *cobra.Command) string {
+	line := c.CommandPath()
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"run", "update", "output", "verbose"}, f.Name) {
+			line += fmt.Sprintf(" --%s=%s", f.Name, strings.Trim(f.Value.String(), "[]"))
+		}
+	})
+	return line
+}
+
+func (o *testOptions) check() (err error) {
+	if o.chosen, err = regexp.Compile(o.run); err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
+		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
+	}
+	return nil
+}
+
+// test runs the cases of directories and prints what became of each.
+func (p Program) test(ctx context.Context, o testOptions) error {
+	found := cases.Find(o.dirs, o.config, o.cluster)
+	chosen := cases.Matching(found.Cases, o.chosen)
+	if len(chosen) == 0 && len(found.Problems) == 0 {
+		return fmt.Errorf("--run %s: matches none of %d cases; `usher test -v` prints their names", o.run, len(found.Cases))
+	}
+	program := cases.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+		Now: time.Now(), Command: o.command}
+	results := program.Run(ctx, chosen, p.progress(len(chosen)))
+	if o.update {
+		var err error
+		if results, err = p.updateTests(ctx, program, results, o.output == "text"); err != nil {
+			return err
+		}
+	}
+	reports := append(found.Problems, cases.Reports(results)...)
+	if err := p.printTests(reports, o); err != nil {
+		return err
+	}
+	return exit(review.ExitOf(reports), "some cases could not be judged")
+}
+
+// updateTests rewrites what failing cases expect, and returns the results of running them again.
+func (p Program) updateTests(ctx context.Context, program cases.Program, failing []cases.Result, text bool) ([]cases.Result, error) {
+	lines, err := cases.Update(failing)
+	to := p.Err
+	if text {
+		to = p.Out
+	}
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(to, line)
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err := cases.Reread(failing)
+	if err != nil {
+		return nil, err
+	}
+	return program.Run(ctx, again, func(int) {}), nil
+}
+
+// notCalled returns a function that returns why the shipped webhook configurations keep requests from routes. It reads each
+// directory once.
+func notCalled() func([]handlers.Route, string) (func(handlers.Route, *admit.Request) string, error) {
+	known := map[string]map[string]labels.Set{}
+	return func(routes []handlers.Route, clusterDir string) (func(handlers.Route, *admit.Request) string, error) {
+		if known[clusterDir] == nil {
+			namespaces, err := namespaceLabels(clusterDir, nil)
+			if err != nil {
+				return nil, err
+			}
+			known[clusterDir] = namespaces
+		}
+		return unregistered{webhooks.OneAmplifier(routes), known[clusterDir]}.why, nil
+	}
+}
+
+// progress returns a function that shows how many cases are done, if errors go to a terminal.
+func (p Program) progress(all int) func(int) {
+	if !isTerminal(p.Err) || all < 100 {
+		return func(int) {}
+	}
+	return func(done int) {
+		if done == all {
+			_, _ = fmt.Fprintf(p.Err, "\r%*s\r", 40, "")
+		} else if done%20 == 0 {
+			_, _ = fmt.Fprintf(p.Err, "\r%d of %d cases", done, all)
+		}
+	}
+}
+
+func (p Program) printTests(reports []review.Report, o testOptions) error {
+	if o.output != "text" {
+		return p.printReports(o.output, "usher test", reports)
+	}
+	style := p.style()
+	for _, r := range reports {
+		if r.Verdict == "passed" && o.verbose {
+			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
+			review.Text(p.Out, r, style)
+		}
+		if r.Verdict != "passed" {
+			r.Calls = slices.Clone(r.Calls)
+			for i := range r.Calls {
+				r.Calls[i].Message = "" // the findings have it
+			}
+			review.Text(p.Out, r, style)
+			_, _ = fmt.Fprintln(p.Out)
+		}
+	}
+	_, err := fmt.Fprintln(p.Out, review.CaseSummary(reports))
+	return err
+}
