@@ -62,4 +62,3 @@ func (o *requestFlags) makesPods() bool {
 	writes := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
 	return writes && o.SubResource == "" && !o.noTemplates
 }
-
