@@ -346,12 +346,13 @@ func TestImportsRunOneWay(t *testing.T) {
 		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
 		"cluster/clustertest": {"cluster"},
 		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
+		"explain":             {"handlers", "review"},
 		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"matching":            {},
 		"doctor":              {"apiserver", "manifest", "matching", "review", "webhooks"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

@@ -71,8 +71,8 @@ func (p Program) Root() *cobra.Command {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	cobra.EnableCommandSorting = false
-	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.showCommand(), p.webhooksCommand(), p.stepsCommand(), p.testCommand(),
-		p.certsCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.webhooksCommand(),
+		p.stepsCommand(), p.certsCommand(), p.versionCommand())
 	return root
 }
 

@@ -22,6 +22,8 @@ type Report struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Operation string `json:"operation"`
+	// Request is the request as an audit event recorded it: usher explain.
+	Request *Request `json:"request,omitempty"`
 	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
 	Of string `json:"of,omitempty"`
 	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object. Of
@@ -36,6 +38,8 @@ type Report struct {
 	// Webhooks are those of all configurations of the cluster, in the order in which the API server asks them, with whether
 	// it would call each: usher doctor.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
+	// Blame has the fields that webhooks changed, each with its last writer: usher explain --blame.
+	Blame []Blame `json:"blame,omitempty"`
 	// Findings are what is wrong, the worst first.
 	Findings []Finding `json:"findings,omitempty"`
 	// Before is the object as it came, After as it would be stored.
@@ -112,6 +116,17 @@ type Call struct {
 	Refusal string      `json:"refusal,omitempty"`
 	Steps   []Step      `json:"steps,omitempty"`
 	Patch   []Operation `json:"patch,omitempty"`
+
+	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.
+	// Configuration and Webhook are its names, and Round counts from 1: in round 2 it was called again.
+	Configuration string `json:"configuration,omitempty"`
+	Webhook       string `json:"webhook,omitempty"`
+	Round         int    `json:"round,omitempty"`
+	// Changes says what the patch changed, by the names of list elements. After is the object then, as far as it is
+	// known: Known is "exact" if it equals what was stored, else "rebuilt".
+	Changes []string        `json:"changes,omitempty"`
+	After   json.RawMessage `json:"after,omitempty"`
+	Known   string          `json:"known,omitempty"`
 }
 
 // Step is what one step did.
@@ -131,6 +146,7 @@ type Step struct {
 type Operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
+	From  string          `json:"from,omitempty"` // of copy and move, which only foreign webhooks send
 	Value json.RawMessage `json:"value,omitempty"`
 }
 

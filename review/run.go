@@ -145,7 +145,7 @@ func step(done admit.StepResult, before, now []Operation) Step {
 func operations(patch []jsonpatch.Operation) (list []Operation) {
 	for _, o := range patch {
 		value, _ := o.Value.(json.RawMessage)
-		list = append(list, Operation{o.Operation, o.Path, value})
+		list = append(list, Operation{Op: o.Operation, Path: o.Path, Value: value})
 	}
 	return list
 }

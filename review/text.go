@@ -16,6 +16,8 @@ import (
 type Style struct {
 	Color bool
 	Patch bool // show the operations of the patch, in place of the difference
+	// Documents shows the object after each webhook of an audit event.
+	Documents bool
 }
 
 const red, green, yellow, bold, cyan = "31", "32", "33", "1", "36"
@@ -34,13 +36,18 @@ var verdictColors = map[string]string{"passed": green, "failed": red, "allowed":
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), harmless(r.title()))
+	requestText(&b, r.Request)
 	webhooksText(&b, r.Webhooks, style)
-	for _, f := range r.Findings {
-		findingText(&b, f, style)
+	if r.Request == nil {
+		findingsText(&b, r.Findings, style)
 	}
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
+	if r.Request != nil { // they are about what the calls show
+		findingsText(&b, r.Findings, style)
+	}
+	blameText(&b, r.Blame)
 	notCalledText(&b, r.NotCalled, style)
 	for _, field := range r.Unknown {
 		lines(&b, style.paint(yellow, "warning: "), field+": kubectl refuses it, and the API server drops it")
@@ -51,13 +58,19 @@ func Text(to io.Writer, r Report, style Style) {
 		}
 	}
 	lines(&b, "", r.Hint)
-	if !style.Patch && r.Verdict == "allowed" {
+	if !style.Patch && r.Verdict == "allowed" && r.Request == nil {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
 }
 
 var severityColors = map[Severity]string{Error: red, Warning: yellow, Info: cyan, Unknown: red}
+
+func findingsText(b *strings.Builder, findings []Finding, style Style) {
+	for _, f := range findings {
+		findingText(b, f, style)
+	}
+}
 
 // findingText prints a finding: what is wrong with what, the command that corrects it, and the page.
 func findingText(b *strings.Builder, f Finding, style Style) {
@@ -115,6 +128,9 @@ func callText(b *strings.Builder, c Call, style Style) {
 	verdict := c.Outcome
 	if c.Outcome == "denied" {
 		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
+	}
+	if c.Webhook != "" {
+		webhookCallText(b, c, style)
 	}
 	if c.Path != "" {
 		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
@@ -213,6 +229,9 @@ func stepText(s Step, checks bool) string {
 
 // String shows an operation on one line.
 func (o Operation) String() string {
+	if o.From != "" {
+		return fmt.Sprintf("%-7s %s from %s", o.Op, o.Path, o.From)
+	}
 	return strings.TrimRight(fmt.Sprintf("%-7s %s %s", o.Op, o.Path, o.Value), " ")
 }
 
@@ -230,6 +249,11 @@ func (o Operation) folded(indent string) string {
 	return line + " ]"
 }
 
+func yamlOf(object []byte) string {
+	text, _ := yaml.JSONToYAML(object)
+	return string(text)
+}
+
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
 func Diff(before, after []byte, style Style) string {
 	return style.paintDiff(DiffNamed("before", "after", before, after))
@@ -237,9 +261,7 @@ func Diff(before, after []byte, style Style) string {
 
 // DiffNamed is Diff for JSON values of other names, in plain text.
 func DiffNamed(from, to string, before, after []byte) string {
-	was, _ := yaml.JSONToYAML(before)
-	is, _ := yaml.JSONToYAML(after)
-	return udiff.Unified(from, to, string(was), string(is))
+	return udiff.Unified(from, to, yamlOf(before), yamlOf(after))
 }
 
 // paintDiff colours a unified diff.

@@ -10,6 +10,17 @@ import (
 
 const auditLog = "audit.log"
 
+// AuditLog returns the path of the API server's audit log.
+func (c *Cluster) AuditLog() string { return c.file(auditLog) }
+
+// auditPolicyOf returns the audit policy with a level for pods and nodes; by default Request.
+func auditPolicyOf(level string) string {
+	if level == "" {
+		return auditPolicy
+	}
+	return strings.Replace(auditPolicy, "level: Request", "level: "+level, 1)
+}
+
 // auditPolicy uses at least level Request where the log must contain the patches of webhooks.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -24,6 +24,10 @@ type Options struct {
 
 	Services bool // the API server reaches usher through its Service, and not at a URL: see ServeService
 
+	// AuditLevel is the level of the audit policy for pods and nodes: by default Request, which has the patches of webhooks;
+	// RequestResponse also has what was stored.
+	AuditLevel string
+
 	APIServerFlags []string // after the default flags, so that they override them
 
 	Prepare func(dir string) error // writes files for the API server, whose working directory is dir; may be nil

@@ -88,7 +88,7 @@ func (c *Cluster) writeIdentities() error {
 		return err
 	}
 	for name, text := range map[string][]byte{"ca.crt": c.ca.pem, "server.crt": server.cert, "server.key": server.key,
-		"sa.key": accounts.key, "audit-policy.yaml": []byte(auditPolicy)} {
+		"sa.key": accounts.key, "audit-policy.yaml": []byte(auditPolicyOf(c.options.AuditLevel))} {
 		if err := os.WriteFile(c.file(name), text, 0o600); err != nil {
 			return err
 		}

@@ -1,0 +1,185 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/explain"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/review"
+)
+
+// explainOptions are the flags of usher explain.
+type explainOptions struct {
+	explain.Options
+	logs                    []string
+	namespace, uid, refusal string
+	kind, output            string
+	documents               bool
+	config, service         string
+	gates                   gate.Set
+	clusterSource           clusterFlags
+}
+
+// explainCommand is `usher explain`.
+func (p Program) explainCommand() *cobra.Command {
+	o := explainOptions{clusterSource: clusterFlags{source: "files"}}
+	c := &cobra.Command{Use: "explain [flags] [NAMESPACE/NAME | KIND NAME | MESSAGE | -]",
+		Short: "explain who changed an object, why the pods of a workload do not come, or what a refusal means", Long: explainHelp}
+	o.addTo(c.Flags())
+	suites := p.addSuiteFlags(c, false)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if err := o.check(args); err != nil {
+			return err
+		}
+		return p.explain(c.Context(), o, args)
+	}
+	return c
+}
+
+const explainHelp = `Explain why an object is as it is, or why it is not.
+
+With --audit-log FILE, print who changed an object, in which order, from the audit events of the API server: all webhooks, also those of
+others. NAMESPACE/NAME or --uid names the object; without, all requests that create, change or delete are shown.
+
+With --cluster=api, explain why no pods appear: KIND NAME, or KIND/NAME, names the workload, such as deployment/web. The newest failure of its
+pods is found and explained, and the pod is reviewed as of now. A plain NAME, or pod NAME, is a pod, or the workload that would create it.
+
+With MESSAGE, explain the text of a refusal, as kubectl or an event shows it; - reads it from standard input. With --audit-log, the requests
+that were refused with its id are listed, too.
+
+Values of environment variables and annotations, and the data of Secrets, are hidden unless --show-values is set.
+
+The exit code is 0 if all is explained and nothing was refused, 1 if a request was refused or failed, or would be refused now, and 2 if
+something could not be judged, such as a line that cannot be read.`
+
+func (o *explainOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
+	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, also compressed with gzip; - is standard input; may be repeated, for several API servers")
+	set.StringVar(&o.uid, "uid", "", "UID of the object whose requests are shown")
+	set.StringVar(&o.refusal, "refusal", "", "id of the refusal whose requests are shown, such as 1f0c9a3e: a refusal's message ends with it")
+	set.StringVar(&o.kind, "kind", "", "resource or kind of the objects whose requests are shown, such as pods or pods/status")
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, default)")
+	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and those before")
+	set.BoolVar(&o.documents, "documents", false, "print the object after each webhook, as far as it is known")
+	set.BoolVar(&o.ShowValues, "show-values", false, "show values of environment variables and annotations, and the data of Secrets")
+	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
+	set.StringVar(&o.config, "config", "", "policy file that refusals are explained by (default: with --cluster=api that of the installed usher, else the embedded policy)")
+	set.StringVar(&o.service, "service", "usher/usher", "Service of the installed usher, as namespace/name: its Deployment names the policy")
+	o.clusterSource.addTo(set)
+}
+
+func (o *explainOptions) check(args []string) error {
+	switch {
+	case !slices.Contains([]string{"text", "json", "junit"}, o.output):
+		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
+	case len(args) == 0 && len(o.logs) == 0:
+		return errors.New("name an audit log with --audit-log FILE, a workload such as deployment/web with --cluster=api, or the message of a refusal; " +
+			"`usher explain --help` has more")
+	case len(args) > 2:
+		return errors.New("quote the message of a refusal as one argument, or pass - and paste it")
+	case slices.Contains(o.logs, "-") && slices.Contains(args, "-"):
+		return errors.New("--audit-log=- and - both read standard input: save one of them to a file")
+	}
+	return o.clusterSource.check()
+}
+
+// isMessage reports whether arguments are the text of a refusal, and not the name of an object.
+func isMessage(args []string) bool {
+	return len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], " \n"))
+}
+
+// explain explains what the arguments name.
+func (p Program) explain(ctx context.Context, o explainOptions, args []string) error {
+	var reports []review.Report
+	var err error
+	switch {
+	case isMessage(args):
+		reports, err = p.explainMessage(ctx, o, args[0])
+	case len(args) > 0 && o.clusterSource.source == "api":
+		reports, err = p.explainWorkload(ctx, o, args)
+	default:
+		reports, err = p.explainObject(o, args)
+	}
+	if err != nil {
+		return err
+	}
+	return p.printExplained(o, reports)
+}
+
+// explainObject explains an object from the audit log.
+func (p Program) explainObject(o explainOptions, args []string) ([]review.Report, error) {
+	if len(o.logs) == 0 {
+		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
+	}
+	filter := explain.Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
+	switch {
+	case len(args) == 2:
+		filter.Kind, filter.Name = args[0], args[1]
+	case len(args) == 1:
+		filter.Name = args[0]
+		if namespace, name, found := strings.Cut(args[0], "/"); found {
+			filter.Namespace, filter.Name = namespace, name
+		}
+	}
+	return p.explainLogs(o, filter)
+}
+
+// explainLogs returns a report for each request of the audit logs that the filter is for.
+func (p Program) explainLogs(o explainOptions, filter explain.Filter) ([]review.Report, error) {
+	log := explain.NewLog(filter)
+	for _, name := range o.logs {
+		if err := p.readLog(log, name); err != nil {
+			return nil, err
+		}
+	}
+	return log.Reports(o.Options), nil
+}
+
+func (p Program) readLog(log *explain.Log, name string) error {
+	var in io.Reader = p.In
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("--audit-log: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	if err := log.Read(name, in); err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	return nil
+}
+
+func (p Program) printExplained(o explainOptions, reports []review.Report) error {
+	code := exit(review.ExitOf(reports), "not everything could be judged")
+	if o.output != "text" {
+		if err := p.printReports(o.output, "usher explain", reports); err != nil {
+			return err
+		}
+		return code
+	}
+	style := p.style()
+	style.Documents = o.documents
+	for i, report := range reports {
+		if i > 0 {
+			_, _ = fmt.Fprintln(p.Out)
+		}
+		review.Text(p.Out, report, style)
+	}
+	return code
+}

@@ -1,0 +1,262 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/explain"
+	"usher.dev/usher/gate"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/review"
+	"usher.dev/usher/suite"
+	"usher.dev/usher/webhooks"
+)
+
+// explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
+func (p Program) explainMessage(_ context.Context, o explainOptions, text string) ([]review.Report, error) {
+	if text == "-" {
+		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
+		if err != nil {
+			return nil, err
+		}
+		text = string(raw)
+	}
+	refusal, ok := explain.ParseRefusal(text)
+	if !ok {
+		return nil, errors.New("the text is not that of a refusal: paste what kubectl or an event says, such as " +
+			`admission webhook "validate-pods.usher.dev" denied the request: ...`)
+	}
+	policy, err := p.readPolicy(o.config)
+	if err != nil {
+		return nil, err
+	}
+	reports := []review.Report{p.explainRefusal(o, policy, refusal, "the message")}
+	if len(o.logs) == 0 || refusal.ID == "" {
+		return reports, nil
+	}
+	requests, err := p.explainLogs(o, explain.Filter{Refusal: refusal.ID, Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+	reports[0].Remarks = append(reports[0].Remarks, howOften(refusal.ID, requests)...)
+	return append(reports, requests...), err
+}
+
+// howOften says who was refused with an id, when, and how often.
+func howOften(id string, requests []review.Report) []suite.Remark {
+	users, times := map[string]int{}, []string{}
+	for _, r := range requests {
+		if r.Request != nil {
+			users[r.Request.User]++
+			times = append(times, r.Request.Time)
+		}
+	}
+	if len(times) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("refusal %s in the log: %d times, by %s, from %s", id, len(times), strings.Join(slices.Sorted(maps.Keys(users)), ", "), slices.Min(times))
+	if last := slices.Max(times); len(times) > 1 {
+		text += " to " + last
+	}
+	return []suite.Remark{{Name: "requests", Lines: []string{text}, Value: map[string]any{"refusal": id, "count": len(times), "users": users,
+		"first": slices.Min(times), "last": slices.Max(times)}}}
+}
+
+// policyFile is a policy and the file that it is from.
+type policyFile struct {
+	*config.Policy
+	name string
+	text []byte
+}
+
+// readPolicy reads the policy of a file, or the embedded one.
+func (p Program) readPolicy(file string) (policyFile, error) {
+	schema := p.Suites.Schema()
+	f := policyFile{name: "embedded-policy", text: schema.DefaultYAML()}
+	var err error
+	if file != "" {
+		f.name = file
+		if f.text, err = os.ReadFile(file); err != nil {
+			return f, fmt.Errorf("--config: %w", err)
+		}
+	}
+	return f, f.parse(schema)
+}
+
+func (f *policyFile) parse(schema config.Schema) error {
+	policy, problems := config.Parse(f.text, schema)
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %w", f.name, errors.Join(problems...))
+	}
+	f.Policy = policy
+	return nil
+}
+
+// line returns where the policy has what a step does, such as policy.yaml:12, and the entry that a text names.
+func (f *policyFile) line(step, text string) string {
+	section := sectionOf(step)
+	if section == "" {
+		return ""
+	}
+	line, entry := explain.PolicyLine(f.text, section, text)
+	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
+	if line == 0 {
+		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
+	}
+	if entry != "" {
+		where += ", " + entry
+	}
+	return where
+}
+
+// explainRefusal explains what a text says: by usher's policy, or whose refusal it is.
+func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal explain.Refusal, source string) review.Report {
+	mask := explain.Mask{Show: o.ShowValues}
+	r := review.Report{Source: source, Verdict: "denied", Calls: []review.Call{}}
+	if refusal.By != explain.ByUsher {
+		r.Findings = []review.Finding{foreignRefusal(refusal)}
+		r.Calls = append(r.Calls, review.Call{Webhook: firstOf(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
+		return r
+	}
+	for _, route := range p.routesOf(policy.Policy, o.gates, refusal) {
+		call := review.Call{Path: route.Path, Outcome: "denied", Refusal: refusal.ID}
+		call.Code, call.Reason = codeOf(refusal.Said)
+		if refusal.Name != "" {
+			call.Audit = map[string]string{"suite": route.Suite, "webhook": refusal.Name}
+		}
+		for _, said := range refusal.Said {
+			call.Steps = p.addSaid(call.Steps, policy, route, said, &mask)
+		}
+		r.Calls = append(r.Calls, call)
+	}
+	if len(r.Calls) == 0 {
+		r.Findings = append(r.Findings, review.Finding{ID: "step-unknown", Severity: review.Unknown, Object: refusal.Name, Link: "docs/explain.md#step-unknown",
+			Message: "this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: " + mask.Text(refusal.Text)})
+	}
+	r.Hint = wayOut(refusal)
+	return r
+}
+
+// routesOf returns the routes that may have refused: that of the webhook, or those with the steps.
+func (p Program) routesOf(policy *config.Policy, gates gate.Set, refusal explain.Refusal) (all []handlers.Route) {
+	for _, e := range webhooks.Entries(p.Suites.Table(policy, gates)) {
+		named := refusal.Name == "" || e.Name == refusal.Name
+		known := slices.ContainsFunc(all, func(r handlers.Route) bool { return r.Path == e.Path })
+		if named && !known && hasSteps(e.Route, refusal.Said) {
+			all = append(all, e.Route)
+		}
+	}
+	return all
+}
+
+// codeOf returns the code and the reason of a refusal, as admit.Denial does.
+func codeOf(said []explain.Said) (int, string) {
+	if slices.ContainsFunc(said, func(one explain.Said) bool { return one.Type != "Forbidden" }) {
+		return 422, "Invalid"
+	}
+	return 403, "Forbidden"
+}
+
+// hasSteps reports whether a route has one of the steps, or there is none to look for.
+func hasSteps(r handlers.Route, said []explain.Said) bool {
+	return len(said) == 0 || slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool {
+		return slices.ContainsFunc(said, func(one explain.Said) bool { return one.Step == s.Name || one.Step == "limits" })
+	})
+}
+
+// addSaid adds what a step said to the steps of a call: the rule, the line of the policy, and the mode.
+func (p Program) addSaid(steps []review.Step, policy policyFile, route handlers.Route, said explain.Said, mask *explain.Mask) []review.Step {
+	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == said.Step })
+	if i < 0 {
+		steps = append(steps, p.describeStep(policy, route, said))
+		i = len(steps) - 1
+	}
+	text := mask.Text(fmt.Sprintf("%s: %s: %s", said.Field, said.Type, said.Detail))
+	steps[i].Refused = append(steps[i].Refused, text)
+	steps[i].Why = append(steps[i].Why, text)
+	if line := policy.line(said.Step, said.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
+		steps[i].Why = append(steps[i].Why, line)
+	}
+	return steps
+}
+
+// describeStep returns a step with its doc line, and the overrides that are about it.
+func (p Program) describeStep(policy policyFile, route handlers.Route, said explain.Said) review.Step {
+	step := review.Step{Name: said.Step, Mode: string(policy.Modes.Of(said.Step))}
+	for _, s := range route.Chain.Steps() {
+		if s.Name == said.Step {
+			step.Why = append(step.Why, s.Doc)
+			if s.Gate != "" {
+				step.Why = append(step.Why, "feature gate: "+string(s.Gate))
+			}
+		}
+	}
+	now := time.Now()
+	overrides := policy.Overrides.Compile()
+	for i := range overrides {
+		if overrides[i].Concerns(said.Step) {
+			step.Why = append(step.Why, rowOf(&overrides[i], now).text(true))
+		}
+	}
+	return step
+}
+
+// wayOut says what to do about a refusal of usher.
+func wayOut(refusal explain.Refusal) string {
+	hint := "the way out: what the message says last"
+	if len(refusal.Said) > 0 {
+		if _, remedy, found := cutLast(refusal.Said[0].Detail, "; "); found {
+			hint = "the way out: " + remedy
+		}
+	}
+	hint += "; `usher review --explain FILE` tries it without a cluster, docs/exceptions.md is about exceptions"
+	if refusal.ID != "" {
+		hint += "; --audit-log FILE lists the requests with refusal " + refusal.ID
+	}
+	return hint
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// foreignRefusal says whose refusal it is, and where to look.
+func foreignRefusal(refusal explain.Refusal) review.Finding {
+	f := review.Finding{ID: "not-usher", Severity: review.Error, Object: refusal.Name, Link: "docs/explain.md#not-usher",
+		Message: "usher did not refuse this, but " + refusal.By}
+	switch refusal.By {
+	case explain.ByCall:
+		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
+		f.Message, f.Fix = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
+	case explain.ByWebhook:
+		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -B2 -A20 " + refusal.Name
+	case explain.ByQuota:
+		f.Fix = "kubectl describe resourcequota " + refusal.Name
+	case explain.ByPolicy:
+		f.Fix = "kubectl get validatingadmissionpolicy " + refusal.Name + " -o yaml"
+	case explain.ByPodSecurity:
+		f.Fix = "kubectl get namespace --show-labels"
+	case explain.ByLimitRange:
+		f.Fix = "kubectl get limitrange -o yaml"
+	}
+	return f
+}

@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// change is one difference between two documents.
+type change struct {
+	path path
+	what string // added, removed, set, or moved: the elements of a list are the same in another order
+	to   any    // the value, if there is one
+}
+
+// differences returns what changed from one document to another. Elements of lists are matched by their names.
+func differences(before, after any) []change { return differ(nil, nil, before, after) }
+
+func differ(all []change, p path, before, after any) []change {
+	if reflect.DeepEqual(before, after) {
+		return all
+	}
+	was, wasMap := before.(map[string]any)
+	is, isMap := after.(map[string]any)
+	if wasMap && isMap {
+		return differMaps(all, p, was, is)
+	}
+	wasList, wasL := before.([]any)
+	isList, isL := after.([]any)
+	if wasL && isL {
+		return differLists(all, p, wasList, isList)
+	}
+	return append(all, change{p, "set", after})
+}
+
+func differMaps(all []change, p path, was, is map[string]any) []change {
+	keys := map[string]bool{}
+	for key := range was {
+		keys[key] = true
+	}
+	for key := range is {
+		keys[key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		before, had := was[key]
+		after, has := is[key]
+		at := p.member(key)
+		switch {
+		case had && has:
+			all = differ(all, at, before, after)
+		case has:
+			all = added(all, at, after)
+		default:
+			all = removed(all, at, before)
+		}
+	}
+	return all
+}
+
+// added returns the changes for a new member: one for each part of it that has a name.
+func added(all []change, at path, value any) []change {
+	switch v := value.(type) {
+	case map[string]any:
+		if isMap(at[len(at)-1].key) && len(v) > 0 {
+			return differMaps(all, at, nil, v)
+		}
+	case []any:
+		if len(v) > 0 && names(at[len(at)-1].key, v) != nil {
+			return differLists(all, at, nil, v)
+		}
+	}
+	return append(all, change{at, "added", value})
+}
+
+// removed is like added, for a member that is gone.
+func removed(all []change, at path, value any) []change {
+	switch v := value.(type) {
+	case map[string]any:
+		if isMap(at[len(at)-1].key) && len(v) > 0 {
+			return differMaps(all, at, v, nil)
+		}
+	case []any:
+		if len(v) > 0 && names(at[len(at)-1].key, v) != nil {
+			return differLists(all, at, v, nil)
+		}
+	}
+	return append(all, change{at, "removed", nil})
+}
+
+func differLists(all []change, p path, was, is []any) []change {
+	list := ""
+	if len(p) > 0 {
+		list = p[len(p)-1].key
+	}
+	before, after := names(list, was), names(list, is)
+	if before == nil && len(was) > 0 || after == nil && len(is) > 0 {
+		return differByIndex(all, p, was, is)
+	}
+	for i, name := range before {
+		if !slices.Contains(after, name) {
+			all = append(all, change{p.to(segment{isItem: true, index: i, name: name}), "removed", nil})
+		}
+	}
+	var common []int // places in the old list of what is in both, in the new order
+	for i, name := range after {
+		at := p.to(segment{isItem: true, index: i, name: name})
+		old := slices.Index(before, name)
+		if old < 0 {
+			all = append(all, change{at, "added", is[i]})
+			continue
+		}
+		common = append(common, old)
+		all = differ(all, at, was[old], is[i])
+	}
+	if !slices.IsSorted(common) {
+		all = append(all, change{p, "moved", nil})
+	}
+	return all
+}
+
+// differByIndex compares lists whose elements have no names: what is the same at both ends is left out.
+func differByIndex(all []change, p path, was, is []any) []change {
+	start, end := 0, 0
+	for start < min(len(was), len(is)) && reflect.DeepEqual(was[start], is[start]) {
+		start++
+	}
+	for end < min(len(was), len(is))-start && reflect.DeepEqual(was[len(was)-1-end], is[len(is)-1-end]) {
+		end++
+	}
+	was, is = was[start:len(was)-end], is[start:len(is)-end]
+	for i := range max(len(was), len(is)) {
+		at := p.to(segment{isItem: true, index: start + i})
+		switch {
+		case i >= len(was):
+			all = append(all, change{at, "added", is[i]})
+		case i >= len(is):
+			all = append(all, change{at, "removed", nil})
+		default:
+			all = differ(all, at, was[i], is[i])
+		}
+	}
+	return all
+}
+
+// operation is one operation of a recorded patch.
+type operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	From  string          `json:"from,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// byOperations returns the changes that operations say they make, for a document that is not known.
+func byOperations(patch []operation) (all []change) {
+	for _, o := range patch {
+		at := pathOf(o.Path)
+		value, _ := decode(o.Value)
+		if n := len(at); n > 1 && at[n-1].isItem {
+			at[n-1].name = nameIn(at[n-2].key, value)
+		}
+		switch o.Op {
+		case "add", "replace":
+			what := map[string]string{"add": "added", "replace": "set"}[o.Op]
+			if len(at) == 0 || what == "set" || at[len(at)-1].isItem {
+				all = append(all, change{at, what, value})
+				continue
+			}
+			all = added(all, at, value)
+		case "remove":
+			all = append(all, change{at, "removed", nil})
+		case "move":
+			all = append(all, change{pathOf(o.From), "removed", nil}, change{at, "set", nil})
+		case "copy":
+			all = append(all, change{at, "set", nil})
+		}
+	}
+	return all
+}

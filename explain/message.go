@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Refusal is what the text of a refusal says.
+type Refusal struct {
+	Text string // as it was, without white space around it
+	// By is what refused: see the constants.
+	By string
+	// Name is that of the webhook, the policy or the quota, if the text has it.
+	Name string
+	// ID is usher's id of the refusal, the last one if the text has several.
+	ID string
+	// Said are the problems, if usher refused.
+	Said []Said
+}
+
+// What refuses requests.
+const (
+	ByUsher       = "usher"
+	ByWebhook     = "another webhook"
+	ByCall        = "a webhook that could not be called"
+	ByPolicy      = "a ValidatingAdmissionPolicy"
+	ByQuota       = "a ResourceQuota"
+	ByLimitRange  = "a LimitRange"
+	ByPodSecurity = "Pod Security admission"
+	ByRBAC        = "RBAC"
+	ByAPIServer   = "the API server"
+)
+
+// Said is one problem that usher reported.
+type Said struct {
+	Step   string
+	Field  string
+	Type   string // of the rule, such as Forbidden or Invalid value
+	Detail string
+}
+
+// maxMessage is the maximum length of a message in bytes: the API server cuts off events at 1 KiB, and a person pastes
+// no more than some pages.
+const maxMessage = 1 << 20
+
+const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
+
+var (
+	// saidInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
+	saidInMessage = regexp.MustCompile(`(?:^|denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?`)
+	// saidInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
+	saidInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
+
+	exceeded    = regexp.MustCompile(`exceeded quota: ([^\s,]+)`)
+	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
+	limitRange  = regexp.MustCompile(`(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim)`)
+	rbac        = regexp.MustCompile(`User "[^"]+" cannot \S+ resource`)
+)
+
+// ParseRefusal reads the text of a refusal: as kubectl prints it, with other lines around it, or as an event or a
+// condition has it. It reports whether the text is one.
+func ParseRefusal(text string) (r Refusal, ok bool) {
+	text = strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), maxMessage)], string(utf8.RuneError)))
+	r = Refusal{Text: text}
+	if ids := refusalID.FindAllStringSubmatch(text, -1); len(ids) > 0 {
+		r.ID = ids[len(ids)-1][1]
+	}
+	causes := saidInCause.FindAllStringSubmatch(text, -1)
+	if by := denied.FindStringSubmatch(text); by != nil || len(causes) > 0 {
+		r.By = ByWebhook
+		if by != nil {
+			r.Name = by[1]
+		}
+		if r.ID != "" || strings.HasSuffix(r.Name, ".usher.dev") {
+			r.By = ByUsher
+			r.said(causes)
+		}
+		return r, true
+	}
+	for _, other := range []struct {
+		by      string
+		pattern *regexp.Regexp
+	}{
+		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
+	} {
+		if found := other.pattern.FindStringSubmatch(text); found != nil {
+			if r.By = other.by; len(found) > 1 {
+				r.Name = found[1]
+			}
+			return r, true
+		}
+	}
+	r.By = ByAPIServer
+	return r, strings.Contains(text, "is forbidden") || strings.Contains(text, "is invalid")
+}
+
+// said reads the problems: from the causes of an Invalid, or else from the message.
+func (r *Refusal) said(causes [][]string) {
+	for _, c := range causes {
+		r.Said = append(r.Said, Said{Step: c[4], Field: c[1], Type: c[2], Detail: c[3]})
+	}
+	if len(causes) > 0 {
+		return
+	}
+	places := saidInMessage.FindAllStringSubmatchIndex(r.Text, -1)
+	for i, at := range places {
+		end := len(r.Text)
+		if i+1 < len(places) {
+			end = places[i+1][0]
+		}
+		part := func(n int) string { return r.Text[at[2*n]:at[2*n+1]] }
+		detail, _, _ := strings.Cut(r.Text[at[1]:end], " (refusal ")
+		r.Said = append(r.Said, Said{Step: part(1), Field: part(2), Type: part(3), Detail: strings.TrimSpace(detail)})
+	}
+}

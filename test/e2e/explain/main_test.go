@@ -1,0 +1,98 @@
+// Package explain tests `usher explain` in a real control plane: who changed a pod, with webhooks of others around
+// usher's, and why no pods appear.
+//
+//	authors_test.go  50 pods, three webhooks: each operation has its author, and nothing is called exact that is not
+//	refused_test.go  Deployments whose pods are refused
+//	foreign_test.go  the webhooks of others
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"testing"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+var (
+	cluster *kubetest.Cluster
+	usher   *kubetest.Usher
+)
+
+func TestMain(m *testing.M) {
+	kubetest.Main(m, kubetest.Options{ControllerManager: true, AuditLevel: "RequestResponse"}, start)
+}
+
+func start(ctx context.Context, c *kubetest.Cluster) (err error) {
+	cluster = c
+	if err := cluster.ApplyDeploy(ctx, "deploy/crds"); err != nil {
+		return err
+	}
+	options, err := cluster.Watching(kubetest.UsherOptions{Flags: []string{"--feature-gates=" + gates}})
+	if err != nil {
+		return err
+	}
+	if usher, err = cluster.StartUsher(ctx, options); err != nil {
+		return err
+	}
+	if err := cluster.ApplyDeploy(ctx, "deploy/base"); err != nil {
+		return err
+	}
+	return usher.Register(ctx)
+}
+
+const gates = "EnableQuotaAdmission=true"
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// report is what is read of the JSON of usher explain.
+type report struct {
+	Source, Kind, Namespace, Name, Operation, Verdict, Hint string
+	Calls                                                   []call
+	Findings                                                []struct{ ID, Severity, Message, Object string }
+	Blame                                                   []struct {
+		Field  string
+		By     struct{ Webhook string }
+		Former []struct{ Webhook string }
+	}
+}
+
+type call struct {
+	Webhook, Configuration, Outcome, Known, Refusal, Message, Path string
+	Round                                                          int
+	Patch                                                          json.RawMessage
+	Changes                                                        []string
+	After                                                          json.RawMessage
+}
+
+// explain runs usher explain, and returns what it prints and its exit code.
+func explain(ctx context.Context, t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	command := exec.CommandContext(ctx, usher.Binary(), append([]string{"explain"}, args...)...)
+	raw, err := command.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(raw) + string(failed.Stderr), failed.ExitCode()
+	}
+	must(t, err)
+	return string(raw), 0
+}
+
+func reports(ctx context.Context, t *testing.T, args ...string) (all []report) {
+	t.Helper()
+	command := exec.CommandContext(ctx, usher.Binary(), append([]string{"explain", "-o", "json"}, args...)...)
+	raw, err := command.Output()
+	if err := json.Unmarshal(raw, &all); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if failed, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatal(err, failed)
+	}
+	return all
+}
