@@ -386,6 +386,17 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+// TestArchitectureNamesPackages: docs/architecture.md says what each package is for.
+func TestArchitectureNamesPackages(t *testing.T) {
+	page := harness.ReadFile(t, "docs/architecture.md") + harness.ReadFile(t, "README.md")
+	for _, file := range goFiles(t) {
+		room, _, _ := strings.Cut(filepath.ToSlash(file), "/")
+		if !strings.HasSuffix(room, ".go") && !strings.Contains(page, "`"+room+"/`") && !strings.Contains(page, "    "+room+"/") {
+			t.Errorf("%s: neither README.md nor docs/architecture.md says what `%s/` is for", file, room)
+		}
+	}
+}
+
 // importsOf returns the import paths of a Go file.
 func importsOf(t *testing.T, file string) (paths []string) {
 	t.Helper()
