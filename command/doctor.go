@@ -21,6 +21,9 @@ type doctorOptions struct {
 	requestFlags
 	output, service string
 	clusterSource   clusterFlags
+	examine         examineFlags
+	gates           gate.Set
+	gatesSet        bool
 }
 
 const doctorHelp = `Examine the webhook configurations of a cluster, those of others too.
@@ -39,7 +42,14 @@ func (p Program) doctorCommand() *cobra.Command {
 	c := &cobra.Command{Use: "doctor [flags] [FILE...]", Short: "find out what is wrong with webhook configurations, and why a webhook is not called",
 		Long: doctorHelp}
 	o.addTo(c.Flags())
-	c.RunE = func(c *cobra.Command, files []string) error {
+	o.examine.addTo(c.Flags(), p.Suites)
+	suites := p.addSuiteFlags(c, false)
+	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
+	c.RunE = func(c *cobra.Command, files []string) (err error) {
+		if o.gates, err = suites.parsed("files"); err != nil {
+			return err
+		}
+		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.files = append(o.files, files...)
 		if o.clusterSource.dir != "" && !c.Flags().Changed("cluster") {
 			o.clusterSource.source = "files"
@@ -84,8 +94,11 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 	if o.output != "text" {
 		err = p.printReports(o.output, "usher doctor", reports)
 	}
+	if o.output == "text" && len(o.files) == 0 {
+		p.printExamination(reports)
+	}
 	for _, report := range reports {
-		if o.output == "text" {
+		if o.output == "text" && len(o.files) > 0 {
 			review.Text(p.Out, report, p.style())
 			_, _ = fmt.Fprintln(p.Out)
 		}

@@ -24,6 +24,8 @@ type Report struct {
 	Operation string `json:"operation"`
 	// Request is the request as an audit event recorded it: usher explain.
 	Request *Request `json:"request,omitempty"`
+	// Webhook is the webhook of the configuration Name that was examined: usher doctor without a manifest.
+	Webhook string `json:"webhook,omitempty"`
 	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
 	Of string `json:"of,omitempty"`
 	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object. Of

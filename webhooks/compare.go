@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
@@ -84,6 +85,28 @@ func differing(want, is Hook) (parts []difference) {
 		add("reinvocationPolicies", "reinvocationPolicy", string(*want.ReinvocationPolicy), string(*is.ReinvocationPolicy))
 	}
 	return parts
+}
+
+// Lacks returns how a registered webhook falls short of the one that is needed. What was chosen when it was registered is
+// no fault: a longer or shorter time-out, a looser failurePolicy, and what was added to selectors and match conditions.
+func Lacks(needed, registered Hook) (lacks []string) {
+	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)
+	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
+	for _, part := range differing(needed, registered) {
+		switch {
+		case part.field == "timeoutSeconds", part.field == "failurePolicy" && part.is == jsonText(registration.Ignore),
+			part.field == "namespaceSelector" && leavesOut(needed.NamespaceSelector, registered.NamespaceSelector),
+			part.field == "matchConditions" && hasAll(registered.MatchConditions, needed.MatchConditions):
+			continue
+		}
+		lacks = append(lacks, fmt.Sprintf("%s: registered %s, needed %s", part.field, part.is, part.want))
+	}
+	return lacks
+}
+
+// hasAll reports whether match conditions include others.
+func hasAll(all, some []registration.MatchCondition) bool {
+	return !slices.ContainsFunc(some, func(c registration.MatchCondition) bool { return !slices.Contains(all, c) })
 }
 
 // rulesText returns rules in short: "CREATE UPDATE of pods pods/exec (v1)".

@@ -58,3 +58,17 @@ func sameParts(a, b *metav1.LabelSelector) bool {
 	}
 	return slices.Equal(sorted(a), sorted(b)) && equality.Semantic.DeepEqual(a.MatchLabels, b.MatchLabels)
 }
+
+// leavesOut reports whether a registered selector is the needed one, apart from more values that it leaves out.
+func leavesOut(needed, registered *metav1.LabelSelector) bool {
+	if needed == nil || registered == nil || !equality.Semantic.DeepEqual(needed.MatchLabels, registered.MatchLabels) {
+		return false
+	}
+	return !slices.ContainsFunc(needed.MatchExpressions, func(n metav1.LabelSelectorRequirement) bool {
+		return !slices.ContainsFunc(registered.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+			return r.Key == n.Key && r.Operator == n.Operator &&
+				!slices.ContainsFunc(n.Values, func(value string) bool { return !slices.Contains(r.Values, value) }) &&
+				(len(r.Values) == len(n.Values) || r.Operator == metav1.LabelSelectorOpNotIn)
+		})
+	})
+}

@@ -1,0 +1,246 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/document"
+	"usher.dev/usher/expression"
+	"usher.dev/usher/review"
+)
+
+// question is a request that a cluster lives on, to be asked of a webhook.
+type question struct {
+	group, version, kind, resource, sub string
+	namespace, name                     string
+	operation                           registration.OperationType
+	user                                string
+	groups                              []string
+	labels                              map[string]string
+}
+
+const (
+	kubelet    = "system:node:node-1"
+	nodesGroup = "system:nodes"
+)
+
+// newPod is the creation of a pod by the controller of a ReplicaSet.
+func newPod(namespace string, labels map[string]string) question {
+	return question{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
+		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts", "system:authenticated"}, labels: labels}
+}
+
+func byKubelet(q question) question {
+	q.user, q.groups = kubelet, []string{nodesGroup, "system:authenticated"}
+	return q
+}
+
+// vital are the requests that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
+type vital struct {
+	id       string
+	severity review.Severity
+	question question
+	leaveOut string // a namespace that the fix keeps the webhook away from
+	why      string
+}
+
+// vitals returns the requests to ask of a webhook that calls a Service with a selector.
+func vitals(t target, selector map[string]string) []vital {
+	lease := question{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update, name: "node-1"}
+	nodeLease, leader := lease, lease
+	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
+	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
+	node := question{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
+	status := node
+	status.sub, status.operation = "status", registration.Update
+	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
+	all := []vital{
+		{failTokenReviews, review.Error, question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
+			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "TokenReviews: before Kubernetes 1.37 the API server sends " +
+			"them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
+		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview", resource: "subjectaccessreviews",
+			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "SubjectAccessReviews: before Kubernetes 1.37 the API server sends " +
+			"them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
+		{failNodes, review.Error, byKubelet(status), "", "the status of nodes, by which kubelets report: nodes go NotReady while it does not answer, also the one " +
+			"that it runs on"},
+		{failNodes, review.Error, byKubelet(node), "", "new nodes: none can join the cluster while it does not answer"},
+		{failLeases, review.Error, byKubelet(nodeLease), nodeLease.namespace, "the leases of nodes: they go NotReady while it does not answer, also the one that it " +
+			"runs on"},
+		{failLeases, review.Error, leader, leader.namespace, "the leases in kube-system, by which the controller manager and the scheduler elect a leader: they stop " +
+			"while it does not answer, so that no pod comes back"},
+		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "kube-system", "pods in kube-system: DNS, network and storage cannot " +
+			"start while it does not answer, and it may need them to start"},
+		{failEvents, review.Warning, byKubelet(event), "", "events, of which there are many: they are lost while it does not answer, and each costs a call"},
+	}
+	if t.url == "" {
+		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), t.service.Namespace, "pods in its own namespace, " +
+			t.service.Namespace + ": once its pods are gone, none can be created again"})
+	}
+	return all
+}
+
+// lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
+// is called for. namespaces are those of the cluster; one that is unknown has no label but its name.
+func lockOutProblems(w webhook, selector map[string]string, namespaces []corev1.Namespace, conditions condition) (found []review.Finding) {
+	if !w.fails() {
+		return nil
+	}
+	t := targetOf(w.ClientConfig)
+	for _, v := range vitals(t, selector) {
+		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && v.leaveOut == "kube-system" ||
+			!w.calledFor(v.question, namespaces, conditions) {
+			continue
+		}
+		found = append(found, problem(v.id, v.severity, w.keepAway(v), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
+	}
+	if everything(w.Rules) {
+		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests of the control plane "+
+			"fail or wait with the webhook. Name the resources that it is for."))
+	}
+	return found
+}
+
+// everything reports whether a rule is for all resources of all groups.
+func everything(rules []registration.RuleWithOperations) bool {
+	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
+		return slices.Contains(r.APIGroups, "*") && slices.Contains(r.Resources, "*/*")
+	})
+}
+
+// keepAway returns the command that keeps a webhook away from a request.
+func (w webhook) keepAway(v vital) string {
+	if w.ushers() {
+		return "usher webhooks apply"
+	}
+	if v.leaveOut == "" {
+		return w.patch("failurePolicy", registration.Ignore)
+	}
+	selector := &metav1.LabelSelector{}
+	if w.NamespaceSelector != nil {
+		selector = w.NamespaceSelector.DeepCopy()
+	}
+	selector.MatchExpressions = append(selector.MatchExpressions,
+		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v.leaveOut}})
+	return w.patch("namespaceSelector", selector)
+}
+
+// calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
+func (w webhook) calledFor(q question, namespaces []corev1.Namespace, conditions condition) bool {
+	name := q.resource
+	if q.sub != "" {
+		name += "/" + q.sub
+	}
+	rules := slices.DeleteFunc(slices.Clone(w.Rules), func(r registration.RuleWithOperations) bool {
+		return r.Scope != nil && (*r.Scope == registration.ClusterScope && q.namespace != "" || *r.Scope == registration.NamespacedScope && q.namespace == "") ||
+			!slices.Contains(r.APIVersions, "*") && !slices.Contains(r.APIVersions, q.version)
+	})
+	if !covers(rules, q.operation, q.group, name) {
+		return false
+	}
+	if q.namespace != "" && !selects(w.NamespaceSelector, labelsOf(namespaces, q.namespace)) {
+		return false
+	}
+	return selects(w.ObjectSelector, q.labels) && conditions.met(q)
+}
+
+func selects(s *metav1.LabelSelector, of map[string]string) bool {
+	if s == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(of))
+}
+
+func labelsOf(namespaces []corev1.Namespace, name string) map[string]string {
+	for _, n := range namespaces {
+		if n.Name == name {
+			return n.Labels
+		}
+	}
+	return map[string]string{metadataName: name}
+}
+
+// condition is the match conditions of a webhook: compiled, none, or unknown.
+type condition struct {
+	program *expression.Program
+	unknown bool
+}
+
+// compileConditions compiles the match conditions of a webhook, and returns the finding for those that do not compile.
+func compileConditions(compiler *expression.Compiler, w webhook) (c condition, found []review.Finding) {
+	if len(w.MatchConditions) == 0 {
+		return c, nil
+	}
+	var rule expression.Rule
+	for _, m := range w.MatchConditions {
+		if strings.Contains(m.Expression, "authorizer") { // which only the API server has
+			c.unknown = true
+			continue
+		}
+		rule.Conditions = append(rule.Conditions, expression.Named{Name: m.Name, Expression: m.Expression})
+	}
+	program, problems := compiler.Compile(rule, field.NewPath("matchConditions"))
+	if len(problems) == 0 {
+		c.program = program
+		return c, nil
+	}
+	c.unknown = true
+	return c, []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "matchConditions do not compile: %s. %s",
+		list(texts(problems)), w.consequence())}
+}
+
+func texts(problems field.ErrorList) (all []string) {
+	for _, p := range problems {
+		all = append(all, strings.TrimPrefix(p.Field, "matchConditions.")+": "+p.Detail)
+	}
+	return all
+}
+
+// met reports whether the conditions are met for a request. What is unknown is not met.
+func (c condition) met(q question) bool {
+	if c.unknown {
+		return false
+	}
+	if c.program == nil {
+		return true
+	}
+	object, request := q.documents()
+	asked := &expression.Review{Object: object, Request: request}
+	if q.operation != registration.Create {
+		asked.OldObject = object
+	}
+	verdict := c.program.Evaluate(context.Background(), asked)
+	return verdict.Unmet == ""
+}
+
+// documents returns the object and the request of a question, as far as conditions look at them.
+func (q question) documents() (object, request document.Raw) {
+	metadata := map[string]any{"name": q.name, "labels": q.labels}
+	if q.namespace != "" {
+		metadata["namespace"] = q.namespace
+	}
+	version := strings.TrimPrefix(q.group+"/"+q.version, "/")
+	text, _ := json.Marshal(map[string]any{"apiVersion": version, "kind": q.kind, "metadata": metadata, "spec": map[string]any{}, "status": map[string]any{}})
+	gvk := map[string]string{"group": q.group, "version": q.version, "kind": q.kind}
+	gvr := map[string]string{"group": q.group, "version": q.version, "resource": q.resource}
+	of, _ := json.Marshal(map[string]any{"uid": "doctor", "kind": gvk, "requestKind": gvk, "resource": gvr, "requestResource": gvr, "subResource": q.sub,
+		"name": q.name, "namespace": q.namespace, "operation": q.operation, "dryRun": false, "userInfo": map[string]any{"username": q.user, "groups": q.groups}})
+	return parsed(text), parsed(of)
+}
+
+// parsed returns JSON that was just made as a document.
+func parsed(text []byte) document.Raw {
+	d, err := document.Parse(text)
+	if err != nil {
+		return document.Raw{}
+	}
+	return d.Root().Raw()
+}

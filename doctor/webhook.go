@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/review"
+	"usher.dev/usher/webhooks"
+)
+
+// The kinds of webhook configurations.
+const (
+	mutatingKind   = "MutatingWebhookConfiguration"
+	validatingKind = "ValidatingWebhookConfiguration"
+)
+
+// webhook is a webhook of a configuration, in the form of a mutating one.
+type webhook struct {
+	kind          string
+	configuration metav1.ObjectMeta
+	index         int // in the configuration
+	webhooks.Hook
+}
+
+// readWebhooks decodes a configuration.
+func readWebhooks(kind string, raw []byte) (all []webhook, err error) {
+	var c struct {
+		Metadata metav1.ObjectMeta
+		Webhooks []webhooks.Hook
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, err
+	}
+	for i, hook := range c.Webhooks {
+		all = append(all, webhook{kind, c.Metadata, i, hook})
+	}
+	return all, nil
+}
+
+// object returns what findings say that they are about.
+func (w webhook) object() string {
+	return fmt.Sprintf("%s %s, webhook %s", w.kind, w.configuration.Name, w.Name)
+}
+
+func (w webhook) mutating() bool { return w.kind == mutatingKind }
+
+// fails reports whether requests are refused while the webhook does not answer.
+func (w webhook) fails() bool { return w.FailurePolicy == nil || *w.FailurePolicy == registration.Fail }
+
+// consequence says what becomes of requests that the webhook is called for while that is not possible.
+func (w webhook) consequence() string {
+	if w.fails() {
+		return "With failurePolicy Fail, the requests that it is for are refused."
+	}
+	return "With failurePolicy Ignore, the requests that it is for pass as if it did not exist."
+}
+
+// timeout returns for how many seconds the API server waits for an answer.
+func (w webhook) timeout() int32 {
+	if w.TimeoutSeconds == nil {
+		return 10
+	}
+	return *w.TimeoutSeconds
+}
+
+// ushers reports whether the webhook is one that usher registers.
+func (w webhook) ushers() bool {
+	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
+}
+
+// path returns the path that is called.
+func (w webhook) path() string {
+	if s := w.ClientConfig.Service; s != nil && s.Path != nil {
+		return *s.Path
+	}
+	if w.ClientConfig.URL != nil {
+		_, after, _ := strings.Cut(*w.ClientConfig.URL, "://")
+		if i := strings.Index(after, "/"); i >= 0 {
+			return after[i:]
+		}
+	}
+	return "/"
+}
+
+// report returns the report of the webhook, with its findings in order.
+func (w webhook) report(found []review.Finding) review.Report {
+	r := review.Report{Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name, Verdict: "passed", Calls: []review.Call{}}
+	for _, f := range found {
+		f.Object = w.object()
+		r.Findings = append(r.Findings, f)
+	}
+	return judged(r)
+}
+
+// judged sorts the findings of a report, and sets its verdict.
+func judged(r review.Report) review.Report {
+	slices.SortStableFunc(r.Findings, compare)
+	r.Verdict = "passed"
+	switch r.Exit() {
+	case review.Refused:
+		r.Verdict = "failed"
+	case review.Unjudged:
+		r.Verdict = "error"
+	}
+	return r
+}
+
+// patch returns the command that sets a field of the webhook, such as "timeoutSeconds". It changes nothing if the
+// webhooks of the configuration have moved.
+func (w webhook) patch(field string, value any) string {
+	at := fmt.Sprintf("/webhooks/%d/", w.index)
+	text, _ := json.Marshal([]map[string]any{
+		{"op": "test", "path": at + "name", "value": w.Name}, {"op": "add", "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
+	})
+	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), w.configuration.Name, quoted(string(text)))
+}
+
+// remove returns the command that removes the whole configuration.
+func (w webhook) remove() string {
+	return "kubectl delete " + strings.ToLower(w.kind) + " " + w.configuration.Name
+}
+
+// show returns the command that prints the configuration.
+func (w webhook) show() string {
+	return "kubectl get " + strings.ToLower(w.kind) + " " + w.configuration.Name + " -o yaml"
+}
+
+// quoted returns text as one word of a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/doctor"
+	"usher.dev/usher/test/harness"
+)
+
+// TestFindingsAreDescribed: each finding of usher doctor has its section in docs/troubleshooting.md, to which it links,
+// and each section is about a finding.
+func TestFindingsAreDescribed(t *testing.T) {
+	_, section, found := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## What usher doctor finds\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var described []string
+	for _, m := range regexp.MustCompile(`(?m)^### ([a-z0-9-]+)\n\n(\S.*)`).FindAllStringSubmatch(section, -1) {
+		described = append(described, m[1])
+	}
+	if !found || len(described) < 40 {
+		t.Fatalf("only %d findings are described", len(described))
+	}
+	for _, id := range doctor.IDs() {
+		if !slices.Contains(described, id) {
+			t.Errorf("docs/troubleshooting.md does not describe %s", id)
+		}
+		if !kebab.MatchString(strings.ReplaceAll(id, "v1", "v")) {
+			t.Errorf("%s: ids are in kebab-case", id)
+		}
+	}
+	for i, id := range described {
+		if !slices.Contains(doctor.IDs(), id) || slices.Contains(described[:i], id) {
+			t.Errorf("docs/troubleshooting.md describes %s, which is no finding, or twice", id)
+		}
+	}
+}
