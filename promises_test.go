@@ -349,7 +349,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"explain":             {"handlers", "review"},
 		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"matching":            {},
-		"doctor":              {"apiserver", "document", "expression", "manifest", "matching", "nearest", "review", "webhooks"},
+		"doctor":              {"apiserver", "manifest", "matching", "nearest", "review", "webhooks"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
 		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},

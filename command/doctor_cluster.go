@@ -46,7 +46,7 @@ func (p Program) examine(ctx context.Context, o doctorOptions) ([]review.Report,
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Examine(ctx, source, o.clusterSource.roots(), usher)
+	return doctor.Examine(ctx, source, o.clusterSource.roots(), usher), nil
 }
 
 // roots returns the CAs that the API server is verified with; nil: none are configured.

@@ -57,7 +57,7 @@ func (f *facts) readBackends(ctx context.Context) {
 }
 
 // read reads a Service and its endpoints, and makes a handshake.
-func (b *backend) read(ctx context.Context, f *facts, w webhook, t target) {
+func (b *backend) read(ctx context.Context, f *facts, w entry, t target) {
 	var to []candidate
 	switch {
 	case t == target{}:
@@ -67,11 +67,11 @@ func (b *backend) read(ctx context.Context, f *facts, w webhook, t target) {
 			to = []candidate{{addressOf(t.url), true}}
 		}
 	default:
-		b.service, b.serviceErr = decodeOne[corev1.Service](f.source.Get(ctx, kindOf("", "v1", "Service", "services"), t.service.Namespace, t.service.Name))
+		b.service, b.serviceErr = decodeOne[corev1.Service](f.source.Get(ctx, collection("", "v1", "Service", "services"), t.service.Namespace, t.service.Name))
 		if b.serviceErr != nil || serviceProblem(w, t, b.service) != nil {
 			return
 		}
-		kind := kindOf(discoveryv1.GroupName, "v1", "EndpointSlice", "endpointslices")
+		kind := collection(discoveryv1.GroupName, "v1", "EndpointSlice", "endpointslices")
 		b.slices, b.slicesErr = decodeAll[discoveryv1.EndpointSlice](f.source.List(ctx, kind, t.service.Namespace))
 		for _, address := range b.addresses(w, t) {
 			to = append(to, candidate{address, f.inside || local(address)})
@@ -90,7 +90,7 @@ func (b *backend) read(ctx context.Context, f *facts, w webhook, t target) {
 }
 
 // addresses returns where a port of a Service can be called: at its ClusterIP, and at some of its endpoints.
-func (b *backend) addresses(w webhook, t target) (all []string) {
+func (b *backend) addresses(w entry, t target) (all []string) {
 	if ip := b.service.Spec.ClusterIP; ip != "" {
 		all = append(all, net.JoinHostPort(ip, strconv.Itoa(int(t.port))))
 	}
@@ -105,12 +105,12 @@ func (b *backend) addresses(w webhook, t target) (all []string) {
 }
 
 // readSecret reads the serving certificate from the Secret that holds it, if that is known.
-func (b *backend) readSecret(ctx context.Context, source Source, w webhook) {
+func (b *backend) readSecret(ctx context.Context, source Source, w entry) {
 	var is bool
 	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
 		return
 	}
-	secret, err := decodeOne[corev1.Secret](source.Get(ctx, kindOf("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
+	secret, err := decodeOne[corev1.Secret](source.Get(ctx, collection("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
 	if err != nil {
 		b.storedErr = err
 		return
@@ -121,7 +121,7 @@ func (b *backend) readSecret(ctx context.Context, source Source, w webhook) {
 }
 
 // secretOf returns the Secret with the certificate of what a webhook calls, as an annotation or usher names it.
-func secretOf(ctx context.Context, source Source, w webhook, service corev1.Service) (s secretRef, is bool, err error) {
+func secretOf(ctx context.Context, source Source, w entry, service corev1.Service) (s secretRef, is bool, err error) {
 	split := func(text string) secretRef {
 		namespace, name, _ := strings.Cut(text, "/")
 		return secretRef{objectName{namespace, name}}
@@ -132,7 +132,7 @@ func secretOf(ctx context.Context, source Source, w webhook, service corev1.Serv
 		return secretRef{objectName{service.Namespace, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]}}, true, nil
 	case from["cert-manager.io/inject-ca-from"] != "":
 		at := split(from["cert-manager.io/inject-ca-from"])
-		raw, err := source.Get(ctx, kindOf("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
+		raw, err := source.Get(ctx, collection("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
 		certificate, err := decodeOne[struct{ Spec struct{ SecretName string } }](raw, err)
 		if errors.Is(err, ErrNotFound) && w.ushers() { // in files, for one
 			return secretRef{objectName{at.Namespace, "usher-tls"}}, true, nil
@@ -162,7 +162,7 @@ func certificates(raw []byte) (all []*x509.Certificate) {
 
 // reachProblems returns what keeps the API server from calling a webhook: the first error on the way, or what is wrong
 // with the certificates.
-func (f *facts) reachProblems(w webhook) []review.Finding {
+func (f *facts) reachProblems(w entry) []review.Finding {
 	t, roots := targetOf(w.ClientConfig), readBundle(w.ClientConfig.CABundle)
 	b := f.backends[t]
 	if found := f.wayProblem(w, t, b); found != nil && found.Severity != review.Warning {
@@ -189,7 +189,7 @@ func (f *facts) reachProblems(w webhook) []review.Finding {
 }
 
 // wayProblem returns the first error on the way to what a webhook calls, or nil.
-func (f *facts) wayProblem(w webhook, t target, b *backend) *review.Finding {
+func (f *facts) wayProblem(w entry, t target, b *backend) *review.Finding {
 	if t.url != "" {
 		if found := urlProblem(w, t.url); found != nil {
 			return found
@@ -213,7 +213,7 @@ func (f *facts) wayProblem(w webhook, t target, b *backend) *review.Finding {
 	return &found
 }
 
-func (f *facts) endpointsOrHandshake(w webhook, t target, b *backend) *review.Finding {
+func (f *facts) endpointsOrHandshake(w entry, t target, b *backend) *review.Finding {
 	if b.slicesErr != nil {
 		if b.serving() != nil && b.handshake.chain != nil {
 			return nil // it answers
@@ -230,7 +230,7 @@ func (f *facts) endpointsOrHandshake(w webhook, t target, b *backend) *review.Fi
 	return handshakeProblemOf(w, t, b)
 }
 
-func handshakeProblemOf(w webhook, t target, b *backend) *review.Finding {
+func handshakeProblemOf(w entry, t target, b *backend) *review.Finding {
 	if b.handshake.err == nil {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (b *backend) serving() *serving {
 }
 
 // unseen returns the finding for a certificate that could not be looked at.
-func (b *backend) unseen(w webhook, t target) review.Finding {
+func (b *backend) unseen(w entry, t target) review.Finding {
 	if b.storedErr != nil {
 		return unreadFinding(b.storedErr, fmt.Sprintf("the certificate of %s, which cannot be reached from this machine", t))
 	}
@@ -257,7 +257,7 @@ func (b *backend) unseen(w webhook, t target) review.Finding {
 }
 
 // fix returns the commands that correct the certificates of a webhook.
-func (b *backend) fix(w webhook) fixes {
+func (b *backend) fix(w entry) fixes {
 	namespace := cmp.Or(b.service.Namespace, "default")
 	list := "kubectl -n " + namespace + " get secrets --field-selector type=kubernetes.io/tls"
 	switch {

@@ -68,7 +68,7 @@ func notPEM(raw []byte) string {
 }
 
 // bundleProblems returns what is wrong with the caBundle of a webhook by itself. fix is the command that replaces it.
-func bundleProblems(w webhook, t target, b bundle, fix string) (all []review.Finding) {
+func bundleProblems(w entry, t target, b bundle, fix string) (all []review.Finding) {
 	raw := w.ClientConfig.CABundle
 	switch {
 	case len(raw) == 0 && t.url == "":
@@ -94,7 +94,7 @@ func bundleProblems(w webhook, t target, b bundle, fix string) (all []review.Fin
 }
 
 // injector returns who fills in the caBundle, as an annotation of the configuration asks, or "".
-func injector(w webhook) string {
+func injector(w entry) string {
 	for key, who := range map[string]string{"cert-manager.io/inject-ca-from": "cert-manager", "cert-manager.io/inject-ca-from-secret": "cert-manager",
 		"cert-manager.io/inject-apiserver-ca": "cert-manager", "service.beta.openshift.io/inject-cabundle": "OpenShift"} {
 		if w.configuration.Annotations[key] != "" {

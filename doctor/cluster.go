@@ -22,8 +22,8 @@ import (
 // width is how many probes are made at the same time.
 const width = 16
 
-// kindOf returns a kind with its resource.
-func kindOf(group, version, kind, resource string) Kind {
+// collection returns a kind with its resource.
+func collection(group, version, kind, resource string) Kind {
 	return Kind{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource}
 }
 
@@ -31,14 +31,14 @@ const registrationGroup = "admissionregistration.k8s.io"
 
 // configurationKinds are the kinds of webhook configurations, in the order in which they are called.
 func configurationKinds() []Kind {
-	return []Kind{kindOf(registrationGroup, "v1", mutatingKind, "mutatingwebhookconfigurations"),
-		kindOf(registrationGroup, "v1", validatingKind, "validatingwebhookconfigurations")}
+	return []Kind{collection(registrationGroup, "v1", mutatingKind, "mutatingwebhookconfigurations"),
+		collection(registrationGroup, "v1", validatingKind, "validatingwebhookconfigurations")}
 }
 
 // facts are what was read of a cluster.
 type facts struct {
 	source     Source
-	webhooks   []webhook
+	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources
 	backends   map[target]*backend
@@ -64,12 +64,12 @@ func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
 		defer lock.Unlock()
 		f.unread = append(f.unread, unread{err, what})
 	}
-	configurations := make([][]webhook, 2)
+	configurations := make([][]entry, 2)
 	inParallel(
 		func() { configurations[0] = readKind(ctx, source, configurationKinds()[0], failed) },
 		func() { configurations[1] = readKind(ctx, source, configurationKinds()[1], failed) },
 		func() {
-			namespaces, err := decodeAll[corev1.Namespace](source.List(ctx, kindOf("", "v1", "Namespace", "namespaces"), ""))
+			namespaces, err := decodeAll[corev1.Namespace](source.List(ctx, collection("", "v1", "Namespace", "namespaces"), ""))
 			if err != nil {
 				failed(err, "namespaceSelectors, and what they leave in scope")
 			}
@@ -97,12 +97,12 @@ func withName(n *corev1.Namespace) {
 }
 
 // readKind reads the webhooks of all configurations of a kind, in the order in which the API server calls them.
-func readKind(ctx context.Context, source Source, kind Kind, failed func(error, string)) (all []webhook) {
+func readKind(ctx context.Context, source Source, kind Kind, failed func(error, string)) (all []entry) {
 	list, err := source.List(ctx, kind, "")
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		failed(err, "the webhooks in them")
 	}
-	var configurations [][]webhook
+	var configurations [][]entry
 	for _, raw := range list {
 		next, err := readWebhooks(kind.Kind, raw)
 		if err != nil {
@@ -112,7 +112,7 @@ func readKind(ctx context.Context, source Source, kind Kind, failed func(error, 
 			configurations = append(configurations, next)
 		}
 	}
-	slices.SortStableFunc(configurations, func(a, b []webhook) int { return strings.Compare(a[0].configuration.Name, b[0].configuration.Name) })
+	slices.SortStableFunc(configurations, func(a, b []entry) int { return strings.Compare(a[0].configuration.Name, b[0].configuration.Name) })
 	return slices.Concat(configurations...)
 }
 
@@ -169,7 +169,7 @@ func (f *facts) discover(ctx context.Context, failed func(error, string)) {
 			paths["/apis/"+v.GroupVersion] = schema.GroupVersion{Group: group.Name, Version: v.Version}
 		}
 	}
-	served := resources{groups: map[string]map[string]resource{}, whole: true}
+	all := resources{groups: map[string]map[string]served{}, whole: true}
 	var lock sync.Mutex
 	var calls []func()
 	for path, version := range paths {
@@ -178,20 +178,20 @@ func (f *facts) discover(ctx context.Context, failed func(error, string)) {
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				served.whole = false // an aggregated API server that is away
+				all.whole = false // an aggregated API server that is away
 				return
 			}
-			served.addList(version, list)
+			all.addList(version, list)
 		})
 	}
 	inParallel(calls...)
-	f.resources = served.with(builtInResources())
+	f.resources = all.with(builtInResources())
 }
 
 // addList adds the resources of a version, as discovery lists them.
 func (all resources) addList(version schema.GroupVersion, list metav1.APIResourceList) {
 	for _, r := range list.APIResources {
-		next := resource{[]string{version.Version}, !r.Namespaced, operationsFor(r.Verbs)}
+		next := served{[]string{version.Version}, !r.Namespaced, operationsFor(r.Verbs)}
 		if base, sub, is := strings.Cut(r.Name, "/"); is {
 			next.operations = operationsOf(base, sub, r.Verbs)
 		}

@@ -21,7 +21,7 @@ type Deployed struct {
 
 // FindDeployed reads the Deployment of usher, which has the name of its Service, and its policy.
 func FindDeployed(ctx context.Context, source Source, namespace, name string) (d Deployed) {
-	deployment, err := decodeOne[appsv1.Deployment](source.Get(ctx, kindOf("apps", "v1", "Deployment", "deployments"), namespace, name))
+	deployment, err := decodeOne[appsv1.Deployment](source.Get(ctx, collection("apps", "v1", "Deployment", "deployments"), namespace, name))
 	if err != nil {
 		return Deployed{Err: err}
 	}
@@ -57,7 +57,7 @@ func mountedFile(ctx context.Context, source Source, namespace string, pod corev
 		if i < 0 || path.Clean(mount.MountPath) != path.Dir(file) {
 			continue
 		}
-		from, err := decodeOne[corev1.ConfigMap](source.Get(ctx, kindOf("", "v1", "ConfigMap", "configmaps"), namespace, pod.Volumes[i].ConfigMap.Name))
+		from, err := decodeOne[corev1.ConfigMap](source.Get(ctx, collection("", "v1", "ConfigMap", "configmaps"), namespace, pod.Volumes[i].ConfigMap.Name))
 		if err != nil {
 			return nil, err
 		}

@@ -7,23 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"usher.dev/usher/expression"
+	"usher.dev/usher/matching"
 	"usher.dev/usher/review"
 )
 
 // Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
 // finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
 // the Services of the cluster; nil: it cannot.
-func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Usher) ([]review.Report, error) {
-	compiler, err := expression.NewCompiler()
-	if err != nil {
-		return nil, err
-	}
+func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Usher) []review.Report {
 	f := read(ctx, source, roots)
+	matcher := &matching.Matcher{}
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
 	for _, w := range f.webhooks {
-		reports = append(reports, w.report(slices.Concat(f.problems(w, compiler), usher.webhookProblems(w, needed))))
+		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, needed))))
 	}
 	whole := review.Report{Source: f.from(), Kind: "Cluster", Calls: []review.Call{}, Hint: f.leftOut()}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
@@ -35,13 +32,12 @@ func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Ush
 	}
 	reports = append(reports, judged(whole))
 	slices.SortStableFunc(reports, func(a, b review.Report) int { return compare(worst(a), worst(b)) })
-	return reports, nil
+	return reports
 }
 
 // problems returns what is wrong with a webhook.
-func (f *facts) problems(w webhook, compiler *expression.Compiler) []review.Finding {
-	conditions, invalid := compileConditions(compiler, w)
-	return slices.Concat(invalid, f.reachProblems(w), lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, f.namespaces, conditions),
+func (f *facts) problems(w entry, matcher *matching.Matcher) []review.Finding {
+	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w), lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, f.namespaces, matcher),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }

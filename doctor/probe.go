@@ -71,7 +71,7 @@ func inside(ctx context.Context, source Source, roots *x509.CertPool) bool {
 	if roots == nil {
 		return false
 	}
-	service, err := decodeOne[corev1.Service](source.Get(ctx, kindOf("", "v1", "Service", "services"), "default", "kubernetes"))
+	service, err := decodeOne[corev1.Service](source.Get(ctx, collection("", "v1", "Service", "services"), "default", "kubernetes"))
 	if err != nil || len(service.Spec.Ports) == 0 {
 		return false
 	}
@@ -136,7 +136,7 @@ func shake(ctx context.Context, name, address string) handshake {
 }
 
 // handshakeProblem returns the finding for a handshake without a certificate. It is nil if nothing was found out.
-func handshakeProblem(w webhook, t target, h handshake) *review.Finding {
+func handshakeProblem(w entry, t target, h handshake) *review.Finding {
 	pods := w.show()
 	if t.url == "" {
 		pods = "kubectl -n " + t.service.Namespace + " get service " + t.service.Name + " -o yaml"

@@ -8,9 +8,9 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// builtIn lists the resources of Kubernetes 1.36: group/versions, then resources with their subresources. One with a * is
+// kubernetesResources lists the resources of Kubernetes 1.36: group/versions, then resources with their subresources. One with a * is
 // cluster-scoped, one with a + is only created, and one with a - is never written.
-var builtIn = [][2]string{
+var kubernetesResources = [][2]string{
 	{"v1", "bindings+ componentstatuses*- configmaps endpoints events limitranges namespaces*:finalize,status nodes*:proxy,status " +
 		"persistentvolumeclaims:status persistentvolumes*:status pods:attach,binding,ephemeralcontainers,eviction,exec,log,portforward,proxy,resize,status " +
 		"podtemplates replicationcontrollers:scale,status resourcequotas:status secrets serviceaccounts:token services:proxy,status"},
@@ -37,8 +37,8 @@ var builtIn = [][2]string{
 	{"storage.k8s.io/v1", "csidrivers* csinodes* csistoragecapacities storageclasses* volumeattachments*:status volumeattributesclasses*"},
 }
 
-// resource is what is known of a resource or a subresource.
-type resource struct {
+// served is what is known of a resource or a subresource.
+type served struct {
 	versions      []string
 	clusterScoped bool
 	operations    []registration.OperationType // that reach admission
@@ -46,7 +46,7 @@ type resource struct {
 
 // resources are what an API server serves: by group, then by name, such as pods/status.
 type resources struct {
-	groups map[string]map[string]resource
+	groups map[string]map[string]served
 	// whole is set if every group is known, and not only those of Kubernetes.
 	whole bool
 }
@@ -60,8 +60,8 @@ var (
 
 // builtInResources returns the resources of Kubernetes.
 func builtInResources() resources {
-	all := resources{groups: map[string]map[string]resource{}}
-	for _, row := range builtIn {
+	all := resources{groups: map[string]map[string]served{}}
+	for _, row := range kubernetesResources {
 		group, versions, found := strings.Cut(row[0], "/")
 		if !found {
 			group, versions = "", row[0]
@@ -69,7 +69,7 @@ func builtInResources() resources {
 		for entry := range strings.FieldsSeq(row[1]) {
 			name, below, _ := strings.Cut(entry, ":")
 			plain := strings.TrimRight(name, "*+-")
-			r := resource{strings.Split(versions, ","), strings.Contains(name, "*"), everyOperation}
+			r := served{strings.Split(versions, ","), strings.Contains(name, "*"), everyOperation}
 			switch {
 			case strings.Contains(name, "+"):
 				r.operations = onlyCreate
@@ -79,7 +79,7 @@ func builtInResources() resources {
 			all.add(group, plain, r)
 			for _, sub := range strings.Split(below, ",") {
 				if sub != "" {
-					all.add(group, plain+"/"+sub, resource{r.versions, r.clusterScoped, operationsOf(plain, sub, nil)})
+					all.add(group, plain+"/"+sub, served{r.versions, r.clusterScoped, operationsOf(plain, sub, nil)})
 				}
 			}
 		}
@@ -87,9 +87,9 @@ func builtInResources() resources {
 	return all
 }
 
-func (all resources) add(group, name string, r resource) {
+func (all resources) add(group, name string, r served) {
 	if all.groups[group] == nil {
-		all.groups[group] = map[string]resource{}
+		all.groups[group] = map[string]served{}
 	}
 	if before, is := all.groups[group][name]; is {
 		r.versions = append(slices.Clone(before.versions), r.versions...)
@@ -129,7 +129,7 @@ func operationsFor(verbs []string) (all []registration.OperationType) {
 }
 
 // has returns a resource of any of some groups, or nil.
-func (all resources) has(groups []string, name string) *resource {
+func (all resources) has(groups []string, name string) *served {
 	if slices.Contains(groups, "*") {
 		groups = slices.Sorted(maps.Keys(all.groups))
 	}

@@ -20,7 +20,7 @@ type miss struct {
 
 // ruleProblems returns the rules of a webhook that can never match, as far as the resources are known. What others have
 // misspelt is an error if the webhook is not called at all for it, else a warning.
-func ruleProblems(w webhook, all resources) (found []review.Finding) {
+func ruleProblems(w entry, all resources) (found []review.Finding) {
 	var misses []miss
 	named := 0
 	for i, rule := range w.Rules {
@@ -61,7 +61,7 @@ func ruleProblems(w webhook, all resources) (found []review.Finding) {
 }
 
 // fix returns the command that corrects a rule.
-func (m miss) fix(w webhook) string {
+func (m miss) fix(w entry) string {
 	switch {
 	case w.ushers():
 		return "usher webhooks apply"
@@ -98,7 +98,7 @@ func (all resources) misses(rule registration.RuleWithOperations, name string) *
 	return neverSentFor(rule, name, *r)
 }
 
-func wrongScopeOf(rule registration.RuleWithOperations, name string, r resource) string {
+func wrongScopeOf(rule registration.RuleWithOperations, name string, r served) string {
 	switch {
 	case rule.Scope == nil:
 		return ""
@@ -110,7 +110,7 @@ func wrongScopeOf(rule registration.RuleWithOperations, name string, r resource)
 	return ""
 }
 
-func neverSentFor(rule registration.RuleWithOperations, name string, r resource) *miss {
+func neverSentFor(rule registration.RuleWithOperations, name string, r served) *miss {
 	if slices.ContainsFunc(rule.Operations, func(o registration.OperationType) bool {
 		return o == registration.OperationAll && len(r.operations) > 0 || slices.Contains(r.operations, o)
 	}) {
@@ -178,7 +178,7 @@ func groupNames(groups []string) (names []string) {
 }
 
 // exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.
-func exactProblem(w webhook, all resources) (found []review.Finding) {
+func exactProblem(w entry, all resources) (found []review.Finding) {
 	if w.MatchPolicy == nil || *w.MatchPolicy != registration.Exact {
 		return nil
 	}

@@ -3,17 +3,19 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/expression"
+	"usher.dev/usher/matching"
 	"usher.dev/usher/review"
 )
 
@@ -89,14 +91,14 @@ func vitals(t target, selector map[string]string) []vital {
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
 // is called for. namespaces are those of the cluster; one that is unknown has no label but its name.
-func lockOutProblems(w webhook, selector map[string]string, namespaces []corev1.Namespace, conditions condition) (found []review.Finding) {
+func lockOutProblems(w entry, selector map[string]string, namespaces []corev1.Namespace, matcher *matching.Matcher) (found []review.Finding) {
 	if !w.fails() {
 		return nil
 	}
 	t := targetOf(w.ClientConfig)
 	for _, v := range vitals(t, selector) {
 		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && v.leaveOut == "kube-system" ||
-			!w.calledFor(v.question, namespaces, conditions) {
+			!w.calledFor(v.question, namespaces, matcher) {
 			continue
 		}
 		found = append(found, problem(v.id, v.severity, w.keepAway(v), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
@@ -116,7 +118,7 @@ func everything(rules []registration.RuleWithOperations) bool {
 }
 
 // keepAway returns the command that keeps a webhook away from a request.
-func (w webhook) keepAway(v vital) string {
+func (w entry) keepAway(v vital) string {
 	if w.ushers() {
 		return "usher webhooks apply"
 	}
@@ -133,33 +135,40 @@ func (w webhook) keepAway(v vital) string {
 }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
-func (w webhook) calledFor(q question, namespaces []corev1.Namespace, conditions condition) bool {
-	name := q.resource
-	if q.sub != "" {
-		name += "/" + q.sub
-	}
-	rules := slices.DeleteFunc(slices.Clone(w.Rules), func(r registration.RuleWithOperations) bool {
-		return r.Scope != nil && (*r.Scope == registration.ClusterScope && q.namespace != "" || *r.Scope == registration.NamespacedScope && q.namespace == "") ||
-			!slices.Contains(r.APIVersions, "*") && !slices.Contains(r.APIVersions, q.version)
-	})
-	if !covers(rules, q.operation, q.group, name) {
-		return false
-	}
-	if q.namespace != "" && !selects(w.NamespaceSelector, labelsOf(namespaces, q.namespace)) {
-		return false
-	}
-	return selects(w.ObjectSelector, q.labels) && conditions.met(q)
+func (w entry) calledFor(q question, namespaces []corev1.Namespace, matcher *matching.Matcher) bool {
+	verdict := matcher.One(context.Background(), q.request(namespaces), w.hook())
+	return verdict.Called || verdict.Refuses
 }
 
-func selects(s *metav1.LabelSelector, of map[string]string) bool {
-	if s == nil {
-		return true
-	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	return err == nil && selector.Matches(labels.Set(of))
+// hook returns the webhook as matching takes it.
+func (w entry) hook() matching.Hook {
+	return matching.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), ValidatingWebhook: registration.ValidatingWebhook{
+		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
+		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, MatchConditions: w.MatchConditions,
+	}}
 }
 
-func labelsOf(namespaces []corev1.Namespace, name string) map[string]string {
+// request returns the request that a question is about.
+func (q question) request(namespaces []corev1.Namespace) matching.Request {
+	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
+	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
+	metadata := map[string]any{"name": q.name, "labels": q.labels}
+	if q.namespace != "" {
+		metadata["namespace"] = q.namespace
+	}
+	object, _ := json.Marshal(map[string]any{"apiVersion": schema.GroupVersion{Group: q.group, Version: q.version}.String(), "kind": q.kind,
+		"metadata": metadata, "spec": map[string]any{}})
+	request := &admissionv1.AdmissionRequest{UID: "doctor", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
+		SubResource: q.sub, RequestSubResource: q.sub, Name: q.name, Namespace: q.namespace, Operation: admissionv1.Operation(q.operation),
+		UserInfo: authenticationv1.UserInfo{Username: q.user, Groups: q.groups}, Object: runtime.RawExtension{Raw: object}}
+	if q.operation != registration.Create {
+		request.OldObject = request.Object
+	}
+	return matching.Request{AdmissionRequest: request, Space: matching.Namespace{Labels: labelsOfNamespace(namespaces, q.namespace)}, VirtualSent: true}
+}
+
+// labelsOfNamespace returns the labels of a namespace; one that is unknown has that of its name.
+func labelsOfNamespace(namespaces []corev1.Namespace, name string) map[string]string {
 	for _, n := range namespaces {
 		if n.Name == name {
 			return n.Labels
@@ -168,79 +177,16 @@ func labelsOf(namespaces []corev1.Namespace, name string) map[string]string {
 	return map[string]string{metadataName: name}
 }
 
-// condition is the match conditions of a webhook: compiled, none, or unknown.
-type condition struct {
-	program *expression.Program
-	unknown bool
-}
-
-// compileConditions compiles the match conditions of a webhook, and returns the finding for those that do not compile.
-func compileConditions(compiler *expression.Compiler, w webhook) (c condition, found []review.Finding) {
-	if len(w.MatchConditions) == 0 {
-		return c, nil
-	}
-	var rule expression.Rule
-	for _, m := range w.MatchConditions {
-		if strings.Contains(m.Expression, "authorizer") { // which only the API server has
-			c.unknown = true
-			continue
+// conditionProblems returns the finding for match conditions that do not compile.
+func conditionProblems(w entry, matcher *matching.Matcher) []review.Finding {
+	var wrong []string
+	for i, m := range w.MatchConditions {
+		if err := matcher.Compile(m); err != nil {
+			wrong = append(wrong, fmt.Sprintf("matchConditions[%d] (%s): %s", i, m.Name, strings.Join(strings.Fields(err.Error()), " ")))
 		}
-		rule.Conditions = append(rule.Conditions, expression.Named{Name: m.Name, Expression: m.Expression})
 	}
-	program, problems := compiler.Compile(rule, field.NewPath("matchConditions"))
-	if len(problems) == 0 {
-		c.program = program
-		return c, nil
+	if len(wrong) == 0 {
+		return nil
 	}
-	c.unknown = true
-	return c, []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "matchConditions do not compile: %s. %s",
-		list(texts(problems)), w.consequence())}
-}
-
-func texts(problems field.ErrorList) (all []string) {
-	for _, p := range problems {
-		all = append(all, strings.TrimPrefix(p.Field, "matchConditions.")+": "+p.Detail)
-	}
-	return all
-}
-
-// met reports whether the conditions are met for a request. What is unknown is not met.
-func (c condition) met(q question) bool {
-	if c.unknown {
-		return false
-	}
-	if c.program == nil {
-		return true
-	}
-	object, request := q.documents()
-	asked := &expression.Review{Object: object, Request: request}
-	if q.operation != registration.Create {
-		asked.OldObject = object
-	}
-	verdict := c.program.Evaluate(context.Background(), asked)
-	return verdict.Unmet == ""
-}
-
-// documents returns the object and the request of a question, as far as conditions look at them.
-func (q question) documents() (object, request document.Raw) {
-	metadata := map[string]any{"name": q.name, "labels": q.labels}
-	if q.namespace != "" {
-		metadata["namespace"] = q.namespace
-	}
-	version := strings.TrimPrefix(q.group+"/"+q.version, "/")
-	text, _ := json.Marshal(map[string]any{"apiVersion": version, "kind": q.kind, "metadata": metadata, "spec": map[string]any{}, "status": map[string]any{}})
-	gvk := map[string]string{"group": q.group, "version": q.version, "kind": q.kind}
-	gvr := map[string]string{"group": q.group, "version": q.version, "resource": q.resource}
-	of, _ := json.Marshal(map[string]any{"uid": "doctor", "kind": gvk, "requestKind": gvk, "resource": gvr, "requestResource": gvr, "subResource": q.sub,
-		"name": q.name, "namespace": q.namespace, "operation": q.operation, "dryRun": false, "userInfo": map[string]any{"username": q.user, "groups": q.groups}})
-	return parsed(text), parsed(of)
-}
-
-// parsed returns JSON that was just made as a document.
-func parsed(text []byte) document.Raw {
-	d, err := document.Parse(text)
-	if err != nil {
-		return document.Raw{}
-	}
-	return d.Root().Raw()
+	return []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "%s. %s", strings.Join(wrong, "; "), w.consequence())}
 }

@@ -17,7 +17,7 @@ const metadataName = "kubernetes.io/metadata.name"
 
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are those of the cluster;
 // nil: unknown.
-func namespaceProblems(w webhook, namespaces []corev1.Namespace, all resources) []review.Finding {
+func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
 	if empty(w.NamespaceSelector) {
 		return nil
 	}
@@ -115,7 +115,7 @@ var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/
 	"serviceaccounts/token", "bindings"}
 
 // objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
-func objectSelectorProblems(w webhook) []review.Finding {
+func objectSelectorProblems(w entry) []review.Finding {
 	if empty(w.ObjectSelector) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func objectSelectorProblems(w webhook) []review.Finding {
 }
 
 // settingsProblems returns what is wrong with the plain settings of a webhook.
-func settingsProblems(w webhook) (found []review.Finding) {
+func settingsProblems(w entry) (found []review.Finding) {
 	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
 		severity, why := review.Warning, "v1beta1 is the old form, without which newer API servers may do"
 		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {

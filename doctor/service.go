@@ -56,7 +56,7 @@ func (t target) String() string {
 }
 
 // missingService returns the finding for a Service that does not exist.
-func missingService(w webhook, t target) review.Finding {
+func missingService(w entry, t target) review.Finding {
 	if w.ushers() {
 		return problem(noSuchService, review.Error, "kubectl get services --all-namespaces -l app.kubernetes.io/name=usher",
 			"clientConfig.service is %s/%s, which does not exist. %s Register the Service that leads to usher: usher webhooks apply --service NAMESPACE/NAME.",
@@ -68,7 +68,7 @@ func missingService(w webhook, t target) review.Finding {
 }
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
-func serviceProblem(w webhook, t target, service corev1.Service) *review.Finding {
+func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
 	get := fmt.Sprintf("kubectl -n %s get service %s -o yaml", service.Namespace, service.Name)
 	var found review.Finding
 	switch port := portOf(service, t.port); {
@@ -127,7 +127,7 @@ func likelyPort(service corev1.Service) int32 {
 
 // endpointsProblem returns the finding for a port of a Service that has no ready endpoint, or nil, and the addresses of
 // those that are ready.
-func endpointsProblem(w webhook, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*review.Finding, []string) {
+func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*review.Finding, []string) {
 	known, ready := 0, []string(nil)
 	for _, slice := range all {
 		if slice.Labels[discoveryv1.LabelServiceName] != service.Name || slice.Namespace != service.Namespace {
@@ -184,7 +184,7 @@ func selectorWords(selector map[string]string) string {
 }
 
 // urlProblem returns why the API server cannot use a URL, or nil.
-func urlProblem(w webhook, text string) *review.Finding {
+func urlProblem(w entry, text string) *review.Finding {
 	at, err := url.Parse(text)
 	why := ""
 	switch {

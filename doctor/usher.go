@@ -31,7 +31,7 @@ func (u Usher) apply() string {
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
-func (u Usher) webhookProblems(w webhook, needed []webhooks.Hook) (found []review.Finding) {
+func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.Finding) {
 	if !w.ushers() || len(u.Paths) == 0 {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (u Usher) webhookProblems(w webhook, needed []webhooks.Hook) (found []revie
 const otherFlags = "If usher runs with others than its Deployment has, pass them: --config, --feature-gates, --suite."
 
 // neededBy returns the webhooks that usher should be registered with, beside those that are.
-func (u Usher) neededBy(registered []webhook) []webhooks.Hook {
+func (u Usher) neededBy(registered []entry) []webhooks.Hook {
 	var names []string
 	for _, w := range registered {
 		if w.ushers() {
@@ -72,7 +72,7 @@ func (u Usher) neededBy(registered []webhook) []webhooks.Hook {
 
 // problems returns what is wrong with usher's registration as a whole.
 func (u Usher) problems(ctx context.Context, f *facts, needed []webhooks.Hook) (found []review.Finding) {
-	if !slices.ContainsFunc(f.webhooks, webhook.ushers) {
+	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return nil
 	}
 	if u.Unknown != nil {
@@ -88,10 +88,10 @@ func (u Usher) problems(ctx context.Context, f *facts, needed []webhooks.Hook) (
 }
 
 // missing returns the finding for webhooks of usher that are not registered.
-func (u Usher) missing(registered []webhook, needed []webhooks.Hook) []review.Finding {
+func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Finding {
 	var names []string
 	for _, n := range needed {
-		if !slices.ContainsFunc(registered, func(w webhook) bool { return w.ushers() && w.Name == n.Name }) {
+		if !slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == n.Name }) {
 			names = append(names, n.Name)
 		}
 	}
@@ -103,7 +103,7 @@ func (u Usher) missing(registered []webhook, needed []webhooks.Hook) []review.Fi
 }
 
 // koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.
-func koordinatorProblems(all []webhook) []review.Finding {
+func koordinatorProblems(all []entry) []review.Finding {
 	for _, w := range all {
 		if !koordinators(w) {
 			continue
@@ -119,7 +119,7 @@ func koordinatorProblems(all []webhook) []review.Finding {
 }
 
 // sharedResource returns a resource that both webhooks are for, or "".
-func sharedResource(a, b webhook) string {
+func sharedResource(a, b entry) string {
 	for _, rule := range a.Rules {
 		for _, name := range rule.Resources {
 			for _, group := range rule.APIGroups {

@@ -24,7 +24,7 @@ const (
 // way is the webhooks that a pod created in a namespace may be sent to.
 type way struct {
 	namespace            string
-	mutating, validating []webhook
+	mutating, validating []entry
 }
 
 // seconds returns how long the way takes at most: mutating webhooks are called one after the other, validating ones at
@@ -41,7 +41,7 @@ func (w way) seconds() (sum int32) {
 }
 
 // podProblems returns the finding for time-outs that are too long together for the creation of a pod.
-func podProblems(all []webhook, namespaces []corev1.Namespace) []review.Finding {
+func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if namespaces == nil {
 		namespaces = []corev1.Namespace{{}}
 	}
@@ -54,7 +54,7 @@ func podProblems(all []webhook, namespaces []corev1.Namespace) []review.Finding 
 	if longest.seconds() <= patience {
 		return nil
 	}
-	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a, b webhook) int { return int(a.timeout() - b.timeout()) })
+	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a, b entry) int { return int(a.timeout() - b.timeout()) })
 	where := ""
 	if longest.namespace != "" {
 		where = " in namespace " + longest.namespace
@@ -66,7 +66,7 @@ func podProblems(all []webhook, namespaces []corev1.Namespace) []review.Finding 
 }
 
 // wayOf returns the webhooks for pods that are created in a namespace, whatever their labels.
-func wayOf(all []webhook, n corev1.Namespace) way {
+func wayOf(all []entry, n corev1.Namespace) way {
 	found := way{namespace: n.Name}
 	for _, w := range all {
 		selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
@@ -82,7 +82,7 @@ func wayOf(all []webhook, n corev1.Namespace) way {
 	return found
 }
 
-func waits(all []webhook) string {
+func waits(all []entry) string {
 	var parts []string
 	for _, w := range all {
 		parts = append(parts, fmt.Sprintf("%s %d s", w.Name, w.timeout()))
@@ -107,7 +107,7 @@ func covers(rules []registration.RuleWithOperations, operation registration.Oper
 }
 
 // timeoutProblems returns the finding for a webhook for which the API server waits long.
-func timeoutProblems(w webhook) []review.Finding {
+func timeoutProblems(w entry) []review.Finding {
 	if w.timeout() < longWait {
 		return nil
 	}
@@ -119,8 +119,8 @@ func timeoutProblems(w webhook) []review.Finding {
 }
 
 // amplifierProblems returns the finding for more than one webhook that may change the status of nodes.
-func amplifierProblems(all []webhook) []review.Finding {
-	var found []webhook
+func amplifierProblems(all []entry) []review.Finding {
+	var found []entry
 	for _, w := range all {
 		if w.mutating() && covers(w.Rules, registration.Update, "", "nodes/status") {
 			found = append(found, w)
@@ -150,6 +150,6 @@ func amplifierProblems(all []webhook) []review.Finding {
 }
 
 // koordinators reports whether a webhook is one of Koordinator's own.
-func koordinators(w webhook) bool {
+func koordinators(w entry) bool {
 	return strings.HasPrefix(w.configuration.Name, "koordinator-") && strings.HasSuffix(w.configuration.Name, "-webhook-configuration")
 }

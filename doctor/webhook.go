@@ -19,8 +19,8 @@ const (
 	validatingKind = "ValidatingWebhookConfiguration"
 )
 
-// webhook is a webhook of a configuration, in the form of a mutating one.
-type webhook struct {
+// entry is a webhook of a configuration, in the form of a mutating one.
+type entry struct {
 	kind          string
 	configuration metav1.ObjectMeta
 	index         int // in the configuration
@@ -28,7 +28,7 @@ type webhook struct {
 }
 
 // readWebhooks decodes a configuration.
-func readWebhooks(kind string, raw []byte) (all []webhook, err error) {
+func readWebhooks(kind string, raw []byte) (all []entry, err error) {
 	var c struct {
 		Metadata metav1.ObjectMeta
 		Webhooks []webhooks.Hook
@@ -37,23 +37,23 @@ func readWebhooks(kind string, raw []byte) (all []webhook, err error) {
 		return nil, err
 	}
 	for i, hook := range c.Webhooks {
-		all = append(all, webhook{kind, c.Metadata, i, hook})
+		all = append(all, entry{kind, c.Metadata, i, hook})
 	}
 	return all, nil
 }
 
 // object returns what findings say that they are about.
-func (w webhook) object() string {
+func (w entry) object() string {
 	return fmt.Sprintf("%s %s, webhook %s", w.kind, w.configuration.Name, w.Name)
 }
 
-func (w webhook) mutating() bool { return w.kind == mutatingKind }
+func (w entry) mutating() bool { return w.kind == mutatingKind }
 
 // fails reports whether requests are refused while the webhook does not answer.
-func (w webhook) fails() bool { return w.FailurePolicy == nil || *w.FailurePolicy == registration.Fail }
+func (w entry) fails() bool { return w.FailurePolicy == nil || *w.FailurePolicy == registration.Fail }
 
 // consequence says what becomes of requests that the webhook is called for while that is not possible.
-func (w webhook) consequence() string {
+func (w entry) consequence() string {
 	if w.fails() {
 		return "With failurePolicy Fail, the requests that it is for are refused."
 	}
@@ -61,7 +61,7 @@ func (w webhook) consequence() string {
 }
 
 // timeout returns for how many seconds the API server waits for an answer.
-func (w webhook) timeout() int32 {
+func (w entry) timeout() int32 {
 	if w.TimeoutSeconds == nil {
 		return 10
 	}
@@ -69,12 +69,12 @@ func (w webhook) timeout() int32 {
 }
 
 // ushers reports whether the webhook is one that usher registers.
-func (w webhook) ushers() bool {
+func (w entry) ushers() bool {
 	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
 }
 
 // path returns the path that is called.
-func (w webhook) path() string {
+func (w entry) path() string {
 	if s := w.ClientConfig.Service; s != nil && s.Path != nil {
 		return *s.Path
 	}
@@ -88,7 +88,7 @@ func (w webhook) path() string {
 }
 
 // report returns the report of the webhook, with its findings in order.
-func (w webhook) report(found []review.Finding) review.Report {
+func (w entry) report(found []review.Finding) review.Report {
 	r := review.Report{Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name, Verdict: "passed", Calls: []review.Call{}}
 	for _, f := range found {
 		f.Object = w.object()
@@ -112,7 +112,7 @@ func judged(r review.Report) review.Report {
 
 // patch returns the command that sets a field of the webhook, such as "timeoutSeconds". It changes nothing if the
 // webhooks of the configuration have moved.
-func (w webhook) patch(field string, value any) string {
+func (w entry) patch(field string, value any) string {
 	at := fmt.Sprintf("/webhooks/%d/", w.index)
 	text, _ := json.Marshal([]map[string]any{
 		{"op": "test", "path": at + "name", "value": w.Name}, {"op": "add", "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
@@ -121,12 +121,12 @@ func (w webhook) patch(field string, value any) string {
 }
 
 // remove returns the command that removes the whole configuration.
-func (w webhook) remove() string {
+func (w entry) remove() string {
 	return "kubectl delete " + strings.ToLower(w.kind) + " " + w.configuration.Name
 }
 
 // show returns the command that prints the configuration.
-func (w webhook) show() string {
+func (w entry) show() string {
 	return "kubectl get " + strings.ToLower(w.kind) + " " + w.configuration.Name + " -o yaml"
 }
 

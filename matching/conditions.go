@@ -53,6 +53,12 @@ func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEval
 		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
 }
 
+// Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; one that
+// was stored before fails for every request.
+func (m *Matcher) Compile(c registration.MatchCondition) error {
+	return errors.Join(m.conditions.compile(c).CompilationErrors()...)
+}
+
 // meets decides by match conditions. One that is false wins over one that fails.
 func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
 	if len(h.MatchConditions) == 0 {
