@@ -12,6 +12,6 @@ import (
 var version = "dev"
 
 func main() {
-	program := command.Program{Suites: suites(), Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	program := command.Program{Suites: suites(), NewSuites: suites, Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(program.Run(context.Background(), os.Args[1:]))
 }

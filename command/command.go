@@ -15,11 +15,13 @@ import (
 
 // Program is what the commands work with.
 type Program struct {
-	Suites  suite.List
-	Version string
-	In      io.Reader
-	Out     io.Writer
-	Err     io.Writer
+	Suites suite.List
+	// NewSuites makes suites for commands that need several worlds; suites have state.
+	NewSuites func() suite.List
+	Version   string
+	In        io.Reader
+	Out       io.Writer
+	Err       io.Writer
 }
 
 // Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error.
@@ -71,7 +73,7 @@ func (p Program) Root() *cobra.Command {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	cobra.EnableCommandSorting = false
-	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.webhooksCommand(),
+	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.playgroundCommand(), p.webhooksCommand(),
 		p.stepsCommand(), p.certsCommand(), p.versionCommand())
 	return root
 }

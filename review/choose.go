@@ -15,6 +15,7 @@ type Choice struct {
 	Routes    []handlers.Route // that it would call, in order: mutating ones first
 	NotCalled []NotCalled      // that are for such requests, but not for this one
 	Hint      string           // what to try when none is called
+	Documents bool             // keep the object after each step: Step.After
 }
 
 // Chooser chooses routes.

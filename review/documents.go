@@ -22,7 +22,7 @@ type Document struct {
 	// Of names the workload of a pod that a controller would make, such as "Deployment web → its pods", and Controller is the service account
 	// in kube-system that would create it; both are empty for what a file holds.
 	Of, Controller string
-	line           int // where the document begins
+	Line           int // where the document begins in the file, counted from 1
 }
 
 // Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The
@@ -41,16 +41,16 @@ func Read(source string, in io.Reader) []Document {
 	objects, problems := manifest.Read(source, content)
 	var documents []Document
 	for _, o := range objects {
-		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, line: o.Line})
+		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, Line: o.Line})
 	}
 	for _, err := range problems {
 		d := Document{Source: source, Err: err}
 		if problem, ok := errors.AsType[*manifest.Problem](err); ok {
-			d = Document{Source: sourceOf(problem.Place, false), Err: problem.Err, line: problem.Line}
+			d = Document{Source: sourceOf(problem.Place, false), Err: problem.Err, Line: problem.Line}
 		}
 		documents = append(documents, d)
 	}
-	slices.SortStableFunc(documents, func(a, b Document) int { return a.line - b.line })
+	slices.SortStableFunc(documents, func(a, b Document) int { return a.Line - b.Line })
 	if len(documents) == 0 {
 		return []Document{{Source: source, Err: errors.New("holds no object")}}
 	}

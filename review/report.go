@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -142,6 +143,9 @@ type Step struct {
 	Why []string `json:"why,omitempty"`
 	// Patch is the operations of the patch that the step added or made larger.
 	Patch []Operation `json:"patch,omitempty"`
+	// After is the object as the step left it, and Took how long the step ran; asked for with Choice.Documents.
+	After json.RawMessage `json:"-"`
+	Took  time.Duration   `json:"-"`
 }
 
 // Operation is one operation of a JSON patch.

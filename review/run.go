@@ -36,7 +36,7 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 		report.Verdict = "skipped"
 	}
 	for _, route := range choice.Routes {
-		call, after := callRoute(ctx, route, body)
+		call, after := callRoute(ctx, route, body, choice.Documents)
 		if after != nil {
 			report.After = after
 			if body, err = WithObject(body, after); err != nil {
@@ -77,8 +77,9 @@ func (r *Report) describe(req *admit.Request) {
 	r.After = r.Before
 }
 
-// callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
-func callRoute(ctx context.Context, route handlers.Route, body []byte) (call Call, after json.RawMessage) {
+// callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none. With documents, each step
+// has the object as it left it.
+func callRoute(ctx context.Context, route handlers.Route, body []byte, documents bool) (call Call, after json.RawMessage) {
 	call.Path = route.Path
 	var before []Operation
 	d := route.Decide(ctx, body, func(req *admit.Request, done admit.StepResult) {
@@ -86,7 +87,11 @@ func callRoute(ctx context.Context, route handlers.Route, body []byte) (call Cal
 		if req.Object != nil { // null for DELETE
 			now = operations(req.Object.Patch())
 		}
-		call.Steps = append(call.Steps, step(done, before, now))
+		s := step(done, before, now)
+		if documents && req.Object != nil {
+			s.After, s.Took = slices.Clone(req.Object.Bytes()), done.Duration
+		}
+		call.Steps = append(call.Steps, s)
 		before = now
 	})
 	call.Outcome, call.Code, call.Untouched, call.Refusal = string(d.Outcome), d.Code, d.Untouched, d.Refusal

@@ -136,7 +136,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
 	}
 	for _, s := range c.Steps {
-		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, strings.HasPrefix(c.Path, "/validate-")))
+		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, c.Path))
 		for _, why := range s.Why {
 			fmt.Fprintf(b, "      %s\n", harmless(why))
 		}
@@ -206,18 +206,23 @@ func harmless(text string) string {
 	}, text)
 }
 
-func stepText(s Step, checks bool) string {
-	text := "nothing to do"
+// OutcomeOf returns what a step of a route did, in a word or two.
+func OutcomeOf(s Step, path string) string {
 	switch {
 	case s.Mode == "off":
-		text = "skipped"
-	case checks && len(s.Refused) == 0:
-		text = "passed"
+		return "skipped"
 	case len(s.Refused) > 0:
-		text = "refused"
+		return "refused"
+	case strings.HasPrefix(path, "/validate-"):
+		return "passed"
 	case len(s.Patch) > 0:
-		text = "changed"
+		return "changed"
 	}
+	return "nothing to do"
+}
+
+func stepText(s Step, path string) string {
+	text := OutcomeOf(s, path)
 	if s.Mode != "enforce" || s.Override != "" {
 		text += ", mode " + s.Mode
 	}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/playground"
+	"usher.dev/usher/samples"
+)
+
+// playgroundOptions are the flags of usher playground.
+type playgroundOptions struct {
+	listen, config, clusterDir, gates string
+}
+
+// playgroundCommand is `usher playground`.
+func (p Program) playgroundCommand() *cobra.Command {
+	o := playgroundOptions{}
+	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps make of an object, as it is typed", Args: cobra.NoArgs,
+		Long: `Serve one web page on this machine that shows what the steps make of an object, as it is typed: the object after each step, the patch,
+and why an object is refused. It needs no cluster and no network, and what is typed stays on this machine.`}
+	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8090", "address of the page; other machines cannot use it")
+	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")
+	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "", "directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
+	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with")
+	c.RunE = func(c *cobra.Command, _ []string) error { return p.playground(c.Context(), o) }
+	return c
+}
+
+func (p Program) playground(ctx context.Context, o playgroundOptions) error {
+	start, err := o.start()
+	if err != nil {
+		return err
+	}
+	listener, err := listenHere(o.listen)
+	if err != nil {
+		return err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	hosts := []string{listener.Addr().String(), fmt.Sprintf("localhost:%d", port), fmt.Sprintf("127.0.0.1:%d", port)}
+	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples()}, hosts)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", hosts[1])
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// listenHere listens on an address of this machine that no other machine reaches.
+func listenHere(address string) (*net.TCPListener, error) {
+	at, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: must be an address and a port, such as 127.0.0.1:8090", address)
+	}
+	if !at.IP.IsLoopback() {
+		return nil, fmt.Errorf("--listen %s: the playground is for this machine only; use 127.0.0.1, and `ssh -L` from another one", address)
+	}
+	return net.ListenTCP("tcp", at)
+}
+
+// start returns what the page shows at first.
+func (o playgroundOptions) start() (playground.Input, error) {
+	in := playground.Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates}
+	if o.config != "" {
+		text, err := os.ReadFile(o.config)
+		if err != nil {
+			return in, fmt.Errorf("--config: %w", err)
+		}
+		in.Policy = string(text)
+	}
+	if o.clusterDir == "" {
+		return in, nil
+	}
+	files, err := manifestFiles(o.clusterDir, false)
+	if err != nil {
+		return in, fmt.Errorf("--cluster-dir: %w", err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return in, fmt.Errorf("--cluster-dir: %w", err)
+		}
+		b.WriteString("--- # " + file + "\n" + strings.TrimPrefix(string(text), "---\n"))
+	}
+	in.Cluster = b.String()
+	return in, nil
+}
+
+// examples returns the shelf of samples.
+func examples() (all []playground.Example) {
+	for _, s := range samples.Shelf() {
+		route, _, _ := strings.Cut(s.Name, "/")
+		in := playground.Input{Object: s.Review, Policy: s.Policy, Cluster: samples.Cluster(), Gates: samples.FeatureGates(), Path: "/" + route}
+		all = append(all, playground.Example{Name: s.Name, Shows: s.Shows, Input: in})
+	}
+	return all
+}
