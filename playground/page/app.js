@@ -30,7 +30,7 @@ function say(text) { $("said").textContent = text; }
 // --- the input ---
 
 function load(next) {
-  input = { ...empty(), ...next };
+  input = { ...empty(), ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
   for (const f of fields) $(f).value = input[f];
   $("dryRun").checked = input.dryRun;
   openTab("object");
