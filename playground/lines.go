@@ -52,8 +52,8 @@ func clusterProblems(err error) (all []Problem) {
 			continue
 		}
 		p := Problem{Tab: "cluster", Text: line}
-		if m := lineInText.FindStringSubmatch(line); m != nil {
-			p.Line, _ = strconv.Atoi(m[1])
+		if all := lineInText.FindAllStringSubmatch(line, -1); all != nil { // of the document, and then in it
+			p.Line, _ = strconv.Atoi(all[len(all)-1][1])
 		}
 		all = append(all, p)
 	}

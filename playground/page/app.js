@@ -93,6 +93,7 @@ let running = false, again = false;
 async function changed() {
   if (running) { again = true; return; }
   running = true;
+  document.body.dataset.busy = "true";
   try {
     const r = await fetch("run", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(input) });
     if (!r.ok) throw new Error(await r.text());
@@ -104,6 +105,7 @@ async function changed() {
     say("The playground does not answer: " + e.message);
   }
   running = false;
+  document.body.dataset.busy = String(again);
   showAnswer();
   if (again) { again = false; changed(); }
 }

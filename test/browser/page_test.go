@@ -1,0 +1,148 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestEverySample: each sample loads, and the page shows what its golden says: the verdict, the object that is stored,
+// and of a refusal the message.
+func TestEverySample(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	names := eval[[]string](p, `[...document.querySelectorAll("#example option")].map((o) => o.value).filter((v) => v)`)
+	if len(names) < 20 {
+		t.Fatalf("only the examples %v", names)
+	}
+	for _, name := range names {
+		golden, err := os.ReadFile(filepath.Join(root, "samples/reviews", name+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.choose(name)
+		want := want(string(golden))
+		if verdict := p.text("verdict"); !strings.HasPrefix(verdict, want.verdict+":") || !strings.Contains(verdict, want.message) {
+			t.Errorf("%s: shows %q, want %s and %q", name, verdict, want.verdict, want.message)
+		}
+		if want.verdict != "allowed" {
+			continue
+		}
+		p.run(chromedp.Evaluate(`document.querySelector("#chain li:last-child button").click()`, nil))
+		if object := eval[string](p, `[...document.querySelectorAll("#document span:not(.removed)")].map((s) => s.textContent.slice(2)).join("\n")`); want.object != "" && object != want.object {
+			t.Errorf("%s: shows the object\n%s\nwant\n%s", name, object, want.object)
+		}
+	}
+}
+
+// expected is what a golden says.
+type expected struct{ verdict, message, object string }
+
+var refusal = regexp.MustCompile(`\(refusal [0-9a-f]{8}\)`)
+
+func want(golden string) (e expected) {
+	e.verdict = "error"
+	if strings.Contains(golden, "allowed: true") {
+		e.verdict = "allowed"
+	}
+	if strings.Contains(golden, "allowed: false") {
+		e.verdict, e.message = "denied", refusal.FindString(golden)
+	}
+	if _, object, found := strings.Cut(golden, "\nobject:\n"); found {
+		e.object = strings.TrimSpace(strings.ReplaceAll("\n"+object, "\n  ", "\n"))
+	}
+	return e
+}
+
+// TestWalk: the arrow keys walk from the user to what is stored, and what a step has changed is marked.
+func TestWalk(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	p.choose("mutate-pods/environment")
+	p.run(chromedp.Focus("#slider", chromedp.ByQuery))
+	for _, want := range []struct{ stage, marked string }{{"environment", "KUBE"}, {"lifespan", "acme.com/lifespan-remaining"}} {
+		p.run(chromedp.KeyEvent(kb.ArrowRight))
+		stage := eval[string](p, `document.querySelector("#chain [aria-current=step]").textContent`)
+		marked := eval[string](p, `[...document.querySelectorAll("#document .added")].map((s) => s.textContent).join("\n")`)
+		if stage != want.stage || !strings.Contains(marked, want.marked) || !strings.Contains(p.text("patch"), want.marked) {
+			t.Errorf("at %s, marked %q, patch %q; want %+v", stage, marked, p.text("patch"), want)
+		}
+	}
+	p.run(chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft))
+	if stage := p.text("stage"); !strings.Contains(stage, "as the user sends it") {
+		t.Errorf("back at %q", stage)
+	}
+}
+
+// TestKeyboard: tabs answer the arrow keys, and everything can be reached with the Tab key.
+func TestKeyboard(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	p.run(chromedp.Focus("#tab-object", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	if at := eval[string](p, `document.activeElement.id`); at != "tab-policy" {
+		t.Errorf("two arrows to the right of the first tab is %s", at)
+	}
+	p.run(chromedp.KeyEvent(kb.Tab))
+	if at := eval[string](p, `document.activeElement.id`); at != "text" {
+		t.Errorf("after the tabs comes %s", at)
+	}
+	reached := map[string]bool{}
+	for range 60 {
+		p.run(chromedp.KeyEvent(kb.Tab))
+		reached[eval[string](p, `document.activeElement.id`)] = true
+	}
+	for _, id := range []string{"operation", "namespace", "user", "gates", "dryRun", "slider", "document", "example", "share"} {
+		if !reached[id] {
+			t.Errorf("the Tab key does not reach %s", id)
+		}
+	}
+}
+
+// TestErrorsAtTheirLine: what is wrong with a manifest and a policy is said at its line, and a click goes there.
+func TestErrorsAtTheirLine(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	for _, c := range []struct{ tab, text, line, problem string }{
+		{"policy", "names:\n  denied: [a]\nmodes:\n  denied-names: perhaps\n", "4", "modes[denied-names]"},
+		{"policy", "names:\n\tdenied: [\n", "2", "YAML"},
+		{"cluster", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\nkind: Namespace\n\tmetadata: {}\n", "6", "tab character"},
+		{"object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: offensive\n", "4", "metadata.name"},
+	} {
+		p.choose("validate-pods/denied-names") // all is well again
+		p.run(chromedp.Click("#tab-"+c.tab, chromedp.ByQuery))
+		p.change("text", c.text)
+		if marked := eval[string](p, `[...document.querySelectorAll("#numbers .marked")].map((s) => s.textContent).join()`); marked != c.line {
+			t.Errorf("%s: line %q is marked, want %s: %s", c.tab, marked, c.line, p.text("problems"))
+		}
+		if problem := p.text("problems"); !strings.Contains(problem, c.problem) {
+			t.Errorf("%s: %q does not name %s", c.tab, problem, c.problem)
+		}
+		p.run(chromedp.Click("#problems button", chromedp.ByQuery))
+		if at := eval[string](p, `String(document.getElementById("text").value.slice(0, document.getElementById("text").selectionStart).split("\n").length)`); at != c.line {
+			t.Errorf("%s: a click goes to line %s, want %s", c.tab, at, c.line)
+		}
+	}
+}
+
+// TestShare: the address of the page has everything that was typed, and only in its fragment, which is never sent.
+func TestShare(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	p.choose("mutate-pods/lifespan-too-long")
+	p.run(chromedp.Click("#tab-policy", chromedp.ByQuery))
+	p.change("text", "env: [{name: GRÜẞE, value: \"<&>\"}]\n")
+	p.change("user", "jane")
+	p.run(chromedp.Click("#share", chromedp.ByQuery))
+	var copied string
+	p.run(chromedp.Poll(`document.body.dataset.copied`, &copied))
+	_, fragment, found := strings.Cut(copied, "#")
+	if !found || len(fragment) < 100 {
+		t.Fatalf("copied %q", copied)
+	}
+	again := open(t, "#"+fragment, 1280, 860)
+	again.run(chromedp.Click("#tab-policy", chromedp.ByQuery))
+	text, user := eval[string](again, `document.getElementById("text").value`), eval[string](again, `document.getElementById("user").value`)
+	if !strings.Contains(text, "GRÜẞE") || user != "jane" || again.text("verdict") != p.text("verdict") {
+		t.Errorf("the address brings %q, user %q, %q instead of %q", text, user, again.text("verdict"), p.text("verdict"))
+	}
+}
