@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 
 .DEFAULT_GOAL := help
-.PHONY: help run try build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/
 try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods, or any part of a name
 	@LISTEN=$(LISTEN) STATE=$(STATE) ./samples/try.sh $(CASE)
 
+playground: build ## a page on http://localhost:8090 that shows what the steps make of an object, as you type it
+	bin/usher playground
+
 build: ## build bin/usher
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/usher .
 
@@ -33,6 +36,10 @@ test: ## run everything that needs no API server, with the race detector
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
+
+browser: ## test the playground in a headless Chromium, which is installed from Debian's packages if it is missing
+	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	cd test/browser && go test -count=1 -timeout 15m ./...
 
 alerts: ## promtool: the alert rules and their cases, and the metrics of a running usher; Prometheus from the PATH, or unpacked from Debian's package
 	cd test/e2e && go test ./monitoring -run Promtool -count=1
@@ -59,14 +66,16 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go mod tidy -diff
 	cd test/load && go vet ./... && go mod tidy -diff
 	cd release && go vet ./... && go mod tidy -diff
+	cd test/browser && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
 	go test . ./test/process ./deploy/monitoring -run 'Goldens|Golden' -update
 
-pictures: build ## draw the terminal of the README again, from what `usher review` prints
+pictures: build ## draw the terminal and the page of the README again, from what `usher review` prints and a headless Chromium shows
 	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt
 	go run ./test/picture '$(PICTURE)' < bin/review.txt > docs/review.svg
+	cd test/browser && USHER_PICTURES=../../docs go test -count=1 -run Pictures .
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 	@go list ./... | while read -r package; do \

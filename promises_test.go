@@ -350,9 +350,11 @@ func TestImportsRunOneWay(t *testing.T) {
 		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
 		"matching":            {},
 		"doctor":              {"apiserver", "manifest", "matching", "nearest", "review", "webhooks"},
+		"samples":             {},
+		"playground":          {"admit", "cluster", "config", "gate", "handlers", "review", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "manifest", "matching", "nearest", "poll", "review", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "manifest", "matching", "nearest", "playground", "poll", "review", "samples", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

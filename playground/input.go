@@ -123,7 +123,7 @@ func objectOf(d review.Document, text string, r review.Report) Object {
 		}
 	}
 	if r.Verdict == "allowed" {
-		o.Stages = append(o.Stages, Stage{Name: "stored", Document: yamlOf(r.After)})
+		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
 	}
 	return o
 }

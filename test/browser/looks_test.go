@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
@@ -90,4 +91,27 @@ func axeCore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestPictures draws the pictures of the README, if USHER_PICTURES names the folder for them: a pod, at the step that
+// changes it most.
+func TestPictures(t *testing.T) {
+	dir := os.Getenv("USHER_PICTURES")
+	if dir == "" {
+		t.Skip("`make pictures` draws them")
+	}
+	pod := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: apps\n  labels:\n    acme.com/lifespan-requested: \"13\"\nspec:\n  containers:\n" +
+		"  - name: web\n    image: registry.example/web:1.4\n    env:\n    - name: PORT\n      value: \"8080\"\n"
+	for _, scheme := range []string{"light", "dark"} {
+		p := open(t, "", 1280, 720)
+		p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		p.change("path", "/mutate-pods")
+		p.change("gates", "")
+		p.change("text", pod)
+		var picture []byte
+		p.run(chromedp.Evaluate(`document.querySelectorAll("#chain button")[2].click()`, nil), chromedp.Sleep(300*time.Millisecond), chromedp.CaptureScreenshot(&picture))
+		if err := os.WriteFile(filepath.Join(dir, "playground-"+scheme+".png"), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -176,4 +176,6 @@ func (p *tab) change(id, value string) {
 	p.answered(before)
 }
 
-func (p *tab) text(id string) string { return eval[string](p, fmt.Sprintf(`document.getElementById(%q).textContent`, id)) }
+func (p *tab) text(id string) string {
+	return eval[string](p, fmt.Sprintf(`document.getElementById(%q).textContent`, id))
+}
