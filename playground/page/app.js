@@ -1,7 +1,7 @@
 // The page: what is typed is sent to the server of this page, and its answer is shown stage by stage.
 import { lines } from "./diff.js";
 import { pack, unpack } from "./share.js";
-import { asCurl, asReview } from "./copies.js";
+import { asCase, asCurl, asReview } from "./copies.js";
 
 const $ = (id) => document.getElementById(id);
 const tabs = {
@@ -225,8 +225,11 @@ $("share").addEventListener("click", async () => {
   copy(url.href, "The address of this page has it all, and is copied. It is not sent anywhere.");
 });
 for (const b of document.querySelectorAll("[data-copy]")) b.addEventListener("click", () => {
-  const path = answer.objects[shown]?.report.calls[0]?.path || "/mutate-pods";
-  copy(b.dataset.copy === "curl" ? asCurl(input, path) : asReview(input), "Copied: paste it into a shell.");
+  const report = answer.objects[shown]?.report;
+  if (!report) { say("There is nothing to copy: no object could be reviewed."); return; }
+  const path = report.calls[0]?.path || "/mutate-pods";
+  const text = { curl: () => asCurl(input, path), review: () => asReview(input), case: () => asCase(input, report) }[b.dataset.copy]();
+  copy(text, "Copied: paste it into a shell.");
 });
 
 async function copy(text, done) {

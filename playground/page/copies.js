@@ -12,6 +12,34 @@ export function asCurl(input, path) {
     "  usher show"].join("\n") + "\n";
 }
 
+// asCase returns the lines that make a case for `usher test` of the input and of what became of it. JSON is YAML, so the
+// values need no quoting of their own.
+export function asCase(input, report) {
+  const request = {};
+  if (input.operation !== "CREATE") request.operation = input.operation;
+  if (input.user) request.user = input.user;
+  if (input.groups) request.groups = input.groups.split(/[, ]+/).filter((g) => g);
+  for (const key of ["namespace", "subresource"]) if (input[key]) request[key] = input[key];
+  if (input.dryRun) request.dryRun = true;
+  const isReview = /"?kind"?:\s*"?AdmissionReview\b/.test(input.object), steps = {}, gates = {};
+  for (const call of report.calls) for (const s of call.steps || [])
+    if (s.mode === "off") steps[s.name] ??= "off";
+    else if ((s.refused || []).length) steps[s.name] = "refused";
+    else if ((s.patch || []).length) steps[s.name] = "changed";
+  for (const pair of input.gates.split(",").filter((g) => g.includes("="))) gates[pair.split("=")[0].trim()] = pair.split("=")[1].trim() === "true";
+  const expect = { verdict: report.verdict, steps }, last = report.calls.at(-1);
+  if (report.verdict === "denied") expect.message = last.message.replace(/ \(refusal [0-9a-f]{8}\)$/, "");
+  const lines = [`name: ${JSON.stringify(`${report.operation} ${report.kind} ${report.name}`)}`, `${isReview ? "review" : "manifest"}: object.yaml`];
+  if (input.operation === "UPDATE" && input.old.trim()) lines.push("old: old.yaml");
+  if (Object.keys(request).length) lines.push(`request: ${JSON.stringify(request)}`);
+  if (input.policy.trim()) lines.push("config: policy.yaml");
+  if (input.cluster.trim()) lines.push("cluster: cluster");
+  if (Object.keys(gates).length) lines.push(`gates: ${JSON.stringify(gates)}`);
+  if (input.path) lines.push(`path: ${input.path}`);
+  lines.push("expect:", ...Object.entries(expect).map(([key, value]) => `  ${key}: ${JSON.stringify(value)}`));
+  return [...files(input), "cat > case.yaml <<'END OF case.yaml'", ...lines, "END OF case.yaml", "usher test ."].join("\n") + "\n";
+}
+
 function files(input) {
   const out = [];
   const file = (name, text) => { if (text.trim()) out.push(`cat > ${name} <<'END OF ${name}'`, text.replace(/\n$/, ""), `END OF ${name}`); };
