@@ -119,11 +119,3 @@ func uid(raw []byte, o Options) types.UID {
 	sum := sha256.Sum256(append(raw, string(o.Operation)...))
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
-
-// GroupsOf returns the groups that the API server gives a user who has no others.
-func GroupsOf(user string) []string {
-	if strings.HasPrefix(user, "system:node:") {
-		return []string{"system:nodes", "system:authenticated"}
-	}
-	return []string{"system:authenticated"}
-}
