@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/command"
 	"usher.dev/usher/test/harness"
 )
 
@@ -33,6 +34,26 @@ func TestTroubleshootingQuotesRealErrors(t *testing.T) {
 		}
 		if !slices.ContainsFunc(known, holdsAll) {
 			t.Errorf("no error reads %q: no Go file or golden contains all of %q", m[1], parts)
+		}
+	}
+}
+
+// TestTroubleshootingNamesCommands: each row of a table in docs/troubleshooting.md ends with the command that finds the
+// fault.
+func TestTroubleshootingNamesCommands(t *testing.T) {
+	known := []string{"kubectl", "curl"}
+	for _, c := range (command.Program{Suites: suites()}).Root().Commands() {
+		known = append(known, "usher "+c.Name())
+	}
+	_, faults, _ := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## ")
+	rows := regexp.MustCompile("(?m)^\\|.*\\| ([^|]*) \\|$").FindAllStringSubmatch(faults, -1)
+	if len(rows) < 60 {
+		t.Fatalf("only %d rows were found", len(rows))
+	}
+	for _, row := range rows {
+		last := strings.Trim(row[1], "`")
+		if row[1] != "found by" && !slices.ContainsFunc(known, func(c string) bool { return strings.HasPrefix(last+" ", c+" ") }) {
+			t.Errorf("the row does not end with a command: %s", row[0])
 		}
 	}
 }
