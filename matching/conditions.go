@@ -96,13 +96,19 @@ func worse(a, b Verdict) Verdict {
 		return 3
 	}
 	if rank(b) > rank(a) {
-		return b
+		a, b = b, a
+	}
+	if a.Filter == Unknown {
+		a.mayRefuse = a.mayRefuse || b.mayRefuse || b.Refuses
 	}
 	return a
 }
 
 // judge returns what the result of one condition means.
-func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) Verdict {
+func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) (v Verdict) {
+	defer func() {
+		v.mayRefuse = v.Filter == Unknown && unanswered == nil && h.failurePolicy() == registration.Fail
+	}()
 	switch doubt := r.doubt(m, as, result.Error); {
 	case unanswered != nil:
 		return no(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
@@ -132,15 +138,24 @@ func (h Hook) fails(m registration.MatchCondition, err error) Verdict {
 // object matches where an expression reads the object, with what it reads if that is the same in all versions.
 var object = regexp.MustCompile(`\b(object|oldObject)\b(\.(metadata|kind|apiVersion)\b|\s*[!=]=\s*null\b)?`)
 
-// readsFields reports whether an expression reads more of the object than its metadata.
-func readsFields(expression string) bool {
-	return slices.ContainsFunc(object.FindAllStringSubmatch(expression, -1), func(m []string) bool { return m[2] == "" })
+// readsFields reports whether an expression reads more than metadata of an object that is there.
+func (r Request) readsFields(expression string) bool {
+	return slices.ContainsFunc(object.FindAllStringSubmatch(expression, -1), func(m []string) bool {
+		raw := r.Object.Raw
+		if m[1] == "oldObject" {
+			raw = r.OldObject.Raw
+		}
+		return m[2] == "" && !isAbsent(raw)
+	})
 }
+
+// isAbsent reports whether there is no object, such as the new one of a deletion.
+func isAbsent(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // doubt returns why the API server may see another object than is known here, if the condition reads that part of it.
 func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) string {
 	switch {
-	case !readsFields(m.Expression):
+	case !r.readsFields(m.Expression):
 		return ""
 	case !as.SameFields:
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
@@ -183,7 +198,7 @@ func (r Request) attributes(as Equivalent) (*admission.VersionedAttributes, erro
 
 // decode returns an object in another version; nil if there is none.
 func decode(raw []byte, as Equivalent) (runtime.Object, error) {
-	if len(raw) == 0 || string(raw) == "null" {
+	if isAbsent(raw) {
 		return nil, nil
 	}
 	u := &unstructured.Unstructured{}

@@ -52,7 +52,8 @@ type Verdict struct {
 	// As is the resource as which an equivalent one is sent; empty if it is sent as it came.
 	As schema.GroupVersionResource
 
-	failed bool // a match condition has no result
+	failed    bool // a match condition has no result
+	mayRefuse bool // it is not known whether a match condition makes the API server refuse the request
 }
 
 func no(filter, why string, values ...any) Verdict {
@@ -105,15 +106,23 @@ func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 		verdicts[i] = m.One(ctx, r, h)
 	}
 	for i, v := range verdicts {
-		if !v.Refuses || !hooks[i].Mutating && v.Filter == SideEffects { // validating webhooks are called at the same time
+		refuses := v.Refuses && (hooks[i].Mutating || v.Filter != SideEffects) // which validating webhooks are asked at the same time
+		if !refuses && !v.mayRefuse {
 			continue
 		}
-		for j := range verdicts {
-			if j != i && (j > i || !hooks[i].Mutating && !hooks[j].Mutating) && (verdicts[j].Called || verdicts[j].Filter == Unknown) {
+		for j, other := range verdicts {
+			reached := j > i || !hooks[i].Mutating && !hooks[j].Mutating
+			switch {
+			case j == i || !reached || !other.Called && other.Filter != Unknown:
+			case refuses:
 				verdicts[j] = no(Refused, "the API server refuses the request because of the webhook %s", hooks[i].Name)
+			case other.Called:
+				verdicts[j] = no(Unknown, "called, unless the API server refuses the request because of the webhook %s", hooks[i].Name)
 			}
 		}
-		break
+		if refuses {
+			break
+		}
 	}
 	return verdicts
 }
@@ -136,6 +145,7 @@ func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
 	if v := r.exempt(); v.decided() {
 		return v
 	}
+	r = r.seenBy(h)
 	as, v := r.meetsRules(h)
 	if v.decided() {
 		return v

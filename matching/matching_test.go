@@ -23,6 +23,7 @@ type asked struct {
 	namespace                string
 	object, old              string // JSON
 	change                   func(*matching.Request)
+	mutating                 bool // it is asked of a mutating webhook
 }
 
 func (a asked) request() matching.Request {
@@ -38,6 +39,9 @@ func (a asked) request() matching.Request {
 	}}
 	r.UserInfo.Username, r.UserInfo.Groups = "ann", []string{"system:authenticated"}
 	r.Space = matching.Namespace{Labels: map[string]string{"team": "web"}}
+	if strings.Contains(a.object, "generateName") {
+		r.Name = ""
+	}
 	if a.change != nil {
 		a.change(&r)
 	}
@@ -165,6 +169,16 @@ func TestFacts(t *testing.T) {
 		{"the budget", pod, onAll + `matchConditions: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))'}]`,
 			"matchConditions", "the API server refuses the request"},
 
+		{"a generated name, while mutating webhooks are called", with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}`; a.mutating = true }),
+			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-")'}]`, "matchConditions", "no such key: name"},
+		{"a generated name, while validating ones are", with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}` }),
+			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-") && request.name.startsWith("web-")'}]`, "", ""},
+		{"labels that a subresource cannot change", asked{operation: "UPDATE", resource: "/v1/pods", sub: "resize", namespace: "shop", object: `{"metadata":{"labels":{"app":"api"}}}`, old: labelled},
+			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels.app == "web"'}]`, "", ""},
+		{"empty labels in a manifest", with(func(a *asked) {
+			a.object = `{"metadata":{"labels":{},"annotations":{"a":"b"}}}`
+			a.change = func(r *matching.Request) { r.Sketch = true }
+		}), onAll + `matchConditions: [{name: a, expression: '!has(object.metadata.labels) && has(object.metadata.annotations)'}]`, "", ""},
 		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations", object: labelled, old: labelled},
 			onAll, "exempt", "calls no webhook for a ValidatingWebhookConfiguration"},
 		{"nor about tokens", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled}, onAll, "exempt", "since Kubernetes 1.37"},
@@ -174,7 +188,9 @@ func TestFacts(t *testing.T) {
 		{"a dry run with side effects", dry, onAll + "sideEffects: Some", "sideEffects", "the API server refuses the dry run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := new(matching.Matcher).One(t.Context(), c.asked.request(), hook(t, c.hook))
+			h := hook(t, c.hook)
+			h.Mutating = c.asked.mutating
+			v := new(matching.Matcher).One(t.Context(), c.asked.request(), h)
 			if v.Called != (c.filter == "") || v.Filter != c.filter || !strings.Contains(v.Why, c.why) {
 				t.Errorf("called %t, filter %q, why %q", v.Called, v.Filter, v.Why)
 			}
@@ -187,7 +203,8 @@ func TestOneRefusesForAll(t *testing.T) {
 	failing := hook(t, onAll+`matchConditions: [{name: a, expression: 'object.metadata.nothing == "x"'}]`)
 	fine := hook(t, onAll)
 	mutating := func(h matching.Hook) matching.Hook { h.Mutating = true; return h }
-	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled}
+	unsure := hook(t, onAll+`matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`)
+	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled, change: func(r *matching.Request) { r.Sketch = true }}
 	for _, c := range []struct {
 		name  string
 		hooks []matching.Hook
@@ -195,6 +212,7 @@ func TestOneRefusesForAll(t *testing.T) {
 	}{
 		{"mutating", []matching.Hook{mutating(fine), mutating(failing), mutating(fine), fine}, "called matchConditions refused refused"},
 		{"validating", []matching.Hook{mutating(fine), fine, failing, fine}, "called refused matchConditions refused"},
+		{"perhaps", []matching.Hook{mutating(unsure), fine}, "unknown unknown"},
 		{"what is not called anyway", []matching.Hook{mutating(failing), hook(t, "{}")}, "matchConditions rules"},
 	} {
 		var got []string

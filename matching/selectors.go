@@ -101,7 +101,7 @@ func (r Request) meetsObjects(h Hook) Verdict {
 	}
 	var last labels.Set
 	for _, raw := range [][]byte{r.OldObject.Raw, r.Object.Raw} {
-		if len(raw) == 0 || string(raw) == "null" {
+		if isAbsent(raw) {
 			continue
 		}
 		if last = labelsOf(raw); selector.Matches(last) {
