@@ -28,11 +28,13 @@ type reviewOptions struct {
 	allRoutes, quiet, strict, explain bool
 	gates                             gate.Set
 	clusterSource                     clusterFlags
+	doctor                            bool
+	registered                        clusterFlags // where the webhook configurations come from
 }
 
 // reviewCommand is `usher review`.
 func (p Program) reviewCommand() *cobra.Command {
-	o := reviewOptions{clusterSource: clusterFlags{source: "files"}}
+	o := reviewOptions{clusterSource: clusterFlags{source: "files"}, registered: clusterFlags{source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
 		Long: reviewHelp}
 	o.addTo(c.Flags(), p.Suites)
@@ -56,9 +58,35 @@ func (p Program) reviewCommand() *cobra.Command {
 		if !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output) {
 			return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
 		}
+		if err := o.checkDoctor(c.Flags()); err != nil {
+			return err
+		}
 		return p.review(c.Context(), o)
 	}
 	return c
+}
+
+// checkDoctor checks the flags that go with --doctor.
+func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
+	for _, name := range []string{"cluster", "kubeconfig"} {
+		if set.Changed(name) && !o.doctor {
+			return fmt.Errorf("--%s goes with --doctor", name)
+		}
+	}
+	switch {
+	case !o.doctor:
+		return nil
+	case o.registered.source == "files" && o.clusterSource.dir == "":
+		return errors.New("--doctor: --cluster=api reads the webhook configurations of a cluster, --cluster-dir DIR those of files")
+	case o.output == "review":
+		return errors.New("--doctor: -o review calls nothing")
+	}
+	o.registered.askedOtherwise = true
+	if err := o.registered.check(); err != nil {
+		return err
+	}
+	o.registered.dir = o.clusterSource.dir
+	return nil
 }
 
 const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
@@ -83,6 +111,9 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.requestFlags.addTo(set, "review")
 	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
 	o.clusterSource.addDirTo(set)
+	set.BoolVar(&o.doctor, "doctor", false, "say first, as usher doctor does, which webhooks of the cluster are called, and call only those routes of usher that are registered there and reached")
+	set.StringVar(&o.registered.source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
+	set.StringVar(&o.registered.kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 }
 
 // review reviews the files and prints what became of each object.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/doctor"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/review"
 	"usher.dev/usher/suite"
@@ -57,11 +58,22 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document) (
 	if err != nil {
 		return nil, err
 	}
+	examiner, err := r.examiner(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range documents {
 		body, err := review.AsReview(d, r.o.Options, r.kinds)
 		if err != nil {
 			reports = append(reports, review.Failed(d, err))
 			continue
+		}
+		var examined review.Report
+		if examiner != nil {
+			examined = examiner.Examine(ctx, d, r.o.Options)
+			if !r.o.allRoutes {
+				chooser.NotCalled = registeredAs(examined.Webhooks).why
+			}
 		}
 		choice, err := chooser.Choose(body)
 		if err != nil {
@@ -72,10 +84,30 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document) (
 			return nil, err
 		}
 		report := review.Run(ctx, d, body, choice, kinds)
-		report.Remarks = remarks
+		report.Remarks, report.Webhooks = remarks, examined.Webhooks
+		if examined.Verdict == "failed" {
+			report.Verdict = "denied" // by the API server, because of some webhook
+		}
 		reports = append(reports, report)
 	}
 	return reports, nil
+}
+
+// examiner returns what knows the webhooks of the cluster; nil without --doctor.
+func (r reviewing) examiner(ctx context.Context, documents []review.Document) (*doctor.Examiner, error) {
+	if !r.o.doctor {
+		return nil, nil
+	}
+	source, err := r.o.registered.openSource()
+	if err != nil {
+		return nil, err
+	}
+	examiner, err := doctor.NewExaminer(ctx, source, r.kinds)
+	if err != nil {
+		return nil, err
+	}
+	examiner.Learn(ctx, documents)
+	return examiner, nil
 }
 
 func (r reviewing) chooser(documents []review.Document) (review.Chooser, error) {

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +16,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/manifest"
+	"usher.dev/usher/matching"
 	"usher.dev/usher/review"
 	"usher.dev/usher/webhooks"
 )
@@ -24,54 +27,63 @@ type unregistered struct {
 	labels     map[string]labels.Set // of the namespaces that are known
 }
 
-// why returns why an API server would not call a route for a request, or "".
+// why returns why an API server would not call a route for a request, or "". Routes that are for other requests are not
+// asked, so only selectors remain.
 func (u unregistered) why(r handlers.Route, req *admit.Request) string {
 	if !slices.ContainsFunc(u.registered, func(other handlers.Route) bool { return other.Path == r.Path }) {
 		return "only one route is registered for the status of nodes, see docs/overcommit.md"
 	}
-	var part webhooks.Entry
+	var selectors matching.Hook
 	for _, e := range webhooks.Entries([]handlers.Route{r}) {
 		if e.Covers(req) {
-			part = e
+			selectors.NamespaceSelector, selectors.ObjectSelector = e.Namespaces(webhooks.Address{Namespace: "usher"}), e.Objects()
 		}
 	}
-	if part.Scope == registration.ClusterScope {
-		return mismatch("objectSelector", part.Objects(), labelsOf(req), "the object")
+	everything := registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
+	selectors.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}}
+	asked := matching.Request{AdmissionRequest: asAPI(req), Space: matching.Namespace{Labels: u.labels[req.Namespace]}, VirtualSent: true}
+	if _, known := u.labels[req.Namespace]; !known {
+		asked.Space.Labels = r.OptIn.AsMap() // nothing is known of the namespace: take it for one that opted in
 	}
-	of, known := u.labels[req.Namespace]
-	if !known {
-		of = maps.Clone(labels.Set(r.OptIn.AsMap())) // nothing is known of the namespace: take it for one that opted in
-	}
-	of = labels.Merge(of, labels.Set{"kubernetes.io/metadata.name": req.Namespace})
-	return mismatch("namespaceSelector", part.Namespaces(webhooks.Address{Namespace: "usher"}), of, "namespace "+req.Namespace)
-}
-
-// mismatch returns which part of a selector labels do not match, or "".
-func mismatch(what string, selector *metav1.LabelSelector, of labels.Set, whose string) string {
-	if selector == nil {
-		return ""
-	}
-	for key, value := range selector.MatchLabels {
-		if of[key] != value {
-			return fmt.Sprintf("%s asks for the label %s: %s, which %s does not have", what, key, value, whose)
-		}
-	}
-	for _, part := range selector.MatchExpressions {
-		one, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{part}})
-		if err == nil && !one.Matches(of) {
-			return fmt.Sprintf("%s leaves out %s: %s", what, part.Key, of[part.Key])
-		}
+	if v := new(matching.Matcher).One(context.Background(), asked, selectors); !v.Called {
+		return v.Filter + ": " + v.Why
 	}
 	return ""
 }
 
-// labelsOf returns the labels of the object that a request is about.
-func labelsOf(req *admit.Request) labels.Set {
-	var object metav1.PartialObjectMetadata
-	if subject := req.Subject(); subject == nil || json.Unmarshal(subject.Bytes(), &object) != nil {
-		return nil
+// asAPI returns a request as the API server knows it.
+func asAPI(req *admit.Request) *admissionv1.AdmissionRequest {
+	r := &admissionv1.AdmissionRequest{Kind: req.Kind, Resource: req.Resource, SubResource: req.SubResource, Operation: req.Operation,
+		Name: req.Name, Namespace: req.Namespace, UserInfo: req.UserInfo, DryRun: &req.DryRun}
+	if req.Object != nil {
+		r.Object.Raw = req.Object.Bytes()
 	}
-	return object.Labels
+	if req.OldObject != nil {
+		r.OldObject.Raw = req.OldObject.Bytes()
+	}
+	if r.Resource.Resource == "namespaces" {
+		r.Namespace = cmp.Or(r.Namespace, r.Name)
+	}
+	return r
+}
+
+// registeredAs knows which webhooks of a cluster are called for a request.
+type registeredAs []review.Webhook
+
+// why returns why the API server does not call a route, by the webhooks that usher registers for it, or "".
+func (w registeredAs) why(r handlers.Route, req *admit.Request) (why string) {
+	why = "no webhook of the cluster has the name " + r.Webhook()
+	for _, e := range webhooks.Entries([]handlers.Route{r}) {
+		i := slices.IndexFunc(w, func(hook review.Webhook) bool { return hook.Name == e.Name })
+		switch {
+		case i < 0 || !e.Covers(req):
+		case w[i].Called || w[i].Filter == matching.Unknown: // what it would do is worth knowing all the same
+			return ""
+		default:
+			why = w[i].Filter + ": " + w[i].Why
+		}
+	}
+	return why
 }
 
 // namespaceLabels returns the labels of the namespaces in a directory of manifests, and of those among the documents, which win.

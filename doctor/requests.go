@@ -156,7 +156,7 @@ func nameIn(r matching.Request) string {
 	}
 	var object metav1.PartialObjectMetadata
 	if json.Unmarshal(r.Object.Raw, &object) == nil && object.GenerateName != "" {
-		return object.GenerateName + "…"
+		return object.GenerateName + "*"
 	}
 	return ""
 }

@@ -108,8 +108,10 @@ func (r Request) meetsObjects(h Hook) Verdict {
 			return Verdict{}
 		}
 	}
-	if r.Operation == admissionv1.Update {
-		return mismatch(ObjectSelector, wanted, last, "the new object, nor the old one,")
+	if r.Operation == admissionv1.Update && !labels.Equals(labelsOf(r.OldObject.Raw), last) {
+		v := mismatch(ObjectSelector, wanted, last, "the new object")
+		v.Why += "; the old one does not match either"
+		return v
 	}
 	return mismatch(ObjectSelector, wanted, last, "the object")
 }
@@ -164,8 +166,10 @@ func (r requirement) String() string {
 func (r requirement) miss(of labels.Set, whose string) string {
 	is, has := of[r.Key]
 	switch {
+	case r.Operator == metav1.LabelSelectorOpNotIn && r.Key == metadataName:
+		return "leaves out " + whose
 	case r.Operator == metav1.LabelSelectorOpNotIn:
-		return fmt.Sprintf("leaves out %s: %s, which is %s", r.Key, is, whose)
+		return fmt.Sprintf("leaves out %s: %s, which %s has", r.Key, is, whose)
 	case r.Operator == metav1.LabelSelectorOpDoesNotExist:
 		return fmt.Sprintf("%s, as %s has", r, whose)
 	case has && r.Operator == metav1.LabelSelectorOpIn:
