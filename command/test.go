@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,12 +22,12 @@ import (
 
 // testOptions are the flags of usher test.
 type testOptions struct {
-	dirs, suites           []string
-	config, cluster, gates string
-	run, output            string
-	update, verbose        bool
-	chosen                 *regexp.Regexp
-	command                string // as it was typed, for suggestions
+	dirs, suites              []string
+	config, cluster, gates    string
+	run, output               string
+	update, coverage, verbose bool
+	chosen                    *regexp.Regexp
+	command                   string // as it was typed, for suggestions
 }
 
 const testHelp = `Test policies: review the objects of cases as ` + "`usher review`" + ` does, and compare what becomes of them with what is expected.
@@ -71,6 +72,7 @@ func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
 	set.SortFlags = false
 	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
 	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
+	set.BoolVar(&o.coverage, "coverage", false, "also list the steps, parts of policies and refusals that no case shows")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one in each line")
 	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")
@@ -82,7 +84,7 @@ func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
 func commandLine(c *cobra.Command) string {
 	line := c.CommandPath()
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"run", "update", "output", "verbose"}, f.Name) {
+		if !slices.Contains([]string{"run", "update", "coverage", "output", "verbose"}, f.Name) {
 			line += fmt.Sprintf(" --%s=%s", f.Name, strings.Trim(f.Value.String(), "[]"))
 		}
 	})
@@ -93,8 +95,13 @@ func (o *testOptions) check() (err error) {
 	if o.chosen, err = regexp.Compile(o.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
-	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
+	switch {
+	case !slices.Contains([]string{"text", "json", "junit"}, o.output):
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
+	case o.coverage && o.output == "junit":
+		return errors.New("--coverage goes with -o text or -o json")
+	case o.coverage && o.run != "":
+		return errors.New("--coverage is of all cases: leave out --run")
 	}
 	return nil
 }
@@ -116,7 +123,7 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 		}
 	}
 	reports := append(found.Problems, cases.Reports(results)...)
-	if err := p.printTests(reports, o); err != nil {
+	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
 		return err
 	}
 	return exit(review.ExitOf(reports), "some cases could not be judged")
@@ -172,9 +179,17 @@ func (p Program) progress(all int) func(int) {
 	}
 }
 
-func (p Program) printTests(reports []review.Report, o testOptions) error {
+// coverageOf returns a report of the coverage if it is asked for.
+func coverageOf(ctx context.Context, program cases.Program, results []cases.Result, o testOptions) []review.Report {
+	if !o.coverage {
+		return nil
+	}
+	return []review.Report{program.Cover(ctx, results).Report()}
+}
+
+func (p Program) printTests(reports, coverage []review.Report, o testOptions) error {
 	if o.output != "text" {
-		return p.printReports(o.output, "usher test", reports)
+		return p.printReports(o.output, "usher test", append(reports, coverage...))
 	}
 	style := p.style()
 	for _, r := range reports {
@@ -192,5 +207,10 @@ func (p Program) printTests(reports []review.Report, o testOptions) error {
 		}
 	}
 	_, err := fmt.Fprintln(p.Out, review.CaseSummary(reports))
+	for _, r := range coverage {
+		for _, line := range r.Remarks[0].Lines {
+			_, _ = fmt.Fprintln(p.Out, line)
+		}
+	}
 	return err
 }

@@ -1,0 +1,375 @@
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"go.yaml.in/yaml/v3"
+	kyaml "sigs.k8s.io/yaml"
+)
+
+// Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
+// have another result without it, so all cases are run again for each part until one differs.
+func (p Program) Cover(ctx context.Context, results []Result) Coverage {
+	w := p.newWorlds()
+	coverer := coverer{worlds: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
+	for _, r := range results {
+		if r.got != nil {
+			coverer.add(r)
+		}
+	}
+	w.make(coverer.settings)
+	c := Coverage{Policies: []PolicyShare{}, Steps: stepsOf(results, w.made), Refusals: refusalsOf(results, w.made)}
+	coverer.measure()
+	for _, tree := range coverer.trees {
+		c.Policies = append(c.Policies, tree.share())
+		c.NotMeasured = append(c.NotMeasured, tree.notMeasured()...)
+	}
+	return c
+}
+
+// coverer measures the coverage of policies.
+type coverer struct {
+	*worlds
+	ctx      context.Context
+	settings []setting
+	trees    []*policyTree
+	byPolicy map[string]*policyTree // by their text
+}
+
+// policyTree is a policy as a tree of parts.
+type policyTree struct {
+	text, file string
+	value      any
+	lines      yaml.Node
+	parts      []*part
+	results    map[setting][]Result // those under the policy
+}
+
+// part is a part of a policy that can be left out.
+type part struct {
+	path  []any // keys and indices
+	leaf  bool  // no part of it can be left out
+	shown bool
+}
+
+// add adds the result of a case to that of its policy.
+func (c *coverer) add(r Result) {
+	s, err := c.settingOf(r.Case)
+	if err != nil {
+		return
+	}
+	if !slices.Contains(c.settings, s) {
+		c.settings = append(c.settings, s)
+	}
+	tree := c.byPolicy[s.policy]
+	if tree == nil {
+		tree = &policyTree{text: s.policy, file: c.policyFile(r.Case), results: map[setting][]Result{}}
+		raw, err := kyaml.YAMLToJSON([]byte(s.policy))
+		if err == nil {
+			tree.value, err = decodeJSON(raw)
+		}
+		if err != nil || yaml.Unmarshal([]byte(s.policy), &tree.lines) != nil {
+			return
+		}
+		tree.addParts(c.worlds, tree.value, nil)
+		c.byPolicy[s.policy] = tree
+		c.trees = append(c.trees, tree)
+	}
+	tree.results[s] = append(tree.results[s], r)
+}
+
+func (c *coverer) policyFile(of *Case) string {
+	if of.config != "" {
+		return of.find(of.config)
+	}
+	return cmpOr(c.Config, "the embedded policy")
+}
+
+// remarks are keys of overrides whose values are only shown; texts are those of refusals; and unmeasured are sections of which
+// cases show nothing.
+var (
+	remarks    = []string{"ticket", "reason"}
+	texts      = []string{"message", "messageExpression"}
+	unmeasured = map[string]string{"limits": "how many reviews are decided in a second: each case is reviewed alone"}
+)
+
+// addParts adds the parts below a value that can be left out, and reports whether there are any. The policy without a part must
+// be valid.
+func (t *policyTree) addParts(w *worlds, value any, path []any) (some bool) {
+	for _, child := range childrenOf(value, path) {
+		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && unmeasured[name] != "" {
+			continue
+		}
+		if key, ok := child.path[len(child.path)-1].(string); ok && slices.Contains(remarks, key) || isNothing(child.value) {
+			continue
+		}
+		at := len(t.parts)
+		removable := t.valid(w, child.path)
+		if removable {
+			t.parts = append(t.parts, &part{path: child.path})
+			some = true
+		}
+		below := t.addParts(w, child.value, child.path)
+		if removable {
+			t.parts[at].leaf = !below
+		}
+		some = some || below
+	}
+	return some
+}
+
+// isNothing reports whether a value says no more than its absence, such as an empty selector.
+func isNothing(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return value == nil
+}
+
+// child is a member of a mapping or an element of a list.
+type child struct {
+	path  []any
+	value any
+}
+
+// childrenOf returns the members of a mapping or the elements of a list.
+func childrenOf(value any, path []any) (all []child) {
+	extended := func(by any) []any { return append(slices.Clone(path), by) }
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(mapsKeys(value)) {
+			all = append(all, child{path: extended(key), value: value[key]})
+		}
+	case []any:
+		for i := range value {
+			all = append(all, child{path: extended(i), value: value[i]})
+		}
+	}
+	return all
+}
+
+// valid reports whether the policy without a part is valid.
+func (t *policyTree) valid(w *worlds, path []any) bool {
+	_, err := w.policy(t.without(path))
+	return err == nil
+}
+
+// without returns the policy without a part, as JSON.
+func (t *policyTree) without(path []any) string {
+	return string(asJSON(removed(t.value, path)))
+}
+
+// removed returns a copy of a value without a part.
+func removed(value any, path []any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		other := map[string]any{}
+		for key, member := range value {
+			switch {
+			case key != path[0]:
+				other[key] = member
+			case len(path) > 1:
+				other[key] = removed(member, path[1:])
+			}
+		}
+		return other
+	case []any:
+		at := path[0].(int)
+		other := slices.Clone(value)
+		if len(path) > 1 {
+			other[at] = removed(value[at], path[1:])
+			return other
+		}
+		return slices.Delete(other, at, at+1)
+	}
+	return value
+}
+
+// measure finds out which parts a case shows. Clusters are opened once for all policies.
+func (c *coverer) measure() {
+	type place struct{ cluster, gates string }
+	var done []place
+	for _, s := range c.settings {
+		at := place{s.cluster, s.gates}
+		if slices.Contains(done, at) {
+			continue
+		}
+		done = append(done, at)
+		gates, opened, err := c.open(at.cluster, at.gates)
+		if err != nil {
+			continue // the results say so
+		}
+		for _, tree := range c.trees {
+			for _, p := range tree.parts {
+				for under, results := range tree.results {
+					if p.shown || under.cluster != at.cluster || under.gates != at.gates {
+						continue
+					}
+					other := under
+					other.policy = tree.without(p.path)
+					p.shown = c.differs(c.under(other, gates, opened), results, p.isText())
+				}
+			}
+		}
+	}
+}
+
+// isText reports whether a part is a text of refusals.
+func (p *part) isText() bool {
+	key, _ := p.path[len(p.path)-1].(string)
+	return slices.Contains(texts, key)
+}
+
+// differs reports whether some case has another result in a world, in its substance or also in its texts.
+func (c *coverer) differs(w *world, results []Result, withTexts bool) bool {
+	if w.err != nil {
+		return false
+	}
+	var found atomic.Bool
+	each(len(results), func(i int) {
+		if found.Load() {
+			return
+		}
+		r, err := newRun(c.ctx, w, results[i].Case)
+		if err != nil || !equal(visible(r.got, withTexts), visible(results[i].got, withTexts)) {
+			found.Store(true)
+		}
+	})
+	return found.Load()
+}
+
+// visible returns what can be expected of a result, without steps that did nothing. Without texts, it has no messages: a rule
+// that is quoted in the refusal of another is not shown by it.
+func visible(got map[string]any, withTexts bool) map[string]any {
+	only := maps.Clone(got)
+	steps, _ := got["steps"].(map[string]any)
+	only["steps"] = sortedSteps(nil, steps)
+	if withTexts {
+		return only
+	}
+	warnings, _ := got["warnings"].([]any)
+	only["message"], only["warnings"] = "", json.Number(fmt.Sprint(len(warnings)))
+	var causes []any
+	list, _ := got["causes"].([]any)
+	for _, each := range list {
+		cause, _ := each.(map[string]any)
+		causes = append(causes, []any{cause["reason"], cause["field"]})
+	}
+	only["causes"] = causes
+	return only
+}
+
+// share returns how many parts are shown. Missing are the largest parts that are not, with their lines.
+func (t *policyTree) share() PolicyShare {
+	s := PolicyShare{File: t.file, Share: Share{Missing: []string{}}}
+	shown, all := 0, 0
+	var within []any
+	for _, p := range t.parts {
+		if p.leaf {
+			all++
+			if p.shown {
+				shown++
+			}
+		}
+		if p.shown || within != nil && hasPrefix(p.path, within) || t.anyShownBelow(p) && !p.leaf {
+			continue
+		}
+		within = p.path
+		s.Missing = append(s.Missing, fmt.Sprintf("%s:%d  %s", t.file, t.lineOf(p.path), t.nameOf(p.path)))
+	}
+	s.count(shown, all)
+	return s
+}
+
+func (t *policyTree) anyShownBelow(of *part) bool {
+	return slices.ContainsFunc(t.parts, func(p *part) bool { return p.shown && len(p.path) > len(of.path) && hasPrefix(p.path, of.path) })
+}
+
+func hasPrefix(path, prefix []any) bool {
+	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
+}
+
+// notMeasured says of which sections nothing is known.
+func (t *policyTree) notMeasured() (texts []string) {
+	sections, _ := t.value.(map[string]any)
+	for _, name := range slices.Sorted(mapsKeys(unmeasured)) {
+		if _, found := sections[name]; found {
+			texts = append(texts, fmt.Sprintf("%s of %s, %s", name, t.file, unmeasured[name]))
+		}
+	}
+	return texts
+}
+
+// lineOf returns the line of a part.
+func (t *policyTree) lineOf(path []any) int {
+	if len(t.lines.Content) == 0 {
+		return 1
+	}
+	node, line := t.lines.Content[0], 1
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			key, value := memberOf(node, step)
+			if key == nil {
+				return line
+			}
+			node, line = value, key.Line
+		case int:
+			if step >= len(node.Content) {
+				return line
+			}
+			node = node.Content[step]
+			line = node.Line
+		}
+		if node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+	}
+	return line
+}
+
+// nameOf returns the path of a part as text, with the names of elements that have one: labelRules[team].pattern.
+func (t *policyTree) nameOf(path []any) string {
+	var b strings.Builder
+	value := t.value
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(step)
+			value = value.(map[string]any)[step]
+		case int:
+			value = value.([]any)[step]
+			fmt.Fprintf(&b, "[%s]", elementName(value, step))
+		}
+	}
+	return b.String()
+}
+
+// elementName returns the name of an element of a list: its name, the element itself if it is a short text, or its index.
+func elementName(value any, index int) string {
+	switch value := value.(type) {
+	case map[string]any:
+		if name, ok := value["name"].(string); ok {
+			return name
+		}
+	case string:
+		if len(value) <= 40 {
+			return value
+		}
+	case json.Number:
+		return string(value)
+	}
+	return fmt.Sprint(index)
+}
