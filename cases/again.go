@@ -43,7 +43,7 @@ func (r *run) idempotence(result json.RawMessage) *review.Finding {
 
 func (r *run) finding(id, message, diff string) *review.Finding {
 	return &review.Finding{ID: id, Severity: review.Error, Object: r.c.where(r.c.line), Message: message, Diff: diff,
-		Fix: "a policy is applied again whenever another webhook changes the object; if this cannot be otherwise: once: REASON in the case"}
+		Fix: "change the policy: an API server asks again when another webhook has changed the object; or write once: REASON into the case"}
 }
 
 func lastMessage(r review.Report) string {

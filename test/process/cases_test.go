@@ -118,6 +118,48 @@ func TestCaseAgain(t *testing.T) {
 	}
 }
 
+// TestCaseIdempotence: a profile selects pods by a label that another one sets, so that the result is changed again.
+func TestCaseIdempotence(t *testing.T) {
+	profile := func(name, selects, sets string) string {
+		return fmt.Sprintf("{apiVersion: config.koordinator.sh/v1alpha1, kind: ClusterColocationProfile, metadata: {name: %s}, "+
+			"spec: {selector: {matchLabels: {%s}}, labels: {%s}}}\n---\n", name, selects, sets)
+	}
+	files := map[string]string{"c/p.yaml": profile("a", "b: set", "a: set") + profile("b", "app: web", "b: set"), "case.yaml": "cluster: c\npath: /mutate-pod\n" +
+		aCase("{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: app, image: nginx}]}}", "{verdict: allowed}")}
+	code, out, errors := run(t, "", "test", directory(t, files))
+	if code != 1 || !strings.Contains(out, "idempotence: ") || !strings.Contains(out, "+    a: set") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errors)
+	}
+	files["case.yaml"] = "once: profiles are only for new pods\n" + files["case.yaml"]
+	if code, out, errors := run(t, "", "test", directory(t, files)); code != 0 {
+		t.Errorf("with once, exit code %d:\n%s%s", code, out, errors)
+	}
+}
+
+// TestReviewsAsCases: all reviews of the repository have the verdicts of their goldens as cases, too, stay as they are when they are
+// sent again, and stand a foreign sidecar, apart from one pod that then fits into no reservation.
+func TestReviewsAsCases(t *testing.T) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "defaults:\n  cluster: %s\n  gates: {%s}\n", absolute(t, "samples/cluster"),
+		strings.NewReplacer("=", ": ", "\n", "").Replace(harness.ReadFile(t, "samples/feature-gates")))
+	for _, name := range harness.Samples(t) {
+		golden, verdict := harness.ReadFile(t, harness.SampleFile(name)+".golden"), "error"
+		if strings.HasPrefix(golden, "HTTP 200") {
+			verdict = map[bool]string{true: "denied", false: "allowed"}[strings.Contains(golden, "\nallowed: false\n")]
+		}
+		fmt.Fprintf(&text, "---\nname: %s\npath: /%s\nreview: %s\nexpect: {verdict: %s}\n", name, harness.Route(name), absolute(t, harness.SampleFile(name)+".json"), verdict)
+		if policy := harness.SamplePolicy(name); policy != "" {
+			fmt.Fprintf(&text, "config: %s\n", absolute(t, policy))
+		}
+		if name == "validate-pod/reservation-fit-full-now" {
+			text.WriteString("once: a second container makes it larger than every reservation\n")
+		}
+	}
+	if code, out, errors := run(t, "", "test", directory(t, map[string]string{"case.yaml": text.String()})); code != 0 {
+		t.Errorf("exit code %d:\n%s%s", code, out, errors)
+	}
+}
+
 // TestCasesForgetEachOther: a pod that fits into its quota takes no room from the next case, whatever their order.
 func TestCasesForgetEachOther(t *testing.T) {
 	one := "review: " + absolute(t, "samples/reviews/validate-pod/evaluate-quota-room.json") + "\ncluster: " + absolute(t, "samples/cluster") +
