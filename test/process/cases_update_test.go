@@ -23,6 +23,9 @@ expect:
   code: 200
   steps: {}
   # the end of expect
+
+
+# about the request
 request: {user: ann}   # what follows expect stays
 
 # between the cases
@@ -50,6 +53,9 @@ expect:
   code: 403
   steps: {denied-names: refused, environment: changed, lifespan: changed}
   # the end of expect
+
+
+# about the request
 request: {user: ann}   # what follows expect stays
 
 # between the cases
