@@ -1,0 +1,154 @@
+package learn
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	applier "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// Patch is a JSON patch of an object, and the object that must come out: a file of the lesson.
+type Patch struct {
+	Object string `json:"object"`
+	Patch  string `json:"patch"`
+	After  string `json:"after"`
+}
+
+// Answer is an AdmissionReview with a response to a review, and what the API server must do with it.
+type Answer struct {
+	Review string `json:"review"`
+	Answer string `json:"answer"`
+	Then   string `json:"then"` // allowed, mutated or denied
+	After  string `json:"after,omitempty"`
+}
+
+// patched returns why the learner's patch does not give the object that it should, or "".
+func (l Lesson) patched(p Patch, folder string) (string, error) {
+	object, err := objectIn(folder, p.Object)
+	if err != nil {
+		return err.Error(), nil
+	}
+	patch, err := os.ReadFile(filepath.Join(folder, p.Patch))
+	if err != nil {
+		return p.Patch + " is missing", nil
+	}
+	return l.gives(object, patch, p.After)
+}
+
+// gives returns why a patch of an object does not give the object of a file of the lesson, or "". An empty name stands for
+// any object.
+func (l Lesson) gives(object, patch []byte, after string) (string, error) {
+	operations, err := applier.DecodePatch(patch)
+	if err != nil {
+		return "the patch is not a JSON list of operations: " + err.Error(), nil
+	}
+	got, err := operations.Apply(object)
+	if err != nil {
+		return "the API server cannot apply the patch: " + err.Error(), nil
+	}
+	if after == "" {
+		return "", nil
+	}
+	text, err := fs.ReadFile(l.files, "check/"+after)
+	if err != nil {
+		return "", err
+	}
+	want, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return "", err
+	}
+	if !same(got, want) {
+		shown, _ := yaml.JSONToYAML(got)
+		return "the object becomes\n" + string(shown), nil
+	}
+	return "", nil
+}
+
+func same(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// answered returns why the API server would not do with an answer what it should, or "".
+func (l Lesson) answered(a Answer, folder string) (string, error) {
+	sent, err := objectIn(folder, a.Review)
+	if err != nil {
+		return err.Error(), nil
+	}
+	raw, err := objectIn(folder, a.Answer)
+	if err != nil {
+		return err.Error(), nil
+	}
+	var review, answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(sent, &review); err != nil || review.Request == nil {
+		return a.Review + " is no AdmissionReview with a request", nil
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Sprintf("%s cannot be read as an AdmissionReview: %v", a.Answer, err), nil
+	}
+	if fault := faultOf(answer, review.Request.UID, a.Then == "mutated"); fault != "" {
+		return "the API server does not accept the answer: " + fault, nil
+	}
+	if then := meaningOf(answer.Response); then != a.Then {
+		return fmt.Sprintf("by this answer the request is %s, and not %s", then, a.Then), nil
+	}
+	if a.Then != "mutated" {
+		return "", nil
+	}
+	return l.gives(review.Request.Object.Raw, answer.Response.Patch, a.After)
+}
+
+// faultOf returns why the API server does not accept an answer, or "". The rules are those of admission.k8s.io/v1: see
+// "Response" in the page about dynamic admission control of Kubernetes' documentation.
+func faultOf(answer admissionv1.AdmissionReview, uid types.UID, mutating bool) string {
+	r := answer.Response
+	switch {
+	case answer.Kind != "AdmissionReview" || answer.APIVersion != "admission.k8s.io/v1":
+		return fmt.Sprintf("kind and apiVersion are %q and %q, and must be AdmissionReview and admission.k8s.io/v1", answer.Kind, answer.APIVersion)
+	case r == nil:
+		return "it has no response"
+	case r.UID != uid:
+		return fmt.Sprintf("response.uid is %q, and must be that of the request, %q", r.UID, uid)
+	case !mutating && (len(r.Patch) > 0 || r.PatchType != nil):
+		return "a validating webhook may not answer with a patch or a patchType"
+	case len(r.Patch) > 0 && r.PatchType == nil:
+		return "response.patch is there, but not response.patchType"
+	case len(r.Patch) == 0 && r.PatchType != nil:
+		return "response.patchType is there, but not response.patch"
+	case r.PatchType != nil && *r.PatchType != admissionv1.PatchTypeJSONPatch:
+		return fmt.Sprintf("response.patchType is %q, and must be JSONPatch", *r.PatchType)
+	}
+	return ""
+}
+
+// meaningOf returns what the API server does by a valid response.
+func meaningOf(r *admissionv1.AdmissionResponse) string {
+	switch {
+	case !r.Allowed:
+		return "denied"
+	case len(r.Patch) > 0:
+		return "mutated"
+	}
+	return "allowed"
+}
+
+// objectIn returns a YAML or JSON file of a folder as JSON.
+func objectIn(folder, name string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		return nil, fmt.Errorf("%s is missing", name)
+	}
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	}
+	return raw, nil
+}

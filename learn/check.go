@@ -1,0 +1,204 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Check is one thing that a learner has to do. Exactly one member beside Missing is set.
+type Check struct {
+	// Missing says in one line what is missing while the check fails.
+	Missing string `json:"missing"`
+
+	Case    json.RawMessage `json:"case,omitempty"`    // a case of `usher test`
+	Called  *Called         `json:"called,omitempty"`  // `usher doctor -f`
+	Doctor  *Doctor         `json:"doctor,omitempty"`  // `usher doctor`
+	Patch   *Patch          `json:"patch,omitempty"`   // a JSON patch
+	Answer  *Answer         `json:"answer,omitempty"`  // an AdmissionReview with a response
+	Text    *Text           `json:"text,omitempty"`    // a question, answered in a file
+	Cluster *Cluster        `json:"cluster,omitempty"` // an object of a real cluster
+}
+
+// Called is whether the API server calls a webhook for a manifest, in the cluster that a folder stands for.
+type Called struct {
+	Cluster   string `json:"cluster"`
+	Manifest  string `json:"manifest"`
+	Webhook   string `json:"webhook"`
+	Operation string `json:"operation,omitempty"`
+	As        string `json:"as,omitempty"`
+	Is        bool   `json:"is"`
+}
+
+// Doctor is what `usher doctor` must not find in the cluster that a folder stands for.
+type Doctor struct {
+	Cluster string   `json:"cluster"`
+	Without []string `json:"without"`
+}
+
+// Text is the answer to a question, as a regular expression.
+type Text struct {
+	File string `json:"file"`
+	Is   string `json:"is"`
+}
+
+// Cluster is a field of an object, or that there is no such object.
+type Cluster struct {
+	Path   string `json:"path"`
+	Field  string `json:"field,omitempty"` // with dots
+	Is     string `json:"is,omitempty"`    // a regular expression
+	Absent bool   `json:"absent,omitempty"`
+}
+
+// Tools are what checks ask of the rest of the program. Files are named by their path.
+type Tools struct {
+	// Case runs a case whose files are in a folder, and returns what is not as expected.
+	Case func(ctx context.Context, folder string, document []byte) (differences []string, err error)
+	// Called returns whether the webhook is called, and if not, why.
+	Called func(ctx context.Context, c Called) (is bool, why string, err error)
+	// Doctor returns the ids of the findings in the cluster that a folder stands for.
+	Doctor func(ctx context.Context, cluster string) (ids []string, err error)
+	// Get returns an object of the cluster; nil if there is none. It is nil without a cluster.
+	Get func(ctx context.Context, path string) ([]byte, error)
+}
+
+// ErrNoCluster is the error for a lesson that needs a cluster, without one.
+var ErrNoCluster = errors.New("this lesson needs a cluster: `make cluster` starts one, and prints how to reach it")
+
+// Verdict is what a check of a lesson says.
+type Verdict struct {
+	// Missing says in one line what is missing; empty if the lesson is done.
+	Missing string `json:"missing,omitempty"`
+	// Detail says what the check saw.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Done reports whether nothing is missing.
+func (v Verdict) Done() bool { return v.Missing == "" }
+
+// Check checks what a learner has done in a folder. An error means that it could not be checked.
+func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict, error) {
+	for _, c := range l.Checks {
+		detail, err := l.one(ctx, c, folder, tools)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if detail != "" {
+			return Verdict{c.Missing, detail}, nil
+		}
+	}
+	return Verdict{}, nil
+}
+
+// one returns what is wrong by one check, or "".
+func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (string, error) {
+	switch {
+	case c.Case != nil:
+		differences, err := tools.Case(ctx, folder, c.Case)
+		return strings.Join(differences, "\n"), err
+	case c.Called != nil:
+		return called(ctx, *c.Called, folder, tools)
+	case c.Doctor != nil:
+		return examined(ctx, *c.Doctor, folder, tools)
+	case c.Patch != nil:
+		return l.patched(*c.Patch, folder)
+	case c.Answer != nil:
+		return l.answered(*c.Answer, folder)
+	case c.Text != nil:
+		return written(*c.Text, folder)
+	case c.Cluster != nil:
+		return stored(ctx, *c.Cluster, tools)
+	}
+	return "", fmt.Errorf("lesson %s: a check checks nothing", l.Name)
+}
+
+func called(ctx context.Context, c Called, folder string, tools Tools) (string, error) {
+	c.Cluster, c.Manifest = filepath.Join(folder, c.Cluster), filepath.Join(folder, c.Manifest)
+	is, why, err := tools.Called(ctx, c)
+	switch {
+	case err != nil:
+		return err.Error(), nil // of the learner's files
+	case is == c.Is:
+		return "", nil
+	case is:
+		return c.Webhook + " is called", nil
+	}
+	return c.Webhook + " is not called: " + why, nil
+}
+
+func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string, error) {
+	ids, err := tools.Doctor(ctx, filepath.Join(folder, d.Cluster))
+	if err != nil {
+		return err.Error(), nil
+	}
+	for _, id := range ids {
+		for _, unwanted := range d.Without {
+			if id == unwanted {
+				return "usher doctor --cluster-dir " + d.Cluster + " finds " + id, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func written(t Text, folder string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(folder, t.File))
+	if err != nil {
+		return t.File + " is missing", nil
+	}
+	is, err := regexp.Compile(t.Is)
+	if err != nil {
+		return "", err
+	}
+	if !is.MatchString(strings.TrimSpace(string(raw))) {
+		return t.File + " has another answer", nil
+	}
+	return "", nil
+}
+
+func stored(ctx context.Context, c Cluster, tools Tools) (string, error) {
+	if tools.Get == nil {
+		return "", ErrNoCluster
+	}
+	raw, err := tools.Get(ctx, c.Path)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the cluster cannot be asked: %w", err)
+	case raw == nil && c.Absent:
+		return "", nil
+	case raw == nil:
+		return c.Path + " does not exist", nil
+	case c.Absent:
+		return c.Path + " still exists", nil
+	}
+	is, err := regexp.Compile(c.Is)
+	if err != nil {
+		return "", err
+	}
+	if value := fieldOf(raw, c.Field); !is.MatchString(value) {
+		return fmt.Sprintf("%s: %s is %q", c.Path, c.Field, value), nil
+	}
+	return "", nil
+}
+
+// fieldOf returns the text of a field; of a list or mapping, its JSON.
+func fieldOf(raw []byte, path string) string {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return ""
+	}
+	for key := range strings.SplitSeq(path, ".") {
+		members, _ := value.(map[string]any)
+		value = members[key]
+	}
+	if text, ok := value.(string); ok {
+		return text
+	}
+	text, _ := json.Marshal(value)
+	return string(text)
+}

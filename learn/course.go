@@ -1,0 +1,196 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Course is a learner's folder, with a folder for each lesson that was begun.
+type Course struct{ Dir string }
+
+// marker is the file in a folder by which a lesson is known again. It has the state.
+const marker = ".lesson"
+
+// state is what is remembered of a lesson.
+type state struct {
+	Lesson string `json:"lesson"`
+	Hints  int    `json:"hints,omitempty"` // that were shown
+	Done   bool   `json:"done,omitempty"`
+}
+
+// Folder returns the folder of a lesson.
+func (c Course) Folder(l Lesson) string { return filepath.Join(c.Dir, l.Name) }
+
+// Begin copies the start state of a lesson into its folder, unless the lesson was begun before.
+func (c Course) Begin(l Lesson) (fresh bool, err error) {
+	if _, err := c.read(l); err == nil {
+		return false, c.current(l)
+	}
+	return true, c.Reset(l)
+}
+
+// Reset puts the start state of a lesson into its folder. What a learner has added or changed there is lost.
+func (c Course) Reset(l Lesson) error {
+	files, err := l.Start()
+	if err != nil {
+		return err
+	}
+	folder := c.Folder(l)
+	if _, err := c.read(l); err == nil { // it is a lesson's folder, and not somebody's own
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
+	if err := write(folder, files); err != nil {
+		return err
+	}
+	return errors.Join(c.save(l, state{Lesson: l.Name}), c.current(l))
+}
+
+// Solve puts the solution of a lesson into its folder.
+func (c Course) Solve(l Lesson) error {
+	files, err := l.Solution()
+	if err != nil {
+		return err
+	}
+	return write(c.Folder(l), files)
+}
+
+// Hint returns the next hint of a lesson, and which of how many it is; after the last, the last again.
+func (c Course) Hint(l Lesson) (text string, n int, err error) {
+	s, err := c.read(l)
+	if err != nil {
+		return "", 0, err
+	}
+	s.Hints = min(s.Hints+1, len(l.Hints))
+	return l.Hints[s.Hints-1], s.Hints, c.save(l, s)
+}
+
+// Mark remembers whether a lesson is done.
+func (c Course) Mark(l Lesson, done bool) error {
+	s, err := c.read(l)
+	if err != nil || s.Done == done {
+		return err
+	}
+	s.Done = done
+	return c.save(l, s)
+}
+
+// Progress returns "done", "begun" or "".
+func (c Course) Progress(l Lesson) string {
+	s, err := c.read(l)
+	switch {
+	case err != nil:
+		return ""
+	case s.Done:
+		return "done"
+	}
+	return "begun"
+}
+
+// Current returns the name of the lesson that was begun last, or that of the folder in which the command runs.
+func (c Course) Current() (name string, err error) {
+	for _, file := range []string{marker, filepath.Join(c.Dir, marker)} {
+		raw, err := os.ReadFile(file)
+		var s state
+		if err == nil && yaml.Unmarshal(raw, &s) == nil && s.Lesson != "" {
+			return s.Lesson, nil
+		}
+	}
+	return "", errors.New("no lesson is begun here; `usher learn 1` begins the first")
+}
+
+// Here returns the course of the folder in which the command runs, if that is a lesson's, and else of dir.
+func Here(dir string) Course {
+	if _, err := os.Stat(marker); err == nil {
+		if working, err := os.Getwd(); err == nil && !strings.HasPrefix(filepath.Base(working), ".") {
+			return Course{filepath.Dir(working)}
+		}
+	}
+	return Course{dir}
+}
+
+func (c Course) current(l Lesson) error {
+	raw, err := yaml.Marshal(state{Lesson: l.Name})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.Dir, marker), raw, 0o644)
+}
+
+func (c Course) read(l Lesson) (s state, err error) {
+	raw, err := os.ReadFile(filepath.Join(c.Folder(l), marker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("lesson %s is not begun; `usher learn %d` begins it", l.Name, l.Number)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, yaml.Unmarshal(raw, &s)
+}
+
+func (c Course) save(l Lesson, s state) error {
+	raw, err := yaml.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.Folder(l), marker), raw, 0o644)
+}
+
+// write writes files into a folder.
+func write(folder string, files map[string][]byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, name := range names(files) {
+		file := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, files[name], 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names returns the names of files, sorted.
+func names(files map[string][]byte) (all []string) {
+	for name := range files {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Export writes all lessons for a teacher: the folders for the class, and those with the hints and solutions.
+func Export(dir string, all []Lesson) error {
+	for _, l := range all {
+		start, err := l.Start()
+		if err != nil {
+			return err
+		}
+		solution, err := l.Solution()
+		if err != nil {
+			return err
+		}
+		start["README.md"] = []byte("# " + l.Title + "\n\n" + l.Text)
+		marked, err := yaml.Marshal(state{Lesson: l.Name})
+		if err != nil {
+			return err
+		}
+		start[marker] = marked
+		solution["HINTS.md"] = []byte("# " + l.Title + "\n\n1. " + strings.Join(l.Hints, "\n1. ") + "\n")
+		if err := errors.Join(write(filepath.Join(dir, "class", l.Name), start), write(filepath.Join(dir, "teacher", l.Name), solution)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
