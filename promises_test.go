@@ -351,10 +351,11 @@ func TestImportsRunOneWay(t *testing.T) {
 		"matching":            {},
 		"doctor":              {"apiserver", "manifest", "matching", "nearest", "review", "webhooks"},
 		"samples":             {},
-		"playground":          {"admit", "cluster", "config", "gate", "handlers", "review", "suite"},
+		"learn":               {"review"},
+		"playground":          {"admit", "cluster", "config", "gate", "handlers", "learn", "review", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "manifest", "matching", "nearest", "playground", "poll", "review", "samples", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "learn", "manifest", "matching", "nearest", "playground", "poll", "review", "samples", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import
@@ -643,6 +644,6 @@ func TestGatesSwitchSteps(t *testing.T) {
 func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: suites(), NewSuites: suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }

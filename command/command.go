@@ -73,7 +73,7 @@ func (p Program) Root() *cobra.Command {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	cobra.EnableCommandSorting = false
-	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.playgroundCommand(), p.webhooksCommand(),
+	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.playgroundCommand(), p.learnCommand(), p.webhooksCommand(),
 		p.stepsCommand(), p.certsCommand(), p.versionCommand())
 	return root
 }

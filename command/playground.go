@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"usher.dev/usher/learn"
 	"usher.dev/usher/playground"
 	"usher.dev/usher/samples"
 )
@@ -44,9 +45,14 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 	if err != nil {
 		return err
 	}
+	lessons, err := learn.Lessons()
+	if err != nil {
+		return err
+	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	hosts := []string{listener.Addr().String(), fmt.Sprintf("localhost:%d", port), fmt.Sprintf("127.0.0.1:%d", port)}
-	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples()}, hosts)
+	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples(),
+		Lessons: lessons, Tools: p.learnTools("")}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", hosts[1])
 	go func() {

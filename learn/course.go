@@ -149,7 +149,7 @@ func write(folder string, files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for _, name := range names(files) {
+	for _, name := range Names(files) {
 		file := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
@@ -161,8 +161,8 @@ func write(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// names returns the names of files, sorted.
-func names(files map[string][]byte) (all []string) {
+// Names returns the names of files, sorted.
+func Names(files map[string][]byte) (all []string) {
 	for name := range files {
 		all = append(all, name)
 	}

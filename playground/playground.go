@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 
+	"usher.dev/usher/learn"
 	"usher.dev/usher/suite"
 )
 
@@ -19,6 +20,8 @@ type Options struct {
 	Version  string
 	Start    Input // shown at first
 	Examples []Example
+	Lessons  []learn.Lesson
+	Tools    learn.Tools // that lessons are checked with
 }
 
 // Example is an input to choose from.
@@ -43,10 +46,11 @@ func New(o Options, hosts []string) http.Handler {
 		panic(err) // the folder is embedded
 	}
 	worlds := newWorlds(o.Suites)
-	mux := http.NewServeMux()
+	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
+	lessons.routes(mux)
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /start", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, start{o.Version, o.Start, o.Examples, worlds.facts()})
+		answer(w, start{o.Version, o.Start, o.Examples, lessons.headings(), worlds.facts()})
 	})
 	mux.HandleFunc("GET /examples/", func(w http.ResponseWriter, r *http.Request) {
 		i := slices.IndexFunc(o.Examples, func(e Example) bool { return "/examples/"+e.Name == r.URL.Path })
@@ -71,6 +75,7 @@ type start struct {
 	Version  string    `json:"version"`
 	Input    Input     `json:"input"`
 	Examples []Example `json:"examples"`
+	Lessons  []heading `json:"lessons"`
 	Facts    facts     `json:"facts"`
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/pflag"
 
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -80,12 +79,7 @@ func (w *worlds) of(in Input) (*world, []Problem) {
 }
 
 func (w *worlds) open(in Input) (*world, []Problem) {
-	suites := w.suites()
-	for _, s := range suites {
-		if s.Flags != nil {
-			s.Flags(pflag.NewFlagSet("", pflag.ContinueOnError)) // for the defaults
-		}
-	}
+	suites := w.suites().WithDefaults()
 	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
 	if err != nil {
 		return nil, []Problem{{Tab: "gates", Text: strings.TrimPrefix(err.Error(), "--feature-gates: ")}}

@@ -30,6 +30,15 @@ func (s Style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
+// Heading returns a text as a heading.
+func (s Style) Heading(text string) string { return s.paint(bold, text) }
+
+// Good returns a text as good news.
+func (s Style) Good(text string) string { return s.paint(green+";"+bold, text) }
+
+// Bad returns a text as bad news.
+func (s Style) Bad(text string) string { return s.paint(red+";"+bold, text) }
+
 var verdictColors = map[string]string{"passed": green, "failed": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow}
 
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,16 @@ type List []Suite
 
 // NoPolicy is the policy for routes that are only listed.
 var NoPolicy = &config.Policy{}
+
+// WithDefaults sets the flags of suites to their defaults, for a caller without a command line, and returns the suites.
+func (s List) WithDefaults() List {
+	for _, suite := range s {
+		if suite.Flags != nil {
+			suite.Flags(pflag.NewFlagSet(suite.Name, pflag.ContinueOnError))
+		}
+	}
+	return s
+}
 
 // Gates returns the gates of all suites.
 func (s List) Gates() (all []gate.Gate) {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/gate"
@@ -34,11 +32,7 @@ type World struct {
 // OpenWorld opens the sample cluster for the suites.
 func OpenWorld(t testing.TB, suites suite.List, gates gate.Set, policy *config.Policy) World {
 	t.Helper()
-	for _, suite := range suites {
-		if suite.Flags != nil {
-			suite.Flags(pflag.NewFlagSet("", pflag.ContinueOnError)) // for the defaults
-		}
-	}
+	suites.WithDefaults()
 	w := World{suites: suites, Policy: policy, Gates: gates}
 	var err error
 	w.Cluster, err = suites.Open("files", gates, nil, func(o cluster.Options) (*cluster.Cluster, error) { return cluster.Files("samples/cluster", o) })

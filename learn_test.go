@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/learn"
+	"usher.dev/usher/test/harness"
+)
+
+// lessons returns all lessons.
+func lessons(t *testing.T) []learn.Lesson {
+	t.Helper()
+	all, err := learn.Lessons()
+	if err != nil || len(all) < 4 {
+		t.Fatalf("%d lessons: %v", len(all), err)
+	}
+	return all
+}
+
+// TestLessons: the start state of every lesson fails its check, with a line that says what is missing, and its solution
+// passes. The lessons that need a cluster are tested with one in test/e2e.
+func TestLessons(t *testing.T) {
+	for _, l := range lessons(t) {
+		if l.Needs != "" {
+			continue
+		}
+		t.Run(l.Name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "lessons")
+			if code, out, errors := usher(t, "learn", "--dir", dir, l.Name); code != 0 || !strings.Contains(out, l.Title) {
+				t.Fatalf("begin: %d %s%s", code, out, errors)
+			}
+			code, out, errors := usher(t, "learn", "check", "-v", "--dir", dir)
+			if code != 1 || !strings.HasPrefix(out, "not yet "+l.Name+": "+l.Checks[0].Missing) {
+				t.Errorf("the start state: %d, want 1 and the line of the first check\n%s%s", code, out, errors)
+			}
+			if code, _, errors := usher(t, "learn", "solution", "--apply", "--dir", dir); code != 0 {
+				t.Fatal(errors)
+			}
+			if code, out, errors := usher(t, "learn", "check", "-v", "--dir", dir); code != 0 || !strings.HasPrefix(out, "done "+l.Name) {
+				t.Errorf("the solution: %d\n%s%s", code, out, errors)
+			}
+		})
+	}
+}
+
+// TestLessonsAreComplete: lessons are numbered without a gap, and can be read: each fits a screen or two, has a task, and
+// hints that are not all given at once.
+func TestLessonsAreComplete(t *testing.T) {
+	for i, l := range lessons(t) {
+		if l.Number != i+1 {
+			t.Errorf("%s is the lesson %d", l.Name, i+1)
+		}
+		if !strings.Contains(l.Text, "\n## Your task\n") || strings.Count(l.Text, "\n") > 70 || len(l.Hints) < 2 || l.Minutes < 4 || l.Minutes > 10 {
+			t.Errorf("%s: %d lines, %d hints, %d minutes; has a task: %v", l.Name, strings.Count(l.Text, "\n"), len(l.Hints), l.Minutes,
+				strings.Contains(l.Text, "\n## Your task\n"))
+		}
+		for _, c := range l.Checks {
+			if c.Missing == "" || strings.Contains(c.Missing, "\n") {
+				t.Errorf("%s: what is missing is one line: %q", l.Name, c.Missing)
+			}
+		}
+		if l.Needs != "" && (l.Script("start.sh") == "" || l.Script("solution.sh") == "") {
+			t.Errorf("%s needs a %s, and has no start.sh and solution.sh", l.Name, l.Needs)
+		}
+	}
+}
+
+// TestLearnAsALearner: hints come one after the other, a reset brings the start back, what is not begun is said, and a
+// teacher gets the folders of the class without the solutions.
+func TestLearnAsALearner(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lessons")
+	if code, _, errors := usher(t, "learn", "check", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn 1") {
+		t.Errorf("nothing begun: %d %s", code, errors)
+	}
+	usher(t, "learn", "1", "--dir", dir)
+	for _, want := range []string{"Hint 1 of", "Hint 2 of"} {
+		if _, out, _ := usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, want) {
+			t.Errorf("%q does not begin with %q", out, want)
+		}
+	}
+	policy := filepath.Join(dir, "01-first-webhook", "policy.yaml")
+	before := harness.ReadFile(t, policy)
+	if err := os.WriteFile(policy, []byte("names: ["), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := usher(t, "learn", "check", "-v", "--dir", dir); code != 1 || !strings.Contains(out, "policy") {
+		t.Errorf("a broken file: %d %s", code, out)
+	}
+	if _, out, _ := usher(t, "learn", "1", "--dir", dir); harness.ReadFile(t, policy) != "names: [" || !strings.Contains(out, "begun before") {
+		t.Error("beginning again has overwritten the learner's file")
+	}
+	if usher(t, "learn", "reset", "--dir", dir); harness.ReadFile(t, policy) != before {
+		t.Error("a reset does not bring the start back")
+	}
+	if code, _, errors := usher(t, "learn", "no-such-lesson", "--dir", dir); code != 2 || !strings.Contains(errors, "no lesson no-such-lesson") {
+		t.Errorf("%d %s", code, errors)
+	}
+	class := t.TempDir()
+	if code, _, errors := usher(t, "learn", "--export", filepath.Join(class, "out")); code != 0 {
+		t.Fatal(errors)
+	}
+	if code, out, errors := usher(t, "learn", "check", "--all", "--dir", filepath.Join(class, "out/class"), "-o", "junit"); code != 1 && code != 2 || !strings.Contains(out, "<testsuites>") {
+		t.Errorf("a class: %d %s%s", code, out, errors)
+	}
+	if harness.Exists(filepath.Join(class, "out/class/01-first-webhook/HINTS.md")) || !harness.Exists(filepath.Join(class, "out/teacher/01-first-webhook/policy.yaml")) {
+		t.Error("the hints and solutions are for the teacher only")
+	}
+}
