@@ -136,8 +136,14 @@ func (l Lesson) tree(folder string) (map[string][]byte, error) {
 	return files, err
 }
 
-// Start returns the files that a learner begins with.
-func (l Lesson) Start() (map[string][]byte, error) { return l.tree("start") }
+// Start returns the files that a learner begins with, with the script that prepares the cluster, if there is one.
+func (l Lesson) Start() (map[string][]byte, error) {
+	files, err := l.tree("start")
+	if script := l.Script("start.sh"); script != "" {
+		files["start.sh"] = []byte(script)
+	}
+	return files, err
+}
 
 // Solution returns the files that replace those of the learner, or are added to them.
 func (l Lesson) Solution() (map[string][]byte, error) { return l.tree("solution") }

@@ -1,16 +1,19 @@
 // The page: what is typed is sent to the server of this page, and its answer is shown stage by stage.
 import { lines } from "./diff.js";
+import { inputOf, placeOf, render } from "./lessons.js";
 import { pack, unpack } from "./share.js";
 import { asCase, asCurl, asReview } from "./copies.js";
 
 const $ = (id) => document.getElementById(id);
-const tabs = {
+const parts = {
   object: "A manifest, several, or an AdmissionReview, as YAML or JSON. Of a Deployment, the pod that its controller would create is reviewed.",
   old: "The object as it is stored, for an UPDATE. Empty: the same object.",
   policy: "The policy file of usher. Empty: the default policy.",
   cluster: "Manifests that stand for the cluster: namespaces, nodes, profiles, quotas.",
 };
 const fields = ["path", "operation", "namespace", "subresource", "user", "groups", "gates"];
+const titles = { object: "Object", old: "Stored object", policy: "Policy", cluster: "Cluster" };
+let lesson = null; // that is open: name, title, text, hints, files, shown hints
 let input = empty(), tab = "object", answer = { problems: [], objects: [] }, shown = 0, stage = 0, examples = [];
 
 function empty() {
@@ -30,11 +33,54 @@ function say(text) { $("said").textContent = text; }
 // --- the input ---
 
 function load(next) {
+  lesson = null;
+  $("lesson").value = "";
+  for (const id of ["lesson-box", "lesson-bar"]) $(id).hidden = true;
+  $("input-title").textContent = "What a user sends";
   input = { ...empty(), ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
   for (const f of fields) $(f).value = input[f];
   $("dryRun").checked = input.dryRun;
+  makeTabs(Object.keys(titles));
   openTab("object");
   changed();
+}
+
+// makeTabs makes the tabs: of the parts of an input, or of the files of a lesson.
+function makeTabs(names) {
+  $("tabs").replaceChildren(...names.map((name) => {
+    const b = element("button", "", titles[name] || name);
+    b.type = "button";
+    b.id = "tab-" + name;
+    b.dataset.tab = name;
+    b.setAttribute("role", "tab");
+    b.setAttribute("aria-controls", "pane");
+    return b;
+  }));
+}
+
+// openLesson shows a lesson, and its files in place of the parts of an input.
+async function openLesson(name) {
+  const l = await (await fetch("lessons/" + name)).json();
+  load({});
+  $("example").value = "";
+  lesson = { ...l, files: { ...l.files }, shownHints: 0 };
+  $("lesson").value = name;
+  for (const id of ["lesson-box", "lesson-bar"]) $(id).hidden = false;
+  $("input-title").textContent = `Lesson ${l.number}`;
+  $("lesson-box").replaceChildren(...render(l.title, l.text));
+  $("lesson-box").scrollTop = 0;
+  $("lesson-said").textContent = l.needs ? "This lesson needs a cluster: do it in a terminal, with usher learn." : "";
+  const names = Object.keys(lesson.files).sort();
+  makeTabs(names);
+  useFiles();
+  openTab(input.names.object || names[0]);
+  changed();
+}
+
+// useFiles makes the input of the files of the lesson.
+function useFiles() {
+  input = { ...empty(), gates: input.gates, ...inputOf(lesson.files) };
+  for (const f of fields) $(f).value = input[f];
 }
 
 function openTab(name) {
@@ -45,16 +91,18 @@ function openTab(name) {
     t.tabIndex = on ? 0 : -1;
   }
   $("pane").setAttribute("aria-labelledby", "tab-" + name);
-  $("about").textContent = tabs[name];
-  $("text").setAttribute("aria-label", $("tab-" + name).firstChild.textContent);
-  $("text").value = input[name];
+  $("about").textContent = lesson ? "" : parts[name];
+  $("text").setAttribute("aria-label", titles[name] || name);
+  $("text").value = lesson ? lesson.files[name] : input[name];
   $("text").scrollTop = 0;
   showProblems();
 }
 
 function problemsOf(name) {
   const object = answer.objects[shown];
-  return [...answer.problems, ...(object ? object.marks || [] : [])].filter((p) => (p.tab === "gates" ? "object" : p.tab) === name);
+  const all = [...answer.problems, ...(object ? object.marks || [] : [])];
+  if (lesson) return all.map((p) => ({ ...p, ...placeOf(p, lesson.files, input.names) })).filter((p) => p.tab === name);
+  return all.filter((p) => (p.tab === "gates" ? "object" : p.tab) === name);
 }
 
 function showProblems() {
@@ -95,7 +143,8 @@ async function changed() {
   running = true;
   document.body.dataset.busy = "true";
   try {
-    const r = await fetch("run", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(input) });
+    const { names, ...sent } = input;
+    const r = await fetch("run", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(sent) });
     if (!r.ok) throw new Error(await r.text());
     answer = await r.json();
     answer.problems ??= [];
@@ -196,7 +245,24 @@ function showCalls(r) {
 
 // --- what a user does ---
 
-$("text").addEventListener("input", () => { input[tab] = $("text").value; $("example").value = ""; showProblems(); changed(); });
+$("text").addEventListener("input", () => {
+  if (lesson) { lesson.files[tab] = $("text").value; useFiles(); } else { input[tab] = $("text").value; $("example").value = ""; }
+  showProblems();
+  changed();
+});
+$("lesson").addEventListener("change", () => { shown = stage = 0; if ($("lesson").value) openLesson($("lesson").value); else load(start.input); });
+$("check").addEventListener("click", async () => {
+  const r = await fetch(`lessons/${lesson.name}/check`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(lesson.files) });
+  const v = r.ok ? await r.json() : { missing: await r.text() }, next = start.lessons.find((l) => l.number === lesson.number + 1);
+  $("lesson-said").className = v.missing ? "bad" : "good";
+  $("lesson-said").textContent = v.missing ? "Not yet: " + v.missing : "Done." + (next ? ` The next lesson is ${next.number}, ${next.title}.` : " That was the last lesson.");
+});
+$("hint").addEventListener("click", () => {
+  const n = lesson.shownHints = Math.min(lesson.shownHints + 1, lesson.hints.length);
+  $("lesson-said").className = "quiet";
+  $("lesson-said").textContent = `Hint ${n} of ${lesson.hints.length}: ${lesson.hints[n - 1]}`;
+});
+$("reset").addEventListener("click", () => openLesson(lesson.name));
 $("text").addEventListener("scroll", () => { $("numbers").scrollTop = $("text").scrollTop; });
 for (const f of fields) $(f).addEventListener("input", () => { input[f] = $(f).value; changed(); });
 $("dryRun").addEventListener("change", () => { input.dryRun = $("dryRun").checked; changed(); });
@@ -220,7 +286,8 @@ $("tabs").addEventListener("keydown", (e) => {
 });
 $("share").addEventListener("click", async () => {
   const url = new URL(location.href);
-  url.hash = await pack(input);
+  const { names, ...sent } = input;
+  url.hash = await pack(sent);
   history.replaceState(null, "", url);
   copy(url.href, "The address of this page has it all, and is copied. It is not sent anywhere.");
 });
@@ -248,6 +315,7 @@ for (const e of examples) {
   if (group?.label !== route) { group = document.createElement("optgroup"); group.label = route; $("example").append(group); }
   group.append(new Option(name, e.name));
 }
+for (const l of start.lessons || []) $("lesson").append(new Option(`${l.number}. ${l.title}`, l.name));
 for (const path of start.facts.paths) $("path").append(new Option(path, path));
 async function fromAddress() {
   const shared = await unpack(location.hash.slice(1));
