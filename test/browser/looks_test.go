@@ -33,15 +33,23 @@ func TestLooks(t *testing.T) {
 					}
 					p.accessible(axe)
 				}
-				var picture []byte
+				var picture, lesson []byte
+				p.change("lesson", "01-first-webhook")
+				p.accessible(axe)
+				if scroll := eval[int64](p, `document.documentElement.scrollWidth`); scroll > width {
+					t.Errorf("a lesson: the page is %d pixels wide", scroll)
+				}
+				p.run(chromedp.FullScreenshot(&lesson, 100))
 				p.choose("mutate-pods/lifespan-three")
 				p.run(chromedp.Evaluate(`document.querySelectorAll("#chain button")[2].click()`, nil), chromedp.FullScreenshot(&picture, 100))
 				if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
 					t.Error(err)
 				}
 				if dir := os.Getenv("USHER_SCREENSHOTS"); dir != "" {
-					if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("playground-%s-%d.png", scheme, width)), picture, 0o644); err != nil {
-						t.Error(err)
+					for name, content := range map[string][]byte{"playground": picture, "lesson": lesson} {
+						if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), content, 0o644); err != nil {
+							t.Error(err)
+						}
 					}
 				}
 			})
