@@ -352,10 +352,11 @@ func TestImportsRunOneWay(t *testing.T) {
 		"doctor":              {"apiserver", "manifest", "matching", "nearest", "review", "webhooks"},
 		"samples":             {},
 		"learn":               {"review"},
-		"playground":          {"admit", "cluster", "config", "gate", "handlers", "learn", "review", "suite"},
+		"recording":           {"explain", "handlers"},
+		"playground":          {"admit", "cluster", "config", "gate", "handlers", "learn", "recording", "review", "suite"},
 		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
 		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "learn", "manifest", "matching", "nearest", "playground", "poll", "review", "samples", "suite", "throttle", "trust", "webhooks"},
+		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "learn", "manifest", "matching", "nearest", "playground", "poll", "recording", "review", "samples", "suite", "throttle", "trust", "webhooks"},
 		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
 	}
 	never := map[string][]string{ // packages of others that a package must not import

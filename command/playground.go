@@ -14,12 +14,13 @@ import (
 
 	"usher.dev/usher/learn"
 	"usher.dev/usher/playground"
+	"usher.dev/usher/recording"
 	"usher.dev/usher/samples"
 )
 
 // playgroundOptions are the flags of usher playground.
 type playgroundOptions struct {
-	listen, config, clusterDir, gates string
+	listen, config, clusterDir, gates, recording string
 }
 
 // playgroundCommand is `usher playground`.
@@ -32,6 +33,7 @@ and why an object is refused. It needs no cluster and no network, and what is ty
 	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")
 	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "", "directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
 	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with")
+	c.Flags().StringVar(&o.recording, "recording", "", "file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
 	c.RunE = func(c *cobra.Command, _ []string) error { return p.playground(c.Context(), o) }
 	return c
 }
@@ -52,7 +54,7 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 	port := listener.Addr().(*net.TCPAddr).Port
 	hosts := []string{listener.Addr().String(), fmt.Sprintf("localhost:%d", port), fmt.Sprintf("127.0.0.1:%d", port)}
 	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples(),
-		Lessons: lessons, Tools: p.learnTools("")}, hosts)
+		Lessons: lessons, Tools: p.learnTools(""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", hosts[1])
 	go func() {
@@ -63,6 +65,21 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 		return err
 	}
 	return nil
+}
+
+// records returns a function that reads the recording, as it is then; nil if there is none.
+func (o playgroundOptions) records() func() ([]recording.Line, error) {
+	if o.recording == "" {
+		return nil
+	}
+	return func() ([]recording.Line, error) {
+		file, err := os.Open(o.recording)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		return recording.Read(file)
+	}
 }
 
 // listenHere listens on an address of this machine that no other machine reaches.

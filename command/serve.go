@@ -85,6 +85,11 @@ func (s *service) run(ctx context.Context, deafen func()) error {
 	if err := s.openAudit(s.out); err != nil {
 		return err
 	}
+	stopRecording, err := s.openRecording()
+	if err != nil {
+		return err
+	}
+	defer stopRecording()
 	if err := s.openGate(background); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type serveOptions struct {
 	callerSource             callerFlags
 	debug                    debugFlags
 	auditTo                  auditFlags
+	record                   recordFlags
 	shutdownDelay, drainTime time.Duration
 }
 
@@ -67,6 +68,7 @@ func (o *serveOptions) addTo(set *pflag.FlagSet) {
 	o.callerSource.addTo(set)
 	o.debug.addTo(set)
 	o.auditTo.addTo(set)
+	o.record.addTo(set)
 	o.clusterSource.addTo(set)
 }
 
@@ -86,7 +88,7 @@ func (o *serveOptions) check(listenSet, opsSet bool) error {
 	if err := o.callerSource.check(o.plain); err != nil {
 		return err
 	}
-	if err := o.auditTo.check(); err != nil {
+	if err := errors.Join(o.auditTo.check(), o.record.check()); err != nil {
 		return err
 	}
 	if o.maxInFlight == 0 {

@@ -28,7 +28,7 @@ type Input struct {
 	Groups      string `json:"groups"` // separated by commas
 	Namespace   string `json:"namespace"`
 	DryRun      bool   `json:"dryRun"`
-	Path        string `json:"path"` // the only route to call; empty: those that an API server calls
+	Path        string `json:"path"` // the only route to call, or a suite; empty: those routes that an API server calls
 }
 
 // options returns how the object is sent.

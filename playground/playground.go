@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/learn"
+	"usher.dev/usher/recording"
 	"usher.dev/usher/suite"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Examples []Example
 	Lessons  []learn.Lesson
 	Tools    learn.Tools // that lessons are checked with
+	// Records returns the reviews of a recording; nil: there is none.
+	Records func() ([]recording.Line, error)
 }
 
 // Example is an input to choose from.
@@ -48,9 +51,11 @@ func New(o Options, hosts []string) http.Handler {
 	worlds := newWorlds(o.Suites)
 	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
 	lessons.routes(mux)
+	mux.HandleFunc("GET /records/{n}", func(w http.ResponseWriter, r *http.Request) { serveRecord(w, r, o.Records, o.Start) })
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /start", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, start{o.Version, o.Start, o.Examples, lessons.headings(), worlds.facts()})
+		records, problem := recordsOf(o.Records)
+		answer(w, start{o.Version, o.Start, o.Examples, lessons.headings(), records, problem, worlds.facts()})
 	})
 	mux.HandleFunc("GET /examples/", func(w http.ResponseWriter, r *http.Request) {
 		i := slices.IndexFunc(o.Examples, func(e Example) bool { return "/examples/"+e.Name == r.URL.Path })
@@ -76,6 +81,8 @@ type start struct {
 	Input    Input     `json:"input"`
 	Examples []Example `json:"examples"`
 	Lessons  []heading `json:"lessons"`
+	Records  []record  `json:"records"`
+	Problem  string    `json:"problem,omitempty"` // with the recording
 	Facts    facts     `json:"facts"`
 }
 
@@ -83,6 +90,7 @@ type start struct {
 type facts struct {
 	Policy string   `json:"policy"` // the default policy
 	Gates  []string `json:"gates"`
+	Suites []string `json:"suites"`
 	Paths  []string `json:"paths"`
 }
 

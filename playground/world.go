@@ -53,6 +53,7 @@ func (w *worlds) facts() facts {
 	for _, g := range suites.Gates() {
 		f.Gates = append(f.Gates, fmt.Sprintf("%s=%t", g.Name, !g.Default))
 	}
+	f.Suites = suites.Names()
 	for _, r := range suites.Table(suite.NoPolicy, gate.Defaults(suites.Gates())) {
 		f.Paths = append(f.Paths, r.Path)
 	}
@@ -126,7 +127,7 @@ func (w *world) run(ctx context.Context, in Input) (a Answer) {
 	catalogue := review.NewCatalogue(w.suites.Table(suite.NoPolicy, w.gates))
 	documents := review.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
-	chooser := review.Chooser{Routes: explained(w.routes), Path: in.Path}
+	chooser := review.Chooser{Routes: explained(w.of(in.Path)), Path: onlyPath(in.Path)}
 	for _, d := range documents {
 		body, err := review.AsReview(d, options, catalogue)
 		if err != nil {
@@ -142,6 +143,22 @@ func (w *world) run(ctx context.Context, in Input) (a Answer) {
 		a.Objects = append(a.Objects, objectOf(d, in.Object, review.Run(ctx, d, body, choice, w.suites.Kinds())))
 	}
 	return a
+}
+
+// of returns the routes of a suite, or all.
+func (w *world) of(suiteOrPath string) []handlers.Route {
+	if suiteOrPath == "" || strings.HasPrefix(suiteOrPath, "/") {
+		return w.routes
+	}
+	return slices.DeleteFunc(slices.Clone(w.routes), func(r handlers.Route) bool { return r.Suite != suiteOrPath })
+}
+
+// onlyPath returns the only path to call, or "".
+func onlyPath(suiteOrPath string) string {
+	if strings.HasPrefix(suiteOrPath, "/") {
+		return suiteOrPath
+	}
+	return ""
 }
 
 var errTwoOld = errors.New("the stored object is one object, not several")

@@ -33,7 +33,8 @@ const maxQueued = 64
 type Recorder struct {
 	values bool // write values of variables, annotations and Secrets, too
 	file   *os.File
-	queue  chan Line
+	queue  chan Line // is never closed: a late review may still be observed
+	end    chan struct{}
 	done   sync.WaitGroup
 	left   atomic.Uint64 // out
 }
@@ -45,7 +46,7 @@ func Open(name string, values bool, full func(error)) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{values: values, file: file, queue: make(chan Line, maxQueued)}
+	r := &Recorder{values: values, file: file, queue: make(chan Line, maxQueued), end: make(chan struct{})}
 	r.done.Go(func() { r.write(full) })
 	return r, nil
 }
@@ -65,7 +66,7 @@ func (r *Recorder) Observe(route handlers.Route, d handlers.Decision, _ time.Dur
 
 // Close writes what waits, and returns how many reviews were left out.
 func (r *Recorder) Close() uint64 {
-	close(r.queue)
+	close(r.end)
 	r.done.Wait()
 	_ = r.file.Close()
 	return r.left.Load()
@@ -73,7 +74,11 @@ func (r *Recorder) Close() uint64 {
 
 func (r *Recorder) write(full func(error)) {
 	size, ended := 0, false
-	for line := range r.queue {
+	for {
+		line, more := r.next()
+		if !more {
+			return
+		}
 		if ended {
 			r.left.Add(1)
 			continue
@@ -91,6 +96,21 @@ func (r *Recorder) write(full func(error)) {
 			continue
 		}
 		size += len(text)
+	}
+}
+
+// next returns the next review that waits; none after the end.
+func (r *Recorder) next() (line Line, more bool) {
+	select {
+	case line := <-r.queue:
+		return line, true
+	case <-r.end:
+	}
+	select {
+	case line := <-r.queue: // those that waited
+		return line, true
+	default:
+		return Line{}, false
 	}
 }
 

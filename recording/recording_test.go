@@ -12,8 +12,8 @@ import (
 
 const reviewed = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "operation": "UPDATE",
  "kind": {"version": "v1", "kind": "Pod"}, "resource": {"version": "v1", "resource": "pods"},
- "object": {"kind": "Pod", "metadata": {"name": "p", "annotations": {"a": "s3cret"}}, "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "s3cret"}]}]}},
- "oldObject": {"kind": "Pod", "metadata": {"name": "p", "annotations": {"a": "s3cret"}}}}}`
+ "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"a": "s3cret"}}, "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "s3cret"}]}]}},
+ "oldObject": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"a": "s3cret"}}}}}`
 
 // record records one review, and returns the file.
 func record(t *testing.T, values bool, reviews ...string) []byte {

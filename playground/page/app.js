@@ -34,7 +34,7 @@ function say(text) { $("said").textContent = text; }
 
 function load(next) {
   lesson = null;
-  $("lesson").value = "";
+  $("lesson").value = $("record").value = "";
   for (const id of ["lesson-box", "lesson-bar"]) $(id).hidden = true;
   $("input-title").textContent = "What a user sends";
   input = { ...empty(), ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
@@ -79,7 +79,7 @@ async function openLesson(name) {
 
 // useFiles makes the input of the files of the lesson.
 function useFiles() {
-  input = { ...empty(), gates: input.gates, ...inputOf(lesson.files) };
+  input = { ...empty(), path: "core", ...inputOf(lesson.files) };
   for (const f of fields) $(f).value = input[f];
 }
 
@@ -251,6 +251,14 @@ $("text").addEventListener("input", () => {
   changed();
 });
 $("lesson").addEventListener("change", () => { shown = stage = 0; if ($("lesson").value) openLesson($("lesson").value); else load(start.input); });
+$("record").addEventListener("change", async () => {
+  const n = $("record").value;
+  if (n === "") return;
+  shown = stage = 0;
+  load(await (await fetch("records/" + n)).json());
+  $("example").value = "";
+  $("record").value = n;
+});
 $("check").addEventListener("click", async () => {
   const r = await fetch(`lessons/${lesson.name}/check`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(lesson.files) });
   const v = r.ok ? await r.json() : { missing: await r.text() }, next = start.lessons.find((l) => l.number === lesson.number + 1);
@@ -316,6 +324,10 @@ for (const e of examples) {
   group.append(new Option(name, e.name));
 }
 for (const l of start.lessons || []) $("lesson").append(new Option(`${l.number}. ${l.title}`, l.name));
+for (const suite of start.facts.suites) $("path").append(new Option(`those of the ${suite} suite that an API server calls`, suite));
+(start.records || []).forEach((r, n) => $("record").append(new Option(r.title, n)));
+$("record-label").hidden = !(start.records || []).length;
+if (start.problem) say("The recording: " + start.problem);
 for (const path of start.facts.paths) $("path").append(new Option(path, path));
 async function fromAddress() {
   const shared = await unpack(location.hash.slice(1));

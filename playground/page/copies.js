@@ -35,7 +35,8 @@ export function asCase(input, report) {
   if (input.policy.trim()) lines.push("config: policy.yaml");
   if (input.cluster.trim()) lines.push("cluster: cluster");
   if (Object.keys(gates).length) lines.push(`gates: ${JSON.stringify(gates)}`);
-  if (input.path) lines.push(`path: ${input.path}`);
+  if (input.path.startsWith("/")) lines.push(`path: ${input.path}`);
+  else if (input.path) lines.push(`suites: [${input.path}]`);
   lines.push("expect:", ...Object.entries(expect).map(([key, value]) => `  ${key}: ${JSON.stringify(value)}`));
   return [...files(input), "cat > case.yaml <<'END OF case.yaml'", ...lines, "END OF case.yaml", "usher test ."].join("\n") + "\n";
 }
@@ -54,6 +55,7 @@ function files(input) {
 function flags(input, onlyRequest) {
   const list = [];
   const flag = (name, value, unless = "") => { if (value && value !== unless) list.push(`--${name}=${quoted(value)}`); };
+  if (!onlyRequest) flag(input.path.startsWith("/") ? "path" : "suite", input.path);
   flag("operation", input.operation, "CREATE");
   if (input.operation === "UPDATE" && input.old.trim()) list.push("--old=old.yaml");
   flag("subresource", input.subresource);

@@ -113,7 +113,7 @@ func TestPictures(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		p := open(t, "", 1280, 720)
 		p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
-		p.change("path", "/mutate-pods")
+		p.change("path", "core")
 		p.change("gates", "")
 		p.change("text", pod)
 		var picture []byte

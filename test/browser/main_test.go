@@ -3,6 +3,7 @@ package browser
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -71,7 +72,11 @@ func startPlayground(dir string) (stop func(), err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	server := exec.Command(program, "playground", "--listen", "127.0.0.1:0")
+	recording, err := record(dir, "mutate-pods/environment", "validate-pods/denied-names")
+	if err != nil {
+		return nil, err
+	}
+	server := exec.Command(program, "playground", "--listen", "127.0.0.1:0", "--recording", recording)
 	out, err := server.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -85,6 +90,25 @@ func startPlayground(dir string) (stop func(), err error) {
 		return nil, fmt.Errorf("%w: no address in %q", err, line)
 	}
 	return func() { _ = server.Process.Kill(); _ = server.Wait() }, nil
+}
+
+// record writes a recording of samples, as a server does.
+func record(dir string, samples ...string) (file string, err error) {
+	var lines []byte
+	for _, name := range samples {
+		review, err := os.ReadFile(filepath.Join(root, "samples/reviews", name+".json"))
+		if err != nil {
+			return "", err
+		}
+		route, _, _ := strings.Cut(name, "/")
+		line, err := json.Marshal(map[string]any{"time": time.Now(), "path": "/" + route, "verdict": "allowed", "review": json.RawMessage(review)})
+		if err != nil {
+			return "", err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	file = filepath.Join(dir, "recording")
+	return file, os.WriteFile(file, lines, 0o600)
 }
 
 // tab is a tab of the browser.

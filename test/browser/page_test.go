@@ -58,6 +58,20 @@ func want(golden string) (e expected) {
 	return e
 }
 
+// TestRecording: the reviews that a server has recorded can be chosen, and are decided again at the route that received
+// them.
+func TestRecording(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	titles := eval[[]string](p, `[...document.querySelectorAll("#record option")].map((o) => o.textContent)`)
+	if len(titles) != 3 || !strings.Contains(titles[2], "/validate-pods CREATE pods apps/offensive-pod, by") {
+		t.Fatalf("the list is %q", titles)
+	}
+	p.change("record", "1")
+	if verdict := p.text("verdict"); !strings.HasPrefix(verdict, "denied: CREATE Pod apps/offensive-pod") {
+		t.Errorf("the second shows %q", verdict)
+	}
+}
+
 // TestWalk: the arrow keys walk from the user to what is stored, and what a step has changed is marked.
 func TestWalk(t *testing.T) {
 	p := open(t, "", 1280, 860)
