@@ -44,8 +44,8 @@ browser: ## test the playground in a headless Chromium, which is installed from 
 alerts: ## promtool: the alert rules and their cases, and the metrics of a running usher; Prometheus from the PATH, or unpacked from Debian's package
 	cd test/e2e && go test ./monitoring -run Promtool -count=1
 
-cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: the walk-through needs nothing but Go
-	cd test/e2e && go run ./build -demo && go run ./cluster
+cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: needs nothing but Go; RECORD=FILE records the reviews
+	cd test/e2e && go run ./build -demo && go run ./cluster $(if $(RECORD),-record $(abspath $(RECORD)))
 
 walk: ## paste the walk-throughs of docs/ and of `make cluster` into a cluster, and compare what they print; some minutes
 	cd test/e2e && go run ./build -demo && USHER_SOAK=1m go test ./cluster -run Soak -count=1 -timeout 30m

@@ -98,7 +98,11 @@ func (d *demo) applyCRDs(ctx context.Context) error {
 }
 
 func (d *demo) startUsher(ctx context.Context) (err error) {
-	options, err := d.cluster.Watching(kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy})
+	asked := kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy}
+	if d.options.record != "" { // each replica would need a file of its own
+		asked.Replicas, asked.Flags = 1, []string{"--record=" + d.options.record}
+	}
+	options, err := d.cluster.Watching(asked)
 	if err != nil {
 		return err
 	}

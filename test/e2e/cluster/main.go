@@ -60,6 +60,7 @@ func run(args []string) error {
 type options struct {
 	policy string
 	nodes  int
+	record string
 }
 
 func parse(args []string) (o options, err error) {
@@ -67,11 +68,17 @@ func parse(args []string) (o options, err error) {
 	set.StringVar(&o.policy, "policy", "", "usher's policy `file`, read again when it changes "+
 		"(default: a copy of deploy/base/policy.yaml to edit)")
 	set.IntVar(&o.nodes, "nodes", 2, "how many nodes, of 16 cores and 64Gi each")
+	set.StringVar(&o.record, "record", "", "a new `file` to which usher writes every review, for usher playground --recording; usher then has one replica")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
 	if set.NArg() > 0 || o.nodes < 1 || o.nodes > 50 {
 		return o, fmt.Errorf("wants -policy FILE and -nodes from 1 to 50, not %q", strings.Join(args, " "))
+	}
+	if o.record != "" {
+		if o.record, err = filepath.Abs(o.record); err != nil {
+			return o, err
+		}
 	}
 	if o.policy == "" {
 		return o, nil
