@@ -26,6 +26,7 @@ type explainOptions struct {
 	documents               bool
 	config, service         string
 	gates                   gate.Set
+	gatesSet                bool // by --feature-gates
 	clusterSource           clusterFlags
 }
 
@@ -40,6 +41,7 @@ func (p Program) explainCommand() *cobra.Command {
 		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
 			return err
 		}
+		o.gatesSet = c.Flags().Changed("feature-gates")
 		if err := o.check(args); err != nil {
 			return err
 		}

@@ -32,8 +32,7 @@ func (p Program) explainMessage(_ context.Context, o explainOptions, text string
 	}
 	refusal, ok := explain.ParseRefusal(text)
 	if !ok {
-		return nil, errors.New("the text is not that of a refusal: paste what kubectl or an event says, such as " +
-			`admission webhook "validate-pods.usher.dev" denied the request: ...`)
+		return nil, errors.New(`the text is not that of a refusal: paste what kubectl or an event says, with the words "denied the request"`)
 	}
 	policy, err := p.readPolicy(o.config)
 	if err != nil {

@@ -52,9 +52,10 @@ func (r reviewing) printReviews(documents []review.Document) error {
 	return errors.Join(problems...)
 }
 
-func (r reviewing) reportAll(ctx context.Context, documents []review.Document) ([]review.Report, error) {
+// reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
+func (r reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]review.Report, error) {
 	reports, kinds := []review.Report{}, r.Suites.Kinds()
-	chooser, err := r.chooser(documents)
+	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
 		return nil, err
 	}

@@ -173,17 +173,16 @@ func (l *Log) list(at Place, raw []byte) {
 		return
 	}
 	for _, item := range list.Items {
-		l.add(at, withType(item))
+		l.add(at, WithType(item, "audit.k8s.io/v1", "Event"))
 	}
 }
 
-// withType adds the type that the items of a list may lack.
-func withType(item json.RawMessage) []byte {
+// WithType returns an object with the type that the items of a list may lack.
+func WithType(item json.RawMessage, apiVersion, kind string) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(item, &fields) != nil || fields == nil || fields["kind"] != nil {
 		return item
 	}
-	fields["kind"], fields["apiVersion"] = []byte(`"Event"`), []byte(`"audit.k8s.io/v1"`)
-	raw, _ := json.Marshal(fields)
-	return raw
+	fields["kind"], fields["apiVersion"] = encode(kind), encode(apiVersion)
+	return encode(fields)
 }

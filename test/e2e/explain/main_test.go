@@ -30,17 +30,18 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	if err := cluster.ApplyDeploy(ctx, "deploy/crds"); err != nil {
 		return err
 	}
-	options, err := cluster.Watching(kubetest.UsherOptions{Flags: []string{"--feature-gates=" + gates}})
+	usher, err = cluster.StartUsher(ctx, kubetest.UsherOptions{Flags: []string{"--cluster=api", "--kubeconfig=" + cluster.AdminKubeconfig(), "--feature-gates=" + gates}})
 	if err != nil {
-		return err
-	}
-	if usher, err = cluster.StartUsher(ctx, options); err != nil {
 		return err
 	}
 	if err := cluster.ApplyDeploy(ctx, "deploy/base"); err != nil {
 		return err
 	}
-	return usher.Register(ctx)
+	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", "--feature-gates="+gates, "--url="+usher.URL, "--ca-file="+usher.CAFile)
+	if err != nil {
+		return err
+	}
+	return usher.RegisterThese(ctx, configurations)
 }
 
 const gates = "EnableQuotaAdmission=true"

@@ -1,0 +1,136 @@
+package explain
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Failure is what kept a controller from creating pods.
+type Failure struct {
+	Object  string // such as ReplicaSet web-5d8c7
+	From    string // event or condition
+	Message string
+	At      time.Time // when it was seen last
+	Count   int       // of an event; zero: not known
+}
+
+// Owner is an object that creates pods, or one above it.
+type Owner struct {
+	Kind, Name, UID string
+}
+
+// anyEvent is an Event of v1 or of events.k8s.io/v1, which have other names for the same.
+type anyEvent struct {
+	Reason string `json:"reason"`
+
+	InvolvedObject *eventObject `json:"involvedObject"` // v1
+	Message        string       `json:"message"`
+	Count          int          `json:"count"`
+	FirstTimestamp *time.Time   `json:"firstTimestamp"`
+	LastTimestamp  *time.Time   `json:"lastTimestamp"`
+
+	Regarding       *eventObject `json:"regarding"` // events.k8s.io/v1
+	Note            string       `json:"note"`
+	DeprecatedCount int          `json:"deprecatedCount"`
+	DeprecatedFirst *time.Time   `json:"deprecatedFirstTimestamp"`
+	DeprecatedLast  *time.Time   `json:"deprecatedLastTimestamp"`
+
+	EventTime *time.Time `json:"eventTime"` // both
+	Series    *struct {
+		Count            int        `json:"count"`
+		LastObservedTime *time.Time `json:"lastObservedTime"`
+	} `json:"series"`
+	Metadata struct {
+		CreationTimestamp *time.Time `json:"creationTimestamp"`
+	} `json:"metadata"`
+}
+
+type eventObject struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
+// about reports whether the event is about an object. The UID decides: the name may be that of a deleted one.
+func (e *anyEvent) about(o Owner) bool {
+	object := e.InvolvedObject
+	if object == nil {
+		object = e.Regarding
+	}
+	return object != nil && object.Kind == o.Kind && object.Name == o.Name && (object.UID == "" || o.UID == "" || object.UID == o.UID)
+}
+
+// at returns when the event was seen last, and how often.
+func (e *anyEvent) at() (last time.Time, count int) {
+	times := []*time.Time{e.LastTimestamp, e.DeprecatedLast, e.EventTime, e.FirstTimestamp, e.DeprecatedFirst, e.Metadata.CreationTimestamp}
+	count = max(e.Count, e.DeprecatedCount)
+	if e.Series != nil {
+		times, count = append(times, e.Series.LastObservedTime), max(count, e.Series.Count)
+	}
+	for _, t := range times {
+		if t != nil && t.After(last) {
+			last = *t
+		}
+	}
+	return last, count
+}
+
+// Failures returns the failed creations that events report about objects, the newest first. Events that cannot be read
+// are counted.
+func Failures(events []json.RawMessage, owners []Owner) (found []Failure, unreadable int) {
+	for _, raw := range events {
+		var e anyEvent
+		if json.Unmarshal(raw, &e) != nil {
+			unreadable++
+			continue
+		}
+		i := slices.IndexFunc(owners, e.about)
+		if e.Reason != "FailedCreate" || i < 0 {
+			continue
+		}
+		f := Failure{Object: owners[i].Kind + " " + owners[i].Name, From: "event", Message: e.Message + e.Note}
+		f.At, f.Count = e.at()
+		found = append(found, f)
+	}
+	return newestFirst(found), unreadable
+}
+
+// ConditionOf returns the failed creation that the condition ReplicaFailure of an object reports.
+func ConditionOf(object json.RawMessage, owner Owner) (f Failure, found bool) {
+	var of struct {
+		Status struct {
+			Conditions []struct {
+				Type, Status, Message string
+				LastTransitionTime    *time.Time
+			}
+		}
+	}
+	if json.Unmarshal(object, &of) != nil {
+		return f, false
+	}
+	for _, c := range of.Status.Conditions {
+		if c.Type == "ReplicaFailure" && c.Status == "True" {
+			f = Failure{Object: owner.Kind + " " + owner.Name, From: "condition", Message: c.Message}
+			if c.LastTransitionTime != nil {
+				f.At = *c.LastTransitionTime
+			}
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// newestFirst sorts failures. Of two at the same time the first stays first.
+func newestFirst(all []Failure) []Failure {
+	slices.SortStableFunc(all, func(a, b Failure) int { return b.At.Compare(a.At) })
+	return all
+}
+
+// Newest returns the newest of the failures.
+func Newest(all []Failure) (f Failure, found bool) {
+	if len(all) == 0 {
+		return f, false
+	}
+	return newestFirst(slices.Clone(all))[0], true
+}

@@ -1,0 +1,97 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestParseRefusal: the texts are those of a real API server and a real kubectl.
+func TestParseRefusal(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		by, of, id string
+		said       string // STEP|FIELD|TYPE|DETAIL, separated by line breaks
+	}{
+		{"kubectl", `Error from server (Forbidden): error when creating "pod.yaml": admission webhook "validate-pods.usher.dev" denied the request: ` +
+			`denied-names: metadata.name: Forbidden: "offensive-web" contains "offensive", which the policy does not allow in pod names; choose another name (refusal 63c5c9a7)`,
+			ByUsher, "validate-pods.usher.dev", "63c5c9a7", `denied-names|metadata.name|Forbidden|"offensive-web" contains "offensive", which the policy does not allow in pod names; choose another name`},
+		{"an event", `Error creating: admission webhook "validate-pod.usher.dev" denied the request: evaluate-quota: metadata.labels[quota.scheduling.koordinator.sh/name]: ` +
+			`Forbidden: quota small (via label): cpu requested 2, used 0, limit 1 (spec.max); ask for less, or raise the limit (refusal e99c9a88)`,
+			ByUsher, "validate-pod.usher.dev", "e99c9a88", `evaluate-quota|metadata.labels[quota.scheduling.koordinator.sh/name]|Forbidden|` +
+				`quota small (via label): cpu requested 2, used 0, limit 1 (spec.max); ask for less, or raise the limit`},
+		{"causes", "The Pod \"long\" is invalid: \n* metadata.labels[acme.com/lifespan-requested]: Invalid value: \"99\": must be a whole number (usher, step lifespan, refusal 9a507b42)\n" +
+			"* spec.containers[0].image: Required value (usher, step image-rules, refusal 9a507b42)\n",
+			ByUsher, "", "9a507b42", "lifespan|metadata.labels[acme.com/lifespan-requested]|Invalid value|\"99\": must be a whole number\nimage-rules|spec.containers[0].image|Required value|"},
+		{"two problems", `admission webhook "validate-pods.usher.dev" denied the request: label-rules: metadata.labels[team]: Required value: rule team: set it; ` +
+			`image-rules: spec.containers[0].image: Invalid value: "a": rule production: it; is bad (refusal 00000000)`,
+			ByUsher, "validate-pods.usher.dev", "00000000", "label-rules|metadata.labels[team]|Required value|rule team: set it\nimage-rules|spec.containers[0].image|Invalid value|\"a\": rule production: it; is bad"},
+		{"an older usher", `admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: no`, ByUsher, "validate-pods.usher.dev", "",
+			"denied-names|metadata.name|Forbidden|no"},
+		{"another webhook", `admission webhook "policy.example.com" denied the request: no`, ByWebhook, "policy.example.com", "", ""},
+		{"a webhook that cannot be called", `Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: Post "https://usher.usher.svc:443/mutate-pods?timeout=5s": context deadline exceeded`,
+			ByCall, "mutate-pods.usher.dev", "", ""},
+		{"a quota of Kubernetes", `pods "web-1" is forbidden: exceeded quota: team-a, requested: cpu=1, used: cpu=4, limited: cpu=4`, ByQuota, "team-a", "", ""},
+		{"Pod Security", `pods "web-1" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`, ByPodSecurity, "restricted:latest", "", ""},
+		{"a policy of the API server", `pods "web" is forbidden: ValidatingAdmissionPolicy 'names' with binding 'all' denied request: no`, ByPolicy, "names", "", ""},
+		{"a limit range", `pods "web" is forbidden: maximum cpu usage per Container is 1, but limit is 2`, ByLimitRange, "", "", ""},
+		{"RBAC", `pods is forbidden: User "ann" cannot create resource "pods" in API group "" in the namespace "apps"`, ByRBAC, "", "", ""},
+		{"validation", `Pod "web" is invalid: spec.containers[0].image: Required value`, ByAPIServer, "", "", ""},
+		{"no refusal", "hello", "", "", "", ""},
+		{"nothing", "", "", "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, ok := ParseRefusal(c.text)
+			if ok != (c.by != "") {
+				t.Fatalf("is a refusal: %v", ok)
+			}
+			var said []string
+			for _, s := range r.Said {
+				said = append(said, strings.Join([]string{s.Step, s.Field, s.Type, s.Detail}, "|"))
+			}
+			if ok && (r.By != c.by || r.Name != c.of || r.ID != c.id || strings.Join(said, "\n") != c.said) {
+				t.Errorf("%s %s %s\n%s\nwant %s %s %s\n%s", r.By, r.Name, r.ID, strings.Join(said, "\n"), c.by, c.of, c.id, c.said)
+			}
+		})
+	}
+}
+
+// FuzzParseRefusal: no text makes the parser fail, and all that it returns is of the text.
+func FuzzParseRefusal(f *testing.F) {
+	f.Add(`admission webhook "a.usher.dev" denied the request: a-b: c[d].e: Forbidden: f; g: h: Invalid value: "i" (refusal 01234567)`)
+	f.Add("* a[b: c]: Required value (usher, step d, refusal 01234567)\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, ok := ParseRefusal(text)
+		if ok && r.By == "" || !utf8.ValidString(r.Text) {
+			t.Errorf("%+v", r)
+		}
+		for _, s := range r.Said {
+			for _, part := range []string{s.Step, s.Field, s.Type, s.Detail} {
+				if !strings.Contains(r.Text, part) {
+					t.Errorf("%q is not of the text", part)
+				}
+			}
+		}
+	})
+}
+
+func TestPolicyLine(t *testing.T) {
+	policy := "# names: x\nnames:\n  denied: [a]\nlabelRules:\n- name: team # shown\n  label: t\n- {label: u, name: \"contact\"}\nimageRules:\n- name: contact\n"
+	for _, c := range []struct {
+		section, text string
+		line          int
+		entry         string
+	}{
+		{"names", "contains a", 2, ""},
+		{"labelRules", "rule team: set it", 5, "team"},
+		{"labelRules", "rule contact: set it", 7, "contact"},
+		{"labelRules", "rule teams: set it", 4, ""},
+		{"imageRules", "rule contact: no", 9, "contact"},
+		{"imageRules", "rule team: no", 8, ""},
+		{"rules", "rule team", 0, ""},
+	} {
+		if line, entry := PolicyLine([]byte(policy), c.section, c.text); line != c.line || entry != c.entry {
+			t.Errorf("%s, %s: %d %s, want %d %s", c.section, c.text, line, entry, c.line, c.entry)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// TestRefused: Deployments whose pods are refused are explained by their FailedCreate events, and what would happen now.
+func TestRefused(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "refused", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "refused")
+	cluster.MustApply(ctx, t, quotaObject("small", "1"))
+	kubeconfig := reader(ctx, t)
+	for _, c := range []struct {
+		name, labels, cpu string
+		args              []string
+		want              []string // in this order
+		change            func()   // after which the pod would be allowed
+	}{
+		{"offensive-web", "", "1", []string{"deployment/offensive-web"}, []string{
+			"denied  Deployment refused/offensive-web, its pods  (event of ReplicaSet offensive-web-", "/validate-pods  denied, 403 Forbidden", "denied-names           refused",
+			"refuses pods whose name contains", "policy: ConfigMap usher/usher-policy", "section names", "the way out: choose another name",
+			"denied  ReplicaSet offensive-web-", "as of now", "/validate-pods  denied, 403 Forbidden"}, nil},
+		{"over-quota", `"quota.scheduling.koordinator.sh/name": "small"`, "2", []string{"pod", "over-quota"}, []string{
+			"/validate-pod  denied", "evaluate-quota         refused", "small", "as of now", "evaluate-quota         refused", "quota small"},
+			func() { cluster.MustApply(ctx, t, quotaObject("small", "10")) }},
+		{"no-profile", `"koordinator.sh/qosClass": "BE", "batch": "true"`, "1", []string{"rs", "no-profile"}, []string{
+			"/validate-pod  denied", "qos-priority           refused", "as of now", "colocation-profile     nothing to do", "no colocation profile matches", "qos-priority           refused"},
+			func() {
+				cluster.MustApply(ctx, t, `{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "koord-batch"}, "value": 5000}`)
+				cluster.MustApply(ctx, t, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile", "metadata": {"name": "batch"},
+					"spec": {"selector": {"matchLabels": {"batch": "true"}}, "labels": {"koordinator.sh/qosClass": "BE"}, "priorityClassName": "koord-batch"}}`)
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/refused/deployments", deployment(c.name, c.labels, c.cpu))
+			must(t, err)
+			args := []string{"--cluster=api", "--kubeconfig=" + kubeconfig, "-n", "refused", "--feature-gates=" + gates}
+			var out string
+			code := 0
+			must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
+				out, code = explain(ctx, t, append(args, "deployment/"+c.name)...)
+				if code != 1 {
+					return fmt.Errorf("exit code %d\n%s", code, out)
+				}
+				return nil
+			}))
+			follows(t, out, c.want)
+			if strings.Contains(out, "s3cret") {
+				t.Errorf("shows a value\n%s", out)
+			}
+			if c.change == nil {
+				return
+			}
+			c.change()
+			must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
+				if out, _ = explain(ctx, t, append(args, "deployment/"+c.name)...); !strings.Contains(out, "as of now the pod would be allowed") && !strings.Contains(out, "no pod is missing") {
+					return fmt.Errorf("%s", out)
+				}
+				return nil
+			}))
+		})
+	}
+}
+
+// reader returns the kubeconfig of a user who may only read, and checks at the end that the user tried nothing else.
+func reader(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	cluster.MustApply(ctx, t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+		"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}]}`)
+	t.Cleanup(func() {
+		all, err := cluster.Audit(func(e kubetest.AuditEvent) bool { return e.User.Username == "reader" })
+		if err != nil || len(all) == 0 {
+			t.Errorf("%v: the reader has sent %d requests", err, len(all))
+		}
+		for _, e := range all {
+			if e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" {
+				t.Errorf("usher explain sent %s %s", e.Verb, e.RequestURI)
+			}
+		}
+	})
+	kubeconfig, err := cluster.Kubeconfig("reader")
+	must(t, err)
+	return kubeconfig
+}
+
+// follows checks that texts follow one another.
+func follows(t *testing.T, text string, want []string) {
+	t.Helper()
+	rest := text
+	for _, part := range want {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Errorf("lacks, in this place: %s\n%s", part, text)
+			return
+		}
+		rest = after
+	}
+}
+
+func deployment(name, labels, cpu string) string {
+	if labels != "" {
+		labels = ", " + labels
+	}
+	return fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, "spec": {"selector": {"matchLabels": {"app": %[1]q}},
+		"template": {"metadata": {"labels": {"app": %[1]q%s}, "annotations": {"note": "s3cret"}}, "spec": {"containers": [{"name": "a", "image": "a",
+		"env": [{"name": "A", "value": "s3cret"}], "resources": {"requests": {"cpu": %q}}}]}}}}`, name, labels, cpu)
+}
+
+func quotaObject(name, cpu string) string {
+	return fmt.Sprintf(`{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": %q, "namespace": "refused"},
+		"spec": {"min": {"cpu": "0"}, "max": {"cpu": %q}}}`, name, cpu)
+}
+
+// TestPasted: the id in the text that a user of kubectl sees finds the request in the audit log.
+func TestPasted(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pasted", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "pasted")
+	for name, manifest := range map[string]string{
+		"offensive-pasted": `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "offensive-pasted", "namespace": "pasted"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}`,
+		"long": `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "long", "namespace": "pasted", "labels": {"acme.com/lifespan-requested": "99"}},
+			"spec": {"containers": [{"name": "a", "image": "a"}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := cluster.KubectlInput(ctx, manifest, "create", "-f", "-")
+			if err == nil {
+				t.Fatal("was not refused")
+			}
+			all := reports(ctx, t, "--audit-log="+cluster.AuditLog(), err.Error())
+			if len(all) != 2 || all[0].Verdict != "denied" || all[1].Name != name || all[1].Operation != "CREATE" {
+				t.Fatalf("%s: %+v", err, all)
+			}
+			id := all[0].Calls[0].Refusal
+			if calls := all[1].Calls; id == "" || calls[len(calls)-1].Refusal != id {
+				t.Errorf("the refusal %q is not that of the request: %+v", id, calls)
+			}
+		})
+	}
+}
