@@ -30,21 +30,30 @@ func (p Program) explainMessage(_ context.Context, o explainOptions, text string
 		}
 		text = string(raw)
 	}
-	refusal, ok := explain.ParseRefusal(text)
-	if !ok {
+	refusals := explain.ParseRefusals(text)
+	if len(refusals) == 0 {
 		return nil, errors.New(`the text is not that of a refusal: paste what kubectl or an event says, with the words "denied the request"`)
+	}
+	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
+		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
 	}
 	policy, err := p.readPolicy(o.config)
 	if err != nil {
 		return nil, err
 	}
-	reports := []review.Report{p.explainRefusal(o, policy, refusal, "the message")}
-	if len(o.logs) == 0 || refusal.ID == "" {
-		return reports, nil
+	var reports, requests []review.Report
+	for _, refusal := range refusals {
+		r := p.explainRefusal(o, policy, refusal, "the message")
+		if len(o.logs) > 0 && refusal.ID != "" {
+			found, err := p.explainLogs(o, explain.Filter{Refusal: refusal.ID, Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+			if err != nil {
+				return nil, err
+			}
+			r.Remarks, requests = append(r.Remarks, howOften(refusal.ID, found)...), append(requests, found...)
+		}
+		reports = append(reports, r)
 	}
-	requests, err := p.explainLogs(o, explain.Filter{Refusal: refusal.ID, Namespace: o.namespace, Kind: o.kind, UID: o.uid})
-	reports[0].Remarks = append(reports[0].Remarks, howOften(refusal.ID, requests)...)
-	return append(reports, requests...), err
+	return append(reports, requests...), nil
 }
 
 // howOften says who was refused with an id, when, and how often.
@@ -138,7 +147,7 @@ func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal exp
 		r.Findings = append(r.Findings, review.Finding{ID: "step-unknown", Severity: review.Unknown, Object: refusal.Name, Link: "docs/explain.md#step-unknown",
 			Message: "this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: " + mask.Text(refusal.Text)})
 	}
-	r.Hint = wayOut(refusal)
+	r.Hint = wayOut(refusal, &mask)
 	return r
 }
 
@@ -176,13 +185,18 @@ func (p Program) addSaid(steps []review.Step, policy policyFile, route handlers.
 		steps = append(steps, p.describeStep(policy, route, said))
 		i = len(steps) - 1
 	}
-	text := mask.Text(fmt.Sprintf("%s: %s: %s", said.Field, said.Type, said.Detail))
+	text := sayAgain(said, mask)
 	steps[i].Refused = append(steps[i].Refused, text)
 	steps[i].Why = append(steps[i].Why, text)
 	if line := policy.line(said.Step, said.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
 		steps[i].Why = append(steps[i].Why, line)
 	}
 	return steps
+}
+
+// sayAgain returns a problem as a text, without hidden values.
+func sayAgain(said explain.Said, mask *explain.Mask) string {
+	return mask.Text(fmt.Sprintf("%s: %s: %s", said.Field, said.Type, said.Detail))
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
@@ -207,10 +221,10 @@ func (p Program) describeStep(policy policyFile, route handlers.Route, said expl
 }
 
 // wayOut says what to do about a refusal of usher.
-func wayOut(refusal explain.Refusal) string {
+func wayOut(refusal explain.Refusal, mask *explain.Mask) string {
 	hint := "the way out: what the message says last"
 	if len(refusal.Said) > 0 {
-		if _, remedy, found := cutLast(refusal.Said[0].Detail, "; "); found {
+		if _, remedy, found := cutLast(sayAgain(refusal.Said[0], mask), "; "); found {
 			hint = "the way out: " + remedy
 		}
 	}

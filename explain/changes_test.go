@@ -134,12 +134,17 @@ func TestExact(t *testing.T) {
 		{"a null", strings.Replace(stored, `"name":"web",`, `"name":"web","creationTimestamp":null,`, 1), "rebuilt", "metadata.creationTimestamp"},
 		{"another number", strings.Replace(stored, `"priority":1`, `"priority":10`, 1), "rebuilt", "spec.priority"},
 		{"another list", strings.Replace(stored, `"volumes":[`, `"volumes":[{"name":"token"},`, 1), "rebuilt", "spec.volumes[token]"},
+		{"without managedFields", stored, "rebuilt", ""},
 		{"not recorded", "", "rebuilt", ""},
 		{"a status", `{"kind":"Status","apiVersion":"v1"}`, "rebuilt", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := eventOf(podJSON, patch)
-			e.ResponseObject = json.RawMessage(c.stored)
+			e := eventOf(managed(podJSON), patch)
+			e.ResponseObject = json.RawMessage(managed(c.stored))
+			if c.name == "without managedFields" {
+				e = eventOf(podJSON, patch)
+				e.ResponseObject = json.RawMessage(c.stored)
+			}
 			r := Of(e, Options{})
 			if got := r.Calls[0].Known; got != c.known {
 				t.Errorf("%s, want %s", got, c.known)
@@ -149,11 +154,16 @@ func TestExact(t *testing.T) {
 			}
 		})
 	}
-	dry := eventOf(podJSON, patch)
-	dry.ResponseObject, dry.RequestURI = json.RawMessage(stored), "/api/v1/namespaces/a/pods?dryRun=All"
+	dry := eventOf(managed(podJSON), patch)
+	dry.ResponseObject, dry.RequestURI = json.RawMessage(managed(stored)), "/api/v1/namespaces/a/pods?dryRun=All"
 	if got := Of(dry, Options{}).Calls[0].Known; got != "rebuilt" {
 		t.Errorf("a dry run stores nothing, and is called %s", got)
 	}
+}
+
+// managed adds managedFields, which every stored object has.
+func managed(object string) string {
+	return strings.Replace(object, `"name":"web",`, `"name":"web","managedFields":[{"manager":"kubectl"}],`, 1)
 }
 
 // TestRebuilt: for random patches, the object after each webhook is what the API server's applier makes of it, and all

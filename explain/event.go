@@ -65,23 +65,28 @@ type status struct {
 	Message string `json:"message"`
 }
 
-// decodeEvent reads one event.
-func decodeEvent(raw []byte) (Event, error) {
-	var head struct {
-		Kind       string `json:"kind"`
-		APIVersion string `json:"apiVersion"`
+// decodeLine reads one line: an event, or if route and verdict say so, a line of usher's own audit log.
+func decodeLine(raw []byte) (e Event, own bool, err error) {
+	var line struct {
+		Kind       string  `json:"kind"`
+		APIVersion string  `json:"apiVersion"`
+		Route      *string `json:"route"`
+		Verdict    *string `json:"verdict"`
+		Event
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return Event{}, errors.New("is not JSON")
+	err = json.Unmarshal(raw, &line)
+	if _, isSyntax := errors.AsType[*json.SyntaxError](err); isSyntax {
+		return e, false, errors.New("is not JSON")
 	}
-	if head.Kind != "Event" || !strings.HasPrefix(head.APIVersion, "audit.k8s.io/") {
-		return Event{}, errors.New("is not an audit event of an API server, which has kind: Event and apiVersion: audit.k8s.io/v1")
+	switch {
+	case line.Route != nil && line.Verdict != nil:
+		return e, true, nil
+	case line.Kind != "Event" || !strings.HasPrefix(line.APIVersion, "audit.k8s.io/"):
+		return e, false, errors.New("is not an audit event of an API server, which has kind: Event and apiVersion: audit.k8s.io/v1")
+	case err != nil:
+		return e, false, errors.New("is an audit event with a field of a wrong type")
 	}
-	var e Event
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return Event{}, errors.New("is an audit event with a field of a wrong type")
-	}
-	return e, nil
+	return line.Event, false, nil
 }
 
 // mutatingVerbs are the verbs of requests that admission may change or refuse.

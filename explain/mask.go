@@ -193,15 +193,46 @@ func (m *Mask) patch(patch []operation) (masked []review.Operation) {
 	return masked
 }
 
-// quoted matches the beginning of what a validation error quotes of a hidden field, up to the value.
-var quoted = regexp.MustCompile(`((?:annotations|\benv\[\d+\]|\bdata|\bstringData)[^\s:]*: (?:Invalid value|Unsupported value|Duplicate value|Not found): )("(?:[^"\\]|\\.)*"?|[^\s":]+)`)
+var (
+	// problem matches the beginning of a validation error: FIELD: TYPE:
+	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)
+	// hiddenField matches the paths of fields that are hidden.
+	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
+	// quotation matches a quoted value, also one that is cut off.
+	quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+	// bareValue matches a value without quotes that begins the text of an error.
+	bareValue = regexp.MustCompile(`^[^\s":]+`)
+)
+
+// unquoted returns a text without what validation errors quote of hidden fields.
+func unquoted(text string) string {
+	var b strings.Builder
+	places, done := problem.FindAllStringSubmatchIndex(text, -1), 0
+	for i, at := range places {
+		end := len(text)
+		if i+1 < len(places) {
+			end = places[i+1][0]
+		}
+		if !hiddenField.MatchString(text[at[2]:at[3]]) {
+			continue
+		}
+		b.WriteString(text[done:at[1]])
+		detail := quotation.ReplaceAllString(text[at[1]:end], `"`+Hidden+`"`)
+		if kind := text[at[4]:at[5]]; strings.HasSuffix(kind, " value") && kind != "Required value" || kind == "Not found" {
+			detail = bareValue.ReplaceAllString(detail, `"`+Hidden+`"`)
+		}
+		b.WriteString(detail)
+		done = end
+	}
+	return b.String() + text[done:]
+}
 
 // Text returns a text without the values that were hidden, and without what validation errors quote of such fields.
 func (m *Mask) Text(text string) string {
 	if m.Show || text == "" {
 		return text
 	}
-	text = quoted.ReplaceAllString(text, `${1}"`+Hidden+`"`)
+	text = unquoted(text)
 	const short = 4
 	for _, value := range m.longestFirst() {
 		for _, form := range []string{value, inner(value)} {

@@ -188,6 +188,9 @@ func TestText(t *testing.T) {
 		{`spec.containers[0].env[1].value: Invalid value: "v": no`, `spec.containers[0].env[1].value: Invalid value: "***": no`},
 		{`metadata.annotations: Invalid value: "cut off`, `metadata.annotations: Invalid value: "***"`},
 		{`data[k]: Unsupported value: 12: no`, `data[k]: Unsupported value: "***": no`},
+		{`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "v"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`,
+			`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "***"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`},
+		{`metadata.annotations[a]: Required value: set it`, `metadata.annotations[a]: Required value: set it`},
 		{`metadata.annotations[a]: Forbidden: may not be set`, `metadata.annotations[a]: Forbidden: may not be set`},
 		{`metadata.labels[a]: Invalid value: "v": must be b`, `metadata.labels[a]: Invalid value: "v": must be b`},
 	} {

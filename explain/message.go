@@ -95,6 +95,28 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 	return r, strings.Contains(text, "is forbidden") || strings.Contains(text, "is invalid")
 }
 
+// refusalStart matches a line with which the text of a refusal begins.
+var refusalStart = regexp.MustCompile(`denied the request|denied request|failed calling webhook|is invalid:|is forbidden`)
+
+// ParseRefusals reads a text with the refusals of several objects, as kubectl prints them for a directory. It is empty if
+// the text has none.
+func ParseRefusals(text string) (all []Refusal) {
+	var blocks []string
+	for line := range strings.Lines(text[:min(len(text), maxMessage)]) {
+		if last := len(blocks) - 1; last >= 0 && (strings.HasPrefix(line, "* ") || !refusalStart.MatchString(line)) {
+			blocks[last] += line
+			continue
+		}
+		blocks = append(blocks, line)
+	}
+	for _, block := range blocks {
+		if r, ok := ParseRefusal(block); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // said reads the problems: from the causes of an Invalid, or else from the message.
 func (r *Refusal) said(causes [][]string) {
 	for _, c := range causes {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -56,11 +57,34 @@ func TestParseRefusal(t *testing.T) {
 	}
 }
 
+// TestParseRefusals: what kubectl prints of several objects, with lines that are no refusals.
+func TestParseRefusals(t *testing.T) {
+	const text = `pod/fine created
+Error from server (Forbidden): error when creating "a": admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: a (refusal 00000001)
+The Pod "b" is invalid:
+* metadata.labels[x]: Invalid value: "1": no (usher, step lifespan, refusal 00000002)
+* metadata.labels[y]: Invalid value: "is forbidden": no (usher, step lifespan, refusal 00000002)
+Error from server (InternalError): error when creating "c": Internal error occurred: failed calling webhook "x.example.com": no
+`
+	var got []string
+	for _, r := range ParseRefusals(text) {
+		got = append(got, fmt.Sprintf("%s %s %d", r.By, r.ID, len(r.Said)))
+	}
+	want := "usher 00000001 1; usher 00000002 2; a webhook that could not be called  0"
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("%s\nwant\n%s", text, want)
+	}
+	if n := len(ParseRefusals("hello\nworld")); n != 0 {
+		t.Errorf("%d refusals of nothing", n)
+	}
+}
+
 // FuzzParseRefusal: no text makes the parser fail, and all that it returns is of the text.
 func FuzzParseRefusal(f *testing.F) {
 	f.Add(`admission webhook "a.usher.dev" denied the request: a-b: c[d].e: Forbidden: f; g: h: Invalid value: "i" (refusal 01234567)`)
 	f.Add("* a[b: c]: Required value (usher, step d, refusal 01234567)\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		ParseRefusals(text)
 		r, ok := ParseRefusal(text)
 		if ok && r.By == "" || !utf8.ValidString(r.Text) {
 			t.Errorf("%+v", r)

@@ -15,15 +15,6 @@ type Decision struct {
 	handlers.Record
 }
 
-// isDecision reports whether a line is of usher's own audit log.
-func isDecision(raw []byte) bool {
-	var head struct {
-		Route   *string `json:"route"`
-		Verdict *string `json:"verdict"`
-	}
-	return json.Unmarshal(raw, &head) == nil && head.Route != nil && head.Verdict != nil
-}
-
 func decodeDecision(raw []byte) (d Decision, err error) {
 	if json.Unmarshal(raw, &d.Record) != nil {
 		return d, errors.New("is a line of usher's audit log with a field of a wrong type")

@@ -128,11 +128,11 @@ func prefixed(line []byte) string {
 }
 
 func (l *Log) add(at Place, raw []byte) {
-	if isDecision(raw) {
+	e, own, err := decodeLine(raw)
+	if own {
 		l.addOwn(at, raw)
 		return
 	}
-	e, err := decodeEvent(raw)
 	if err != nil {
 		l.problem(at, err.Error()+hintFor(raw))
 		return
