@@ -69,6 +69,52 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNotReadable: what may not be read is said, and nothing is called fine.
+func TestNotReadable(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "closed", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "closed")
+	_, err := cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/closed/deployments", deployment("offensive-closed", "", "1"))
+	must(t, err)
+	_, err = cluster.Admin().Create(ctx, "/api/v1/namespaces/closed/pods", pod("present", 0))
+	must(t, err)
+	cluster.MustApply(ctx, t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "some", "namespace": "closed"},
+		"rules": [{"apiGroups": ["", "apps"], "resources": ["deployments", "replicasets", "pods"], "verbs": ["get", "list"]}]}`)
+	cluster.MustApply(ctx, t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "some", "namespace": "closed"},
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "some"},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "some"}]}`)
+	some, err := cluster.Kubeconfig("some")
+	must(t, err)
+	none, err := cluster.Kubeconfig("none")
+	must(t, err)
+	policy := "--config=" + usher.PolicyFile()
+	for _, c := range []struct {
+		name, kubeconfig string
+		args             []string
+		code             int
+		want             []string
+	}{
+		{"nothing", none, []string{"deployment/offensive-closed"}, 2, []string{"deployments closed/offensive-closed may not be read"}},
+		{"no events, but the condition", some, []string{"offensive-closed", policy}, 2, []string{"condition of ReplicaSet offensive-closed-", "unknown: events-not-read", "unknown: not-reviewed", "denied-names           refused"}},
+		{"no policy", some, []string{"deploy", "offensive-closed"}, 2, []string{"unknown: policy-not-read", "deployments usher/usher may not be read"}},
+		{"a pod that exists", some, []string{"pod", "present", "--audit-log=" + cluster.AuditLog()}, 2, []string{"passed  Pod closed/present", "pod-exists", "CREATE Pod closed/present", "mutate-pods.usher.dev (usher)  mutated"}},
+		{"no such pod", some, []string{"pod", "absent"}, 2, []string{"closed/absent"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"--cluster=api", "--kubeconfig=" + c.kubeconfig, "-n", "closed"}, c.args...)
+			must(t, kubetest.Eventually(ctx, func(ctx context.Context) error { // RBAC is watched, and the controller takes a moment
+				out, code := explain(ctx, t, args...)
+				for _, part := range c.want {
+					if code != c.code || !strings.Contains(out, part) {
+						return fmt.Errorf("exit code %d, lacks %s\n%s", code, part, out)
+					}
+				}
+				return nil
+			}))
+		})
+	}
+}
+
 // reader returns the kubeconfig of a user who may only read, and checks at the end that the user tried nothing else.
 func reader(ctx context.Context, t *testing.T) string {
 	t.Helper()
