@@ -38,15 +38,30 @@ func (m *Mask) isHidden(at []string, secret bool) bool {
 	if n >= 2 && (at[n-2] == "annotations" || secret && (at[n-2] == "data" || at[n-2] == "stringData")) {
 		return true
 	}
-	if i := slices.Index(above, "env"); i >= 0 && !isEnvLabel(at, i) {
+	if i := slices.Index(above, "env"); i >= 0 {
 		rest := at[i+1:]
 		return len(rest) > 1 && rest[1] != "name" && rest[1] != "valueFrom" || len(rest) == 1 && !isIndex(rest[0])
 	}
-	return slices.ContainsFunc(m.copies, func(to []string) bool { return len(at) >= len(to) && slices.Equal(to, at[:len(to)]) })
+	return slices.ContainsFunc(m.copies, func(to []string) bool { return len(at) >= len(to) && samePlaces(to, at[:len(to)]) })
 }
 
-// isEnvLabel reports whether the key env at place i is a label, and not a list of variables.
-func isEnvLabel(at []string, i int) bool { return i > 0 && isMap(at[i-1]) }
+// copied remembers that a patch copied from one place to another, if what it copied is hidden, or has a part that is
+// hidden only because it was copied there.
+func (m *Mask) copied(from, to []string) {
+	for _, known := range m.copies {
+		if len(known) > len(from) && samePlaces(known[:len(from)], from) {
+			m.copies = append(m.copies, slices.Concat(to, known[len(from):]))
+		}
+	}
+	if m.under(append(from[:len(from):len(from)], "*")) {
+		m.copies = append(m.copies, to)
+	}
+}
+
+// samePlaces reports whether paths are the same but for the indexes of lists: elements move when others are inserted.
+func samePlaces(a, b []string) bool {
+	return slices.EqualFunc(a, b, func(x, y string) bool { return x == y || isIndex(x) && isIndex(y) })
+}
 
 func isIndex(token string) bool {
 	_, err := strconv.Atoi(token)
@@ -92,7 +107,7 @@ func (m *Mask) in(at []string, value any, secret bool) any {
 		masked := make([]any, len(v))
 		for i, element := range v {
 			at := append(at[:len(at):len(at)], strconv.Itoa(i))
-			if len(at) > 1 && at[len(at)-2] == "env" && !isEnvLabel(at, len(at)-2) && !isFields(element) {
+			if len(at) > 1 && at[len(at)-2] == "env" && !isFields(element) {
 				m.remember(element)
 				masked[i] = Hidden
 				continue
@@ -177,12 +192,8 @@ func encode(value any) json.RawMessage {
 // patch returns operations without what is hidden in them.
 func (m *Mask) patch(patch []operation) (masked []review.Operation) {
 	for _, o := range patch {
-		to, from := tokens(o.Path), tokens(o.From)
-		if (o.Op == "copy" || o.Op == "move") && m.under(append(from[:len(from):len(from)], "*")) {
-			if n := len(to); n > 0 && isIndex(to[n-1]) {
-				to = to[:n-1] // elements move when others are inserted
-			}
-			m.copies = append(m.copies, to)
+		if o.Op == "copy" || o.Op == "move" {
+			m.copied(tokens(o.From), tokens(o.Path))
 		}
 		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
 		if value, err := decode(o.Value); err == nil && len(o.Value) > 0 {

@@ -113,6 +113,7 @@ func (p *planted) operation() map[string]any {
 		{"op": move, "from": spec + "/containers/0/env/0", "path": spec + "/volumes"},
 		{"op": move, "from": "/data", "path": "/metadata/labels", "kind": "Secret"},
 		{"op": move, "from": "/metadata/labels", "path": "/metadata/finalizers"},
+		{"op": move, "from": spec + "/containers/0", "path": "/metadata/labels"},
 		{"op": "remove", "path": spec + "/containers/0/env/0"},
 	}
 	return all[p.random.IntN(len(all))]
@@ -178,6 +179,16 @@ func TestSecretsStayHidden(t *testing.T) {
 				t.Fatalf("%s is in the output\n%s\nof\n%s", secret, text.String(), event)
 			}
 		}
+	}
+}
+
+// TestCopiedIntoLists: a value that was copied into a list stays hidden when another element is inserted before it.
+func TestCopiedIntoLists(t *testing.T) {
+	const object = `{"kind":"Pod","metadata":{"annotations":{"a":"s3cret"},"finalizers":[]}}`
+	r := Of(eventOf(object, `[{"op":"copy","from":"/metadata/annotations/a","path":"/metadata/finalizers/0"}]`, `[{"op":"add","path":"/metadata/finalizers/0","value":"x"}]`,
+		`[{"op":"move","from":"/metadata/finalizers","path":"/metadata/labels"}]`), Options{})
+	if raw, _ := json.Marshal(r); bytes.Contains(raw, []byte("s3cret")) || len(r.Calls) != 3 || r.Calls[2].Known != "rebuilt" {
+		t.Errorf("%s", raw)
 	}
 }
 
