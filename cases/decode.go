@@ -79,15 +79,19 @@ func withDefaults(raw json.RawMessage, defaults map[string]json.RawMessage) json
 
 // nameOf returns the full name of a case: the directory of its file, and its own name or that of the file.
 func nameOf(file string, document int, own string) string {
-	dir, base := filepath.ToSlash(filepath.Dir(file)), filepath.Base(file)
+	name := filepath.ToSlash(filepath.Dir(file)) + "/"
+	if name == "./" {
+		name = ""
+	}
 	if own != "" {
-		return dir + "/" + own
+		return name + own
 	}
+	base := filepath.Base(file)
 	stem := strings.TrimSuffix(strings.TrimSuffix(base, filepath.Ext(base)), ".case")
-	name := dir
-	if stem != "case" {
-		name += "/" + stem
+	if name == "" || stem != "case" {
+		name += stem
 	}
+	name = strings.TrimSuffix(name, "/")
 	if document > 1 {
 		name += fmt.Sprintf("#%d", document)
 	}

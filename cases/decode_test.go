@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 		want     string
 	}{
 		{"a/case.yaml", 1, "", "a"}, {"a/case.yaml", 2, "", "a#2"}, {"a/b/team.case.yml", 1, "", "a/b/team"}, {"a/case.yaml", 3, "pods have a team", "a/pods have a team"},
-		{"case.yaml", 1, "", "."},
+		{"case.yaml", 1, "", "case"}, {"case.yaml", 1, "pods have a team", "pods have a team"}, {"../a/case.yaml", 2, "", "../a#2"},
 	} {
 		if got := nameOf(c.file, c.document, c.own); got != c.want {
 			t.Errorf("%+v: got %q", c, got)

@@ -55,7 +55,8 @@ func (r *Result) suggest(command string) {
 	for i := range slices.Backward(r.Report.Findings) {
 		f := &r.Report.Findings[i]
 		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == review.Error {
-			f.Fix = fmt.Sprintf("%s --update --run '^%s$' %s", command, regexp.QuoteMeta(r.Case.Name), filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
+			name := strings.ReplaceAll(regexp.QuoteMeta(r.Case.Name), "'", ".") // in quotes of a shell
+			f.Fix = fmt.Sprintf("%s --update --run '^%s$' '%s'", command, name, filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
 			return
 		}
 	}

@@ -51,7 +51,12 @@ names, no cases at all.`
 func (p Program) testCommand() *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what becomes of objects with what is expected", Long: testHelp,
-		Args: cobra.MinimumNArgs(1)}
+		Args: func(_ *cobra.Command, dirs []string) error {
+			if len(dirs) == 0 {
+				return errors.New("name a directory with cases; `usher test --help` shows how to write one")
+			}
+			return nil
+		}}
 	o.addTo(c.Flags(), p.Suites.Names())
 	suites := p.addSuiteFlags(c, false)
 	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
