@@ -3,6 +3,7 @@ package cases
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ type PolicyShare struct {
 // shareOf returns how many of all are shown.
 func shareOf(all map[string]bool) Share {
 	s := Share{All: len(all), Missing: []string{}}
-	for _, name := range slices.Sorted(mapsKeys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if all[name] {
 			s.Shown++
 		} else {

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,7 +89,7 @@ func (c *coverer) policyFile(of *Case) string {
 	if of.config != "" {
 		return of.find(of.config)
 	}
-	return cmpOr(c.Config, "the embedded policy")
+	return cmp.Or(c.Config, "the embedded policy")
 }
 
 // remarks are keys of overrides whose values are only shown; texts are those of refusals; and unmeasured are sections of which
@@ -146,7 +147,7 @@ func childrenOf(value any, path []any) (all []child) {
 	extended := func(by any) []any { return append(slices.Clone(path), by) }
 	switch value := value.(type) {
 	case map[string]any:
-		for _, key := range slices.Sorted(mapsKeys(value)) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			all = append(all, child{path: extended(key), value: value[key]})
 		}
 	case []any:
@@ -301,7 +302,7 @@ func hasPrefix(path, prefix []any) bool {
 // notMeasured says of which sections nothing is known.
 func (t *policyTree) notMeasured() (texts []string) {
 	sections, _ := t.value.(map[string]any)
-	for _, name := range slices.Sorted(mapsKeys(unmeasured)) {
+	for _, name := range slices.Sorted(maps.Keys(unmeasured)) {
 		if _, found := sections[name]; found {
 			texts = append(texts, fmt.Sprintf("%s of %s, %s", name, t.file, unmeasured[name]))
 		}

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (c *Case) decode(d manifest.Document) (problems []error) {
 func decodeMembers(at string, raw json.RawMessage, known map[string]any) (problems []error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
-		return []error{fmt.Errorf("%s must be a mapping of %s", cmpOr(at, "a case"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
+		return []error{fmt.Errorf("%s must be a mapping of %s", cmp.Or(at, "a case"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
 	}
 	if at != "" {
 		at += "."
@@ -145,13 +146,6 @@ func decodeMembers(at string, raw json.RawMessage, known map[string]any) (proble
 		}
 	}
 	return problems
-}
-
-func cmpOr(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 func unknownKey(at, key string, known []string) error {

@@ -100,9 +100,9 @@ func (r *run) unmet(key string, e expectation, want any) review.Finding {
 	case e.contains:
 		f.Message = fmt.Sprintf("does not contain what is expected:\n%s\ngot:\n%s", indented(asYAML(want)), indented(asYAML(got)))
 	case key == "after" && got == nil:
-		f.Message = "expected an object, got none: " + errNothing.Error()
+		f.Message = "expected an object, got none: nothing is stored"
 	case isScalar(want) && isScalar(got):
-		f.Message = joined("expected "+shown(want), "got      "+shown(got))
+		f.Message = "expected " + shown(want) + "\ngot      " + shown(got)
 	default:
 		f.Message = "differs:"
 		f.Diff = review.DiffNamed("expected", "got", asJSON(want), asJSON(got))

@@ -2,11 +2,10 @@ package cases
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"os"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,25 +14,23 @@ import (
 	"usher.dev/usher/review"
 )
 
-func mapsKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
-
 // op returns the operation of a request.
 func (r request) op() admissionv1.Operation {
-	return admissionv1.Operation(cmpOr(r.operation, "CREATE"))
+	return admissionv1.Operation(cmp.Or(r.operation, "CREATE"))
 }
 
 // options say how the manifest of a case is sent.
 func (r request) options(old []byte) review.Options {
-	user := cmpOr(r.user, "kubernetes-admin")
+	user := cmp.Or(r.user, "kubernetes-admin")
 	groups := r.groups
 	if groups == nil {
 		groups = review.GroupsOf(user)
 	}
 	return review.Options{Operation: r.op(), SubResource: r.subresource, User: user, Groups: groups,
-		Namespace: cmpOr(r.namespace, "default"), DryRun: r.dryRun, Old: old}
+		Namespace: cmp.Or(r.namespace, "default"), DryRun: r.dryRun, Old: old}
 }
 
-// review returns the one object that a case is about, and its AdmissionReview.
+// body returns the one object that a case is about, and its AdmissionReview.
 func (c *Case) body(w *world) (review.Document, []byte, error) {
 	if c.review.given() {
 		d, err := c.only("review", c.review)

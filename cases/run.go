@@ -3,8 +3,8 @@ package cases
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -126,7 +126,7 @@ func runIn(ctx context.Context, w *world, c *Case, err error) Result {
 // checkSteps returns an error if the case expects something of a step that does not exist.
 func (c *Case) checkSteps(known []string) error {
 	steps, _ := c.expect["steps"].value.(map[string]any)
-	for _, name := range slices.Sorted(mapsKeys(steps)) {
+	for _, name := range slices.Sorted(maps.Keys(steps)) {
 		if slices.Contains(known, name) {
 			continue
 		}
@@ -238,8 +238,3 @@ func addOutcome(steps map[string]any, s review.Step) {
 		steps[s.Name] = outcome
 	}
 }
-
-var errNothing = errors.New("nothing is stored")
-
-// joined returns lines as one text.
-func joined(lines ...string) string { return strings.Join(lines, "\n") }

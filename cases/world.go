@@ -3,6 +3,7 @@ package cases
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,7 +64,7 @@ func (p Program) settingOf(c *Case) (s setting, err error) {
 	if c.cluster != "" {
 		s.cluster = filepath.Clean(c.find(c.cluster))
 	}
-	for _, name := range slices.Sorted(mapsKeys(c.gates)) {
+	for _, name := range slices.Sorted(maps.Keys(c.gates)) {
 		s.gates += fmt.Sprintf(",%s=%t", name, c.gates[name])
 	}
 	if len(c.suites) > 0 {

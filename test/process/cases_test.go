@@ -162,9 +162,15 @@ func TestReviewsAsCases(t *testing.T) {
 
 // TestCasesForgetEachOther: a pod that fits into its quota takes no room from the next case, whatever their order.
 func TestCasesForgetEachOther(t *testing.T) {
-	one := "review: " + absolute(t, "samples/reviews/validate-pod/evaluate-quota-room.json") + "\ncluster: " + absolute(t, "samples/cluster") +
-		"\npath: /validate-pod\ngates: {EnableQuotaAdmission: true}\nexpect: {verdict: allowed}\n"
-	dir := directory(t, map[string]string{"case.yaml": strings.TrimSuffix(strings.Repeat(one+"---\n", 40), "---\n")})
+	var text strings.Builder
+	fmt.Fprintf(&text, "defaults: {cluster: %s, path: /validate-pod, gates: {EnableQuotaAdmission: true}}\n", absolute(t, "samples/cluster"))
+	// The quota has one core left.
+	review := strings.NewReplacer("other-quota", "team-b", "100m", "600m").Replace(harness.ReadFile(t, "samples/reviews/validate-pod/evaluate-quota-room.json"))
+	for i := range 40 {
+		another := regexp.MustCompile(`"(name|uid)": "[^"]*"`).ReplaceAllString(review, fmt.Sprintf(`"$1": "pod-%d"`, i))
+		fmt.Fprintf(&text, "---\nonce: a second container would not fit\nreview: %s\nexpect: {verdict: allowed}\n", strings.ReplaceAll(another, "\n", " "))
+	}
+	dir := directory(t, map[string]string{"case.yaml": text.String()})
 	if code, out, errors := run(t, "", "test", dir); code != 0 || !strings.Contains(out, "40 cases: 40 passed") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errors)
 	}
