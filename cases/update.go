@@ -119,7 +119,7 @@ func (r Result) say(id string, line int, what string) string {
 	return fmt.Sprintf("%s  %s: %s %s", r.Case.where(line), r.Case.Name, id, what)
 }
 
-// change shows how a short value has changed: nobody shall miss that a case expects another verdict now.
+// change shows how a short value has changed, so that another verdict is not overlooked.
 func change(id string, from, to any) string {
 	if id == "verdict" || id == "code" || id == "reason" {
 		return fmt.Sprintf(": %s → %s", shown(from), shown(to))
