@@ -217,6 +217,7 @@ func (f *facts) unreadFindings() (found []review.Finding) {
 	for _, u := range f.unread {
 		found = append(found, unreadFinding(u.err, u.what))
 	}
+	slices.SortFunc(found, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return found
 }
 
@@ -224,8 +225,8 @@ func (f *facts) unreadFindings() (found []review.Finding) {
 func unreadFinding(err error, what string) review.Finding {
 	fix := "kubectl auth can-i --list"
 	if unreadable, is := errors.AsType[*UnreadableError](err); is && unreadable.Forbidden {
-		return problem(notReadable, review.Unknown, fix, "%s: %v. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that are needed.",
-			unreadable.What, "may not be read", what)
+		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that are needed.",
+			unreadable.What, what)
 	}
 	return problem(notReadable, review.Unknown, "kubectl get --raw /readyz", "%v. Not looked at: %s.", err, what)
 }

@@ -15,7 +15,9 @@ import (
 // finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
 // the Services of the cluster; nil: it cannot.
 func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Usher) []review.Report {
-	f := read(ctx, source, roots)
+	var f *facts
+	var rights []review.Finding
+	inParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
 	matcher := &matching.Matcher{}
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
@@ -24,7 +26,7 @@ func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Ush
 	}
 	whole := review.Report{Source: f.from(), Kind: "Cluster", Calls: []review.Call{}, Hint: f.leftOut()}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
-		usher.problems(ctx, f, needed))
+		usher.problems(f, needed, rights))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
 			whole.Findings[i].Object = "the cluster"

@@ -2,13 +2,13 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"usher.dev/usher/nearest"
 	"usher.dev/usher/review"
 	"usher.dev/usher/webhooks"
 )
@@ -36,8 +36,12 @@ func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.
 		return nil
 	}
 	if !slices.Contains(u.Paths, w.path()) {
-		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. %s It serves %s.",
-			w.path(), w.consequence(), list(u.Paths))}
+		like := "`usher steps` lists those that it serves."
+		if best := nearest.Of(w.path(), u.Paths); best != "" {
+			like = "Did you mean " + best + "?"
+		}
+		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. %s %s",
+			w.path(), w.consequence(), like)}
 	}
 	if u.Unknown != nil {
 		return nil // what usher needs is not known
@@ -70,8 +74,8 @@ func (u Usher) neededBy(registered []entry) []webhooks.Hook {
 	return u.Needed(names)
 }
 
-// problems returns what is wrong with usher's registration as a whole.
-func (u Usher) problems(ctx context.Context, f *facts, needed []webhooks.Hook) (found []review.Finding) {
+// problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
+func (u Usher) problems(f *facts, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return nil
 	}
@@ -80,11 +84,7 @@ func (u Usher) problems(ctx context.Context, f *facts, needed []webhooks.Hook) (
 	} else {
 		found = append(found, u.missing(f.webhooks, needed)...)
 	}
-	found = append(found, koordinatorProblems(f.webhooks)...)
-	if f.source.Live() {
-		found = append(found, u.rightsProblems(ctx, f)...)
-	}
-	return found
+	return slices.Concat(found, koordinatorProblems(f.webhooks), rights)
 }
 
 // missing returns the finding for webhooks of usher that are not registered.
@@ -135,8 +135,11 @@ func sharedResource(a, b entry) string {
 }
 
 // rightsProblems asks the API server which of usher's rights are missing.
-func (u Usher) rightsProblems(ctx context.Context, f *facts) []review.Finding {
-	missing, err := u.missingRights(ctx, f.source, u.Rights)
+func (u Usher) rightsProblems(ctx context.Context, source Source) []review.Finding {
+	if !source.Live() {
+		return nil
+	}
+	missing, err := u.missingRights(ctx, source, u.Rights)
 	if err != nil {
 		return []review.Finding{unreadFinding(err, "the rights of usher")}
 	}
@@ -171,15 +174,16 @@ func (u Usher) missingRights(ctx context.Context, source Source, rules []rbacv1.
 		})
 	}
 	inParallel(calls...)
+	var denied []authorizationv1.ResourceAttributes
 	for i, answer := range answers {
 		if errs[i] != nil {
 			return nil, errs[i]
 		}
 		if !answer.Status.Allowed {
-			missing = append(missing, attributesText(*reviews[i].Spec.ResourceAttributes))
+			denied = append(denied, *reviews[i].Spec.ResourceAttributes)
 		}
 	}
-	return missing, nil
+	return attributesTexts(denied), nil
 }
 
 // access returns the question whether usher may do something.
@@ -215,13 +219,25 @@ func attributesOf(rule rbacv1.PolicyRule, verb, namespace string) (all []authori
 	return all
 }
 
-func attributesText(a authorizationv1.ResourceAttributes) string {
-	resource := a.Resource
-	if a.Subresource != "" {
-		resource += "/" + a.Subresource
+// attributesTexts says what attributes are about, with the verbs for one resource together.
+func attributesTexts(all []authorizationv1.ResourceAttributes) (texts []string) {
+	var resources []string
+	verbs := map[string][]string{}
+	for _, a := range all {
+		resource := strings.TrimSpace(a.Resource + " " + a.Name)
+		if a.Subresource != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"/"+a.Subresource, 1)
+		}
+		if a.Group != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"."+a.Group, 1)
+		}
+		if verbs[resource] == nil {
+			resources = append(resources, resource)
+		}
+		verbs[resource] = append(verbs[resource], a.Verb)
 	}
-	if a.Group != "" {
-		resource += "." + a.Group
+	for _, resource := range resources {
+		texts = append(texts, strings.Join(verbs[resource], ", ")+" "+resource)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Verb, resource, a.Name))
+	return texts
 }

@@ -258,7 +258,7 @@ func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
 		"commands, flags, gates, steps, paths and suites.\n")
-	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"show"}, {"webhooks"}, {"webhooks", "apply"}, {"webhooks", "remove"}, {"steps"}, {"certs", "init"}, {"certs", "rotate"}} {
+	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"doctor"}, {"show"}, {"webhooks"}, {"webhooks", "apply"}, {"webhooks", "remove"}, {"steps"}, {"certs", "init"}, {"certs", "rotate"}} {
 		_, out, _ := run(t, "", append(words, "--help")...)
 		title := strings.Join(append([]string{"usher"}, words...), " ")
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, out)

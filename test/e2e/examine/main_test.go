@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -171,10 +172,21 @@ func endpoints(ctx context.Context, namespace, service, address string, ready bo
 	if err != nil {
 		return err
 	}
-	return cluster.Apply(ctx, fmt.Sprintf(`{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-		"metadata": {"name": "%[2]s-1", "namespace": %[1]q, "labels": {"kubernetes.io/service-name": %[2]q}},
-		"ports": [{"name": "https", "port": %[4]s}], "endpoints": [{"addresses": [%[3]q], "conditions": {"ready": %[5]t}}]}`,
-		namespace, service, ip, port, ready))
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	const all = "/apis/discovery.k8s.io/v1/namespaces/"
+	if _, err := cluster.Admin().Delete(ctx, all+namespace+"/endpointslices/"+service+"-1"); err != nil && !strings.Contains(err.Error(), "not found") {
+		return err
+	}
+	_, err = cluster.Admin().Create(ctx, all+namespace+"/endpointslices", kubetest.Object{
+		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+		"metadata":  kubetest.Object{"name": service + "-1", "namespace": namespace, "labels": kubetest.Object{"kubernetes.io/service-name": service}},
+		"ports":     []kubetest.Object{{"name": "https", "port": number}},
+		"endpoints": []kubetest.Object{{"addresses": []string{ip}, "conditions": kubetest.Object{"ready": ready}}},
+	})
+	return err
 }
 
 // report is what `usher doctor -o json` prints, as far as it is tested.

@@ -3,6 +3,7 @@ package examine
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +20,8 @@ type planted struct {
 	kind  string      // of the configuration; default Validating
 	// change changes the webhook, which has no fault.
 	change func(w kubetest.Object, s *server)
-	// also changes the cluster, and returns what ends that.
-	also func(ctx context.Context, t *testing.T, s *server) (end func(context.Context) error)
+	// also changes the cluster.
+	also func(ctx context.Context, s *server) error
 	says []string // texts of the message, or of the command
 }
 
@@ -42,6 +43,19 @@ func caBundle(of func(s *server) []byte) func(kubetest.Object, *server) {
 	return func(w kubetest.Object, s *server) { w["clientConfig"].(kubetest.Object)["caBundle"] = of(s) }
 }
 
+func created(ctx context.Context, path string, o kubetest.Object) error {
+	_, err := cluster.Admin().Create(ctx, path, o)
+	return err
+}
+
+// remove deletes an object of the server.
+func remove(resource string) func(context.Context, *server) error {
+	return func(ctx context.Context, s *server) error {
+		_, err := cluster.Admin().Delete(ctx, "/api/v1/namespaces/foreign/"+resource+"/"+s.name)
+		return err
+	}
+}
+
 // faults are the stumbling blocks of people who learn webhooks, as far as a cluster can show them.
 func faults() []planted {
 	return []planted{
@@ -61,33 +75,29 @@ func faults() []planted {
 		{name: "key-bundle", want: "ca-bundle-private-key", change: caBundle(func(s *server) []byte { return append(slices.Clone(s.ca), s.key...) })},
 		{name: "plain", want: "plain-http", serve: certificate{plain: true}},
 		{name: "unspoken", want: "handshake-timeout", serve: certificate{unspoken: true}},
-		{name: "refused", want: "connection-refused", also: func(ctx context.Context, t *testing.T, s *server) func(context.Context) error {
-			apply(t, endpoints(ctx, "foreign", s.name, host+":1", true))
-			return nil
+		{name: "refused", want: "connection-refused", also: func(ctx context.Context, s *server) error {
+			return endpoints(ctx, "foreign", s.name, host+":1", true)
 		}},
-		{name: "no-service", want: "service-missing", also: func(ctx context.Context, t *testing.T, s *server) func(context.Context) error {
-			_, err := cluster.Kubectl(ctx, "-n", "foreign", "delete", "service", s.name)
-			apply(t, err)
-			return nil
-		}, says: []string{"kubectl delete validatingwebhookconfiguration no-service"}},
+		{name: "no-service", want: "service-missing", also: remove("services"), says: []string{"kubectl delete validatingwebhookconfiguration no-service"}},
 		{name: "no-port", want: "service-port-missing", change: func(w kubetest.Object, _ *server) {
 			w["clientConfig"].(kubetest.Object)["service"].(kubetest.Object)["port"] = 9443
 		}, says: []string{"only port 443", `"value":443`}},
-		{name: "no-pods", want: "no-endpoints", also: func(ctx context.Context, t *testing.T, s *server) func(context.Context) error {
-			_, err := cluster.Kubectl(ctx, "-n", "foreign", "delete", "endpointslice", s.name+"-1")
-			apply(t, err)
-			return nil
+		{name: "no-pods", want: "no-endpoints", also: func(ctx context.Context, s *server) error {
+			_, err := cluster.Admin().Delete(ctx, "/apis/discovery.k8s.io/v1/namespaces/foreign/endpointslices/"+s.name+"-1")
+			return err
 		}, says: []string{"get pods -l app=no-pods"}},
-		{name: "not-ready", want: "no-ready-endpoints", also: func(ctx context.Context, t *testing.T, s *server) func(context.Context) error {
-			apply(t, endpoints(ctx, "foreign", s.name, s.address, false))
-			return nil
+		{name: "not-ready", want: "no-ready-endpoints", also: func(ctx context.Context, s *server) error {
+			return endpoints(ctx, "foreign", s.name, s.address, false)
 		}},
-		{name: "external", want: "service-external-name", also: func(ctx context.Context, t *testing.T, s *server) func(context.Context) error {
-			_, err := cluster.Kubectl(ctx, "-n", "foreign", "delete", "service", s.name)
-			apply(t, err)
-			apply(t, cluster.Apply(ctx, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "external", "namespace": "foreign"},
-				"spec": {"type": "ExternalName", "externalName": "webhooks.example.com"}}`))
-			return nil
+		{name: "external", want: "service-external-name", also: func(ctx context.Context, s *server) error {
+			service := s.service()
+			service["spec"] = kubetest.Object{"type": "ExternalName", "externalName": "webhooks.example.com"}
+			return errors.Join(remove("services")(ctx, s), created(ctx, "/api/v1/namespaces/foreign/services", service))
+		}},
+		{name: "headless", want: "service-headless", also: func(ctx context.Context, s *server) error {
+			service := s.service()
+			service["spec"].(kubetest.Object)["clusterIP"] = "None"
+			return errors.Join(remove("services")(ctx, s), created(ctx, "/api/v1/namespaces/foreign/services", service))
 		}},
 		{name: "url", want: "url-host-unknown", change: func(w kubetest.Object, s *server) {
 			w["clientConfig"] = kubetest.Object{"caBundle": s.ca, "url": "https://webhook.invalid/review"}
@@ -156,13 +166,14 @@ func TestPlanted(t *testing.T) {
 				f.change(w, s)
 			}
 			if f.also != nil {
-				f.also(ctx, t, s)
+				apply(t, f.also(ctx, s))
 			}
 			if f.kind == "" {
 				f.kind = "Validating"
 			}
-			apply(t, cluster.Apply(ctx, encode(configuration(f.kind, f.name, w))))
-			cluster.DeleteAfter(t, "/apis/admissionregistration.k8s.io/v1/"+strings.ToLower(f.kind)+"webhookconfigurations/"+f.name)
+			collection := "/apis/admissionregistration.k8s.io/v1/" + strings.ToLower(f.kind) + "webhookconfigurations"
+			apply(t, created(ctx, collection, configuration(f.kind, f.name, w)))
+			cluster.DeleteAfter(t, collection+"/"+f.name)
 			found, code := doctor(ctx, t, cluster.AdminKubeconfig())
 			expect(t, found, code, f.want, f.says)
 			if len(found) > 0 && !strings.Contains(found[0].Object, f.name) && found[0].Object != "the cluster" {

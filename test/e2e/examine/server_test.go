@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -51,13 +50,10 @@ func serve(ctx context.Context, name string, c certificate) (*server, error) {
 		go func() { _ = http.Serve(listener, http.NotFoundHandler()) }()
 	case c.unspoken:
 		go func() {
-			var all []net.Conn // kept open
 			for {
-				connection, err := listener.Accept()
-				if err != nil {
+				if _, err := listener.Accept(); err != nil { // the connection stays open
 					return
 				}
-				all = append(all, connection)
 			}
 		}()
 	default:
@@ -65,16 +61,18 @@ func serve(ctx context.Context, name string, c certificate) (*server, error) {
 			_ = http.Serve(cryptotls.NewListener(listener, &cryptotls.Config{Certificates: []cryptotls.Certificate{own}}), http.NotFoundHandler())
 		}()
 	}
-	if err := s.service(ctx, ""); err != nil {
+	services := "/api/v1/namespaces/foreign/services"
+	if _, err := cluster.Admin().Create(ctx, services, s.service()); err != nil {
 		return nil, err
 	}
 	return s, endpoints(ctx, "foreign", name, s.address, true)
 }
 
-// service creates the Service, with more fields of its spec.
-func (s *server) service(ctx context.Context, spec string) error {
-	return cluster.Apply(ctx, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %[1]q, "namespace": "foreign"},
-		"spec": {"selector": {"app": %[1]q}, "ports": [{"name": "https", "port": 443, "targetPort": "https"}] %[2]s}}`, s.name, spec))
+// service returns the Service of the server.
+func (s *server) service() kubetest.Object {
+	return kubetest.Object{"apiVersion": "v1", "kind": "Service", "metadata": kubetest.Object{"name": s.name, "namespace": "foreign"},
+		"spec": kubetest.Object{"selector": kubetest.Object{"app": s.name},
+			"ports": []kubetest.Object{{"name": "https", "port": 443, "targetPort": "https"}}}}
 }
 
 // issue makes a CA and a certificate, and returns the latter.
