@@ -44,6 +44,7 @@ type facts struct {
 	backends   map[target]*backend
 	unread     []unread
 	inside     bool // this machine can call ClusterIPs
+	noServices bool // files without any Service
 }
 
 // unread is a part of the cluster that could not be read, and what was not looked at for that.
@@ -77,8 +78,11 @@ func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
 		},
 		func() { f.inside = inside(ctx, source, roots) })
 	f.webhooks = slices.Concat(configurations...)
-	if !source.Live() && len(f.namespaces) == 0 {
-		f.namespaces = nil // files without any say nothing about the namespaces of the cluster
+	if !source.Live() {
+		if len(f.namespaces) == 0 {
+			f.namespaces = nil // files without any say nothing about the namespaces of the cluster
+		}
+		f.noServices = len(source.listFiles(collection("", "v1", "Service", "services"), "")) == 0
 	}
 	for i := range f.namespaces {
 		withName(&f.namespaces[i])

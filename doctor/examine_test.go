@@ -516,6 +516,10 @@ func TestURLs(t *testing.T) {
 func TestRootCauseFirst(t *testing.T) {
 	dir := t.TempDir()
 	const manifest = `
+apiVersion: v1
+kind: Service
+metadata: {name: other, namespace: ns}
+---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: c}

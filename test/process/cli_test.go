@@ -57,6 +57,7 @@ func TestCommandGoldens(t *testing.T) {
 		"review-quota":        {"review --cluster-dir samples/cluster --feature-gates EnableQuotaAdmission=true samples/manifests/quota-pod.yaml", 0},
 		"doctor-text":         {"doctor samples/manifests/labels.yaml --cluster-dir samples/cluster", 0},
 		"review-doctor":       {"review --doctor --suite core samples/manifests/labels.yaml --cluster-dir samples/cluster", 0},
+		"doctor-cluster":      {"doctor --cluster-dir samples/cluster", 1},
 		"doctor-json": {"doctor samples/manifests/node.yaml --operation UPDATE --subresource status --as system:node:node-1 " +
 			"--cluster-dir samples/cluster -o json", 0},
 		"review-broken":       {"review --cluster-dir testdata/cluster-broken testdata/broken-profile.json", 0},

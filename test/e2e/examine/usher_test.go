@@ -21,7 +21,9 @@ func TestUsher(t *testing.T) {
 	}{
 		{"a route is not registered", "usher-not-registered", func(ctx context.Context, t *testing.T) {
 			edit(ctx, t, "validating", func(all []any) []any {
-				return slices.DeleteFunc(all, func(w any) bool { return kubetest.Object(w.(map[string]any)).String("name") == "validate-pods.usher.dev" })
+				return slices.DeleteFunc(all, func(w any) bool {
+					return kubetest.Object(w.(map[string]any)).String("name") == "validate-pods.usher.dev"
+				})
 			})
 		}, []string{"validate-pods.usher.dev", "usher webhooks apply --service usher/usher"}},
 		{"a path that usher does not serve", "usher-path-unknown", func(ctx context.Context, t *testing.T) {

@@ -1,0 +1,45 @@
+package review
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFindings: the worst is first, what several objects share is printed once, and nothing that a terminal would obey.
+func TestFindings(t *testing.T) {
+	of := func(id string, severity Severity, object, message string) Finding {
+		return Finding{ID: id, Severity: severity, Object: object, Message: message, Fix: "kubectl " + id, Link: "docs#" + id}
+	}
+	reports := []Report{
+		{Findings: []Finding{of("a", Error, "one", "m"), of("w", Warning, "one", "n")}},
+		{Findings: []Finding{of("a", Error, "two", "m"), of("a", Error, "three", "other\x1b[2J")}},
+		{Findings: []Finding{of("u", Unknown, "four", "o")}},
+	}
+	var b strings.Builder
+	Findings(&b, reports, Style{})
+	const want = `  error: a: one,
+    two
+    m
+    fix:  kubectl a
+    see:  docs#a
+
+  error: a: three
+    other` + "\uFFFD" + `[2J
+    fix:  kubectl a
+    see:  docs#a
+
+  unknown: u: four
+    o
+    fix:  kubectl u
+    see:  docs#u
+
+  warning: w: one
+    n
+    fix:  kubectl w
+    see:  docs#w
+
+`
+	if b.String() != want {
+		t.Errorf("got:\n%s", b.String())
+	}
+}
