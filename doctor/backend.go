@@ -67,7 +67,8 @@ func (b *backend) read(ctx context.Context, f *facts, w entry, t target) {
 			to = []candidate{{addressOf(t.url), true}}
 		}
 	default:
-		b.service, b.serviceErr = decodeOne[corev1.Service](f.source.Get(ctx, collection("", "v1", "Service", "services"), t.service.Namespace, t.service.Name))
+		b.service, b.serviceErr = decodeOne[corev1.Service](f.source.Get(ctx, collection("", "v1", "Service", "services"), t.service.Namespace,
+			t.service.Name))
 		if b.serviceErr != nil || serviceProblem(w, t, b.service) != nil {
 			return
 		}
@@ -181,7 +182,8 @@ func (f *facts) reachProblems(w entry) []review.Finding {
 	if len(all) > 0 && all[0].Severity == review.Error { // what it would have to verify does not matter
 		return all
 	}
-	if now := f.now(); len(roots.certificates) > 0 && !slices.ContainsFunc(roots.certificates, func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
+	if now := f.now(); len(roots.certificates) > 0 && !slices.ContainsFunc(roots.certificates,
+		func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
 		return append(all, problem(expiredCA, review.Error, fix.bundle, "every CA in clientConfig.caBundle has expired: %s. %s",
 			list(subjects(roots.certificates)), w.consequence()))
 	}
@@ -257,8 +259,8 @@ func (b *backend) unseen(w entry, t target) review.Finding {
 	}
 	namespace := cmp.Or(t.service.Namespace, "default")
 	return problem(notSeen, review.Unknown, "kubectl -n "+namespace+" get secrets --field-selector type=kubernetes.io/tls",
-		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation names a Secret "+
-			"with it. Run usher doctor as a pod of the cluster.", t)
+		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation "+
+			"names a Secret with it. Run usher doctor as a pod of the cluster.", t)
 }
 
 // fix returns the commands that correct the certificates of a webhook.

@@ -76,27 +76,32 @@ func bundleProblems(w entry, t target, b bundle, fix string) (all []review.Findi
 		if who := injector(w); who != "" {
 			by = " " + who + " should have filled it in, as an annotation asks, and has not."
 		}
-		return []review.Finding{problem(bundleMissing, review.Error, fix, "clientConfig.caBundle is empty, so the API server uses the CAs of its own "+
-			"machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.consequence())}
+		return []review.Finding{problem(bundleMissing, review.Error, fix, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
+			"its own machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.consequence())}
 	case len(raw) == 0:
 		return nil
 	case len(b.certificates) == 0 && !b.key:
-		return []review.Finding{problem(bundleInvalid, review.Error, fix, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM file with "+
-			"-----BEGIN CERTIFICATE----- lines. %s", b.why, w.consequence())}
+		return []review.Finding{problem(bundleInvalid, review.Error, fix, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
+			"file with -----BEGIN CERTIFICATE----- lines. %s", b.why, w.consequence())}
 	case b.why != "":
-		all = append(all, problem(bundleInvalid, review.Warning, fix, "clientConfig.caBundle has more than certificates: %s. The API server skips it.", b.why))
+		all = append(all, problem(bundleInvalid, review.Warning, fix, "clientConfig.caBundle has more than certificates: %s. The API server "+
+			"skips it.", b.why))
 	}
 	if b.key {
-		all = append(all, problem(bundleWithKey, review.Error, fix, "clientConfig.caBundle holds a private key, which everyone can read who may read "+
-			"the configuration. Replace the key and its certificate, and put only certificates here."))
+		all = append(all, problem(bundleWithKey, review.Error, fix, "clientConfig.caBundle holds a private key, which everyone can read who may "+
+			"read the configuration. Replace the key and its certificate, and put only certificates here."))
 	}
 	return all
 }
 
 // injector returns who fills in the caBundle, as an annotation of the configuration asks, or "".
 func injector(w entry) string {
-	for key, who := range map[string]string{"cert-manager.io/inject-ca-from": "cert-manager", "cert-manager.io/inject-ca-from-secret": "cert-manager",
-		"cert-manager.io/inject-apiserver-ca": "cert-manager", "service.beta.openshift.io/inject-cabundle": "OpenShift"} {
+	for key, who := range map[string]string{
+		"cert-manager.io/inject-ca-from":            "cert-manager",
+		"cert-manager.io/inject-ca-from-secret":     "cert-manager",
+		"cert-manager.io/inject-apiserver-ca":       "cert-manager",
+		"service.beta.openshift.io/inject-cabundle": "OpenShift",
+	} {
 		if w.configuration.Annotations[key] != "" {
 			return who
 		}
@@ -119,11 +124,11 @@ func certificateProblems(t target, roots bundle, s serving, now time.Time, fix f
 	add := func(f review.Finding) { all = append(all, f) }
 	switch {
 	case now.After(leaf.NotAfter):
-		add(problem(expiredCertificate, review.Error, fix.leaf, "the certificate of %s (%s) has expired on %s; by the clock of the API server it is %s.",
-			t, s.from, day(leaf.NotAfter), day(now)))
+		add(problem(expiredCertificate, review.Error, fix.leaf, "the certificate of %s (%s) has expired on %s; by the clock of the API server "+
+			"it is %s.", t, s.from, day(leaf.NotAfter), day(now)))
 	case now.Before(leaf.NotBefore):
-		add(problem(earlyCertificate, review.Error, fix.leaf, "the certificate of %s (%s) is not valid before %s; by the clock of the API server it "+
-			"is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
+		add(problem(earlyCertificate, review.Error, fix.leaf, "the certificate of %s (%s) is not valid before %s; by the clock of the API "+
+			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
 	case endsSoon(leaf, now):
 		add(problem(expiresSoon, review.Warning, fix.leaf, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
 			t, s.from, day(leaf.NotAfter), days(leaf, now)))
@@ -132,8 +137,10 @@ func certificateProblems(t target, roots bundle, s serving, now time.Time, fix f
 	if leaf.VerifyHostname(t.name()) != nil {
 		add(nameProblem(t, leaf, s, fix))
 	}
-	if usages := leaf.ExtKeyUsage; len(usages) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages, x509.ExtKeyUsageAny) {
-		add(problem(wrongUsage, review.Error, fix.leaf, "the certificate of %s (%s) is not for servers: its extended key usage lacks server authentication.",
+	if usages := leaf.ExtKeyUsage; len(usages) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages,
+		x509.ExtKeyUsageAny) {
+		add(problem(wrongUsage, review.Error, fix.leaf, "the certificate of %s (%s) is not for servers: its extended key usage lacks server "+
+			"authentication.",
 			t, s.from))
 	}
 	if len(roots.certificates) == 0 {
@@ -151,8 +158,8 @@ func nameProblem(t target, leaf *x509.Certificate, s serving, fix fixes) review.
 		names = append(names, ip.String())
 	}
 	if len(names) == 0 {
-		return problem(legacyCommonName, review.Error, fix.leaf, "the certificate of %s (%s) has no subject alternative name, only the common name %s, "+
-			"which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
+		return problem(legacyCommonName, review.Error, fix.leaf, "the certificate of %s (%s) has no subject alternative name, only the common "+
+			"name %s, which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
 	}
 	return problem(wrongName, review.Error, fix.leaf, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
 		t, s.from, list(names), t.name())
@@ -165,7 +172,8 @@ func trustProblems(t target, roots bundle, s serving, now time.Time, fix fixes) 
 		return []review.Finding{untrusted(t, roots, s, now, fix)}
 	}
 	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
-		return []review.Finding{problem(expiresSoonCA, review.Warning, fix.bundle, "the CA %s in clientConfig.caBundle expires on %s, in %d days.",
+		return []review.Finding{problem(expiresSoonCA, review.Warning, fix.bundle, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
+			"days.",
 			subject(root), day(root.NotAfter), days(root, now))}
 	}
 	return staleProblems(roots, now, fix)
@@ -182,7 +190,8 @@ func staleProblems(roots bundle, now time.Time, fix fixes) []review.Finding {
 	if len(stale) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(bundleStale, review.Info, fix.bundle, "clientConfig.caBundle also holds what has expired: %s. It does no harm.", list(stale))}
+	return []review.Finding{problem(bundleStale, review.Info, fix.bundle, "clientConfig.caBundle also holds what has expired: %s. It does no "+
+		"harm.", list(stale))}
 }
 
 // verifier returns the certificate of a bundle that verifies what a server sends at some time, or nil.
@@ -211,16 +220,16 @@ func untrusted(t target, roots bundle, s serving, now time.Time, fix fixes) revi
 	}
 	for _, c := range append(slices.Clone(s.chain[1:]), root) {
 		if now.After(c.NotAfter) {
-			return problem(expiredCA, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, has expired on %s. Make a new CA, and "+
-				"certificates by it.", subject(c), t, s.from, day(c.NotAfter))
+			return problem(expiredCA, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, has expired on %s. Make a "+
+				"new CA, and certificates by it.", subject(c), t, s.from, day(c.NotAfter))
 		}
 		if now.Before(c.NotBefore) {
-			return problem(earlyCertificate, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, is not valid before %s; by the clock of "+
-				"the API server it is %s.", subject(c), t, s.from, minute(c.NotBefore), minute(now))
+			return problem(earlyCertificate, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, is not valid "+
+				"before %s; by the clock of the API server it is %s.", subject(c), t, s.from, minute(c.NotBefore), minute(now))
 		}
 	}
-	return problem(bundleMismatch, review.Error, fix.bundle, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and may not, as its "+
-		"constraints say.", subject(root), t, s.from)
+	return problem(bundleMismatch, review.Error, fix.bundle, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and "+
+		"may not, as its constraints say.", subject(root), t, s.from)
 }
 
 // signer returns the certificate of a bundle that has signed what a server sends, valid or not, or nil.

@@ -45,6 +45,7 @@ type facts struct {
 	unread     []unread
 	inside     bool // this machine can call ClusterIPs
 	noServices bool // files without any Service
+	minor      int  // the version of Kubernetes; 0: unknown
 }
 
 // unread is a part of the cluster that could not be read, and what was not looked at for that.
@@ -76,7 +77,8 @@ func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
 			}
 			f.namespaces = namespaces
 		},
-		func() { f.inside = inside(ctx, source, roots) })
+		func() { f.inside = inside(ctx, source, roots) },
+		func() { f.minor = minorVersion(ctx, source) })
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
 		if len(f.namespaces) == 0 {
@@ -229,7 +231,8 @@ func (f *facts) unreadFindings() (found []review.Finding) {
 func unreadFinding(err error, what string) review.Finding {
 	fix := "kubectl auth can-i --list"
 	if unreadable, is := errors.AsType[*UnreadableError](err); is && unreadable.Forbidden {
-		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that are needed.",
+		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all "+
+			"rights that are needed.",
 			unreadable.What, what)
 	}
 	return problem(notReadable, review.Unknown, "kubectl get --raw /readyz", "%v. Not looked at: %s.", err, what)

@@ -51,13 +51,15 @@ func (d Deployed) Flag(name string) string {
 }
 
 // mountedFile returns the content of a file of a container that comes from a ConfigMap.
-func mountedFile(ctx context.Context, source Source, namespace string, pod corev1.PodSpec, c corev1.Container, file string) ([]byte, error) {
+func mountedFile(ctx context.Context, source Source, namespace string, pod corev1.PodSpec, c corev1.Container,
+	file string) ([]byte, error) {
 	for _, mount := range c.VolumeMounts {
 		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.ConfigMap != nil })
 		if i < 0 || path.Clean(mount.MountPath) != path.Dir(file) {
 			continue
 		}
-		from, err := decodeOne[corev1.ConfigMap](source.Get(ctx, collection("", "v1", "ConfigMap", "configmaps"), namespace, pod.Volumes[i].ConfigMap.Name))
+		from, err := decodeOne[corev1.ConfigMap](source.Get(ctx, collection("", "v1", "ConfigMap", "configmaps"), namespace,
+			pod.Volumes[i].ConfigMap.Name))
 		if err != nil {
 			return nil, err
 		}

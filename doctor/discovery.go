@@ -234,14 +234,22 @@ func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
 	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
 		return false
 	}
-	raw, err := e.source.Read(ctx, "/version")
+	minor := minorVersion(ctx, e.source)
+	return minor > 0 && minor < virtualEnd
+}
+
+// virtualEnd is the minor version of Kubernetes from which webhooks are no longer called for TokenReviews and the like.
+const virtualEnd = 37
+
+// minorVersion returns the minor version of the API server, or 0 if it is unknown.
+func minorVersion(ctx context.Context, source Source) (minor int) {
+	raw, err := source.Read(ctx, "/version")
 	var is version.Info
-	if err != nil || json.Unmarshal(raw, &is) != nil {
-		return false
+	if err != nil || json.Unmarshal(raw, &is) != nil || is.Major != "1" {
+		return 0
 	}
-	minor := 0
 	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
-	return is.Major == "1" && minor < 37
+	return minor
 }
 
 // authorize asks the API server, which stores nothing.

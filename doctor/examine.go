@@ -39,7 +39,9 @@ func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Ush
 
 // problems returns what is wrong with a webhook.
 func (f *facts) problems(w entry, matcher *matching.Matcher) []review.Finding {
-	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w), lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, f.namespaces, matcher),
+	around := surroundings{f.namespaces, f.minor == 0 || f.minor < virtualEnd, matcher}
+	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w),
+		lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, around),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }
@@ -65,7 +67,8 @@ func (f *facts) leftOut() string {
 	if f.source.Live() {
 		return ""
 	}
-	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api for these"
+	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api " +
+		"for these"
 }
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".

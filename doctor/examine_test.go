@@ -379,9 +379,15 @@ func TestLockOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
 			expectOne(t, conditionProblems(w, matcher), "")
-			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, nil, matcher), c.want, c.says...)
+			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, surroundings{virtual: true, matcher: matcher}), c.want, c.says...)
 		})
 	}
+	t.Run("token reviews of Kubernetes 1.37", func(t *testing.T) {
+		w := hook(func(w *entry) {
+			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
+		})
+		expectOne(t, lockOutProblems(w, nil, surroundings{matcher: matcher}), "")
+	})
 	t.Run("invalid condition", func(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.MatchConditions = []registration.MatchCondition{{Name: "typo", Expression: "object.metadata.name = 'a'"}}

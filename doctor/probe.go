@@ -148,13 +148,14 @@ func handshakeProblem(w entry, t target, h handshake) *review.Finding {
 	case errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
 		return nil
 	case isDNS:
-		found = problem(unknownHost, review.Error, pods, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name, w.consequence())
+		found = problem(unknownHost, review.Error, pods, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name,
+			w.consequence())
 	case errors.Is(h.err, syscall.ECONNREFUSED):
-		found = problem(refusedConnection, review.Error, pods, "%s refuses connections (%s): nothing listens there. The targetPort of a Service must be the "+
-			"port that the container listens on. %s", t, h.address, w.consequence())
+		found = problem(refusedConnection, review.Error, pods, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
+			"must be the port that the container listens on. %s", t, h.address, w.consequence())
 	case notTLS && strings.HasPrefix(string(record.RecordHeader[:]), "HTTP"):
-		found = problem(plainHTTP, review.Error, pods, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve TLS; usher: "+
-			"without --plain. %s", t, h.address, w.consequence())
+		found = problem(plainHTTP, review.Error, pods, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
+			"TLS; usher: without --plain. %s", t, h.address, w.consequence())
 	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
 		found = problem(handshakeTimeout, review.Error, pods, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
 			t, h.address, probeTime, w.consequence())
@@ -171,7 +172,8 @@ func isTimeout(err error) bool {
 
 // internal reports whether a host may be known to the machines of the control plane alone.
 func internal(host string) bool {
-	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") || !strings.Contains(host, ".")
+	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host,
+		".internal") || !strings.Contains(host, ".")
 }
 
 // addressOf returns the host and port of a URL.

@@ -1,12 +1,14 @@
 package doctor
 
 import (
-	"crypto/ecdsa"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,8 +37,12 @@ func TestProbe(t *testing.T) {
 		config.Certificates = []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}
 		return func(l net.Listener) { _ = http.Serve(tls.NewListener(l, config), http.NotFoundHandler()) }
 	}
-	closed := listen(t, func(l net.Listener) { _ = l.Close() })
-	time.Sleep(10 * time.Millisecond)
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := gone.Addr().String()
+	_ = gone.Close()
 	for _, c := range []struct {
 		name    string
 		address string
@@ -79,11 +85,41 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestHandshakeErrors: what a handshake ends with is told apart.
+func TestHandshakeErrors(t *testing.T) {
+	unknown := &net.DNSError{Name: "webhook.example.com", IsNotFound: true}
+	for _, c := range []struct {
+		name, url string
+		err       error
+		want      string
+	}{
+		{"unknown host", "https://webhook.example.com/", unknown, unknownHost},
+		{"a host of the control plane", "https://a.internal/", &net.DNSError{Name: "a.internal", IsNotFound: true}, ""},
+		{"no answer", "", context.DeadlineExceeded, handshakeTimeout},
+		{"out of reach", "", errUnreachable, ""},
+		{"refused", "", syscall.ECONNREFUSED, refusedConnection},
+		{"anything else", "", errors.New("remote error: tls: internal error"), handshakeFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := hook(func(w *entry) {
+				if c.url != "" {
+					w.ClientConfig.Service, w.ClientConfig.URL = nil, &c.url
+				}
+			})
+			var found []review.Finding
+			if f := handshakeProblem(w, targetOf(w.ClientConfig), handshake{address: "10.0.0.1:443", err: c.err}); f != nil {
+				found = append(found, *f)
+			}
+			expectOne(t, found, c.want)
+		})
+	}
+}
+
 // TestProbeTakesTheFirst: one address that answers is enough.
 func TestProbeTakesTheFirst(t *testing.T) {
 	now := time.Now()
 	ca := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
-	pair := tls.Certificate{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: (*ecdsa.PrivateKey)(ca.key)}
+	pair := tls.Certificate{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: ca.key}
 	good := listen(t, func(l net.Listener) {
 		_ = http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}}), http.NotFoundHandler())
 	})

@@ -119,7 +119,8 @@ func operationsFor(verbs []string) (all []registration.OperationType) {
 		operation registration.OperationType
 		verbs     []string
 	}{
-		{registration.Create, []string{"create"}}, {registration.Update, []string{"update", "patch"}}, {registration.Delete, []string{"delete", "deletecollection"}},
+		{registration.Create, []string{"create"}}, {registration.Update, []string{"update", "patch"}}, {registration.Delete, []string{"delete",
+			"deletecollection"}},
 	} {
 		if slices.ContainsFunc(o.verbs, func(verb string) bool { return slices.Contains(verbs, verb) }) {
 			all = append(all, o.operation)

@@ -85,7 +85,8 @@ func (all resources) misses(rule registration.RuleWithOperations, name string) *
 	if r == nil {
 		return all.unknown(rule, name, base, hasSub)
 	}
-	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(r.versions, func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
+	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(r.versions,
+		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
 		return &miss{wrongVersion, fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
 			"apiVersions", r.versions}
 	}
@@ -141,7 +142,8 @@ func (all resources) unknown(rule registration.RuleWithOperations, name, base st
 		return &miss{unknownResource, fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
 	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
-		return &miss{unknownResource, fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case", groups, name, best),
+		return &miss{unknownResource, fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
+			groups, name, best),
 			"resources", best}
 	}
 	there := all.groupsWith(name)
@@ -152,7 +154,8 @@ func (all resources) unknown(rule registration.RuleWithOperations, name, base st
 		return nil
 	}
 	if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") || g == "*" }) {
-		return &miss{notInstalled, fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups, name), "", nil}
+		return &miss{notInstalled, fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
+			name), "", nil}
 	}
 	return &miss{unknownResource, fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
 }
@@ -201,6 +204,7 @@ func exactProblem(w entry, all resources) (found []review.Finding) {
 	if len(missed) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(exactMisses, review.Warning, w.patch("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and the rules leave out "+
-		"%s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, covers all versions.", list(missed))}
+	return []review.Finding{problem(exactMisses, review.Warning, w.patch("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
+		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
+		"covers all versions.", list(missed))}
 }

@@ -37,12 +37,20 @@ const (
 // newPod is the creation of a pod by the controller of a ReplicaSet.
 func newPod(namespace string, labels map[string]string) question {
 	return question{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
-		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts", "system:authenticated"}, labels: labels}
+		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts",
+			"system:authenticated"}, labels: labels}
 }
 
 func byKubelet(q question) question {
 	q.user, q.groups = kubelet, []string{nodesGroup, "system:authenticated"}
 	return q
+}
+
+// surroundings are what it depends on whether a webhook is called, beside the webhook and the request.
+type surroundings struct {
+	namespaces []corev1.Namespace // of the cluster; one that is unknown has no label but its name
+	virtual    bool               // webhooks are called for TokenReviews and the like
+	matcher    *matching.Matcher
 }
 
 // vital are the requests that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
@@ -56,7 +64,8 @@ type vital struct {
 
 // vitals returns the requests to ask of a webhook that calls a Service with a selector.
 func vitals(t target, selector map[string]string) []vital {
-	lease := question{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update, name: "node-1"}
+	lease := question{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
+		name: "node-1"}
 	nodeLease, leader := lease, lease
 	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
 	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
@@ -66,46 +75,47 @@ func vitals(t target, selector map[string]string) []vital {
 	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
 	all := []vital{
 		{failTokenReviews, review.Error, question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
-			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "TokenReviews: before Kubernetes 1.37 the API server sends " +
-			"them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
-		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview", resource: "subjectaccessreviews",
-			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "SubjectAccessReviews: before Kubernetes 1.37 the API server sends " +
-			"them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
-		{failNodes, review.Error, byKubelet(status), "", "the status of nodes, by which kubelets report: nodes go NotReady while it does not answer, also the one " +
-			"that it runs on"},
+			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "TokenReviews: before Kubernetes 1.37 the API server " +
+			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
+		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
+			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "SubjectAccessReviews: before Kubernetes 1.37 the " +
+			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
+		{failNodes, review.Error, byKubelet(status), "", "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
+			"answer, also the one that it runs on"},
 		{failNodes, review.Error, byKubelet(node), "", "new nodes: none can join the cluster while it does not answer"},
-		{failLeases, review.Error, byKubelet(nodeLease), nodeLease.namespace, "the leases of nodes: they go NotReady while it does not answer, also the one that it " +
-			"runs on"},
-		{failLeases, review.Error, leader, leader.namespace, "the leases in kube-system, by which the controller manager and the scheduler elect a leader: they stop " +
-			"while it does not answer, so that no pod comes back"},
-		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "kube-system", "pods in kube-system: DNS, network and storage cannot " +
-			"start while it does not answer, and it may need them to start"},
-		{failEvents, review.Warning, byKubelet(event), "", "events, of which there are many: they are lost while it does not answer, and each costs a call"},
+		{failLeases, review.Error, byKubelet(nodeLease), nodeLease.namespace, "the leases of nodes: they go NotReady while it does not answer, " +
+			"also the one that it runs on"},
+		{failLeases, review.Error, leader, leader.namespace, "the leases in kube-system, by which the controller manager and the scheduler " +
+			"elect a leader: they stop while it does not answer, so that no pod comes back"},
+		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "kube-system", "pods in kube-system: " +
+			"DNS, network and storage cannot start while it does not answer, and it may need them to start"},
+		{failEvents, review.Warning, byKubelet(event), "", "events, of which there are many: they are lost while it does not answer, and each " +
+			"costs a call"},
 	}
 	if t.url == "" {
-		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), t.service.Namespace, "pods in its own namespace, " +
-			t.service.Namespace + ": once its pods are gone, none can be created again"})
+		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
+		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), t.service.Namespace, why})
 	}
 	return all
 }
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
-// is called for. namespaces are those of the cluster; one that is unknown has no label but its name.
-func lockOutProblems(w entry, selector map[string]string, namespaces []corev1.Namespace, matcher *matching.Matcher) (found []review.Finding) {
+// is called for. The pods of what it calls have the labels of a selector.
+func lockOutProblems(w entry, selector map[string]string, s surroundings) (found []review.Finding) {
 	if !w.fails() {
 		return nil
 	}
 	t := targetOf(w.ClientConfig)
 	for _, v := range vitals(t, selector) {
 		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && v.leaveOut == "kube-system" ||
-			!w.calledFor(v.question, namespaces, matcher) {
+			!w.calledFor(v.question, s) {
 			continue
 		}
 		found = append(found, problem(v.id, v.severity, w.keepAway(v), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
 	}
 	if everything(w.Rules) {
-		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests of the control plane "+
-			"fail or wait with the webhook. Name the resources that it is for."))
+		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests "+
+			"of the control plane fail or wait with the webhook. Name the resources that it is for."))
 	}
 	return found
 }
@@ -135,8 +145,8 @@ func (w entry) keepAway(v vital) string {
 }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
-func (w entry) calledFor(q question, namespaces []corev1.Namespace, matcher *matching.Matcher) bool {
-	verdict := matcher.One(context.Background(), q.request(namespaces), w.hook())
+func (w entry) calledFor(q question, s surroundings) bool {
+	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
 	return verdict.Called || verdict.Refuses
 }
 
@@ -149,7 +159,7 @@ func (w entry) hook() matching.Hook {
 }
 
 // request returns the request that a question is about.
-func (q question) request(namespaces []corev1.Namespace) matching.Request {
+func (q question) request(s surroundings) matching.Request {
 	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
 	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
 	metadata := map[string]any{"name": q.name, "labels": q.labels}
@@ -164,7 +174,8 @@ func (q question) request(namespaces []corev1.Namespace) matching.Request {
 	if q.operation != registration.Create {
 		request.OldObject = request.Object
 	}
-	return matching.Request{AdmissionRequest: request, Space: matching.Namespace{Labels: labelsOfNamespace(namespaces, q.namespace)}, VirtualSent: true}
+	return matching.Request{AdmissionRequest: request, Space: matching.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
+		VirtualSent: s.virtual}
 }
 
 // labelsOfNamespace returns the labels of a namespace; one that is unknown has that of its name.
@@ -188,5 +199,6 @@ func conditionProblems(w entry, matcher *matching.Matcher) []review.Finding {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "%s. %s", strings.Join(wrong, "; "), w.consequence())}
+	return []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "%s. %s", strings.Join(wrong, "; "),
+		w.consequence())}
 }

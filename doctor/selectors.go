@@ -28,8 +28,9 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
 		if cluster && positive(w.NamespaceSelector) {
-			return []review.Finding{problem(selectorNoEffect, review.Warning, w.patch("namespaceSelector", struct{}{}), "namespaceSelector (%s) has no effect: "+
-				"the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or matchConditions.", selector)}
+			return []review.Finding{problem(selectorNoEffect, review.Warning, w.patch("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
+				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
+				"matchConditions.", selector)}
 		}
 		return nil
 	}
@@ -40,8 +41,8 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 	if label := wantedLabel(w.NamespaceSelector); label != "" {
 		fix = "kubectl label namespace " + firstOrdinary(namespaces) + " " + label
 	}
-	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the webhook is never "+
-		"called for what is in them. Label those that it is for.", selector, len(namespaces))}
+	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
+		"webhook is never called for what is in them. Label those that it is for.", selector, len(namespaces))}
 }
 
 func empty(s *metav1.LabelSelector) bool {
@@ -111,7 +112,8 @@ func scopes(rules []registration.RuleWithOperations, all resources) (namespaced,
 }
 
 // unlabelled are the resources of which a webhook sees an object without labels of its own.
-var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "nodes/proxy", "services/proxy", "pods/binding", "pods/eviction",
+var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "nodes/proxy", "services/proxy", "pods/binding",
+	"pods/eviction",
 	"serviceaccounts/token", "bindings"}
 
 // objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
@@ -135,8 +137,9 @@ func objectSelectorProblems(w entry) []review.Finding {
 	if len(without) == 0 || !positive(w.ObjectSelector) {
 		return nil
 	}
-	return []review.Finding{problem(objectSelectorNever, review.Error, w.patch("objectSelector", struct{}{}), "objectSelector (%s) asks for labels, and the "+
-		"object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or matchConditions.",
+	return []review.Finding{problem(objectSelectorNever, review.Error, w.patch("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
+		"matchConditions.",
 		selector, list(without))}
 }
 
@@ -151,8 +154,9 @@ func settingsProblems(w entry) (found []review.Finding) {
 			"admissionReviewVersions is %s, without v1: %s.", list(w.AdmissionReviewVersions), why))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {
-		found = append(found, problem(sideEffects, review.Warning, w.patch("sideEffects", registration.SideEffectClassNone), "sideEffects is %s, so a dry run "+
-			"(kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that is true of it.", *s))
+		found = append(found, problem(sideEffects, review.Warning, w.patch("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
+			"%s, so a dry run (kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that "+
+			"is true of it.", *s))
 	}
 	return found
 }

@@ -59,7 +59,8 @@ func (t target) String() string {
 func missingService(w entry, t target) review.Finding {
 	if w.ushers() {
 		return problem(noSuchService, review.Error, "kubectl get services --all-namespaces -l app.kubernetes.io/name=usher",
-			"clientConfig.service is %s/%s, which does not exist. %s Register the Service that leads to usher: usher webhooks apply --service NAMESPACE/NAME.",
+			"clientConfig.service is %s/%s, which does not exist. %s Register the Service that leads to usher: usher webhooks apply --service "+
+				"NAMESPACE/NAME.",
 			t.service.Namespace, t.service.Name, w.consequence())
 	}
 	return problem(noSuchService, review.Error, w.remove(),
@@ -73,8 +74,8 @@ func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
 	var found review.Finding
 	switch port := portOf(service, t.port); {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		found = problem(externalService, review.Warning, get, "the Service %s/%s is of type ExternalName, for %s: the API server calls that host, "+
-			"whose certificate must be valid for %s all the same, and refuses such a Service with --enable-aggregator-routing. "+
+		found = problem(externalService, review.Warning, get, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
+			"host, whose certificate must be valid for %s all the same, and refuses such a Service with --enable-aggregator-routing. "+
 			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name())
 	case port == nil:
 		var has []string
@@ -88,8 +89,8 @@ func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
 		found = problem(noSuchPort, review.Error, fix, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
 			"Service, not of the container. %s", t.port, service.Namespace, service.Name, ports(has), w.consequence())
 	case service.Spec.ClusterIP == corev1.ClusterIPNone:
-		found = problem(headlessService, review.Error, get, "the Service %s/%s is headless (clusterIP None), and the API server calls ClusterIPs. "+
-			"Name a Service with a ClusterIP. %s", service.Namespace, service.Name, w.consequence())
+		found = problem(headlessService, review.Error, get, "the Service %s/%s is headless (clusterIP None), and the API server calls "+
+			"ClusterIPs. Name a Service with a ClusterIP. %s", service.Namespace, service.Name, w.consequence())
 	default:
 		return nil
 	}
@@ -127,7 +128,8 @@ func likelyPort(service corev1.Service) int32 {
 
 // endpointsProblem returns the finding for a port of a Service that has no ready endpoint, or nil, and the addresses of
 // those that are ready.
-func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*review.Finding, []string) {
+func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*review.Finding,
+	[]string) {
 	known, ready := 0, []string(nil)
 	for _, slice := range all {
 		if slice.Labels[discoveryv1.LabelServiceName] != service.Name || slice.Namespace != service.Namespace {
@@ -146,8 +148,8 @@ func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, 
 	if len(service.Spec.Selector) == 0 {
 		pods = fmt.Sprintf("kubectl -n %s get endpointslices -l %s=%s -o yaml", service.Namespace, discoveryv1.LabelServiceName, service.Name)
 	}
-	found := problem(noEndpoints, review.Error, pods, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the labels "+
-		"of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.consequence(),
+	found := problem(noEndpoints, review.Error, pods, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
+		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.consequence(),
 		selectorWords(service.Spec.Selector), port.TargetPort.String())
 	if known > 0 {
 		found = problem(noReadyEndpoints, review.Error, pods, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+

@@ -40,7 +40,8 @@ func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.
 		if best := nearest.Of(w.path(), u.Paths); best != "" {
 			like = "Did you mean " + best + "?"
 		}
-		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. %s %s",
+		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. "+
+			"%s %s",
 			w.path(), w.consequence(), like)}
 	}
 	if u.Unknown != nil {
@@ -48,11 +49,12 @@ func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.
 	}
 	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })
 	if i < 0 {
-		return []review.Finding{problem(differs, review.Warning, u.apply(), "usher does not need this webhook with its policy and feature gates: it is called "+
-			"for nothing. %s", otherFlags)}
+		return []review.Finding{problem(differs, review.Warning, u.apply(), "usher does not need this webhook with its policy and feature "+
+			"gates: it is called for nothing. %s", otherFlags)}
 	}
 	if lacks := webhooks.Lacks(needed[i], w.Hook); len(lacks) > 0 {
-		return []review.Finding{problem(differs, review.Warning, u.apply(), "the registration is not what usher needs for its policy and feature gates: %s. %s",
+		return []review.Finding{problem(differs, review.Warning, u.apply(), "the registration is not what usher needs for its policy and "+
+			"feature gates: %s. %s",
 			strings.Join(lacks, "; "), otherFlags)}
 	}
 	return nil
@@ -98,8 +100,8 @@ func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Find
 	if len(names) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(notRegistered, review.Error, u.apply(), "usher's policy needs %s, and the API server does not know of it: what it is for is "+
-		"neither checked nor changed. %s", list(names), otherFlags)}
+	return []review.Finding{problem(notRegistered, review.Error, u.apply(), "usher's policy needs %s, and the API server does not know of "+
+		"it: what it is for is neither checked nor changed. %s", list(names), otherFlags)}
 }
 
 // koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.
@@ -110,8 +112,9 @@ func koordinatorProblems(all []entry) []review.Finding {
 		}
 		for _, other := range all {
 			if shared := sharedResource(w, other); other.ushers() && shared != "" {
-				return []review.Finding{problem(koordinatorToo, review.Error, w.remove(), "%s %s is registered for %s, as %s of usher is: both do the same, and two "+
-					"on one object compound. Switch Koordinator's off, too: its gate WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
+				return []review.Finding{problem(koordinatorToo, review.Error, w.remove(), "%s %s is registered for %s, as %s of usher is: both do the "+
+					"same, and two on one object compound. Switch Koordinator's off, too: its gate "+
+					"WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
 			}
 		}
 	}
@@ -193,7 +196,8 @@ func (u Usher) access(attributes authorizationv1.ResourceAttributes) authorizati
 		namespace, _, _ := strings.Cut(account, ":")
 		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
-	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User, Groups: groups}}
+	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User,
+		Groups: groups}}
 	a.APIVersion, a.Kind = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
 	return a
 }

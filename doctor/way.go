@@ -54,14 +54,17 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if longest.seconds() <= patience {
 		return nil
 	}
-	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a, b entry) int { return int(a.timeout() - b.timeout()) })
+	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a,
+		b entry) int {
+		return int(a.timeout() - b.timeout())
+	})
 	where := ""
 	if longest.namespace != "" {
 		where = " in namespace " + longest.namespace
 	}
-	return []review.Finding{problem(podTimeouts, review.Warning, slowest.patch("timeoutSeconds", 3), "the creation of a pod%s may take %d s while webhooks do "+
-		"not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time (%s). "+
-		"The API server gives up after 34 s. Shorten the longest, %s.",
+	return []review.Finding{problem(podTimeouts, review.Warning, slowest.patch("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
+		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
+		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
 		where, longest.seconds(), patience, waits(longest.mutating), waits(longest.validating), slowest.Name)}
 }
 
@@ -145,8 +148,9 @@ func amplifierProblems(all []entry) []review.Finding {
 	if i := slices.IndexFunc(found, koordinators); i >= 0 {
 		fix = found[i].remove()
 	}
-	return []review.Finding{problem(twoAmplifiers, severity, fix, "%d mutating webhooks may change the status of nodes: %s. If two of them multiply the "+
-		"resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave one.", len(found), list(names))}
+	return []review.Finding{problem(twoAmplifiers, severity, fix, "%d mutating webhooks may change the status of nodes: %s. If two of them "+
+		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
+		"one.", len(found), list(names))}
 }
 
 // koordinators reports whether a webhook is one of Koordinator's own.

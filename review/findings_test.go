@@ -43,3 +43,18 @@ func TestFindings(t *testing.T) {
 		t.Errorf("got:\n%s", b.String())
 	}
 }
+
+// TestExaminedTitles: a CI system shows which webhook it is.
+func TestExaminedTitles(t *testing.T) {
+	for _, c := range []struct {
+		report Report
+		want   string
+	}{
+		{Report{Kind: "MutatingWebhookConfiguration", Name: "c", Webhook: "w"}, "MutatingWebhookConfiguration c, webhook w"},
+		{Report{Kind: "Cluster", Source: "files"}, "Cluster  (files)"},
+	} {
+		if got := c.report.title(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

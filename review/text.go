@@ -120,6 +120,9 @@ func (r Report) title() string {
 	if r.Case != "" {
 		return fmt.Sprintf("%s  (%s)", r.Case, r.Source)
 	}
+	if r.Operation == "" && r.Kind != "" { // it was examined, and not reviewed
+		return r.examined()
+	}
 	if r.Of != "" {
 		words = append(words, r.Of)
 	}
