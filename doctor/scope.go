@@ -58,7 +58,7 @@ type vital struct {
 	id       string
 	severity review.Severity
 	question question
-	leaveOut string // a namespace that the fix keeps the webhook away from
+	leaveOut []string // the namespaces that the fix keeps the webhook away from
 	why      string
 }
 
@@ -68,6 +68,7 @@ func vitals(t target, selector map[string]string) []vital {
 		name: "node-1"}
 	nodeLease, leader := lease, lease
 	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
+	leases := []string{nodeLease.namespace, leader.namespace}
 	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
 	node := question{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
 	status := node
@@ -75,26 +76,26 @@ func vitals(t target, selector map[string]string) []vital {
 	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
 	all := []vital{
 		{failTokenReviews, review.Error, question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
-			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "TokenReviews: before Kubernetes 1.37 the API server " +
+			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "TokenReviews: before Kubernetes 1.37 the API server " +
 			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
 		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
-			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, "", "SubjectAccessReviews: before Kubernetes 1.37 the " +
+			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "SubjectAccessReviews: before Kubernetes 1.37 the " +
 			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
-		{failNodes, review.Error, byKubelet(status), "", "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
+		{failNodes, review.Error, byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
 			"answer, also the one that it runs on"},
-		{failNodes, review.Error, byKubelet(node), "", "new nodes: none can join the cluster while it does not answer"},
-		{failLeases, review.Error, byKubelet(nodeLease), nodeLease.namespace, "the leases of nodes: they go NotReady while it does not answer, " +
+		{failNodes, review.Error, byKubelet(node), nil, "new nodes: none can join the cluster while it does not answer"},
+		{failLeases, review.Error, byKubelet(nodeLease), leases, "the leases of nodes: they go NotReady while it does not answer, " +
 			"also the one that it runs on"},
-		{failLeases, review.Error, leader, leader.namespace, "the leases in kube-system, by which the controller manager and the scheduler " +
+		{failLeases, review.Error, leader, leases, "the leases in kube-system, by which the controller manager and the scheduler " +
 			"elect a leader: they stop while it does not answer, so that no pod comes back"},
-		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "kube-system", "pods in kube-system: " +
+		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), []string{"kube-system"}, "pods in kube-system: " +
 			"DNS, network and storage cannot start while it does not answer, and it may need them to start"},
-		{failEvents, review.Warning, byKubelet(event), "", "events, of which there are many: they are lost while it does not answer, and each " +
+		{failEvents, review.Warning, byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
 			"costs a call"},
 	}
 	if t.url == "" {
 		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
-		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), t.service.Namespace, why})
+		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
 	}
 	return all
 }
@@ -107,7 +108,7 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 	}
 	t := targetOf(w.ClientConfig)
 	for _, v := range vitals(t, selector) {
-		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && v.leaveOut == "kube-system" ||
+		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && t.service.Namespace == "kube-system" ||
 			!w.calledFor(v.question, s) {
 			continue
 		}
@@ -132,15 +133,21 @@ func (w entry) keepAway(v vital) string {
 	if w.ushers() {
 		return "usher webhooks apply"
 	}
-	if v.leaveOut == "" {
+	if v.leaveOut == nil {
 		return w.patch("failurePolicy", registration.Ignore)
 	}
 	selector := &metav1.LabelSelector{}
 	if w.NamespaceSelector != nil {
 		selector = w.NamespaceSelector.DeepCopy()
 	}
+	for i, r := range selector.MatchExpressions {
+		if r.Key == metadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+			selector.MatchExpressions[i].Values = slices.Compact(slices.Sorted(slices.Values(append(r.Values, v.leaveOut...))))
+			return w.patch("namespaceSelector", selector)
+		}
+	}
 	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v.leaveOut}})
+		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: v.leaveOut})
 	return w.patch("namespaceSelector", selector)
 }
 

@@ -110,12 +110,16 @@ func judged(r review.Report) review.Report {
 	return r
 }
 
-// patch returns the command that sets a field of the webhook, such as "timeoutSeconds". It changes nothing if the
-// webhooks of the configuration have moved.
+// patch returns the command that sets a field of the webhook, such as "timeoutSeconds" or "rules.0.resources.1". It
+// changes nothing if the webhooks of the configuration have moved.
 func (w entry) patch(field string, value any) string {
-	at := fmt.Sprintf("/webhooks/%d/", w.index)
+	at, operation := fmt.Sprintf("/webhooks/%d/", w.index), "add" // also replaces a member
+	if last := field[strings.LastIndex(field, ".")+1:]; last[0] >= '0' && last[0] <= '9' {
+		operation = "replace" // an element of a list
+	}
 	text, _ := json.Marshal([]map[string]any{
-		{"op": "test", "path": at + "name", "value": w.Name}, {"op": "add", "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
+		{"op": "test", "path": at + "name", "value": w.Name},
+		{"op": operation, "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
 	})
 	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), w.configuration.Name, quoted(string(text)))
 }

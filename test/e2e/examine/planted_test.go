@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"usher.dev/usher/e2e/binaries"
 	"usher.dev/usher/e2e/kubetest"
 )
 
@@ -179,7 +182,34 @@ func TestPlanted(t *testing.T) {
 			if len(found) > 0 && !strings.Contains(found[0].Object, f.name) && found[0].Object != "the cluster" {
 				t.Errorf("the finding is about %s", found[0].Object)
 			}
+			correct(ctx, t, found[0])
 		})
+	}
+}
+
+// correct runs the command of a finding, if it changes something, as it is printed, and fails the test if it is found
+// again.
+func correct(ctx context.Context, t *testing.T, f finding) {
+	t.Helper()
+	changes := func(verb string) bool { return strings.HasPrefix(f.Fix, "kubectl "+verb) }
+	if !changes("patch") && !changes("label") && !changes("delete") {
+		return
+	}
+	kubectl, err := binaries.Find(binaries.Kubectl)
+	apply(t, err)
+	run := func(command string) {
+		out, err := cluster.RunProgram(ctx, "env", "KUBECONFIG="+cluster.AdminKubeconfig(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "sh", "-c", command)
+		if err != nil {
+			t.Fatalf("%s: %v %s", command, err, out)
+		}
+	}
+	run(f.Fix)
+	if key, _, is := strings.Cut(f.Fix, "="); is && changes("label") {
+		defer run(key + "-") // removes the label
+	}
+	found, _ := doctor(ctx, t, cluster.AdminKubeconfig())
+	if slices.ContainsFunc(found, func(other finding) bool { return other.ID == f.ID && other.Object == f.Object }) {
+		t.Errorf("after %s it is found again: %+v", f.Fix, found)
 	}
 }
 
