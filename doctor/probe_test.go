@@ -53,7 +53,7 @@ func TestProbe(t *testing.T) {
 		{"TLS", listen(t, speaks(&tls.Config{})), "", true, true},
 		{"TLS that asks for a certificate", listen(t, speaks(&tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12})), "", true, true},
 		{"HTTP", listen(t, func(l net.Listener) { _ = http.Serve(l, http.NotFoundHandler()) }), plainHTTP, true, false},
-		{"nobody", closed, refusedConnection, true, false},
+		{"nothing", closed, refusedConnection, true, false},
 		{"a stranger", closed, "", false, false},
 		{"a stranger with a certificate", listen(t, speaks(&tls.Config{})), "", false, false},
 		{"something else", listen(t, func(l net.Listener) {

@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestUnseenCertificate: a server that cannot be reached from here is judged by the Secret that it serves from; without
+// one it is unknown, and not fine.
+func TestUnseenCertificate(t *testing.T) {
+	now := time.Now()
+	ca := newAuthority(t, now.Add(-400*24*time.Hour), now.Add(400*24*time.Hour))
+	leaf := ca.issue(t, now.Add(-time.Hour), now.Add(90*24*time.Hour), nil)
+	w := hook(func(w *entry) { w.ClientConfig.CABundle = ca.pem() })
+	source := live(t, func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		name   string
+		change func(*backend)
+		want   string
+	}{
+		{"no Secret", func(*backend) {}, notSeen},
+		{"its Secret", func(b *backend) { b.stored = &serving{[]*x509.Certificate{leaf}, "Secret ns/tls"} }, ""},
+		{"a Secret that may not be read", func(b *backend) { b.storedErr = &UnreadableError{What: "secrets ns/tls", Forbidden: true} }, notReadable},
+		{"no endpoints", func(b *backend) { b.slices = nil }, noEndpoints},
+		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &UnreadableError{What: "endpointslices", Forbidden: true} }, notReadable},
+		{"no Service", func(b *backend) { b.serviceErr = ErrNotFound }, noSuchService},
+		{"a Service that may not be read", func(b *backend) { b.serviceErr = &UnreadableError{What: "services", Forbidden: true} }, notReadable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &backend{handshake: handshake{err: errUnreachable}}
+			b.service = corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"},
+				Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}}
+			b.slices = []discoveryv1.EndpointSlice{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
+				Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(9443))}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}}}}
+			c.change(b)
+			f := &facts{source: source, backends: map[target]*backend{targetOf(w.ClientConfig): b}}
+			expectOne(t, f.reachProblems(w), c.want)
+		})
+	}
+}
