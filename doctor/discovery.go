@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"usher.dev/usher/matching"
 )
@@ -36,7 +33,9 @@ func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind)
 		}
 	} else if list, err := e.resources(ctx, kind.GroupVersion()); err != nil {
 		found.err = err
-	} else if i := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Kind == kind.Kind && !strings.Contains(r.Name, "/") }); i >= 0 {
+	} else if i := slices.IndexFunc(list, func(r metav1.APIResource) bool {
+		return r.Kind == kind.Kind && !strings.Contains(r.Name, "/")
+	}); i >= 0 {
 		found = resource{name: list[i].Name, namespaced: list[i].Namespaced}
 	}
 	e.served[kind] = found
@@ -146,7 +145,8 @@ func (e *Examiner) equivalent(ctx context.Context, of schema.GroupVersionResourc
 		kind.Group, kind.Version = list[i].Group, list[i].Version
 	}
 	crd, err := e.definitionOf(ctx, of.GroupResource())
-	return []matching.Equivalent{{Resource: of, Kind: kind, SameFields: err == nil && crd.Spec.Conversion.Strategy != "Webhook"}}, nil
+	sameFields := err == nil && crd.Spec.Conversion.Strategy != "Webhook"
+	return []matching.Equivalent{{Resource: of, Kind: kind, SameFields: sameFields}}, nil
 }
 
 // equivalentsInFiles knows the stable versions of Kubernetes' own kinds, which every cluster serves, and those of
@@ -172,114 +172,4 @@ func (e *Examiner) equivalentsInFiles(ctx context.Context, of schema.GroupVersio
 func builtIn(group, version, resource, kind string) matching.Equivalent {
 	of := schema.GroupVersion{Group: group, Version: version}
 	return matching.Equivalent{Resource: of.WithResource(resource), Kind: of.WithKind(kind)}
-}
-
-// definition is a CustomResourceDefinition.
-type definition struct {
-	Spec struct {
-		Group    string
-		Names    struct{ Plural, Kind string }
-		Scope    string
-		Versions []struct {
-			Name         string
-			Served       bool
-			Subresources struct {
-				Status *struct{}
-				Scale  *struct{}
-			}
-		}
-		Conversion struct{ Strategy string }
-	}
-}
-
-// equivalents returns the versions that are served, but for the given one.
-func (d definition) equivalents(of schema.GroupVersionResource, subresource string) (all []matching.Equivalent) {
-	for _, v := range d.Spec.Versions {
-		kind := schema.GroupVersionKind{Group: of.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
-		has := subresource == "" || subresource == "status" && v.Subresources.Status != nil
-		if subresource == "scale" && v.Subresources.Scale != nil {
-			has, kind = true, schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-		}
-		if v.Served && has && v.Name != of.Version {
-			all = append(all, matching.Equivalent{Resource: of.GroupResource().WithVersion(v.Name), Kind: kind, SameFields: d.Spec.Conversion.Strategy != "Webhook"})
-		}
-	}
-	return all
-}
-
-var definitionKind = Kind{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "customresourcedefinitions"}
-
-// definitionOf returns the CustomResourceDefinition of a resource.
-func (e *Examiner) definitionOf(ctx context.Context, r schema.GroupResource) (d definition, err error) {
-	raw, err := e.source.Get(ctx, definitionKind, "", r.String())
-	if err != nil {
-		return d, err
-	}
-	return d, json.Unmarshal(raw, &d)
-}
-
-// definitionAmong returns the CustomResourceDefinition of a kind among files.
-func (e *Examiner) definitionAmong(kind schema.GroupKind) (definition, bool) {
-	for _, raw := range e.source.listFiles(definitionKind, "") {
-		var d definition
-		if json.Unmarshal(raw, &d) == nil && d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
-			return d, true
-		}
-	}
-	return definition{}, false
-}
-
-// sendsVirtual reports whether the API server is of a version that calls webhooks for TokenReviews and the like.
-func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
-	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
-		return false
-	}
-	minor := minorVersion(ctx, e.source)
-	return minor > 0 && minor < virtualEnd
-}
-
-// virtualEnd is the minor version of Kubernetes from which webhooks are no longer called for TokenReviews and the like.
-const virtualEnd = 37
-
-// minorVersion returns the minor version of the API server, or 0 if it is unknown.
-func minorVersion(ctx context.Context, source Source) (minor int) {
-	raw, err := source.Read(ctx, "/version")
-	var is version.Info
-	if err != nil || json.Unmarshal(raw, &is) != nil || is.Major != "1" {
-		return 0
-	}
-	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
-	return minor
-}
-
-// authorize asks the API server, which stores nothing.
-func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (bool, string, error) {
-	if by, err := what.GetFieldSelector(); len(by) > 0 || err != nil {
-		return false, "", errors.New("a check with a field selector is not supported here")
-	}
-	if by, err := what.GetLabelSelector(); len(by) > 0 || err != nil {
-		return false, "", errors.New("a check with a label selector is not supported here")
-	}
-	who := what.GetUser()
-	review := authorizationv1.SubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
-		Spec:     authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()},
-	}
-	for key, values := range who.GetExtra() {
-		if review.Spec.Extra == nil {
-			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		review.Spec.Extra[key] = values
-	}
-	if what.IsResourceRequest() {
-		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: what.GetNamespace(), Verb: what.GetVerb(), Group: what.GetAPIGroup(),
-			Version: what.GetAPIVersion(), Resource: what.GetResource(), Subresource: what.GetSubresource(), Name: what.GetName()}
-	} else {
-		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.GetPath(), Verb: what.GetVerb()}
-	}
-	raw, err := e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-	if err == nil {
-		err = json.Unmarshal(raw, &review)
-	}
-	return review.Status.Allowed, review.Status.Reason, err
 }

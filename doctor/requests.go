@@ -121,7 +121,8 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 
 // webhook returns the line of a report about a webhook.
 func webhook(h matching.Hook, v matching.Verdict) review.Webhook {
-	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name, Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
+	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name,
+		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
 	if v.As.Resource != "" {
 		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource
 	}

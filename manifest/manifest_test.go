@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -125,4 +127,32 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadDir: the files of a directory in the order of their names, and all problems at once.
+func TestReadDir(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"b.yaml": "{apiVersion: v1, kind: B}", "a.json": `{"apiVersion":"v1","kind":"A"}`, ".hidden.yaml": "[", "notes.txt": "[", "sub.yaml/c.yaml": "[",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := manifest.ReadDir(dir)
+	if err != nil || len(objects) != 2 || objects[0].Kind != "A" || objects[1].Kind != "B" {
+		t.Errorf("%v, %v", objects, err)
+	}
+	for _, name := range []string{"c.yaml", "d.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("kind: ["), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := manifest.ReadDir(dir); err == nil || !strings.Contains(err.Error(), "c.yaml") || !strings.Contains(err.Error(), "d.yaml") {
+		t.Errorf("not all problems are reported: %v", err)
+	}
 }

@@ -182,6 +182,9 @@ func TestFacts(t *testing.T) {
 			a.object = `{"metadata":{"labels":{},"annotations":{"a":"b"}}}`
 			a.change = func(r *matching.Request) { r.Sketch = true }
 		}), onAll + `matchConditions: [{name: a, expression: '!has(object.metadata.labels) && has(object.metadata.annotations)'}]`, "", ""},
+		{"the label of a Namespace with its name", asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x", object: `{"metadata":{"name":"x"}}`,
+			change: func(r *matching.Request) { r.Sketch = true }},
+			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels["kubernetes.io/metadata.name"] == "x"'}]`, "", ""},
 		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations", object: labelled, old: labelled},
 			onAll, "exempt", "calls no webhook for a ValidatingWebhookConfiguration"},
 		{"nor about tokens", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled}, onAll, "exempt", "since Kubernetes 1.37"},

@@ -30,7 +30,8 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 		return other, v
 	}
 	if r.EquivalentsErr != nil && closest.byVersion {
-		return own, no(Unknown, "rules: are for another version or group, and whether the API server can convert to it is not known: %v", r.EquivalentsErr)
+		return own, no(Unknown, "rules: are for another version or group, and whether the API server converts to it is not known: %v",
+			r.EquivalentsErr)
 	}
 	return own, closest.verdict()
 }
@@ -114,13 +115,14 @@ func (r Request) differs(rule registration.RuleWithOperations, as schema.GroupVe
 	case !plain:
 		return difference{filter: Rules}
 	case !resources:
-		return difference{filter: Rules, rank: 2, why: fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName()) +
-			subresourceRemedy(as.Resource, subresource)}
+		why := fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName())
+		return difference{filter: Rules, rank: 2, why: why + subresourceRemedy(as.Resource, subresource)}
 	case !hasOrAll(rule.APIVersions, as.Version):
 		return difference{filter: Rules, rank: 3, byVersion: operation,
 			why: fmt.Sprintf("apiVersions is %s, which does not contain %s", listed(rule.APIVersions), as.Version)}
 	case !operation:
-		return difference{filter: Rules, rank: 4, why: fmt.Sprintf("operations is %s, which does not contain %s", listed(rule.Operations), r.Operation)}
+		return difference{filter: Rules, rank: 4,
+			why: fmt.Sprintf("operations is %s, which does not contain %s", listed(rule.Operations), r.Operation)}
 	}
 	return r.differsInScope(rule, as)
 }
@@ -141,9 +143,11 @@ func (r Request) differsInScope(rule registration.RuleWithOperations, as schema.
 	switch {
 	case rule.Scope == nil || *rule.Scope == registration.AllScopes:
 	case *rule.Scope == registration.NamespacedScope && !inNamespace:
-		return difference{filter: Scope, rank: 5, why: fmt.Sprintf("scope is Namespaced, and %s are not in a namespace; use Cluster or *", r.fullName())}
+		return difference{filter: Scope, rank: 5,
+			why: fmt.Sprintf("scope is Namespaced, and %s are not in a namespace; use Cluster or *", r.fullName())}
 	case *rule.Scope == registration.ClusterScope && inNamespace:
-		return difference{filter: Scope, rank: 5, why: fmt.Sprintf("scope is Cluster, and %s are in namespaces; use Namespaced or *", r.fullName())}
+		return difference{filter: Scope, rank: 5,
+			why: fmt.Sprintf("scope is Cluster, and %s are in namespaces; use Namespaced or *", r.fullName())}
 	}
 	return difference{}
 }

@@ -21,7 +21,10 @@ func (r Request) seenBy(h Hook) Request {
 	if metadata == nil {
 		return r
 	}
-	name, changed := r.Name, r.Sketch && prune(metadata)
+	name, changed := r.Name, r.Sketch && (prune(metadata) || r.isNamespaces())
+	if r.Sketch && r.isNamespaces() && r.subresource() == "" {
+		labelWithName(metadata)
+	}
 	if !h.Mutating {
 		if generated := r.generateName(metadata); generated != "" {
 			name, changed = generated, true
@@ -51,6 +54,18 @@ func prune(metadata map[string]any) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// labelWithName sets the label that the API server sets on a Namespace.
+func labelWithName(metadata map[string]any) {
+	name, _ := metadata["name"].(string)
+	if name == "" {
+		return
+	}
+	if _, labelled := metadata["labels"].(map[string]any); !labelled {
+		metadata["labels"] = map[string]any{}
+	}
+	metadata["labels"].(map[string]any)[metadataName] = name
 }
 
 // generateName sets a name as the API server makes it before validation, with digits in place of random letters.

@@ -133,7 +133,8 @@ type requirement struct {
 // requirements returns the parts of a selector, the labels sorted.
 func requirements(s *metav1.LabelSelector) (all []requirement) {
 	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-		all = append(all, requirement{metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{s.MatchLabels[key]}}})
+		all = append(all, requirement{metav1.LabelSelectorRequirement{
+			Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{s.MatchLabels[key]}}})
 	}
 	for _, r := range s.MatchExpressions {
 		all = append(all, requirement{r})
@@ -142,7 +143,8 @@ func requirements(s *metav1.LabelSelector) (all []requirement) {
 }
 
 func (r requirement) meets(of labels.Set) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r.LabelSelectorRequirement}})
+	alone := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r.LabelSelectorRequirement}}
+	selector, err := metav1.LabelSelectorAsSelector(alone)
 	return err == nil && selector.Matches(of)
 }
 

@@ -22,8 +22,8 @@ var subresources = map[string]metav1.GroupVersionKind{
 
 // ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be that of the
 // resource, such as a pod, or that of the subresource, such as a Binding.
-func ofSubresource(kind metav1.GroupVersionKind, resource metav1.GroupVersionResource, sub string, object *unstructured.Unstructured, raw []byte) (
-	metav1.GroupVersionKind, metav1.GroupVersionResource, []byte) {
+func ofSubresource(kind metav1.GroupVersionKind, resource metav1.GroupVersionResource, sub string,
+	object *unstructured.Unstructured, raw []byte) (metav1.GroupVersionKind, metav1.GroupVersionResource, []byte) {
 	is, found := subresources[resource.Resource+"/"+sub]
 	switch {
 	case resource.Group == "" && found:

@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// sendsVirtual reports whether the API server is of a version that calls webhooks for TokenReviews and the like.
+func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
+	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
+		return false
+	}
+	minor := minorVersion(ctx, e.source)
+	return minor > 0 && minor < virtualEnd
+}
+
+// virtualEnd is the minor version of Kubernetes from which webhooks are no longer called for TokenReviews and the like.
+const virtualEnd = 37
+
+// minorVersion returns the minor version of the API server, or 0 if it is unknown.
+func minorVersion(ctx context.Context, source Source) (minor int) {
+	raw, err := source.Read(ctx, "/version")
+	var is version.Info
+	if err != nil || json.Unmarshal(raw, &is) != nil || is.Major != "1" {
+		return 0
+	}
+	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
+	return minor
+}
+
+// authorize asks the API server, which stores nothing.
+func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (bool, string, error) {
+	if by, err := what.GetFieldSelector(); len(by) > 0 || err != nil {
+		return false, "", errors.New("a check with a field selector is not supported here")
+	}
+	if by, err := what.GetLabelSelector(); len(by) > 0 || err != nil {
+		return false, "", errors.New("a check with a label selector is not supported here")
+	}
+	who := what.GetUser()
+	review := authorizationv1.SubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
+		Spec:     authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()},
+	}
+	for key, values := range who.GetExtra() {
+		if review.Spec.Extra == nil {
+			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		review.Spec.Extra[key] = values
+	}
+	if what.IsResourceRequest() {
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: what.GetNamespace(), Verb: what.GetVerb(),
+			Group: what.GetAPIGroup(), Version: what.GetAPIVersion(), Resource: what.GetResource(), Subresource: what.GetSubresource(),
+			Name: what.GetName()}
+	} else {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.GetPath(), Verb: what.GetVerb()}
+	}
+	raw, err := e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+	if err == nil {
+		err = json.Unmarshal(raw, &review)
+	}
+	return review.Status.Allowed, review.Status.Reason, err
+}
