@@ -143,7 +143,7 @@ func TestReadDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	objects, err := manifest.ReadDir(dir)
+	objects, err := ReadDir(dir)
 	if err != nil || len(objects) != 2 || objects[0].Kind != "A" || objects[1].Kind != "B" {
 		t.Errorf("%v, %v", objects, err)
 	}
@@ -152,7 +152,7 @@ func TestReadDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := manifest.ReadDir(dir); err == nil || !strings.Contains(err.Error(), "c.yaml") || !strings.Contains(err.Error(), "d.yaml") {
+	if _, err := ReadDir(dir); err == nil || !strings.Contains(err.Error(), "c.yaml") || !strings.Contains(err.Error(), "d.yaml") {
 		t.Errorf("not all problems are reported: %v", err)
 	}
 }
