@@ -141,7 +141,7 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	if err != nil {
 		return nil, err
 	}
-	examiner.Learn(ctx, documents)
+	examiner.Learn(ctx, documents, o.Options)
 	var reports []review.Report
 	for _, d := range documents {
 		reports = append(reports, examiner.Examine(ctx, d, o.Options))

@@ -107,7 +107,7 @@ func (r reviewing) examiner(ctx context.Context, documents []review.Document) (*
 	if err != nil {
 		return nil, err
 	}
-	examiner.Learn(ctx, documents)
+	examiner.Learn(ctx, documents, r.o.Options)
 	return examiner, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -70,16 +71,16 @@ func kindOf(h matching.Hook) string {
 	return "ValidatingWebhookConfiguration"
 }
 
-// Learn takes the labels of Namespaces among documents, which come before those of the cluster, and asks the cluster for
-// the kinds of the others, so that the kinds know them.
-func (e *Examiner) Learn(ctx context.Context, documents []review.Document) {
+// Learn takes the labels of Namespaces among documents, which come before those of the cluster unless they are deleted, and
+// asks the cluster for the kinds of all, so that the kinds know them.
+func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o review.Options) {
 	for _, d := range documents {
 		var object metav1.PartialObjectMetadata
 		if d.Err != nil || json.Unmarshal(d.JSON, &object) != nil {
 			continue
 		}
 		kind := object.GroupVersionKind()
-		if kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
+		if kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) && (o.Operation != admissionv1.Delete || !e.source.Live()) {
 			e.spaces[object.Name] = matching.Namespace{Labels: object.Labels}
 		}
 		if kind.Kind == "AdmissionReview" {
@@ -177,8 +178,20 @@ func (e *Examiner) request(ctx context.Context, d review.Document, o review.Opti
 	}
 	_ = json.Unmarshal(d.JSON, &own)
 	r.AdmissionRequest, r.Sketch = sent.Request, own.Kind != "AdmissionReview"
+	if r.Sketch {
+		e.correctPlural(ctx, &r, own.GroupVersionKind())
+	}
 	e.complete(ctx, &r)
 	return r, nil
+}
+
+// correctPlural replaces a resource that was guessed of the kind of a manifest.
+func (e *Examiner) correctPlural(ctx context.Context, r *matching.Request, kind schema.GroupVersionKind) {
+	guessed, _ := meta.UnsafeGuessKindToResource(kind)
+	found := e.resourceOf(ctx, kind)
+	if found.err == nil && found.name != "" && r.Resource == metav1.GroupVersionResource(guessed) {
+		r.Resource.Resource, r.RequestResource.Resource = found.name, found.name
+	}
 }
 
 // complete adds what the cluster knows of a request.
@@ -186,12 +199,6 @@ func (e *Examiner) complete(ctx context.Context, r *matching.Request) {
 	client := schema.GroupVersionResource(r.Resource)
 	if r.RequestResource != nil {
 		client = schema.GroupVersionResource(*r.RequestResource)
-	}
-	if r.Sketch && r.SubResource == "" {
-		if found := e.resourceOf(ctx, schema.GroupVersionKind(r.Kind)); found.err == nil && found.name != "" {
-			client.Resource = found.name
-			r.Resource.Resource, r.RequestResource.Resource = found.name, found.name
-		}
 	}
 	if client.Resource == "namespaces" && r.Namespace == "" {
 		r.Namespace = r.Name

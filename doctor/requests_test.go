@@ -59,15 +59,19 @@ func with(t *testing.T, webhooks string, others ...string) doctor.Source {
 }
 
 // examined returns the report on a manifest.
-func examined(t *testing.T, source doctor.Source, manifest string) review.Report {
+func examined(t *testing.T, source doctor.Source, manifest, sub string) review.Report {
 	t.Helper()
 	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	documents := review.Read("-", strings.NewReader(manifest))
-	examiner.Learn(t.Context(), documents)
-	return examiner.Examine(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
+	options := review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}
+	if options.SubResource = sub; sub != "" {
+		options.Operation = admissionv1.Update
+	}
+	examiner.Learn(t.Context(), documents, options)
+	return examiner.Examine(t.Context(), documents[0], options)
 }
 
 func webhookFor(resource, more string) string {
@@ -84,32 +88,33 @@ func TestExaminer(t *testing.T) {
 	byLabel := `,"namespaceSelector":{"matchLabels":{"team":"web"}}`
 	may := `,"matchConditions":[{"name":"a","expression":"authorizer.group('').resource('pods').check('get').allowed()"}]`
 	for _, c := range []struct {
-		name          string
+		name, sub     string
 		source        doctor.Source
 		manifest      string
 		verdict, says string // of the webhook: called and the reason, or the filter and the reason
 	}{
-		{"its plural and scope", with(t, webhookFor("farm.test/v2/oxen", byLabel)), ox, "passed", "called "},
-		{"another version", with(t, webhookFor("farm.test/v1/oxen", "")), ox, "passed", "called as farm.test/v1 oxen"},
-		{"the fields in another version", with(t, webhookFor("farm.test/v1/oxen", `,"matchConditions":[{"name":"a","expression":"object.spec.size == 2"}]`)),
+		{"its plural and scope", "", with(t, webhookFor("farm.test/v2/oxen", byLabel)), ox, "passed", "called "},
+		{"a subresource of it", "status", with(t, webhookFor("farm.test/v2/oxen/status", "")), ox, "passed", "called "},
+		{"another version", "", with(t, webhookFor("farm.test/v1/oxen", "")), ox, "passed", "called as farm.test/v1 oxen"},
+		{"the fields in another version", "", with(t, webhookFor("farm.test/v1/oxen", `,"matchConditions":[{"name":"a","expression":"object.spec.size == 2"}]`)),
 			ox, "passed", "called as farm.test/v1 oxen"},
-		{"the fields after a conversion webhook", with(t, webhookFor("farm.test/v1/oxen", `,"matchConditions":[{"name":"a","expression":"object.spec.size == 2"}]`),
+		{"the fields after a conversion webhook", "", with(t, webhookFor("farm.test/v1/oxen", `,"matchConditions":[{"name":"a","expression":"object.spec.size == 2"}]`),
 			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/oxen.farm.test", ""), ox, "error", "unknown matchConditions: a: object.spec.size == 2: the API server converts"},
-		{"versions that may not be read", with(t, webhookFor("farm.test/v1/oxen", ""), "/apis/farm.test", ""), ox, "error", "unknown rules: are for another version"},
-		{"no such namespace", with(t, webhookFor("farm.test/v2/oxen", byLabel)), strings.Replace(ox, `"a"`, `"a","namespace":"x"`, 1), "error",
+		{"versions that may not be read", "", with(t, webhookFor("farm.test/v1/oxen", ""), "/apis/farm.test", ""), ox, "error", "unknown rules: are for another version"},
+		{"no such namespace", "", with(t, webhookFor("farm.test/v2/oxen", byLabel)), strings.Replace(ox, `"a"`, `"a","namespace":"x"`, 1), "error",
 			"unknown namespaceSelector: asks for the label team: web, and the labels of namespace x are not known: there is no such namespace"},
-		{"a namespace that may not be read", with(t, webhookFor("farm.test/v2/oxen", byLabel), "/api/v1/namespaces/default", ""), ox, "error",
+		{"a namespace that may not be read", "", with(t, webhookFor("farm.test/v2/oxen", byLabel), "/api/v1/namespaces/default", ""), ox, "error",
 			"unknown namespaceSelector: asks for the label team: web, and the labels of namespace default are not known: namespaces default may not be read"},
-		{"the authorizer", with(t, webhookFor("farm.test/v2/oxen", may)), ox, "passed", "called "},
-		{"an authorizer that may not be asked", with(t, webhookFor("farm.test/v2/oxen", may), "/apis/authorization.k8s.io/v1/subjectaccessreviews", ""), ox, "error",
+		{"the authorizer", "", with(t, webhookFor("farm.test/v2/oxen", may)), ox, "passed", "called "},
+		{"an authorizer that may not be asked", "", with(t, webhookFor("farm.test/v2/oxen", may), "/apis/authorization.k8s.io/v1/subjectaccessreviews", ""), ox, "error",
 			"unknown matchConditions: a: authorizer"},
-		{"a token, 1.36", with(t, webhookFor("*/*/*", "")), token, "passed", "called "},
-		{"a token, 1.37", with(t, webhookFor("*/*/*", ""), "/version", `{"major":"1","minor":"37+"}`), token, "passed", "exempt since Kubernetes 1.37"},
-		{"a request that is refused", with(t, webhookFor("farm.test/v2/oxen", `,"matchConditions":[{"name":"a","expression":"object.metadata.annotations.a == 'b'"}]`)),
+		{"a token, 1.36", "", with(t, webhookFor("*/*/*", "")), token, "passed", "called "},
+		{"a token, 1.37", "", with(t, webhookFor("*/*/*", ""), "/version", `{"major":"1","minor":"37+"}`), token, "passed", "exempt since Kubernetes 1.37"},
+		{"a request that is refused", "", with(t, webhookFor("farm.test/v2/oxen", `,"matchConditions":[{"name":"a","expression":"object.metadata.annotations.a == 'b'"}]`)),
 			ox, "failed", "matchConditions a has no result"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report := examined(t, c.source, c.manifest)
+			report := examined(t, c.source, c.manifest, c.sub)
 			if len(report.Webhooks) != 1 {
 				t.Fatalf("%+v", report)
 			}
@@ -142,8 +147,9 @@ func TestNamespaceAmongTheFiles(t *testing.T) {
 	}
 	documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"api"}}}
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`))
-	examiner.Learn(t.Context(), documents)
-	report := examiner.Examine(t.Context(), documents[1], review.Options{Operation: admissionv1.Create, Namespace: "default"})
+	options := review.Options{Operation: admissionv1.Create, Namespace: "default"}
+	examiner.Learn(t.Context(), documents, options)
+	report := examiner.Examine(t.Context(), documents[1], options)
 	if len(report.Webhooks) != 1 || !report.Webhooks[0].Called {
 		t.Errorf("%+v", report)
 	}
@@ -162,7 +168,7 @@ func TestDefinitionAmongTheFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report := examined(t, source, ox); report.Webhooks[0].Called != called || report.Verdict != "passed" || report.Namespace != "default" {
+		if report := examined(t, source, ox, ""); report.Webhooks[0].Called != called || report.Verdict != "passed" || report.Namespace != "default" {
 			t.Errorf("%s: %+v", version, report)
 		}
 	}
