@@ -1,8 +1,8 @@
 // Package matching says whether the API server calls a webhook for a request, and if not, which filter keeps it away.
 //
-// The rules are those of the API server. It asks the filters in another order, which decides nothing: a webhook is
-// called if all of them let the request through. Here the rules come first, as nobody who registers a webhook for pods
-// wants to read why its namespaceSelector leaves out a node.
+// The rules are those of the API server. It asks the filters in another order, which changes no verdict: a webhook is
+// called if all of them let the request through. Here the rules come first: if they are for something else, no other
+// filter matters.
 package matching
 
 import (
@@ -202,7 +202,7 @@ func (r Request) fullName() string {
 var configurations = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
 	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 
-// virtual are the resources, by group, for which a webhook could lock everyone out.
+// virtual are the resources, by group, that authentication and authorization depend on: a webhook could lock the cluster.
 var virtual = map[string][]string{
 	"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
 	"authorization.k8s.io":  {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
@@ -214,7 +214,7 @@ func (r Request) exempt() Verdict {
 	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind):
 		return no(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
 	case !r.VirtualSent && slices.Contains(virtual[resource.Group], resource.Resource):
-		return no(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could keep everyone out", resource.Resource)
+		return no(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
 	}
 	return Verdict{}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -76,6 +77,9 @@ func (r Report) junitProblem() *junitProblem {
 		if c.Message != "" {
 			p.Message = harmless(c.Message)
 		}
+	}
+	if i := slices.IndexFunc(r.Webhooks, func(w Webhook) bool { return w.Filter == string(Unknown) }); i >= 0 {
+		p.Message = harmless("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
 	}
 	for _, f := range r.Findings {
 		if f.Severity != Info {
