@@ -21,7 +21,11 @@ func (r *recorder) configurations(random *rand.Rand) (all []object) {
 		for _, name := range []string{"c", "b"} {
 			var hooks []any
 			for i := range 5 {
-				hooks = append(hooks, r.hook(fmt.Sprintf("%c%s%d.doctor.test", kind[0]|0x20, name, i), randomHook(random)))
+				w := randomHook(random)
+				if kind == "Mutating" && name == "b" && i == 0 {
+					w = refusing()
+				}
+				hooks = append(hooks, r.hook(fmt.Sprintf("%c%s%d.doctor.test", kind[0]|0x20, name, i), w))
 			}
 			all = append(all, configuration(kind, name, hooks...))
 		}
@@ -43,6 +47,13 @@ func plain(o object) (read object) {
 		panic(err)
 	}
 	return read
+}
+
+// refusing returns a webhook because of which the API server refuses each new object whose name it generates.
+func refusing() object {
+	return object{"failurePolicy": "Fail",
+		"rules":           []any{object{"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"CREATE"}, "resources": []any{"*"}}},
+		"matchConditions": []any{object{"name": "named", "expression": `!(request.userInfo.username in ["ann", "bob"]) || object.metadata.name != ""`}}}
 }
 
 func randomHook(random *rand.Rand) object {
