@@ -46,7 +46,7 @@ func TestTroubleshootingNamesCommands(t *testing.T) {
 		known = append(known, "usher "+c.Name())
 	}
 	_, faults, _ := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## ")
-	rows := regexp.MustCompile("(?m)^\\|.*\\| ([^|]*) \\|$").FindAllStringSubmatch(faults, -1)
+	rows := regexp.MustCompile(`(?m)^\|.*\| ([^|]*) \|$`).FindAllStringSubmatch(faults, -1)
 	if len(rows) < 60 {
 		t.Fatalf("only %d rows were found", len(rows))
 	}

@@ -159,7 +159,7 @@ func (p Program) printVerdict(l learn.Lesson, v learn.Verdict, err error, verbos
 	case err != nil:
 		_, _ = fmt.Fprintf(p.Out, "%s %s: %v\n", style.Bad("not checked"), l.Name, err)
 	case v.Done():
-		_, _ = fmt.Fprintf(p.Out, "%s %s; the next: usher learn %d\n", style.Good("done"), l.Name, l.Number+1)
+		_, _ = fmt.Fprintf(p.Out, "%s %s; `usher learn` lists the others\n", style.Good("done"), l.Name)
 	default:
 		_, _ = fmt.Fprintf(p.Out, "%s %s: %s\n", style.Bad("not yet"), l.Name, v.Missing)
 		if verbose {
