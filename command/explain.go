@@ -23,7 +23,6 @@ type explainOptions struct {
 	logs                    []string
 	namespace, uid, refusal string
 	kind, output            string
-	documents               bool
 	config, service         string
 	gates                   gate.Set
 	gatesSet                bool // by --feature-gates
@@ -74,7 +73,7 @@ func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.kind, "kind", "", "resource or kind of the objects whose requests are shown, such as pods or pods/status")
 	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, default)")
 	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and those before")
-	set.BoolVar(&o.documents, "documents", false, "print the object after each webhook, as far as it is known")
+	set.BoolVar(&o.Documents, "documents", false, "print the object after each webhook, as far as it is known")
 	set.BoolVar(&o.ShowValues, "show-values", false, "show values of environment variables and annotations, and the data of Secrets")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.StringVar(&o.config, "config", "", "policy file that refusals are explained by (default: with --cluster=api that of the installed usher, else the embedded policy)")
@@ -176,7 +175,7 @@ func (p Program) printExplained(o explainOptions, reports []review.Report) error
 		return code
 	}
 	style := p.style()
-	style.Documents = o.documents
+	style.Documents = o.Documents
 	for i, report := range reports {
 		if i > 0 {
 			_, _ = fmt.Fprintln(p.Out)

@@ -37,6 +37,7 @@ func (u unregistered) why(r handlers.Route, req *admit.Request) string {
 	for _, e := range webhooks.Entries([]handlers.Route{r}) {
 		if e.Covers(req) {
 			selectors.NamespaceSelector, selectors.ObjectSelector = e.Namespaces(webhooks.Address{Namespace: "usher"}), e.Objects()
+			selectors.SideEffects = new(e.SideEffects())
 		}
 	}
 	everything := registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}

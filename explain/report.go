@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Blame      bool
 	ShowValues bool
+	// Documents says that the object after each webhook is asked for: one that is not known could then not be judged.
+	Documents bool
 }
 
 // Of returns what is known of a request from its audit event.
@@ -178,7 +180,11 @@ func (x *explaining) apply(c called, call *review.Call) []change {
 	}
 	after, changes, err := applyTo(x.document, c.patch)
 	if err != nil {
-		x.find("patch-does-not-apply", review.Unknown, fmt.Sprintf("the patch of %s does not apply to the object that was rebuilt: what was between them, such as "+
+		severity := review.Info
+		if x.o.Documents {
+			severity = review.Unknown
+		}
+		x.find("patch-does-not-apply", severity, fmt.Sprintf("the patch of %s does not apply to the object that was rebuilt: what was between them, such as "+
 			"defaults and in-tree plug-ins, is not in the event. From here on the object is not known; the changes are shown all the same", call.Webhook))
 		x.document, x.outline = nil, x.document
 		return x.oneByOne(c.patch)

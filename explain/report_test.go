@@ -34,7 +34,7 @@ func TestRecorded(t *testing.T) {
 		want    []string // in this order
 		never   []string
 	}{
-		{"a pod", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{}, review.Unjudged, []string{
+		{"a pod", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Documents: true}, review.Unjudged, []string{
 			"CREATE Pod apps/web-5d8c7-4wl7r  (audit.log:3)", "by ann, with kubectl",
 			"log-level.example.com (a-log-level)  mutated\n    label team added: \"a\"\n    env LOG_LEVEL of container app added\n",
 			"mutate-pods.usher.dev (usher)  mutated\n    env KUBE of container app added\n    toleration acme.com/lifespan-remaining:Exists:NoSchedule added\n",
@@ -44,13 +44,13 @@ func TestRecorded(t *testing.T) {
 			"PATCH Pod apps/web-5d8c7-4wl7r", "label team added", "info: document-not-known",
 			"UPDATE Pod apps/web-5d8c7-4wl7r", "label team added", "the object now is exact",
 		}, []string{"t0k3n", "a note of the team", "info\""}},
-		{"the same by its UID", Filter{UID: "UID"}, Options{}, review.Unjudged, []string{"CREATE Pod", "PATCH Pod", "UPDATE Pod"}, []string{"worker-0"}},
-		{"blame", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Blame: true}, review.Unjudged, []string{
+		{"the same by its UID, and its documents are not asked for", Filter{UID: "UID"}, Options{}, review.Fine, []string{"CREATE Pod", "info: patch-does-not-apply", "PATCH Pod", "UPDATE Pod"}, []string{"worker-0"}},
+		{"blame", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Blame: true}, review.Fine, []string{
 			"last writers:", "metadata.labels[team]  log-level.example.com (a-log-level)\n",
 			"spec.containers[proxy]  proxy.example.com (z-proxy)\n",
 			"spec.containers[proxy].env[LOG_LEVEL]  log-level.example.com (a-log-level), round 2; before: proxy.example.com (z-proxy)\n",
 		}, nil},
-		{"refused by a check", Filter{Refusal: "63c5c9a7"}, Options{}, review.Unjudged, []string{"denied  CREATE Pod apps/offensive-web",
+		{"refused by a check", Filter{Refusal: "63c5c9a7"}, Options{}, review.Refused, []string{"denied  CREATE Pod apps/offensive-web",
 			"validate-pods.usher.dev  denied\n    audit: denied-by: denied-names\n    audit: refusal: 63c5c9a7\n    message: admission webhook"}, []string{"long-lived"}},
 		{"refused by a mutator", Filter{Name: "long-lived"}, Options{}, review.Refused, []string{"log-level.example.com (a-log-level)  mutated",
 			"mutate-pods.usher.dev (usher)  denied", "(refusal 9a507b42)"}, nil},

@@ -53,6 +53,7 @@ func TestCommandGoldens(t *testing.T) {
 		"review-node-hint":    {"review samples/manifests/node.yaml", 0},
 		"review-review":       {"review samples/manifests/node.yaml -o review --operation UPDATE --subresource status --as system:node:node-1", 0},
 		"review-sample":       {"review samples/reviews/mutate-pods/lifespan-too-long.json", 1},
+		"review-dry-run":      {"review samples/manifests/pod.yaml --dry-run", 0},
 		"review-path":         {"review samples/manifests/pods.yaml --path /validate-pods -n shop --dry-run", 1},
 		"review-quota":        {"review --cluster-dir samples/cluster --feature-gates EnableQuotaAdmission=true samples/manifests/quota-pod.yaml", 0},
 		"doctor-text":         {"doctor samples/manifests/labels.yaml --cluster-dir samples/cluster", 0},
