@@ -9,6 +9,9 @@ OVERLAY ?= demo
 STATE   ?= .state
 FUZZTIME ?= 30s
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
+CALLED   = bin/usher doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
+SAYS     = bin/usher test samples/tests/team-labels
+WHY      = bin/usher explain --audit-log samples/audit/audit.log apps/offensive-web
 
 .DEFAULT_GOAL := help
 .PHONY: help run try playground browser build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image image-tar release vuln deploy undeploy clean
@@ -75,6 +78,8 @@ golden: ## rewrite the goldens from what the code does; read the diff before you
 pictures: build ## draw the terminal and the page of the README again, from what `usher review` prints and a headless Chromium shows
 	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt
 	go run ./test/picture '$(PICTURE)' < bin/review.txt > docs/review.svg
+	@for c in '$(CALLED)' '$(SAYS)' '$(WHY)'; do echo "\$$ $$c"; $$c; echo; done > bin/sight.txt
+	go run ./test/picture 'Would it be called, what would it say, why did it say that' < bin/sight.txt > docs/sight.svg
 	cd test/browser && USHER_PICTURES=../../docs go test -count=1 -run Pictures .
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each

@@ -143,16 +143,22 @@ func addRows(lines []string, last int, r handlers.Route) ([]string, int) {
 	return lines, last
 }
 
-// TestPictureIsCurrent: the terminal in the README shows what the command prints. Lines may be wrapped.
+// TestPictureIsCurrent: the terminals in the pictures show what the commands print. Lines may be wrapped.
 func TestPictureIsCurrent(t *testing.T) {
-	const manifest = "samples/manifests/deployment.yaml"
-	_, out, errors := usher(t, "review", manifest, "--suite", "core")
-	picture := harness.ReadFile(t, "docs/review.svg")
-	picture = picture[strings.Index(picture, "<text"):]
-	shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(picture, "\n"))
-	want := strings.Fields("$ bin/usher review " + manifest + " --suite core\n" + out)
-	if got := strings.Fields(shown); !slices.Equal(got, want) {
-		t.Errorf("docs/review.svg differs from the output; run make pictures: %s\n%s", cmp.Or(errors, "it shows"), strings.Join(got, " "))
+	for picture, commands := range map[string][]string{
+		"docs/review.svg": {"review samples/manifests/deployment.yaml --suite core"},
+		"docs/sight.svg": {"doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster", "test samples/tests/team-labels",
+			"explain --audit-log samples/audit/audit.log apps/offensive-web"},
+	} {
+		text, want := harness.ReadFile(t, picture), ""
+		for _, command := range commands {
+			_, out, _ := usher(t, strings.Fields(command)...)
+			want += "$ bin/usher " + command + "\n" + out + "\n"
+		}
+		shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text[strings.Index(text, "<text"):], "\n"))
+		if got := strings.Fields(shown); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s differs from the output; run make pictures: it shows\n%s", picture, strings.Join(got, " "))
+		}
 	}
 }
 
