@@ -19,8 +19,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// playground is the address of the page, and browser the context of the browser.
+// program is the usher under test, playground the address of its page, and browser the context of the browser.
 var (
+	program    string
 	playground string
 	browser    context.Context
 )
@@ -66,7 +67,7 @@ func run(m *testing.M) (int, error) {
 
 // startPlayground builds usher and starts the page at a free port.
 func startPlayground(dir string) (stop func(), err error) {
-	program := filepath.Join(dir, "usher")
+	program = filepath.Join(dir, "usher")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
