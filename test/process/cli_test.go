@@ -260,10 +260,25 @@ func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
 		"commands, flags, gates, steps, paths and suites.\n")
-	for _, words := range [][]string{{}, {"serve"}, {"review"}, {"doctor"}, {"show"}, {"webhooks"}, {"webhooks", "apply"}, {"webhooks", "remove"}, {"steps"}, {"certs", "init"}, {"certs", "rotate"}} {
-		_, out, _ := run(t, "", append(words, "--help")...)
-		title := strings.Join(append([]string{"usher"}, words...), " ")
-		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, out)
-	}
+	writeHelp(t, &b, nil)
 	harness.CompareGolden(t, filepath.Join("docs", "command-line.md"), b.String())
+}
+
+// writeHelp writes what --help prints of a command, and of those below it.
+func writeHelp(t *testing.T, b *strings.Builder, words []string) {
+	t.Helper()
+	_, out, _ := run(t, "", append(slices.Clip(words), "--help")...)
+	_, below, has := strings.Cut(out, "\nAvailable Commands:\n")
+	if !has || len(words) != 1 || words[0] != "certs" { // certs does nothing itself
+		fmt.Fprintf(b, "\n## %s\n\n```\n%s```\n", strings.Join(append([]string{"usher"}, words...), " "), out)
+	}
+	for line := range strings.Lines(below) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" {
+			return
+		}
+		if !slices.Contains([]string{"help", "completion", "version"}, name) {
+			writeHelp(t, b, append(slices.Clip(words), name))
+		}
+	}
 }
