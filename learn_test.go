@@ -114,3 +114,30 @@ func TestLearnAsALearner(t *testing.T) {
 		t.Error("the hints and solutions are for the teacher only")
 	}
 }
+
+// TestLearnFromAnyFolder: commands work in the folder of a lesson, also after a reset of it, and in that of the course, and
+// a file that cannot be read is named.
+func TestLearnFromAnyFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lessons")
+	usher(t, "learn", "1", "--dir", dir)
+	t.Chdir(filepath.Join(dir, "01-first-webhook"))
+	if code, _, errors := usher(t, "learn", "reset"); code != 0 {
+		t.Fatal(errors)
+	}
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 01-first-webhook") {
+		t.Errorf("after a reset in the folder of the lesson: %d %s%s", code, out, errors)
+	}
+	if err := os.WriteFile("policy.yaml", []byte("env: {}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := usher(t, "learn", "check"); !strings.Contains(out, "a file cannot be read: config: ") || strings.Contains(out, dir) {
+		t.Errorf("a broken policy: %s", out)
+	}
+	t.Chdir(dir)
+	if code, out, errors := usher(t, "learn", "2"); code != 0 || !harness.Exists(filepath.Join(dir, "02-a-refusal/policy.yaml")) {
+		t.Errorf("in the folder of the course: %d %s%s", code, out, errors)
+	}
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 02-a-refusal") {
+		t.Errorf("in the folder of the course: %d %s%s", code, out, errors)
+	}
+}

@@ -24,8 +24,8 @@ type learnOptions struct {
 const learnHelp = `A course about admission webhooks, in the terminal. Without LESSON, list the lessons. With LESSON, a number or a part of a name, make a
 folder for it, and print its text.
 
-Each lesson sets a task: change the files in its folder, and ask ` + "`usher learn check`" + ` what is missing. Lessons need no cluster, but for the last
-ones, which use that of ` + "`make cluster`" + `.`
+Each lesson sets a task: change the files in its folder, and ask ` + "`usher learn check`" + ` what is missing. Lessons need no cluster, except
+the one about rescuing a cluster, which needs that of ` + "`make cluster`" + `.`
 
 // learnCommand is `usher learn`.
 func (p Program) learnCommand() *cobra.Command {
@@ -108,8 +108,16 @@ func (p Program) listLessons(course learn.Course, all []learn.Lesson) error {
 		}
 		_, _ = fmt.Fprintf(p.Out, "%2d  %-5s  %s (%d minutes%s)\n", l.Number, course.Progress(l), l.Title, l.Minutes, needs)
 	}
-	_, err := fmt.Fprint(p.Out, "\n`usher learn 1` begins the first lesson.\n")
-	return err
+	next := slices.IndexFunc(all, func(l learn.Lesson) bool { return course.Progress(l) != "done" })
+	switch {
+	case next < 0:
+		_, _ = fmt.Fprint(p.Out, "\nAll lessons are done.\n")
+	case next == 0 && course.Progress(all[0]) == "":
+		_, _ = fmt.Fprint(p.Out, "\n`usher learn 1` begins the first lesson.\n")
+	default:
+		_, _ = fmt.Fprintf(p.Out, "\nThe next: `usher learn %d`\n", all[next].Number)
+	}
+	return nil
 }
 
 // printLesson prints the text of a lesson, and where its folder is.
@@ -159,7 +167,11 @@ func (p Program) printVerdict(l learn.Lesson, v learn.Verdict, err error, verbos
 	case err != nil:
 		_, _ = fmt.Fprintf(p.Out, "%s %s: %v\n", style.Bad("not checked"), l.Name, err)
 	case v.Done():
-		_, _ = fmt.Fprintf(p.Out, "%s %s; `usher learn` lists the others\n", style.Good("done"), l.Name)
+		next := fmt.Sprintf("the next: usher learn %d", l.Number+1)
+		if all, err := learn.Lessons(); err == nil && l.Number == len(all) {
+			next = "it is the last one; usher learn lists all"
+		}
+		_, _ = fmt.Fprintf(p.Out, "%s %s; %s\n", style.Good("done"), l.Name, next)
 	default:
 		_, _ = fmt.Fprintf(p.Out, "%s %s: %s\n", style.Bad("not yet"), l.Name, v.Missing)
 		if verbose {
@@ -200,6 +212,7 @@ func (p Program) learnSolution(_ context.Context, o learnOptions, course learn.C
 			if err := course.Solve(l); err != nil {
 				return err
 			}
+			_, _ = fmt.Fprintf(p.Out, "%s has the solution now:\n\n", course.Folder(l))
 		}
 		for _, name := range learn.Names(files) {
 			_, _ = fmt.Fprintf(p.Out, "%s\n%s\n", p.style().Heading(name), files[name])

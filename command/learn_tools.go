@@ -39,6 +39,9 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 		if r.Report.Exit() != review.Fine && len(differences) == 0 {
 			differences = append(differences, r.Report.Verdict)
 		}
+		if r.Report.Verdict == "error" {
+			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
+		}
 	}
 	return differences, nil
 }

@@ -81,10 +81,19 @@ type Verdict struct {
 // Done reports whether nothing is missing.
 func (v Verdict) Done() bool { return v.Missing == "" }
 
+// Unreadable is the error for a file of the learner that cannot be read, such as one that is no YAML.
+type Unreadable struct{ Text string }
+
+func (u Unreadable) Error() string { return u.Text }
+
 // Check checks what a learner has done in a folder. An error means that it could not be checked.
 func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict, error) {
 	for _, c := range l.Checks {
 		detail, err := l.one(ctx, c, folder, tools)
+		if unreadable, is := errors.AsType[Unreadable](err); is {
+			text := strings.ReplaceAll(unreadable.Text, folder+string(filepath.Separator), "")
+			return Verdict{"a file cannot be read: " + strings.Join(strings.Fields(text), " "), text}, nil
+		}
 		if err != nil {
 			return Verdict{}, err
 		}
@@ -122,7 +131,7 @@ func called(ctx context.Context, c Called, folder string, tools Tools) (string, 
 	is, why, err := tools.Called(ctx, c)
 	switch {
 	case err != nil:
-		return err.Error(), nil // of the learner's files
+		return "", Unreadable{err.Error()}
 	case is == c.Is:
 		return "", nil
 	case is:
@@ -134,7 +143,7 @@ func called(ctx context.Context, c Called, folder string, tools Tools) (string, 
 func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string, error) {
 	ids, err := tools.Doctor(ctx, filepath.Join(folder, d.Cluster))
 	if err != nil {
-		return err.Error(), nil
+		return "", Unreadable{err.Error()}
 	}
 	for _, id := range ids {
 		for _, unwanted := range d.Without {
@@ -156,7 +165,7 @@ func written(t Text, folder string) (string, error) {
 		return "", err
 	}
 	if !is.MatchString(strings.TrimSpace(string(raw))) {
-		return t.File + " has another answer", nil
+		return t.File + " is not as the task asks", nil
 	}
 	return "", nil
 }

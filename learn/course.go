@@ -44,7 +44,7 @@ func (c Course) Reset(l Lesson) error {
 	}
 	folder := c.Folder(l)
 	if _, err := c.read(l); err == nil { // it is a lesson's folder, and not somebody's own
-		if err := os.RemoveAll(folder); err != nil {
+		if err := empty(folder); err != nil {
 			return err
 		}
 	}
@@ -52,6 +52,15 @@ func (c Course) Reset(l Lesson) error {
 		return err
 	}
 	return errors.Join(c.save(l, state{Lesson: l.Name}), c.current(l))
+}
+
+// empty removes everything in a folder, and not the folder: the learner's shell may be in it.
+func empty(folder string) error {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name())))
+	}
+	return err
 }
 
 // Solve puts the solution of a lesson into its folder.
@@ -107,14 +116,21 @@ func (c Course) Current() (name string, err error) {
 	return "", errors.New("no lesson is begun here; `usher learn 1` begins the first")
 }
 
-// Here returns the course of the folder in which the command runs, if that is a lesson's, and else of dir.
+// Here returns the course of the folder in which the command runs, if that is a course's or a lesson's, and else of dir.
 func Here(dir string) Course {
-	if _, err := os.Stat(marker); err == nil {
-		if working, err := os.Getwd(); err == nil && !strings.HasPrefix(filepath.Base(working), ".") {
-			return Course{filepath.Dir(working)}
-		}
+	raw, err := os.ReadFile(marker)
+	var s state
+	if err != nil || yaml.Unmarshal(raw, &s) != nil {
+		return Course{dir}
 	}
-	return Course{dir}
+	working, err := os.Getwd()
+	switch {
+	case err != nil:
+		return Course{dir}
+	case filepath.Base(working) == s.Lesson:
+		return Course{filepath.Dir(working)}
+	}
+	return Course{working} // the marker of a course has the lesson that was begun last
 }
 
 func (c Course) current(l Lesson) error {

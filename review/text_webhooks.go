@@ -59,11 +59,11 @@ func webhooksSummary(webhooks []Webhook) string {
 	}
 	called, unknown := count(func(w Webhook) bool { return w.Called }), count(func(w Webhook) bool { return w.Filter == string(Unknown) })
 	text := fmt.Sprintf("%d of %d webhooks are called", called, len(webhooks))
-	if called == 1 {
+	switch {
+	case len(webhooks) == 1:
+		text = fmt.Sprintf("%d of 1 webhook is called", called)
+	case called == 1:
 		text = fmt.Sprintf("1 of %d webhooks is called", len(webhooks))
-	}
-	if len(webhooks) == 1 {
-		text = strings.Replace(text, "webhooks", "webhook", 1)
 	}
 	if unknown > 0 {
 		text += fmt.Sprintf(", of %d it is not known", unknown)
