@@ -32,7 +32,7 @@ func (p Program) explainMessage(_ context.Context, o explainOptions, text string
 	}
 	refusals := explain.ParseRefusals(text)
 	if len(refusals) == 0 {
-		return nil, errors.New(`the text is not that of a refusal: paste what kubectl or an event says, with the words "denied the request"`)
+		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
 	}
 	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
 		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")

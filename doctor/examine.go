@@ -83,6 +83,9 @@ func Summary(reports []review.Report) string {
 			count[f.Severity]++
 		}
 	}
+	if webhooks == 0 && len(count) == 0 {
+		return "there are no webhook configurations"
+	}
 	var parts []string
 	for _, severity := range severities {
 		if n := count[severity]; n > 0 {

@@ -48,11 +48,11 @@ const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Un
 
 var (
 	// saidInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	saidInMessage = regexp.MustCompile(`(?:^|denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?`)
+	saidInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
 	// saidInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
 	saidInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
 
-	exceeded    = regexp.MustCompile(`exceeded quota: ([^\s,]+)`)
+	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
 	limitRange  = regexp.MustCompile(`(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim)`)
 	rbac        = regexp.MustCompile(`User "[^"]+" cannot \S+ resource`)
@@ -90,6 +90,11 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 			}
 			return r, true
 		}
+	}
+	if r.ID != "" && saidInMessage.MatchString(text) { // as usher review and usher's log have it, without the webhook
+		r.By = ByUsher
+		r.said(nil)
+		return r, true
 	}
 	r.By = ByAPIServer
 	return r, strings.Contains(text, "is forbidden") || strings.Contains(text, "is invalid")
