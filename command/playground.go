@@ -91,7 +91,11 @@ func listenHere(address string) (*net.TCPListener, error) {
 	if !at.IP.IsLoopback() {
 		return nil, fmt.Errorf("--listen %s: the playground is for this machine only; use 127.0.0.1, and `ssh -L` from another one", address)
 	}
-	return net.ListenTCP("tcp", at)
+	listener, err := net.ListenTCP("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("%w; --listen 127.0.0.1:PORT chooses another port", err)
+	}
+	return listener, nil
 }
 
 // start returns what the page shows at first.
