@@ -1,5 +1,5 @@
 #!/bin/sh
-# Registers a webhook that nobody serves. May be run again.
+# Registers a webhook whose Service does not exist. May be run again.
 set -eu
 kubectl create namespace learn --dry-run=client -o yaml | kubectl apply -f - >/dev/null
 kubectl -n learn delete deployment shop --ignore-not-found >/dev/null
