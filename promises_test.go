@@ -648,3 +648,25 @@ func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	code = command.Program{Suites: suites(), NewSuites: suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
+
+// TestCodeSpansAreClosed: in every page, the backticks of a paragraph come in pairs, and a heading follows an empty line: a
+// paragraph that was broken by mistake has neither.
+func TestCodeSpansAreClosed(t *testing.T) {
+	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "learn/lessons/*/lesson.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: no pages: %v", pattern, err)
+		}
+		for _, page := range pages {
+			for paragraph := range strings.SplitSeq(fence.ReplaceAllString(harness.ReadFile(t, page), ""), "\n\n") {
+				if strings.HasPrefix(paragraph, "    ") {
+					continue
+				}
+				if strings.Count(paragraph, "`")%2 != 0 || strings.Contains(paragraph, " \n#") || strings.Contains(paragraph, ".\n## ") {
+					t.Errorf("%s: broken paragraph:\n%s", page, paragraph)
+				}
+			}
+		}
+	}
+}
