@@ -222,7 +222,7 @@ func (p Program) describeStep(policy policyFile, route handlers.Route, said expl
 
 // wayOut says what to do about a refusal of usher.
 func wayOut(refusal explain.Refusal, mask *explain.Mask) string {
-	hint := "the way out: what the message says last"
+	hint := "the way out: the text of the problem says what to change"
 	if len(refusal.Said) > 0 {
 		if _, remedy, found := cutLast(sayAgain(refusal.Said[0], mask), "; "); found {
 			hint = "the way out: " + remedy
@@ -255,7 +255,7 @@ func firstOf(texts ...string) string {
 // foreignRefusal says whose refusal it is, and where to look.
 func foreignRefusal(refusal explain.Refusal) review.Finding {
 	f := review.Finding{ID: "not-usher", Severity: review.Error, Object: refusal.Name, Link: "docs/explain.md#not-usher",
-		Message: "usher did not refuse this, but " + refusal.By}
+		Message: refusal.By + " refused this, not usher"}
 	switch refusal.By {
 	case explain.ByCall:
 		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"

@@ -38,6 +38,8 @@ func (f Filter) String() string {
 		return "refusal " + f.Refusal
 	case f.UID != "":
 		return "uid " + f.UID
+	case f.Namespace != "" && f.Name == "":
+		return "namespace " + f.Namespace
 	case f.Namespace != "":
 		return f.Namespace + "/" + f.Name
 	}
