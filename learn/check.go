@@ -160,6 +160,10 @@ func written(t Text, folder string) (string, error) {
 	if err != nil {
 		return t.File + " is missing", nil
 	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil && filepath.Ext(t.File) == ".json" {
+		return "", Unreadable{t.File + " is not JSON: " + err.Error()}
+	}
 	is, err := regexp.Compile(t.Is)
 	if err != nil {
 		return "", err
