@@ -227,7 +227,7 @@ func (e *Examiner) space(ctx context.Context, name string) matching.Namespace {
 	if errors.Is(err, ErrNotFound) {
 		err = errors.New("there is no such namespace; create it, or name another one with -n")
 		if !e.source.Live() {
-			err = errors.New("no file has it")
+			err = errors.New("no file has it; put the Namespace into the directory of --cluster-dir")
 		}
 	}
 	space := matching.Namespace{Labels: object.Labels, Err: err}
