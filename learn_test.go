@@ -141,3 +141,58 @@ func TestLearnFromAnyFolder(t *testing.T) {
 		t.Errorf("in the folder of the course: %d %s%s", code, out, errors)
 	}
 }
+
+// TestLearnInItsFolders: the commands work in the folder of a lesson, also after a reset, and in that with the lessons.
+func TestLearnInItsFolders(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "my lessons")
+	if _, out, _ := usher(t, "learn", "1", "--dir", dir); !strings.Contains(out, "cd '"+dir+"/01-first-webhook'") {
+		t.Errorf("a path with a space is not one word of a shell:\n%s", out)
+	}
+	t.Chdir(dir)
+	if code, out, errors := usher(t, "learn", "check"); code != 1 {
+		t.Errorf("in the folder with the lessons: %d %s%s", code, out, errors)
+	}
+	if usher(t, "learn", "2"); !harness.Exists(filepath.Join(dir, "02-a-refusal")) || harness.Exists(filepath.Join(top, "02-a-refusal")) {
+		t.Error("the second lesson is not beside the first")
+	}
+	t.Chdir(filepath.Join(dir, "01-first-webhook"))
+	if usher(t, "learn", "reset"); !harness.Exists("policy.yaml") {
+		t.Error("after a reset, a shell in the folder has lost it")
+	}
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.Contains(out, "01-first-webhook") {
+		t.Errorf("after a reset: %d %s%s", code, out, errors)
+	}
+	if code, _, errors := usher(t, "learn", "check", "--dir", filepath.Join(top, "other")); code != 2 || !strings.Contains(errors, "no lesson is begun") {
+		t.Errorf("--dir is another folder: %d %s", code, errors)
+	}
+}
+
+// TestLearnStateByHand: whatever is in the file of the state, no work of a learner is lost, and no command panics.
+func TestLearnStateByHand(t *testing.T) {
+	dir := t.TempDir()
+	usher(t, "learn", "1", "--dir", dir)
+	folder := filepath.Join(dir, "01-first-webhook")
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("policy.yaml", "mine")
+	write(".lesson", "lesson: 01-first-webhook\nhints: -5\n")
+	if _, out, errors := usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, "Hint 1 of") {
+		t.Errorf("%s%s", out, errors)
+	}
+	write(".lesson", "[")
+	if code, _, errors := usher(t, "learn", "1", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn reset") || harness.ReadFile(t, filepath.Join(folder, "policy.yaml")) != "mine" {
+		t.Errorf("%d %s", code, errors)
+	}
+	if code, out, _ := usher(t, "learn", "check", "--all", "--dir", dir); code != 2 || !strings.Contains(out, "not checked 01-first-webhook") {
+		t.Errorf("a lesson whose state cannot be read is left out: %d %s", code, out)
+	}
+	write(".lesson", "lesson: another\n")
+	write("own.txt", "mine")
+	if usher(t, "learn", "reset", "1", "--dir", dir); !harness.Exists(filepath.Join(folder, "own.txt")) {
+		t.Error("a folder that is not the lesson's was emptied")
+	}
+}

@@ -33,7 +33,7 @@ func (p Program) learnCommand() *cobra.Command {
 	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: learnHelp, Args: cobra.MaximumNArgs(1)}
 	c.PersistentFlags().StringVar(&o.dir, "dir", "usher-lessons", "directory with a folder for each lesson that was begun")
 	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the hints and solutions")
-	c.RunE = func(_ *cobra.Command, args []string) error { return p.learn(*o, args) }
+	c.RunE = func(c *cobra.Command, args []string) error { return p.learn(*o, courseOf(c, *o), args) }
 	check := p.lessonCommand(o, "check", "say in one line what is missing; exit code 1 if anything is", p.learnCheck)
 	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check has seen")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
@@ -46,6 +46,14 @@ func (p Program) learnCommand() *cobra.Command {
 	return c
 }
 
+// courseOf returns the course of --dir, or without it that of the folder in which the command runs.
+func courseOf(c *cobra.Command, o learnOptions) learn.Course {
+	if c.Flags().Changed("dir") {
+		return learn.Course{Dir: o.dir}
+	}
+	return learn.Here(o.dir)
+}
+
 // lessonCommand returns a command about one lesson: that of the argument, or the current one.
 func (p Program) lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
 	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
@@ -53,7 +61,7 @@ func (p Program) lessonCommand(o *learnOptions, name, short string, do func(cont
 		if err != nil {
 			return err
 		}
-		course := learn.Here(o.dir)
+		course := courseOf(c, *o)
 		if o.all {
 			return do(c.Context(), *o, course, course.Begun(all))
 		}
@@ -77,7 +85,7 @@ func wordOf(course learn.Course, args []string) (string, error) {
 }
 
 // learn lists the lessons, begins one, or exports all.
-func (p Program) learn(o learnOptions, args []string) error {
+func (p Program) learn(o learnOptions, course learn.Course, args []string) error {
 	all, err := learn.Lessons()
 	if err != nil {
 		return err
@@ -85,7 +93,6 @@ func (p Program) learn(o learnOptions, args []string) error {
 	if o.export != "" {
 		return p.learnExport(o.export, all)
 	}
-	course := learn.Here(o.dir)
 	if len(args) == 0 {
 		return p.listLessons(course, all)
 	}
@@ -128,7 +135,7 @@ func (p Program) printLesson(course learn.Course, l learn.Lesson, fresh bool) er
 	if !fresh {
 		begun = "You have begun before; your files are still"
 	}
-	next := "\n    cd " + course.Folder(l)
+	next := "\n    cd " + review.Word(course.Folder(l))
 	if script := l.Script("start.sh"); script != "" {
 		next += "\n    sh start.sh"
 	}

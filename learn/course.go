@@ -30,8 +30,11 @@ func (c Course) Folder(l Lesson) string { return filepath.Join(c.Dir, l.Name) }
 
 // Begin copies the start state of a lesson into its folder, unless the lesson was begun before.
 func (c Course) Begin(l Lesson) (fresh bool, err error) {
-	if _, err := c.read(l); err == nil {
+	switch _, err := c.read(l); {
+	case err == nil:
 		return false, c.current(l)
+	case !errors.As(err, &notBegun{}):
+		return false, err // the learner's files stay
 	}
 	return true, c.Reset(l)
 }
@@ -43,7 +46,7 @@ func (c Course) Reset(l Lesson) error {
 		return err
 	}
 	folder := c.Folder(l)
-	if _, err := c.read(l); err == nil { // it is a lesson's folder, and not somebody's own
+	if s, err := c.read(l); err == nil && s.Lesson == l.Name { // it is a lesson's folder, and not somebody's own
 		if err := empty(folder); err != nil {
 			return err
 		}
@@ -54,13 +57,18 @@ func (c Course) Reset(l Lesson) error {
 	return errors.Join(c.save(l, state{Lesson: l.Name}), c.current(l))
 }
 
-// empty removes everything in a folder, and not the folder: the learner's shell may be in it.
+// empty removes what is in a folder. The folder stays: a shell may be in it.
 func empty(folder string) error {
 	entries, err := os.ReadDir(folder)
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name())))
+	if err != nil {
+		return err
 	}
-	return err
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Solve puts the solution of a lesson into its folder.
@@ -78,7 +86,7 @@ func (c Course) Hint(l Lesson) (text string, n int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	s.Hints = min(s.Hints+1, len(l.Hints))
+	s.Hints = min(max(s.Hints, 0)+1, len(l.Hints)) // it may be changed by hand
 	return l.Hints[s.Hints-1], s.Hints, c.save(l, s)
 }
 
@@ -96,7 +104,7 @@ func (c Course) Mark(l Lesson, done bool) error {
 func (c Course) Progress(l Lesson) string {
 	s, err := c.read(l)
 	switch {
-	case err != nil:
+	case errors.As(err, &notBegun{}):
 		return ""
 	case s.Done:
 		return "done"
@@ -104,33 +112,37 @@ func (c Course) Progress(l Lesson) string {
 	return "begun"
 }
 
-// Current returns the name of the lesson that was begun last, or that of the folder in which the command runs.
+// Current returns the name of the lesson in whose folder the command runs, or that of the lesson that was begun last.
 func (c Course) Current() (name string, err error) {
-	for _, file := range []string{marker, filepath.Join(c.Dir, marker)} {
-		raw, err := os.ReadFile(file)
-		var s state
-		if err == nil && yaml.Unmarshal(raw, &s) == nil && s.Lesson != "" {
-			return s.Lesson, nil
-		}
+	if course, lesson := here(); lesson != "" && course == c {
+		return lesson, nil
+	}
+	if s, err := readState(filepath.Join(c.Dir, marker)); err == nil && s.Lesson != "" {
+		return s.Lesson, nil
 	}
 	return "", errors.New("no lesson is begun here; `usher learn 1` begins the first")
 }
 
 // Here returns the course of the folder in which the command runs, if that is a course's or a lesson's, and else of dir.
 func Here(dir string) Course {
-	raw, err := os.ReadFile(marker)
-	var s state
-	if err != nil || yaml.Unmarshal(raw, &s) != nil {
-		return Course{dir}
+	if course, lesson := here(); lesson != "" {
+		return course
 	}
-	working, err := os.Getwd()
+	return Course{dir}
+}
+
+// here returns the course of the folder in which the command runs, and the lesson that it is of, or that was begun last in
+// the course; none if it is another folder.
+func here() (c Course, lesson string) {
+	s, err := readState(marker)
+	working, lost := os.Getwd()
 	switch {
-	case err != nil:
-		return Course{dir}
-	case filepath.Base(working) == s.Lesson:
-		return Course{filepath.Dir(working)}
+	case err != nil || lost != nil:
+		return c, ""
+	case s.Lesson == filepath.Base(working):
+		return Course{filepath.Dir(working)}, s.Lesson
 	}
-	return Course{working} // the marker of a course has the lesson that was begun last
+	return Course{working}, s.Lesson
 }
 
 func (c Course) current(l Lesson) error {
@@ -141,15 +153,30 @@ func (c Course) current(l Lesson) error {
 	return os.WriteFile(filepath.Join(c.Dir, marker), raw, 0o644)
 }
 
+// notBegun is the error for a lesson that was not begun.
+type notBegun struct{ lesson Lesson }
+
+func (e notBegun) Error() string {
+	return fmt.Sprintf("lesson %s is not begun; `usher learn %d` begins it", e.lesson.Name, e.lesson.Number)
+}
+
 func (c Course) read(l Lesson) (s state, err error) {
-	raw, err := os.ReadFile(filepath.Join(c.Folder(l), marker))
+	s, err = readState(filepath.Join(c.Folder(l), marker))
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, fmt.Errorf("lesson %s is not begun; `usher learn %d` begins it", l.Name, l.Number)
+		return s, notBegun{l}
 	}
+	return s, err
+}
+
+func readState(file string) (s state, err error) {
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return s, err
 	}
-	return s, yaml.Unmarshal(raw, &s)
+	if err := yaml.Unmarshal(raw, &s); err != nil {
+		return s, fmt.Errorf("%s: %w; `usher learn reset` begins the lesson again", file, err)
+	}
+	return s, nil
 }
 
 func (c Course) save(l Lesson, s state) error {

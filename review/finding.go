@@ -1,5 +1,10 @@
 package review
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Severity is how bad a finding is.
 type Severity string
 
@@ -66,4 +71,15 @@ func ExitOf(reports []Report) (worst Exit) {
 		worst = max(worst, r.Exit())
 	}
 	return worst
+}
+
+// plainWord matches what is one word of a shell as it is.
+var plainWord = regexp.MustCompile(`^[\w./:=,@%+-]+$`)
+
+// Word returns a text as one word of a shell, for a command that is printed: names in files may be anything.
+func Word(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
