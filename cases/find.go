@@ -99,6 +99,9 @@ func (f *Found) read(file string) {
 
 func readAll(file string) ([]byte, error) {
 	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is no file") // reading a pipe would not end
+	}
 	if err == nil && info.Size() > manifest.MaxBytes {
 		err = fmt.Errorf("larger than %d MiB", manifest.MaxBytes>>20)
 	}

@@ -68,7 +68,11 @@ func withoutTrailing(text []byte) []byte {
 		trimmed := bytes.TrimRight(text, "\r\n")
 		last := bytes.LastIndexByte(trimmed, '\n') + 1
 		if line := trimmed[last:]; len(line) > 0 && line[0] != '#' && len(bytes.TrimSpace(line)) > 0 {
-			return text[:min(len(trimmed)+1, len(text))]
+			end := bytes.IndexByte(text[len(trimmed):], '\n')
+			if end < 0 {
+				return text
+			}
+			return text[:len(trimmed)+end+1]
 		}
 		if last == 0 {
 			return text
@@ -109,7 +113,11 @@ func (b expectBlock) with(text []byte, values map[string]any) ([]byte, error) {
 	if err := encoder.Encode(&b.node); err != nil {
 		return nil, err
 	}
-	return slices.Concat(text[:b.from], out.Bytes(), text[b.to:]), nil
+	fresh := out.Bytes()
+	if bytes.Contains(text[b.from:b.to], []byte("\r\n")) {
+		fresh = bytes.ReplaceAll(fresh, []byte("\n"), []byte("\r\n"))
+	}
+	return slices.Concat(text[:b.from], fresh, text[b.to:]), nil
 }
 
 // nodeOf returns a JSON value as YAML.
