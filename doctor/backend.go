@@ -258,7 +258,7 @@ func (b *backend) unseen(w entry, t target) review.Finding {
 		return unreadFinding(b.storedErr, fmt.Sprintf("the certificate of %s, which cannot be reached from this machine", t))
 	}
 	namespace := cmp.Or(t.service.Namespace, "default")
-	return problem(notSeen, review.Unknown, "kubectl -n "+namespace+" get secrets --field-selector type=kubernetes.io/tls",
+	return problem(notSeen, review.Unknown, "kubectl -n "+review.Word(namespace)+" get secrets --field-selector type=kubernetes.io/tls",
 		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation "+
 			"names a Secret with it. Run usher doctor as a pod of the cluster.", t)
 }
@@ -266,16 +266,16 @@ func (b *backend) unseen(w entry, t target) review.Finding {
 // fix returns the commands that correct the certificates of a webhook.
 func (b *backend) fix(w entry) fixes {
 	namespace := cmp.Or(targetOf(w.ClientConfig).service.Namespace, "default")
-	list := "kubectl -n " + namespace + " get secrets --field-selector type=kubernetes.io/tls"
+	list := "kubectl -n " + review.Word(namespace) + " get secrets --field-selector type=kubernetes.io/tls"
 	switch {
 	case injector(w) == "cert-manager" && b.secret.Name != "":
 		return fixes{"kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector", // which fills in the caBundle
-			fmt.Sprintf("kubectl -n %s delete secret %s", b.secret.Namespace, b.secret.Name)} // it is issued again
+			fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(b.secret.Namespace), review.Word(b.secret.Name))} // it is issued again
 	case w.ushers():
-		service := namespace + "/" + cmp.Or(b.service.Name, "usher")
+		service := review.Word(namespace + "/" + cmp.Or(b.service.Name, "usher"))
 		return fixes{"usher webhooks apply --service " + service, "usher certs rotate --service " + service}
 	case b.secret.Name != "":
-		value := fmt.Sprintf(`'"$(kubectl -n %s get secret %s -o jsonpath='{.data.ca\.crt}')"'`, b.secret.Namespace, b.secret.Name)
+		value := fmt.Sprintf(`'"$(kubectl -n %s get secret %s -o jsonpath='{.data.ca\.crt}')"'`, review.Word(b.secret.Namespace), review.Word(b.secret.Name))
 		return fixes{strings.Replace(w.patch("clientConfig.caBundle", "CA"), `"CA"`, `"`+value+`"`, 1), list}
 	}
 	return fixes{list, list}

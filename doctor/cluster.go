@@ -112,7 +112,7 @@ func readKind(ctx context.Context, source Source, kind Kind, failed func(error, 
 	for _, raw := range list {
 		next, err := readWebhooks(kind.Kind, raw)
 		if err != nil {
-			failed(fmt.Errorf("%s: %w", kind.Resource, err), "the webhooks in it")
+			failed(fmt.Errorf("%s %s: %w", kind.Kind, configurationName(raw), err), "the webhooks in it")
 		}
 		if len(next) > 0 {
 			configurations = append(configurations, next)
@@ -120,6 +120,13 @@ func readKind(ctx context.Context, source Source, kind Kind, failed func(error, 
 	}
 	slices.SortStableFunc(configurations, func(a, b []entry) int { return strings.Compare(a[0].configuration.Name, b[0].configuration.Name) })
 	return slices.Concat(configurations...)
+}
+
+// configurationName returns the name of an object, also of one that is no valid one of its kind.
+func configurationName(raw json.RawMessage) string {
+	var object struct{ Metadata struct{ Name string } }
+	_ = json.Unmarshal(raw, &object) // then it has none
+	return object.Metadata.Name
 }
 
 // inParallel runs functions at the same time and waits for them.

@@ -7,8 +7,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -394,6 +396,55 @@ func TestLockOut(t *testing.T) {
 		})
 		expectOne(t, conditionProblems(w, matcher), conditionInvalid, "matchConditions[0]")
 	})
+}
+
+// TestFixesGoTogether: the fixes of two findings about one webhook set the same selector, so that none undoes another.
+func TestFixesGoTogether(t *testing.T) {
+	w := hook(func(w *entry) {
+		w.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+	})
+	found := lockOutProblems(w, nil, surroundings{matcher: &matching.Matcher{}})
+	if len(found) != 2 || found[0].Fix != found[1].Fix || !strings.Contains(found[0].Fix, `"values":["kube-system","ns"]`) {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestFixesAreWords: a name in a file cannot be a command of the shell that a fix is pasted into.
+func TestFixesAreWords(t *testing.T) {
+	const name = "x; touch 'y'"
+	w := hook(func(w *entry) { w.configuration.Name = name })
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "$(id)", Name: name}}
+	service.Spec.ClusterIP = corev1.ClusterIPNone
+	service.Spec.Ports = []corev1.ServicePort{{Port: 443}}
+	endpoints, _ := endpointsProblem(w, service, service.Spec.Ports[0], nil)
+	headless := serviceProblem(w, target{port: 443}, service)
+	for _, fix := range []string{w.remove(), w.show(), w.patch("timeoutSeconds", 3), endpoints.Fix, headless.Fix} {
+		if !strings.Contains(fix, `'x; touch '\''y'\'''`) {
+			t.Errorf("the name is not one word: %s", fix)
+		}
+		if strings.Contains(fix, "-n $(id)") {
+			t.Errorf("the namespace is not one word: %s", fix)
+		}
+	}
+}
+
+// TestUnreadableConfiguration: a configuration that cannot be decoded is named, and those beside it are looked at.
+func TestUnreadableConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	const one = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: %s}\n" +
+		"webhooks: [{name: a.example.com, clientConfig: {url: 'https://a', caBundle: %q}}]\n---\n"
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), fmt.Appendf(nil, one+one, "broken", "%", "fine", "YQ=="), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	all := readKind(t.Context(), source, configurationKinds()[1], func(err error, _ string) { said += err.Error() })
+	if len(all) != 1 || all[0].configuration.Name != "fine" || !strings.Contains(said, validatingKind+" broken: ") {
+		t.Errorf("%d webhooks; %s", len(all), said)
+	}
 }
 
 func TestSelectors(t *testing.T) {

@@ -139,7 +139,7 @@ func shake(ctx context.Context, name, address string) handshake {
 func handshakeProblem(w entry, t target, h handshake) *review.Finding {
 	pods := w.show()
 	if t.url == "" {
-		pods = "kubectl -n " + t.service.Namespace + " get service " + t.service.Name + " -o yaml"
+		pods = "kubectl -n " + review.Word(t.service.Namespace) + " get service " + review.Word(t.service.Name) + " -o yaml"
 	}
 	record, notTLS := errors.AsType[tls.RecordHeaderError](h.err)
 	unknown, isDNS := errors.AsType[*net.DNSError](h.err)

@@ -107,12 +107,17 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 		return nil
 	}
 	t := targetOf(w.ClientConfig)
+	var called []vital
+	var leaveOut []string
 	for _, v := range vitals(t, selector) {
-		if slices.ContainsFunc(found, func(f review.Finding) bool { return f.ID == v.id }) || v.id == failOwnNamespace && t.service.Namespace == "kube-system" ||
-			!w.calledFor(v.question, s) {
+		again := slices.ContainsFunc(called, func(other vital) bool { return other.id == v.id })
+		if again || v.id == failOwnNamespace && t.service.Namespace == "kube-system" || !w.calledFor(v.question, s) {
 			continue
 		}
-		found = append(found, problem(v.id, v.severity, w.keepAway(v), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
+		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)
+	}
+	for _, v := range called {
+		found = append(found, problem(v.id, v.severity, w.keepAway(v, leaveOut), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
 	}
 	if everything(w.Rules) {
 		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests "+
@@ -128,8 +133,9 @@ func everything(rules []registration.RuleWithOperations) bool {
 	})
 }
 
-// keepAway returns the command that keeps a webhook away from a request.
-func (w entry) keepAway(v vital) string {
+// keepAway returns the command that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
+// the webhook are about: each command sets the whole selector, and must not undo another.
+func (w entry) keepAway(v vital, leaveOut []string) string {
 	if w.ushers() {
 		return "usher webhooks apply"
 	}
@@ -142,14 +148,17 @@ func (w entry) keepAway(v vital) string {
 	}
 	for i, r := range selector.MatchExpressions {
 		if r.Key == metadataName && r.Operator == metav1.LabelSelectorOpNotIn {
-			selector.MatchExpressions[i].Values = slices.Compact(slices.Sorted(slices.Values(append(r.Values, v.leaveOut...))))
+			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, leaveOut))
 			return w.patch("namespaceSelector", selector)
 		}
 	}
 	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: v.leaveOut})
+		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
 	return w.patch("namespaceSelector", selector)
 }
+
+// once returns names sorted, each once.
+func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
 func (w entry) calledFor(q question, s surroundings) bool {

@@ -39,7 +39,7 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 	}
 	fix := "kubectl get namespaces --show-labels"
 	if label := wantedLabel(w.NamespaceSelector); label != "" {
-		fix = "kubectl label namespace " + firstOrdinary(namespaces) + " " + label
+		fix = "kubectl label namespace " + review.Word(firstOrdinary(namespaces)) + " " + label
 	}
 	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
 		"webhook is never called for what is in them. Label those that it is for.", selector, len(namespaces))}
@@ -71,6 +71,9 @@ func wantedLabel(s *metav1.LabelSelector) string {
 		}
 	}
 	slices.Sort(wanted)
+	for i := range wanted {
+		wanted[i] = review.Word(wanted[i])
+	}
 	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, metadataName+"=") }) {
 		return "" // a label that cannot be set
 	}

@@ -70,7 +70,7 @@ func missingService(w entry, t target) review.Finding {
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
 func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
-	get := fmt.Sprintf("kubectl -n %s get service %s -o yaml", service.Namespace, service.Name)
+	get := fmt.Sprintf("kubectl -n %s get service %s -o yaml", review.Word(service.Namespace), review.Word(service.Name))
 	var found review.Finding
 	switch port := portOf(service, t.port); {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
@@ -144,9 +144,9 @@ func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, 
 	if len(ready) > 0 {
 		return nil, ready
 	}
-	pods := fmt.Sprintf("kubectl -n %s get pods -l %s", service.Namespace, labelsText(service.Spec.Selector))
+	pods := fmt.Sprintf("kubectl -n %s get pods -l %s", review.Word(service.Namespace), review.Word(labelsText(service.Spec.Selector)))
 	if len(service.Spec.Selector) == 0 {
-		pods = fmt.Sprintf("kubectl -n %s get endpointslices -l %s=%s -o yaml", service.Namespace, discoveryv1.LabelServiceName, service.Name)
+		pods = fmt.Sprintf("kubectl -n %s get endpointslices -l %s=%s -o yaml", review.Word(service.Namespace), discoveryv1.LabelServiceName, review.Word(service.Name))
 	}
 	found := problem(noEndpoints, review.Error, pods, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
 		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.consequence(),

@@ -27,7 +27,7 @@ type Usher struct {
 
 // apply returns the command that registers usher.
 func (u Usher) apply() string {
-	return "usher webhooks apply --service " + u.At.Namespace + "/" + u.At.Service
+	return "usher webhooks apply --service " + review.Word(u.At.Namespace+"/"+u.At.Service)
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
@@ -151,7 +151,7 @@ func (u Usher) rightsProblems(ctx context.Context, source Source) []review.Findi
 	}
 	fix := "usher webhooks --rbac | kubectl apply -f -"
 	if strings.Contains(strings.Join(missing, " "), " secrets ") {
-		fix = "usher webhooks --rbac --certs=managed --service " + u.At.Namespace + "/" + u.At.Service + " | kubectl apply -f -"
+		fix = "usher webhooks --rbac --certs=managed --service " + review.Word(u.At.Namespace+"/"+u.At.Service) + " | kubectl apply -f -"
 	}
 	return []review.Finding{problem(rightsMissing, review.Error, fix, "%s may not: %s. usher needs that, as its Deployment %s/%s runs it.",
 		u.At.User, strings.Join(missing, "; "), u.At.Namespace, u.At.Service)}

@@ -121,18 +121,15 @@ func (w entry) patch(field string, value any) string {
 		{"op": "test", "path": at + "name", "value": w.Name},
 		{"op": operation, "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
 	})
-	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), w.configuration.Name, quoted(string(text)))
+	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), review.Word(w.configuration.Name), review.Word(string(text)))
 }
 
 // remove returns the command that removes the whole configuration.
 func (w entry) remove() string {
-	return "kubectl delete " + strings.ToLower(w.kind) + " " + w.configuration.Name
+	return "kubectl delete " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
 }
 
 // show returns the command that prints the configuration.
 func (w entry) show() string {
-	return "kubectl get " + strings.ToLower(w.kind) + " " + w.configuration.Name + " -o yaml"
+	return "kubectl get " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name) + " -o yaml"
 }
-
-// quoted returns text as one word of a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
