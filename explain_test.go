@@ -77,3 +77,15 @@ func explained(t *testing.T, policy, step string) string {
 	program.Run(t.Context(), []string{"explain", "--config", policy, "x: Forbidden: y (usher, step " + step + ", refusal 01234567)"})
 	return out.String()
 }
+
+// TestExplainQuotesNames: a name in a pasted text cannot be a command of the shell that a fix is pasted into.
+func TestExplainQuotesNames(t *testing.T) {
+	for _, text := range []string{
+		`Error from server: admission webhook "a;id" denied the request: no`,
+		`pods "a" is forbidden: exceeded quota: $(id), requested: pods=1, used: pods=1, limited: pods=1`,
+	} {
+		if _, out, errors := usher(t, "explain", text); !strings.Contains(out, " 'a;id'") && !strings.Contains(out, " '$(id)'") {
+			t.Errorf("the name is not one word of the fix:\n%s%s", out, errors)
+		}
+	}
+}

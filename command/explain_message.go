@@ -261,11 +261,11 @@ func foreignRefusal(refusal explain.Refusal) review.Finding {
 		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
 		f.Message, f.Fix = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
 	case explain.ByWebhook:
-		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -B2 -A20 " + refusal.Name
+		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
 	case explain.ByQuota:
-		f.Fix = "kubectl describe resourcequota " + refusal.Name
+		f.Fix = "kubectl describe resourcequota " + review.Word(refusal.Name)
 	case explain.ByPolicy:
-		f.Fix = "kubectl get validatingadmissionpolicy " + refusal.Name + " -o yaml"
+		f.Fix = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
 	case explain.ByPodSecurity:
 		f.Fix = "kubectl get namespace --show-labels"
 	case explain.ByLimitRange:

@@ -144,7 +144,7 @@ func noFailure(of object) review.Report {
 		r.Verdict = "error"
 		r.Findings = []review.Finding{{ID: "no-failure-found", Severity: review.Unknown, Object: of.String(), Link: "docs/explain.md#no-failure-found",
 			Message: fmt.Sprintf("%d pods are missing, and no event or condition says why: events are kept for an hour by default, and a controller may not have tried yet", missing),
-			Fix:     fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), of.Metadata.Name, of.Metadata.Namespace)}}
+			Fix:     fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))}}
 		return r
 	}
 	r.Findings = []review.Finding{{ID: "no-pod-missing", Severity: review.Info, Object: of.String(), Link: "docs/explain.md#no-pod-missing",
