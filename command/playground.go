@@ -53,10 +53,14 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	hosts := []string{listener.Addr().String(), fmt.Sprintf("localhost:%d", port), fmt.Sprintf("127.0.0.1:%d", port)}
+	shown := hosts[1]
+	if hosts[0] != hosts[2] {
+		shown = hosts[0] // localhost may be another address
+	}
 	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples(),
 		Lessons: lessons, Tools: p.learnTools(""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", hosts[1])
+	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", shown)
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()

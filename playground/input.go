@@ -54,8 +54,36 @@ func (in Input) options() (review.Options, error) {
 	if len(old) != 1 {
 		return o, errTwoOld
 	}
+	if tooDeep(old[0].JSON) {
+		return o, fmt.Errorf("it has more than %d lists and mappings in one another", maxDepth)
+	}
 	o.Old = old[0].JSON
 	return o, old[0].Err
+}
+
+// maxDepth is how many lists and mappings of an object may be in one another. As YAML, each line is indented by all of them:
+// the time that it takes to show an object grows with their square.
+const maxDepth = 500
+
+// tooDeep reports whether a JSON document has more lists and mappings in one another than are shown.
+func tooDeep(raw []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
 }
 
 // withPods replaces workloads by the pods of their controllers, as `usher review` does.

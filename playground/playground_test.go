@@ -92,6 +92,24 @@ func TestPageIsSmall(t *testing.T) {
 	}
 }
 
+// TestDeepObject: an object that cannot be shown in time is refused, and quoted brackets do not count.
+func TestDeepObject(t *testing.T) {
+	handler := New(Options{Suites: func() suite.List { return nil }}, []string{host})
+	for object, want := range map[string]bool{
+		`{"apiVersion":"v1","kind":"Pod","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`: true,
+		`{"apiVersion":"v1","kind":"Pod","x":"\"` + strings.Repeat("[", 9000) + `"}`:                         false,
+		`{"apiVersion":"v1","kind":"Pod","x":[` + strings.Repeat("[],", 9000) + `1]}`:                        false,
+	} {
+		body, err := json.Marshal(Input{Object: object, Policy: "{}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := ask(handler, request("POST", "/run", string(body))); strings.Contains(w.Body.String(), "in one another") != want {
+			t.Errorf("%.300s, want a problem: %v", w.Body, want)
+		}
+	}
+}
+
 // FuzzRun: whatever is typed, there is an answer.
 func FuzzRun(f *testing.F) {
 	f.Add(`{"object": "a: b", "policy": "names: [", "cluster": "kind: 1", "gates": "A=b"}`)

@@ -108,6 +108,9 @@ func (w *worlds) open(in Input) (*world, []Problem) {
 func (w *worlds) run(ctx context.Context, in Input) Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return Answer{} // the page has gone while another input was decided about
+	}
 	began := time.Now()
 	world, problems := w.of(in)
 	if len(problems) > 0 {
@@ -129,6 +132,10 @@ func (w *world) run(ctx context.Context, in Input) (a Answer) {
 	documents = w.withPods(documents, options)
 	chooser := review.Chooser{Routes: explained(w.of(in.Path)), Path: onlyPath(in.Path)}
 	for _, d := range documents {
+		if tooDeep(d.JSON) {
+			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
+			continue
+		}
 		body, err := review.AsReview(d, options, catalogue)
 		if err != nil {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: lineOf(d, err), Text: err.Error()})
