@@ -149,8 +149,8 @@ func masked(review []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// maxLine is the maximum length of a line: a review, and a little more.
-const maxLine = handlers.MaxBody + 1<<20
+// maxLine is the maximum length of a line: a review, of which each byte may be escaped as six, and a little more.
+const maxLine = 6*handlers.MaxBody + 1<<20
 
 // Read reads a recording. A last line that is not complete is left out: it is being written.
 func Read(in io.Reader) (lines []Line, err error) {

@@ -116,3 +116,13 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestLongLine: the largest review that the server takes can be read again, also if its text is escaped.
+func TestLongLine(t *testing.T) {
+	long := strings.Replace(reviewed, `"name": "A"`, `"name": "`+strings.Repeat("<", handlers.MaxBody-2000)+`"`, 1)
+	for _, values := range []bool{false, true} {
+		if lines, err := Read(bytes.NewReader(record(t, values, long, reviewed))); err != nil || len(lines) != 2 {
+			t.Errorf("values %v: %d lines, %v", values, len(lines), err)
+		}
+	}
+}
