@@ -33,3 +33,14 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestWebhooksSummary(t *testing.T) {
+	one, two := Webhook{}, Webhook{Called: true}
+	for want, all := range map[string][]Webhook{
+		"0 of 1 webhook is called": {one}, "1 of 1 webhook is called": {two}, "0 of 2 webhooks are called": {one, one}, "1 of 2 webhooks is called": {one, two},
+	} {
+		if got := webhooksSummary(all); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
