@@ -113,8 +113,10 @@ func telling(err error) int {
 	return 2
 }
 
-// shake makes one connection and the handshake on it.
+// shake makes one connection and the handshake on it, within probeTime.
 func shake(ctx context.Context, name, address string) handshake {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
 	dialer := net.Dialer{Timeout: connectTime}
 	connection, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,6 +129,29 @@ func TestProbeTakesTheFirst(t *testing.T) {
 	h := probe(t.Context(), "a", []candidate{{silent, true}, {good, true}}, nil)
 	if h.err != nil || h.address != good {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestInsideEnds: something that takes connections to ClusterIPs and answers none, such as a proxy, is not waited for.
+func TestInsideEnds(t *testing.T) {
+	t.Parallel() // it takes as long as a probe
+	host, port, err := net.SplitHostPort(listen(t, func(net.Listener) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := "apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {clusterIP: " + host + ", ports: [{port: " + port + "}]}\n"
+	if err := os.WriteFile(filepath.Join(dir, "service.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*probeTime)
+	defer cancel()
+	if inside(ctx, source, x509.NewCertPool()) || ctx.Err() != nil {
+		t.Errorf("inside: %v", ctx.Err())
 	}
 }
 
