@@ -215,6 +215,5 @@ func conditionProblems(w entry, matcher *matching.Matcher) []review.Finding {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(conditionInvalid, review.Error, w.patch("matchConditions", []any{}), "%s. %s", strings.Join(wrong, "; "),
-		w.consequence())}
+	return []review.Finding{problem(conditionInvalid, review.Error, w.edit(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
 }

@@ -129,6 +129,11 @@ func (w entry) remove() string {
 	return "kubectl delete " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
 }
 
+// edit returns the command with which a person corrects what no command can know.
+func (w entry) edit() string {
+	return "kubectl edit " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
+}
+
 // show returns the command that prints the configuration.
 func (w entry) show() string {
 	return "kubectl get " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name) + " -o yaml"

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ type junitProblem struct {
 func JUnit(to io.Writer, suite string, reports []Report) error {
 	s := junitSuite{Name: suite, Tests: len(reports)}
 	for _, r := range reports {
-		c := junitCase{Class: suite, Name: harmless(r.title())}
+		c := junitCase{Class: suite, Name: harmless(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
 		switch r.Exit() {
 		case Unjudged:
 			s.Errors++
