@@ -89,20 +89,6 @@ func Files(dir string, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Manifests returns a cluster that is read once from the contents of files of manifests, by file name. The error lists
-// all problems, one per line.
-func Manifests(contents map[string][]byte, o Options) (*Cluster, error) {
-	from := &files{ignored: map[string]string{}}
-	c, err := newCluster(o, from)
-	if err != nil {
-		return nil, err
-	}
-	if err := from.use(c, contents); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
 // API returns a cluster that is watched from an API server as soon as Run is called. See apiserver.LoadConfig for the config.
 func API(config *rest.Config, o Options) (*Cluster, error) {
 	client, err := apiserver.NewREST(config)

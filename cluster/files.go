@@ -212,3 +212,17 @@ func (l *loaded) addTo(k int, m manifest.Object) error {
 	l.items[k] = append(l.items[k], i)
 	return nil
 }
+
+// Manifests returns a cluster that is read once from the contents of files of manifests, by file name. The error lists
+// all problems, one per line.
+func Manifests(contents map[string][]byte, o Options) (*Cluster, error) {
+	from := &files{ignored: map[string]string{}}
+	c, err := newCluster(o, from)
+	if err != nil {
+		return nil, err
+	}
+	if err := from.use(c, contents); err != nil {
+		return nil, err
+	}
+	return c, nil
+}

@@ -1,12 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -76,60 +76,13 @@ func howOften(id string, requests []review.Report) []suite.Remark {
 		"first": slices.Min(times), "last": slices.Max(times)}}}
 }
 
-// policyFile is a policy and the file that it is from.
-type policyFile struct {
-	*config.Policy
-	name string
-	text []byte
-}
-
-// readPolicy reads the policy of a file, or the embedded one.
-func (p Program) readPolicy(file string) (policyFile, error) {
-	schema := p.Suites.Schema()
-	f := policyFile{name: "embedded-policy", text: schema.DefaultYAML()}
-	var err error
-	if file != "" {
-		f.name = file
-		if f.text, err = os.ReadFile(file); err != nil {
-			return f, fmt.Errorf("--config: %w", err)
-		}
-	}
-	return f, f.parse(schema)
-}
-
-func (f *policyFile) parse(schema config.Schema) error {
-	policy, problems := config.Parse(f.text, schema)
-	if len(problems) > 0 {
-		return fmt.Errorf("%s: %w", f.name, errors.Join(problems...))
-	}
-	f.Policy = policy
-	return nil
-}
-
-// line returns where the policy has what a step does, such as policy.yaml:12, and the entry that a text names.
-func (f *policyFile) line(step, text string) string {
-	section := sectionOf(step)
-	if section == "" {
-		return ""
-	}
-	line, entry := explain.PolicyLine(f.text, section, text)
-	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
-	if line == 0 {
-		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
-	}
-	if entry != "" {
-		where += ", " + entry
-	}
-	return where
-}
-
 // explainRefusal explains what a text says: by usher's policy, or whose refusal it is.
 func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal explain.Refusal, source string) review.Report {
 	mask := explain.Mask{Show: o.ShowValues}
 	r := review.Report{Source: source, Verdict: "denied", Calls: []review.Call{}}
 	if refusal.By != explain.ByUsher {
 		r.Findings = []review.Finding{foreignRefusal(refusal)}
-		r.Calls = append(r.Calls, review.Call{Webhook: firstOf(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
+		r.Calls = append(r.Calls, review.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
 		return r
 	}
 	for _, route := range p.routesOf(policy.Policy, o.gates, refusal) {
@@ -241,15 +194,6 @@ func cutLast(text, separator string) (before, after string, found bool) {
 		return text, "", false
 	}
 	return text[:i], text[i+len(separator):], true
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // foreignRefusal says whose refusal it is, and where to look.

@@ -1,5 +1,14 @@
 package command
 
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"usher.dev/usher/config"
+	"usher.dev/usher/explain"
+)
+
 // sectionOf returns the section of the policy file that a step obeys; "" for a step that has none: it obeys objects of
 // the cluster, or rules that are fixed.
 func sectionOf(step string) string {
@@ -30,4 +39,51 @@ func sectionOf(step string) string {
 		return "nodeAmplification"
 	}
 	return ""
+}
+
+// policyFile is a policy and the file that it is from.
+type policyFile struct {
+	*config.Policy
+	name string
+	text []byte
+}
+
+// readPolicy reads the policy of a file, or the embedded one.
+func (p Program) readPolicy(file string) (policyFile, error) {
+	schema := p.Suites.Schema()
+	f := policyFile{name: "embedded-policy", text: schema.DefaultYAML()}
+	var err error
+	if file != "" {
+		f.name = file
+		if f.text, err = os.ReadFile(file); err != nil {
+			return f, fmt.Errorf("--config: %w", err)
+		}
+	}
+	return f, f.parse(schema)
+}
+
+func (f *policyFile) parse(schema config.Schema) error {
+	policy, problems := config.Parse(f.text, schema)
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %w", f.name, errors.Join(problems...))
+	}
+	f.Policy = policy
+	return nil
+}
+
+// line returns where the policy has what a step does, such as policy.yaml:12, and the entry that a text names.
+func (f *policyFile) line(step, text string) string {
+	section := sectionOf(step)
+	if section == "" {
+		return ""
+	}
+	line, entry := explain.PolicyLine(f.text, section, text)
+	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
+	if line == 0 {
+		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
+	}
+	if entry != "" {
+		where += ", " + entry
+	}
+	return where
 }

@@ -87,7 +87,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestHandshakeErrors: what a handshake ends with is told apart.
+// TestHandshakeErrors: each way in which a handshake fails has a finding of its own.
 func TestHandshakeErrors(t *testing.T) {
 	unknown := &net.DNSError{Name: "webhook.example.com", IsNotFound: true}
 	for _, c := range []struct {

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"usher.dev/usher/review"
 )
@@ -215,72 +214,6 @@ var (
 	bareValue = regexp.MustCompile(`^[^\s":]+`)
 )
 
-// unquoted returns a text without what validation errors quote of hidden fields.
-func unquoted(text string) string {
-	var b strings.Builder
-	places, done := problem.FindAllStringSubmatchIndex(text, -1), 0
-	for i, at := range places {
-		end := len(text)
-		if i+1 < len(places) {
-			end = places[i+1][0]
-		}
-		if !hiddenField.MatchString(text[at[2]:at[3]]) {
-			continue
-		}
-		b.WriteString(text[done:at[1]])
-		detail := quotation.ReplaceAllString(text[at[1]:end], `"`+Hidden+`"`)
-		if kind := text[at[4]:at[5]]; strings.HasSuffix(kind, " value") && kind != "Required value" || kind == "Not found" {
-			detail = bareValue.ReplaceAllString(detail, `"`+Hidden+`"`)
-		}
-		b.WriteString(detail)
-		done = end
-	}
-	return b.String() + text[done:]
-}
-
-// Text returns a text without the values that were hidden, and without what validation errors quote of such fields.
-func (m *Mask) Text(text string) string {
-	if m.Show || text == "" {
-		return text
-	}
-	text = unquoted(text)
-	const short = 4
-	for _, value := range m.longestFirst() {
-		for _, form := range []string{value, inner(value)} {
-			if len(value) < short {
-				text = strings.ReplaceAll(text, `"`+form+`"`, `"`+Hidden+`"`)
-			} else {
-				text = strings.ReplaceAll(text, form, Hidden)
-			}
-		}
-	}
-	return text
-}
-
-func inner(value string) string {
-	text := strconv.Quote(value)
-	return text[1 : len(text)-1]
-}
-
-func (m *Mask) longestFirst() []string {
-	slices.SortFunc(m.values, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	m.values = slices.Compact(m.values)
-	return m.values
-}
-
-// texts hides in each text of a list.
-func (m *Mask) texts(all []string) []string {
-	for i := range all {
-		all[i] = m.Text(all[i])
-	}
-	return all
-}
-
 // cut returns a path up to a hidden value: what is below it is content.
 func (m *Mask) cut(p path) path {
 	if m.Show {
@@ -293,48 +226,4 @@ func (m *Mask) cut(p path) path {
 		}
 	}
 	return p
-}
-
-// Report hides what is hidden in all parts of the report of a review.
-func (m *Mask) Report(r *review.Report) {
-	if m.Show {
-		return
-	}
-	for _, document := range []*json.RawMessage{&r.Before, &r.After} {
-		if len(*document) > 0 {
-			*document = m.Object(*document)
-		}
-	}
-	for i := range r.Calls {
-		c := &r.Calls[i]
-		m.operations(c.Patch)
-		for k := range c.Steps {
-			m.operations(c.Steps[k].Patch)
-		}
-	}
-	for i := range r.Calls { // after all values were found
-		c := &r.Calls[i]
-		c.Message, c.Warnings = m.Text(c.Message), m.texts(c.Warnings)
-		for k := range c.Steps {
-			c.Steps[k].Why, c.Steps[k].Refused = m.texts(c.Steps[k].Why), m.texts(c.Steps[k].Refused)
-		}
-		for k := range c.Causes {
-			c.Causes[k].Message = m.Text(c.Causes[k].Message)
-		}
-		for key, value := range c.Audit {
-			c.Audit[key] = m.Text(value)
-		}
-	}
-	for i := range r.Remarks {
-		r.Remarks[i].Lines = m.texts(r.Remarks[i].Lines)
-	}
-}
-
-// operations hides in the operations of a patch of usher, which has neither copy nor move.
-func (m *Mask) operations(patch []review.Operation) {
-	for i := range patch {
-		if value, err := decode(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
-			patch[i].Value = encode(m.value(tokens(patch[i].Path), value))
-		}
-	}
 }

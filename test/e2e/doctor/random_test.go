@@ -140,7 +140,7 @@ func randomConditions(random *rand.Rand) (conditions []any) {
 	return conditions
 }
 
-// request is one that a test sends, and what usher doctor is told of it.
+// request is one that a test sends, with the flags of usher doctor that describe it.
 type request struct {
 	user, method, path string
 	body               object // nil for none
