@@ -34,6 +34,9 @@ func patched(t *testing.T, d *Document, raw string) string {
 	if d.PatchJSON() != nil || string(ops) != "null" {
 		same(t, "PatchJSON", string(d.PatchJSON()), string(ops))
 	}
+	if got, want := string(d.AppendPatch([]byte("before"))), "before"+string(d.PatchJSON()); got != want {
+		t.Errorf("AppendPatch:\n got %s\nwant %s", got, want)
+	}
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
 		t.Fatalf("%s: %v", ops, err)

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -122,14 +121,4 @@ func (v *Value) markDirty() {
 	for at := v; at != nil; at = at.parent {
 		at.dirty = true
 	}
-}
-
-// encode returns a Go value that a step sets as JSON. Such values are Kubernetes types and plain data; it panics if one
-// cannot be encoded, which is a programming error in the step.
-func encode(value any) []byte {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		panic(fmt.Sprintf("document: a step set a value that has no JSON: %v", err))
-	}
-	return raw
 }

@@ -2,26 +2,30 @@ package document
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// emit receives one operation of a patch. path is a JSON pointer, only valid until emit returns; value is the resulting
-// value, nil for a removal.
-type emit func(op string, path []byte, value *Value)
-
 // Patch returns the edits as RFC 6902 operations, in an order in which they can be applied one after the other to the
 // document that was sent. It returns nil if there are no edits, or if they cancel out.
 func (d *Document) Patch() (ops []jsonpatch.Operation) {
-	d.root.patch(func(op string, path []byte, value *Value) {
-		if value == nil {
-			ops = append(ops, jsonpatch.NewOperation(op, string(path), nil))
+	var decoded []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if patch := d.PatchJSON(); patch != nil {
+		_ = json.Unmarshal(patch, &decoded) // valid, because it was encoded by us
+	}
+	for _, op := range decoded {
+		if op.Value == nil {
+			ops = append(ops, jsonpatch.NewOperation(op.Op, op.Path, nil))
 		} else {
-			ops = append(ops, jsonpatch.NewOperation(op, string(path), json.RawMessage(value.Bytes())))
+			ops = append(ops, jsonpatch.NewOperation(op.Op, op.Path, op.Value))
 		}
-	}, nil)
+	}
 	return ops
 }
 
@@ -30,51 +34,52 @@ func (d *Document) PatchJSON() []byte {
 	if d.edits == 0 {
 		return nil
 	}
-	b := make([]byte, 0, d.grown) // an upper bound
-	d.root.patch(func(op string, path []byte, value *Value) {
-		b = append(b, ",{\"op\":\""...)
-		b = append(append(b, op...), "\",\"path\":"...)
-		b = append(b, encode(string(path))...)
-		if value != nil {
-			b = value.appendTo(append(b, ",\"value\":"...))
-		}
-		b = append(b, '}')
-	}, nil)
-	if len(b) == 0 {
-		return nil
+	return d.AppendPatch(nil)
+}
+
+// AppendPatch appends what PatchJSON returns to b. If there are no operations, it returns b as it is.
+func (d *Document) AppendPatch(b []byte) []byte {
+	if d.edits == 0 {
+		return b
 	}
-	b[0] = '['
+	start := len(b)
+	var path [128]byte
+	if b = d.root.appendPatch(b, path[:0]); len(b) == start {
+		return b
+	}
+	b[start] = '[' // in place of the comma before the first operation
 	return append(b, ']')
 }
 
-// patch emits the operations that turn what was sent at v into its current value. path is the path of v at that point
-// of the patch.
-func (v *Value) patch(to emit, path []byte) {
+// appendPatch appends the operations that turn what was sent at v into its current value, each with a comma before it.
+// path is the JSON pointer to v at that point of the patch.
+func (v *Value) appendPatch(b, path []byte) []byte {
 	was, is := v.sent != nil, v.exists()
 	switch {
 	case !was && is:
-		to("add", path, v)
+		return v.appendOperation(b, "add", path)
 	case was && !is:
-		to("remove", path, nil)
+		return append(appendOperation(b, "remove", path), '}')
 	case !is || !v.dirty:
 	case v.set || v.made != 0:
 		if !sameJSON(v.sent, v.Bytes()) {
-			to("replace", path, v)
+			return v.appendOperation(b, "replace", path)
 		}
 	case v.kind() == '[':
-		v.patchElements(to, path)
+		return v.appendElementPatches(b, path)
 	default:
 		for _, child := range v.children {
 			if child.dirty {
-				child.patch(to, append(append(path, '/'), pointerEscape.Replace(child.name)...))
+				b = child.appendPatch(b, append(append(path, '/'), pointerEscape.Replace(child.name)...))
 			}
 		}
 	}
+	return b
 }
 
-// patchElements handles the elements of an array from left to right, so that everything before index i is already
+// appendElementPatches handles the elements of an array from left to right, so that everything before index i is already
 // final.
-func (v *Value) patchElements(to emit, path []byte) {
+func (v *Value) appendElementPatches(b, path []byte) []byte {
 	i, lastSent := 0, len(v.children)-1
 	for lastSent >= 0 && v.children[lastSent].sent == nil {
 		lastSent--
@@ -84,14 +89,27 @@ func (v *Value) patchElements(to emit, path []byte) {
 		switch {
 		case !child.dirty:
 		case n > lastSent:
-			child.patch(to, append(path, '-'))
+			b = child.appendPatch(b, append(path, '-'))
 		default:
-			child.patch(to, strconv.AppendInt(path, int64(i), 10))
+			b = child.appendPatch(b, strconv.AppendInt(path, int64(i), 10))
 		}
 		if child.exists() {
 			i++
 		}
 	}
+	return b
+}
+
+// appendOperation appends an operation that results in the current value of v.
+func (v *Value) appendOperation(b []byte, op string, path []byte) []byte {
+	return append(v.appendTo(append(appendOperation(b, op, path), `,"value":`...)), '}')
+}
+
+// appendOperation appends an operation without its value and its end.
+func appendOperation(b []byte, op string, path []byte) []byte {
+	b = append(b, `,{"op":"`...)
+	b = append(append(b, op...), `","path":`...)
+	return appendText(b, path)
 }
 
 // pointerEscape escapes a key for a JSON pointer (RFC 6901, section 3).
@@ -99,21 +117,30 @@ var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // appendTo appends the current JSON of v.
 func (v *Value) appendTo(b []byte) []byte {
-	kind := v.kind()
-	if !v.dirty || kind != '{' && kind != '[' {
+	if !v.changedBelow() {
 		return append(b, v.base...)
 	}
+	kind := v.kind()
 	b = append(b, kind)
 	first := true
-	for child := range existing(v.opened(kind)) {
+	for _, child := range v.opened(kind) {
+		if !child.exists() {
+			continue
+		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
 		if kind == '{' {
-			b = append(append(b, encode(child.name)...), ':')
+			b = append(appendText(b, child.name), ':')
 		}
 		b = child.appendTo(b)
 	}
 	return append(b, kind+2) // '{'+2 is '}', '['+2 is ']'
+}
+
+// changedBelow reports whether v is a container with edits in it, so that base is not its current JSON.
+func (v *Value) changedBelow() bool {
+	kind := v.kind()
+	return v.dirty && (kind == '{' || kind == '[') && slices.ContainsFunc(v.children, func(child *Value) bool { return child.dirty })
 }

@@ -125,8 +125,13 @@ func (v *Value) Err() error { return v.doc.err }
 // Exists reports whether there is a value other than null here.
 func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 
-// Bytes returns the current value as JSON; nil if there is none.
-func (v *Value) Bytes() []byte { return v.appendTo(nil) }
+// Bytes returns the current value as JSON, which must not be changed or kept; nil if there is none.
+func (v *Value) Bytes() []byte {
+	if v.changedBelow() {
+		return v.appendTo(nil)
+	}
+	return slices.Clip(v.base)
+}
 
 // identifier matches the names of fields; paths show any other key in brackets, as the key of a map.
 var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)

@@ -1,0 +1,38 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// encode returns a Go value that a step sets as JSON. Such values are Kubernetes types and plain data; it panics if one
+// cannot be encoded, which is a programming error in the step.
+func encode(value any) []byte {
+	if text, ok := value.(string); ok {
+		return appendText(make([]byte, 0, len(text)+len(`""`)), text)
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("document: a step set a value that has no JSON: %v", err))
+	}
+	return raw
+}
+
+// appendText appends a string as json.Marshal encodes it. Nearly all are ASCII, with nothing to escape but quotes and
+// backslashes; any other is left to json.Marshal.
+func appendText[T string | []byte](b []byte, text T) []byte {
+	start, copied := len(b), 0
+	b = append(b, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			b = append(append(b, text[copied:i]...), '\\')
+			copied = i // c itself comes with what follows
+		case c < ' ' || c >= utf8.RuneSelf || c == '<' || c == '>' || c == '&':
+			raw, _ := json.Marshal(string(text)) // every string has JSON
+			return append(b[:start], raw...)
+		}
+	}
+	return append(append(b, text[copied:]...), '"')
+}
