@@ -10,7 +10,7 @@ import (
 // cannot be encoded, which is a programming error in the step.
 func encode(value any) []byte {
 	if text, ok := value.(string); ok {
-		return appendText(make([]byte, 0, len(text)+len(`""`)), text)
+		return AppendText(make([]byte, 0, len(text)+len(`""`)), text)
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -19,9 +19,9 @@ func encode(value any) []byte {
 	return raw
 }
 
-// appendText appends a string as json.Marshal encodes it. Nearly all are ASCII, with nothing to escape but quotes and
+// AppendText appends a string as json.Marshal encodes it. Nearly all are ASCII, with nothing to escape but quotes and
 // backslashes; any other is left to json.Marshal.
-func appendText[T string | []byte](b []byte, text T) []byte {
+func AppendText[T string | []byte](b []byte, text T) []byte {
 	start, copied := len(b), 0
 	b = append(b, '"')
 	for i := range len(text) {

@@ -16,7 +16,7 @@ func FuzzText(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := appendText([]byte("before"), text); !bytes.Equal(got, append([]byte("before"), want...)) {
+		if got := AppendText([]byte("before"), text); !bytes.Equal(got, append([]byte("before"), want...)) {
 			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
 		}
 		if got := encode(text); !bytes.Equal(got, want) {

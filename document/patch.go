@@ -109,7 +109,7 @@ func (v *Value) appendOperation(b []byte, op string, path []byte) []byte {
 func appendOperation(b []byte, op string, path []byte) []byte {
 	b = append(b, `,{"op":"`...)
 	b = append(append(b, op...), `","path":`...)
-	return appendText(b, path)
+	return AppendText(b, path)
 }
 
 // pointerEscape escapes a key for a JSON pointer (RFC 6901, section 3).
@@ -132,7 +132,7 @@ func (v *Value) appendTo(b []byte) []byte {
 		}
 		first = false
 		if kind == '{' {
-			b = append(appendText(b, child.name), ':')
+			b = append(AppendText(b, child.name), ':')
 		}
 		b = child.appendTo(b)
 	}
