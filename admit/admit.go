@@ -185,6 +185,9 @@ func (r *Request) Troubles() []string { return r.troubles }
 
 // Shorten cuts text to at most n characters; the last one is then an ellipsis.
 func Shorten(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
 	count, last := 0, 0
 	for i := range text {
 		if count++; count == n {

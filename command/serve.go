@@ -128,9 +128,10 @@ func newLogger(format string, to io.Writer) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(to)
 	if format == "json" || format == "auto" && !isTerminal(to) {
-		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
+	} else {
+		log.SetFormatter(legible{log.Formatter})
 	}
-	log.SetFormatter(legible{log.Formatter})
 	return log
 }
 

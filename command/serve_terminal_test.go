@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/sirupsen/logrus"
+	"usher.dev/usher/handlers"
 )
 
 // TestTerminal: `usher serve 2>/dev/null` logs JSON, as into any file; only a terminal gets text.
@@ -24,7 +24,7 @@ func TestTerminal(t *testing.T) {
 				t.Skip(err)
 			}
 			defer func() { _ = file.Close() }()
-			_, json := newLogger("auto", file).Formatter.(legible).Formatter.(*logrus.JSONFormatter)
+			_, json := newLogger("auto", file).Formatter.(handlers.JSONLines)
 			if isTerminal(file) != test.terminal || json == test.terminal {
 				t.Errorf("a terminal: %v, JSON: %v", isTerminal(file), json)
 			}

@@ -3,16 +3,13 @@ package handlers
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 )
-
-// maxField is the maximum length in characters of a text in the log: a caller may send a name of megabytes.
-const maxField = 500
 
 // maxProblems is the maximum number of problems in the log.
 const maxProblems = 10
@@ -22,77 +19,91 @@ const maxProblems = 10
 // annotation. Of failures with the same cause, only some are logged.
 func Log(log *logrus.Logger) Observe {
 	var failures repeats
+	lines := sync.Pool{New: func() any { return new(logLine) }}
 	return func(route Route, d Decision, took time.Duration) {
-		fields := logrus.Fields{"route": route.Path, "verdict": string(d.Outcome), "code": d.Code, "duration": took.String()}
+		line := lines.Get().(*logLine)
+		defer lines.Put(line)
+		line.fields = line.fields[:0]
 		if d.Err != nil {
 			write, dropped := failures.allow(route.Path+" "+string(d.Outcome)+" "+cause(d.Err), time.Now())
 			if !write {
 				return
 			}
-			if dropped > 0 {
-				fields["repeated"] = dropped
-			}
-			fields[logrus.ErrorKey] = cause(d.Err)
+			line.failed(d.Err, dropped)
 		}
 		if d.Request != nil {
-			describe(fields, d.Request)
+			line.about(d.Request)
 		}
-		conclusion(fields, d)
-		for name, value := range fields {
-			if text, ok := value.(string); ok {
-				fields[name] = admit.Printable(admit.Shorten(text, maxField))
-			}
-		}
-		entry := log.WithFields(fields)
-		if d.Stack != nil {
-			entry = entry.WithField("stack", string(d.Stack))
-		}
+		line.ended(route, d, took)
 		switch {
 		case d.Outcome == Failed || d.Stack != nil:
-			entry.Error("review failed")
+			line.write(log, logrus.ErrorLevel, "review failed")
 		case d.Err != nil:
-			entry.Warn("review not answered")
+			line.write(log, logrus.WarnLevel, "review not answered")
 		default:
-			entry.Info("review")
+			line.write(log, logrus.InfoLevel, "review")
 		}
 	}
 }
 
-// conclusion adds how a review ended.
-func conclusion(fields logrus.Fields, d Decision) {
+// failed adds why a review was not answered, and how many like it were not logged.
+func (l *logLine) failed(err error, dropped int) {
+	l.text(logrus.ErrorKey, cause(err))
+	if dropped > 0 {
+		l.number("repeated", dropped)
+	}
+}
+
+// about adds what a review was about.
+func (l *logLine) about(req *admit.Request) {
+	l.text("apiVersion", join(req.Kind.Group, req.Kind.Version))
+	l.flag("dryRun", req.DryRun)
+	l.text("kind", join(req.Kind.Kind, req.SubResource))
+	l.text("name", req.ObjectName())
+	l.text("namespace", req.Namespace)
+	l.text("operation", string(req.Operation))
+	if troubles := req.Troubles(); len(troubles) > 0 {
+		l.text("trouble", strings.Join(troubles, ","))
+	}
+	l.text("uid", string(req.UID))
+	l.text("user", req.UserInfo.Username)
+}
+
+// join joins two parts by a slash, unless one is empty.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "/" + b
+}
+
+// ended adds how a review ended.
+func (l *logLine) ended(route Route, d Decision, took time.Duration) {
 	if changed := d.Result.Changed(); len(changed) > 0 {
-		fields["changed"] = strings.Join(changed, ",")
+		l.text("changed", strings.Join(changed, ","))
+	}
+	l.number("code", d.Code)
+	l.text("duration", took.String())
+	if d.Excess.Limit != "" {
+		l.text("limit", d.Excess.Limit)
 	}
 	if used := overrides(d.Result.Steps); used != "" {
-		fields["overrides"] = used
-	}
-	for _, s := range d.Result.Steps {
-		if would := wouldDo(s); would != "" {
-			fields["would"] = s.Name + " " + would
-		}
-	}
-	if d.Untouched != "" {
-		fields["untouched"] = d.Untouched
-	}
-	if d.Excess.Limit != "" {
-		fields["limit"] = d.Excess.Limit
+		l.text("overrides", used)
 	}
 	if d.Outcome == Denied {
-		fields["problems"], fields["refusal"] = problems(d.Result.Problems), d.Refusal
+		l.text("problems", problems(d.Result.Problems))
+		l.text("refusal", d.Refusal)
 	}
-}
-
-func describe(fields logrus.Fields, req *admit.Request) {
-	fields["uid"] = string(req.UID)
-	fields["operation"] = string(req.Operation)
-	fields["apiVersion"] = schema.GroupVersion{Group: req.Kind.Group, Version: req.Kind.Version}.String()
-	fields["kind"] = strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/")
-	fields["namespace"] = req.Namespace
-	fields["name"] = req.ObjectName()
-	fields["user"] = req.UserInfo.Username
-	fields["dryRun"] = req.DryRun
-	if troubles := req.Troubles(); len(troubles) > 0 {
-		fields["trouble"] = strings.Join(troubles, ",")
+	l.text("route", route.Path)
+	if d.Stack != nil {
+		l.lines("stack", string(d.Stack))
+	}
+	if d.Untouched != "" {
+		l.text("untouched", d.Untouched)
+	}
+	l.text("verdict", string(d.Outcome))
+	if would := wouldDo(d.Result.Steps); would != "" {
+		l.text("would", would)
 	}
 }
 
@@ -122,13 +133,16 @@ func overrides(steps []admit.StepResult) string {
 	return strings.Join(texts, ", ")
 }
 
-// wouldDo returns what a step's mode prevented, or "".
-func wouldDo(s admit.StepResult) string {
-	switch {
-	case len(s.Refused) > 0 && s.Mode != admit.Enforce:
-		return "deny: " + admit.RuleOf(s.Refused[0])
-	case s.WouldChange:
-		return "change"
+// wouldDo returns what the modes of the steps prevented: sidecars change; denied-names deny: metadata.name: FieldValueForbidden.
+func wouldDo(steps []admit.StepResult) string {
+	var texts []string
+	for _, s := range steps {
+		switch {
+		case len(s.Refused) > 0 && s.Mode != admit.Enforce:
+			texts = append(texts, s.Name+" deny: "+admit.RuleOf(s.Refused[0]))
+		case s.WouldChange:
+			texts = append(texts, s.Name+" change")
+		}
 	}
-	return ""
+	return strings.Join(texts, "; ")
 }

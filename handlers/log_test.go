@@ -15,6 +15,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -64,6 +65,80 @@ func TestLogOfDenial(t *testing.T) {
 				t.Errorf("a value is in the log: %s", out.String())
 			}
 		})
+	}
+}
+
+// decisions are reviews that ended in all ways, with all fields of a line.
+func decisions(text string) []Decision {
+	req := &admit.Request{UID: types.UID(text), Name: text, Namespace: text, SubResource: text, Operation: admissionv1.Operation(text)}
+	req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = text, text, text, text
+	req.UserInfo.Username, req.UserInfo.Groups = text, []string{text, text}
+	req.Trouble("unreadable", "%s", text)
+	problem := field.Invalid(field.NewPath("metadata", "labels").Key(text), text, text)
+	steps := []admit.StepResult{
+		{Name: "a", Mode: admit.Enforce, Changed: true}, {Name: "b", Mode: admit.DryRun, WouldChange: true},
+		{Name: "c", Mode: admit.Warn, Refused: field.ErrorList{problem}, Override: &admit.Override{Name: "legacy"}},
+	}
+	denied := admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: problem}}, Steps: steps}
+	return []Decision{
+		{Outcome: Allowed, Code: 200, Request: &admit.Request{UID: "1", DryRun: true, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}}},
+		{Outcome: Mutated, Code: 200, Request: req, Result: admit.Result{Steps: steps}},
+		{Outcome: Denied, Code: 403, Request: req, Result: denied, Refusal: "1234"},
+		{Outcome: Allowed, Code: 200, Request: req, Untouched: text, Excess: Excess{Limit: "all"}},
+		{Outcome: Invalid, Code: 400, Err: errors.New(text)},
+		{Outcome: Failed, Code: 500, Err: errors.New(text), Request: req, Stack: []byte("goroutine 1\n\tmain.go:1 +0x1\n")},
+	}
+}
+
+// TestLogAsLogrus: a line of JSON has the bytes that logrus writes for the same fields.
+func TestLogAsLogrus(t *testing.T) {
+	for _, text := range []string{"web", "a\nb", "<a & b>", "\u2028\u00e9 \\ \"", "\xff", "", strings.Repeat("é", maxField+1)} {
+		for i, d := range decisions(text) {
+			for _, level := range []logrus.Level{logrus.InfoLevel, logrus.WarnLevel, logrus.ErrorLevel, logrus.PanicLevel} {
+				synctest.Test(t, func(t *testing.T) {
+					one, other := JSONLines{&logrus.JSONFormatter{TimestampFormat: TimeFormat}}, &logrus.JSONFormatter{TimestampFormat: TimeFormat}
+					got, want := logged(one, level, d), logged(other, level, d)
+					if got != want || level == logrus.ErrorLevel && (got == "") != (d.Outcome != Failed) {
+						t.Errorf("%q, decision %d, level %s:\ngot  %s\nwant %s", text, i, level, got, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// logged returns what a decision is logged as.
+func logged(as logrus.Formatter, level logrus.Level, d Decision) string {
+	var out bytes.Buffer
+	log := &logrus.Logger{Out: &out, Formatter: as, Level: level, Hooks: logrus.LevelHooks{}}
+	observe := Log(log)
+	observe(Route{Path: "/a"}, Decision{Outcome: Allowed, Untouched: strings.Repeat("a longer line before", 10)}, time.Hour)
+	out.Reset()
+	observe(Route{Path: "/a"}, d, 1234*time.Microsecond)
+	return out.String()
+}
+
+// fieldsHook records the fields of the entries that it sees.
+type fieldsHook struct{ seen []logrus.Fields }
+
+func (h *fieldsHook) Levels() []logrus.Level { return []logrus.Level{logrus.InfoLevel} }
+
+func (h *fieldsHook) Fire(entry *logrus.Entry) error {
+	h.seen = append(h.seen, entry.Data)
+	entry.Data["more"] = true
+	return nil
+}
+
+// TestLogOfHooks: a hook sees the fields of a review, and may add one.
+func TestLogOfHooks(t *testing.T) {
+	var out bytes.Buffer
+	log := &logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}}
+	hook := &fieldsHook{}
+	log.AddHook(hook)
+	Log(log)(Route{Path: "/a"}, decisions("web")[1], 0)
+	if len(hook.seen) != 1 || hook.seen[0]["changed"] != "a" || hook.seen[0]["code"] != 200 || hook.seen[0]["dryRun"] != false ||
+		!strings.Contains(out.String(), `"more":true`) {
+		t.Errorf("%v\n%s", hook.seen, out.String())
 	}
 }
 
@@ -126,12 +201,8 @@ func FuzzLogOfTexts(f *testing.F) {
 		log := logrus.New()
 		log.SetOutput(&lines)
 		log.SetFormatter(&logrus.TextFormatter{DisableQuote: true, DisableColors: true})
-		req := &admit.Request{UID: types.UID(text), Name: text, Namespace: text, SubResource: text, Operation: admissionv1.Operation(text)}
-		req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = text, text, text, text
-		req.UserInfo.Username, req.UserInfo.Groups = text, []string{text, text}
-		problem := field.Invalid(field.NewPath("metadata", "labels").Key(text), text, text)
-		d := Decision{Outcome: Denied, Request: req, Untouched: text, Err: errors.New(text),
-			Result: admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: problem}}, Steps: []admit.StepResult{{Name: "a", Refused: field.ErrorList{problem}}}}}
+		d := decisions(text)[2]
+		d.Untouched, d.Err = text, errors.New(text)
 		Log(log)(Route{Path: "/a"}, d, 0)
 		Audit("p", func(line []byte) { lines.Write(line) })(Route{Path: "/a"}, d, 0)
 		got := strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n")
