@@ -38,8 +38,7 @@ func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
 	if err != nil {
 		return kind, nil, err
 	}
-	req := readRequest(review.Root().Get("request"))
-	req.Review = review
+	req := readRequest(review)
 	if err := review.Err(); err != nil {
 		return kind, nil, badReview("%v", err)
 	}
@@ -56,35 +55,25 @@ func readType(root *document.Value) (metav1.TypeMeta, error) {
 	return kind, nil
 }
 
-// readRequest decodes the small fields and leaves the objects as they are.
-func readRequest(v *document.Value) *admit.Request {
-	kind, resource := v.Get("kind"), v.Get("resource")
+// readRequest decodes the small fields and leaves the objects as they are. A field of the wrong type sets the error of
+// the review.
+func readRequest(review *document.Document) *admit.Request {
+	root := review.Root().Get("request")
+	h := head{root}
 	return &admit.Request{
-		UID:  types.UID(v.Get("uid").Text()),
-		Kind: metav1.GroupVersionKind{Group: kind.Get("group").Text(), Version: kind.Get("version").Text(), Kind: kind.Get("kind").Text()},
-		Resource: metav1.GroupVersionResource{
-			Group: resource.Get("group").Text(), Version: resource.Get("version").Text(), Resource: resource.Get("resource").Text(),
-		},
-		SubResource: v.Get("subResource").Text(),
-		Operation:   admissionv1.Operation(v.Get("operation").Text()),
-		Name:        v.Get("name").Text(),
-		Namespace:   v.Get("namespace").Text(),
-		UserInfo:    readUser(v.Get("userInfo")),
-		DryRun:      document.As[bool](v.Get("dryRun")),
-		Object:      v.Get("object").Sub(),
-		OldObject:   v.Get("oldObject").Sub(),
+		Review:      review,
+		UID:         types.UID(h.text("uid")),
+		Kind:        metav1.GroupVersionKind{Group: h.text("kind", "group"), Version: h.text("kind", "version"), Kind: h.text("kind", "kind")},
+		Resource:    metav1.GroupVersionResource{Group: h.text("resource", "group"), Version: h.text("resource", "version"), Resource: h.text("resource", "resource")},
+		SubResource: h.text("subResource"),
+		Operation:   admissionv1.Operation(h.text("operation")),
+		Name:        h.text("name"),
+		Namespace:   h.text("namespace"),
+		UserInfo:    authenticationv1.UserInfo{Username: h.text("userInfo", "username"), UID: h.text("userInfo", "uid"), Groups: h.groups(), Extra: h.extra()},
+		DryRun:      document.As[bool](root.Get("dryRun")),
+		Object:      root.Get("object").Sub(),
+		OldObject:   root.Get("oldObject").Sub(),
 	}
-}
-
-func readUser(v *document.Value) authenticationv1.UserInfo {
-	user := authenticationv1.UserInfo{Username: v.Get("username").Text(), UID: v.Get("uid").Text()}
-	for group := range v.Get("groups").Elements() {
-		user.Groups = append(user.Groups, group.Text())
-	}
-	if extra := v.Get("extra"); extra.Exists() {
-		user.Extra = document.As[map[string]authenticationv1.ExtraValue](extra)
-	}
-	return user
 }
 
 // maxUID is well above the 36 characters of a UID.

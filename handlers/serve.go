@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	admissionv1 "k8s.io/api/admission/v1"
 )
 
 // The API server sends its timeout as ?timeout=: 1 to 30 s, by default 10 s.
@@ -72,8 +69,8 @@ func (s Server) admission(route Route) http.Handler {
 // because the client may be slow to read the answer.
 func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) reply {
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), budget(r.URL.Query().Get("timeout")))
-	defer cancel()
+	ctx := newDeadline(r.Context(), start.Add(budget(timeoutOf(r))))
+	defer ctx.cancel()
 	sent := body{limits: s.Limits}
 	defer sent.release()
 	granted, err := s.arrive(ctx, &sent, route.Heartbeat(), w, r)
@@ -105,6 +102,14 @@ func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.R
 	return s.Limits.acquire(ctx, sent.buffer.bytes, heartbeat)
 }
 
+// timeoutOf returns the parameter timeout, which is all that the API server sends.
+func timeoutOf(r *http.Request) string {
+	if only, ok := strings.CutPrefix(r.URL.RawQuery, "timeout="); ok && !strings.ContainsAny(only, "&%+;") {
+		return only
+	}
+	return r.URL.Query().Get("timeout")
+}
+
 // budget returns the time to decide in: the API server's timeout less a tenth, and at least 100 ms, for the way back.
 func budget(timeout string) time.Duration {
 	wait, err := time.ParseDuration(timeout)
@@ -130,11 +135,7 @@ func (s Server) encode(d *Decision) reply {
 	if d.Response == nil {
 		return fault(d)
 	}
-	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response})
-	if err != nil {
-		d.fail(err)
-		return fault(d)
-	}
+	text := encodeReview(d.Type, d.Response)
 	if err := s.Limits.hold(len(text), len(text) <= firstBuffer); err != nil {
 		d.fail(err)
 		return fault(d)
@@ -180,6 +181,7 @@ func (a reply) write(w http.ResponseWriter) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.text))) // or net/http sends a larger one in chunks
 	_, _ = w.Write(a.text)
 }
 

@@ -1,0 +1,90 @@
+package handlers
+
+import (
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"usher.dev/usher/document"
+)
+
+// head reads the small fields of a request, without the handle that an edit would need. If a field has the wrong type,
+// it reads the handle, which sets the error of the review.
+type head struct{ handle *document.Value }
+
+// text returns the string at a path of names; "" if it is absent or null.
+func (h head) text(path ...string) string {
+	at, ok := h.find(document.Text, path)
+	if !ok {
+		return h.handle.At(path...).Text()
+	}
+	return at.Text()
+}
+
+// find returns the value at a path, the zero Raw if it is absent or null. It returns false if the value is not of the
+// kind, or one on the path is no object.
+func (h head) find(kind document.Kind, path []string) (document.Raw, bool) {
+	at := h.handle.Raw()
+	for _, name := range path {
+		switch at.Kind() {
+		case document.Object:
+			at = at.Member(name)
+		case 0, document.Null:
+			return document.Raw{}, true
+		default:
+			return document.Raw{}, false
+		}
+	}
+	if !at.Exists() || at.Kind() == document.Null {
+		return document.Raw{}, true
+	}
+	return at, at.Kind() == kind
+}
+
+// groups returns the groups of the user.
+func (h head) groups() (all []string) {
+	path := []string{"userInfo", "groups"}
+	list, ok := h.find(document.Array, path)
+	if texts, all := textsOf(list); ok && all {
+		return texts
+	}
+	for group := range h.handle.At(path...).Elements() {
+		all = append(all, group.Text())
+	}
+	return all
+}
+
+// extra returns what an authenticator knows of the user beside the name and the groups.
+func (h head) extra() map[string]authenticationv1.ExtraValue {
+	path := []string{"userInfo", "extra"}
+	object, ok := h.find(document.Object, path)
+	if ok && !object.Exists() {
+		return nil
+	}
+	extra := make(map[string]authenticationv1.ExtraValue, object.Size())
+	for members := object.Children(); ok && members.More(); {
+		member := members.Next()
+		extra[member.Key()], ok = textsOf(member)
+	}
+	if !ok {
+		return document.As[map[string]authenticationv1.ExtraValue](h.handle.At(path...))
+	}
+	return extra
+}
+
+// textsOf returns the elements of an array of strings. It reports whether it is one.
+func textsOf(list document.Raw) ([]string, bool) {
+	if list.Exists() && list.Kind() != document.Array {
+		return nil, false
+	}
+	var texts []string
+	if n := list.Size(); n > 0 {
+		texts = make([]string, 0, n)
+	}
+	for elements := list.Children(); elements.More(); {
+		element := elements.Next()
+		if element.Kind() != document.Text {
+			return nil, false
+		}
+		texts = append(texts, element.Text())
+	}
+	return texts, true
+}
