@@ -38,18 +38,25 @@ func outcome(r reviews.Review, answer []byte) (object any, err error) {
 	return object, json.Unmarshal(raw, &object)
 }
 
-// sameOutcome reports whether two servers do the same work; otherwise their costs cannot be compared.
+// sameOutcome returns an error unless all servers but the constant one do the same work; otherwise their costs cannot be
+// compared.
 func sameOutcome(r reviews.Review, first map[string][]byte) error {
-	one, err := outcome(r, first[usher])
+	want, err := outcome(r, first[usher])
 	if err != nil {
 		return fmt.Errorf("%s: usher %w", r.Name, err)
 	}
-	other, err := outcome(r, first[plain])
-	if err != nil {
-		return fmt.Errorf("%s: plain %w", r.Name, err)
-	}
-	if !reflect.DeepEqual(one, other) {
-		return fmt.Errorf("%s: usher and plain do not make the same object of it: they would not be comparable", r.Name)
+	for _, name := range []string{plain, before} {
+		answer, measured := first[name]
+		if !measured {
+			continue
+		}
+		object, err := outcome(r, answer)
+		if err != nil {
+			return fmt.Errorf("%s: %s %w", r.Name, name, err)
+		}
+		if !reflect.DeepEqual(object, want) {
+			return fmt.Errorf("%s: usher and %s do not make the same object of it: they would not be comparable", r.Name, name)
+		}
 	}
 	return nil
 }

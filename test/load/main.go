@@ -1,7 +1,7 @@
 // Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and
 // one that works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
-//	bin/load [--quick] [--out docs/performance.json]       measure bin/usher
+//	bin/load [--quick] [--before FILE] [--out FILE]        measure bin/usher, and another binary of it
 //	bin/load plot docs/performance.json docs/performance.svg
 //	bin/load table docs/performance.json
 //
@@ -51,6 +51,7 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	set := flag.NewFlagSet("load", flag.ContinueOnError)
 	set.SetOutput(progress)
 	quick := set.Bool("quick", false, "short: fewer rounds of fewer reviews, for a look and not for the docs")
+	before := set.String("before", "", "measure this binary of usher, too, such as one of an earlier commit")
 	file := set.String("out", "", "write the data to this file, as JSON")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -62,7 +63,7 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	if *quick {
 		how = quickPlan
 	}
-	report, err := measureAll(ctx, how, progress)
+	report, err := measureAll(ctx, how, *before, progress)
 	if err != nil {
 		return err
 	}

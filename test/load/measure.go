@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,13 +38,14 @@ var connections = []int{1, cpuConnections, tailConnections}
 type bench struct {
 	plan
 	pinning
-	dir      string // certificates and logs
+	before   string // the binary to compare usher with; "" for none
+	dir      string // certificates, the cluster and logs
 	client   *tls.Config
 	progress io.Writer
 }
 
 // measureAll runs all measurements.
-func measureAll(ctx context.Context, p plan, progress io.Writer) (*Report, error) {
+func measureAll(ctx context.Context, p plan, before string, progress io.Writer) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %v: the machine is too busy to measure", p.limit))
 	defer cancel()
 	version, err := usherVersion(ctx)
@@ -55,7 +57,10 @@ func measureAll(ctx context.Context, p plan, progress io.Writer) (*Report, error
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{plan: p, pinning: pin(), dir: dir, progress: progress}
+	b := &bench{plan: p, pinning: pin(), before: before, dir: dir, progress: progress}
+	if err := os.Mkdir(filepath.Join(dir, cluster), 0o700); err != nil {
+		return nil, err
+	}
 	if b.client, err = makeCertificate(dir); err != nil {
 		return nil, err
 	}
@@ -108,7 +113,7 @@ func cpuModel() string {
 
 // measureReview starts all servers and measures one review on them.
 func (b *bench) measureReview(ctx context.Context, r reviews.Review) (cells []Cell, err error) {
-	list, err := startAll(ctx, b.dir, b.pinning)
+	list, err := b.startAll(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +174,7 @@ func (b *bench) measureServers(ctx context.Context, list []*process, r reviews.R
 		if err != nil {
 			return nil, err
 		}
-		_, _ = fmt.Fprintf(b.progress, "%-20s %2d connections  %-8s %6d × %d  %8.0f/s  CPU %8.1f µs\n",
+		_, _ = fmt.Fprintf(b.progress, "%-25s %2d connections  %-8s %6d × %d  %8.0f/s  CPU %8.1f µs\n",
 			c.Review, c.Connections, c.Server, c.Reviews, b.rounds, c.PerSecond, c.CPU)
 		cells = append(cells, c)
 	}

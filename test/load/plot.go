@@ -9,7 +9,7 @@ import (
 
 // Sizes of the plot in pixels.
 const (
-	plotWidth, plotLeft, plotRight = 760, 172, 118
+	plotWidth, plotLeft, plotRight = 800, 200, 118
 	plotTop, barHeight, groupGap   = 72, 16, 16
 )
 
@@ -39,21 +39,26 @@ func axisFor(cells []*Cell) axis {
 // plot draws the CPU per review, with a group of bars for each review, as a self-contained SVG that supports light and
 // dark mode.
 func plot(r *Report) string {
-	var cells []*Cell
-	var groups []string
+	var all []*Cell
+	var groups [][]*Cell
 	for _, review := range r.reviews() {
-		if t, ok := r.triple(review, cpuConnections); ok {
-			groups = append(groups, review)
-			cells = append(cells, t.constant, t.usher, t.plain)
+		if g, ok := r.group(review, cpuConnections); ok {
+			bars := []*Cell{g.constant, g.usher}
+			if g.plain != nil {
+				bars = append(bars, g.plain)
+			}
+			groups, all = append(groups, bars), append(all, bars...)
 		}
 	}
-	a := axisFor(cells)
-	height := plotTop + len(groups)*(3*barHeight+groupGap) + 40
+	a := axisFor(all)
+	height := plotTop + len(all)*barHeight + len(groups)*groupGap + 40
 	var b strings.Builder
 	plotHead(&b, height)
 	plotGrid(&b, a, height)
-	for i, review := range groups {
-		plotGroup(&b, a, plotTop+i*(3*barHeight+groupGap), review, cells[3*i:3*i+3])
+	y := plotTop
+	for _, bars := range groups {
+		plotGroup(&b, a, y, bars)
+		y += len(bars)*barHeight + groupGap
 	}
 	fmt.Fprintf(&b, "<text class=\"small\" x=\"16\" y=\"%d\">%s</text>\n</svg>\n", height-8,
 		escaped(fmt.Sprintf("%s, %s, %s; × constant at the bars. Logarithmic scale.", r.Commit, r.Go, r.CPU)))
@@ -92,8 +97,9 @@ func plotGrid(b *strings.Builder, a axis, height int) {
 	}
 }
 
-func plotGroup(b *strings.Builder, a axis, y int, review string, cells []*Cell) {
-	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", plotLeft-10, y+barHeight*3/2+5, escaped(title(review)))
+// plotGroup draws the bars of one review; the first is the constant server's.
+func plotGroup(b *strings.Builder, a axis, y int, cells []*Cell) {
+	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", plotLeft-10, y+barHeight*len(cells)/2+5, escaped(title(cells[0].Review)))
 	for i, c := range cells {
 		top, end := y+i*barHeight, a.x(c.CPU)
 		label := duration(c.CPU)

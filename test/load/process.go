@@ -10,10 +10,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"usher.dev/usher/test/reviews"
 )
 
 // usherBinary is the output of `make build`.
 const usherBinary = "bin/usher"
+
+// cluster is the directory, under the one of a run, of the manifests that stand for the cluster.
+const cluster = "cluster"
 
 // process is a server under measurement.
 type process struct {
@@ -35,12 +40,12 @@ type serving struct {
 const servingMessage = "serving"
 
 // start starts a server and waits until it serves. Every server has one core and one P, so that ratios are per core.
-func start(ctx context.Context, name, dir string, p pinning) (*process, error) {
-	cmd, err := serverCommand(name, dir)
+func (b *bench) start(ctx context.Context, name string) (*process, error) {
+	cmd, err := b.serverCommand(name)
 	if err != nil {
 		return nil, err
 	}
-	s := &process{name: name, cmd: cmd, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	s := &process{name: name, cmd: cmd, log: filepath.Join(b.dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
@@ -49,7 +54,7 @@ func start(ctx context.Context, name, dir string, p pinning) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = childAttributes()
-	if err := p.onServerCore(cmd.Start); err != nil {
+	if err := b.onServerCore(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
@@ -63,16 +68,17 @@ func start(ctx context.Context, name, dir string, p pinning) (*process, error) {
 	return s, nil
 }
 
-func serverCommand(name, dir string) (*exec.Cmd, error) {
-	if name == usher {
-		return exec.Command(usherBinary, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-			"--state-dir", dir, "--log-format", "json", "--shutdown-delay", "0s"), nil
+func (b *bench) serverCommand(name string) (*exec.Cmd, error) {
+	binary := usherBinary
+	switch name {
+	case before:
+		binary = b.before
+	case constant, plain:
+		self, err := os.Executable()
+		return exec.Command(self, name, b.dir), err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return exec.Command(self, name, dir), nil
+	return exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", b.dir,
+		"--cluster-dir", filepath.Join(b.dir, cluster), "--log-format", "json", "--shutdown-delay", "0s"), nil
 }
 
 // waitServing reads the log for up to 10 s until it contains the server's addresses.
@@ -106,10 +112,13 @@ func (s *process) stop() {
 	_ = os.Remove(s.log)
 }
 
-// startAll starts the three servers anew, so that the memory used for one review does not count for the next.
-func startAll(ctx context.Context, dir string, p pinning) (list []*process, err error) {
-	for _, name := range servers {
-		s, err := start(ctx, name, dir, p)
+// startAll starts the servers of a review anew, so that the memory used for one does not count for the next.
+func (b *bench) startAll(ctx context.Context, r reviews.Review) (list []*process, err error) {
+	if err := os.WriteFile(filepath.Join(b.dir, cluster, "cluster.yaml"), []byte(r.Cluster), 0o600); err != nil {
+		return nil, err
+	}
+	for _, name := range b.serversFor(r) {
+		s, err := b.start(ctx, name)
 		if err != nil {
 			stopAll(list)
 			return nil, err
@@ -117,6 +126,18 @@ func startAll(ctx context.Context, dir string, p pinning) (list []*process, err 
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// serversFor returns the names of the servers for a review, in the order of a round. The plain pipeline knows no cluster.
+func (b *bench) serversFor(r reviews.Review) []string {
+	names := []string{constant, usher}
+	if r.Cluster == "" {
+		names = append(names, plain)
+	}
+	if b.before != "" {
+		names = append(names, before)
+	}
+	return names
 }
 
 func stopAll(list []*process) {

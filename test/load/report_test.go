@@ -64,9 +64,8 @@ func TestAims(t *testing.T) {
 		got = append(got, a.String())
 	}
 	want := []string{
-		"20KB-pod-changed: CPU 3.00 × constant, aim 4 ×: met",
-		"20KB-pod-changed: CPU 1/25.3 of plain, aim 1/15: met",
-		"20KB-pod-changed: p99 at 64 connections 2.05 × constant, aim 2 ×: MISSED",
+		"20KB-pod-changed at 8 connections: CPU 3.00 × constant, aim 2.1 ×: MISSED",
+		"20KB-pod-changed at 64 connections: CPU 1.75 × constant, aim 1.8 ×: met",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

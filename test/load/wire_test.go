@@ -52,7 +52,7 @@ func open(t *testing.T, handler http.HandlerFunc, n int) []*connection {
 // connection remains usable for the next review.
 func TestPlainPipeline(t *testing.T) {
 	conn := open(t, answerPlain, 1)[0]
-	all := reviews.All()
+	all := reviews.Core()
 	for _, r := range append(all, all[0]) {
 		answer, err := conn.post(requestBytes(r))
 		if err != nil {

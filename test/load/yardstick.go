@@ -21,10 +21,8 @@ const (
 	usher    = "usher"
 	constant = "constant" // reads the body and returns a constant answer: the cost of HTTP and TLS
 	plain    = "plain"    // decodes, copies, encodes twice and diffs, like most webhooks
+	before   = "before"   // another binary of usher, to compare with
 )
-
-// servers lists the servers in the order of a round.
-var servers = []string{constant, usher, plain}
 
 // serveYardstick serves one of the two yardsticks until the process ends, with usher's certificate, limits and
 // collectors. It writes its addresses to standard error in the format of usher.

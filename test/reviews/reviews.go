@@ -19,19 +19,22 @@ import (
 type Review struct {
 	Name, Path string
 	Body       []byte // as the API server sends it: no white space, fields in the order of the Go types
-	Patched    bool   // the core suite's policy changes the object
+	Patched    bool   // usher changes the object
+	Cluster    string // what the cluster has, as manifests in YAML; "" for the core suite's routes, which ask nothing
 }
 
-// All are the reviews, each within 5 % of the size in its name. It panics where the samples are not found, that is outside
-// of the source tree.
-func All() []Review {
+// All returns the reviews of both suites. It panics where the samples are not found, that is outside of the source tree.
+func All() []Review { return append(Core(), Profiles()...) }
+
+// Core returns reviews of the core suite, each within 5 % of the size in its name.
+func Core() []Review {
 	return []Review{
-		{"2KB-pod", "/mutate-pods", smallPod(2 << 10), true},
-		{"20KB-pod-changed", "/mutate-pods", productionPod("production-pod"), true},
-		{"20KB-pod-unchanged", "/mutate-pods", productionPod("production-pod-unchanged"), false},
-		{"51KB-node-amplified", "/mutate-nodes", heartbeat(51 << 10), true},
-		{"51KB-node-unchanged", "/mutate-nodes", echo(51 << 10), false},
-		{"220KB-pod", "/mutate-pods", hugePod(220 << 10), true},
+		{Name: "2KB-pod", Path: "/mutate-pods", Body: smallPod(2 << 10), Patched: true},
+		{Name: "20KB-pod-changed", Path: "/mutate-pods", Body: productionPod("production-pod"), Patched: true},
+		{Name: "20KB-pod-unchanged", Path: "/mutate-pods", Body: productionPod("production-pod-unchanged")},
+		{Name: "51KB-node-amplified", Path: "/mutate-nodes", Body: heartbeat(51 << 10), Patched: true},
+		{Name: "51KB-node-unchanged", Path: "/mutate-nodes", Body: echo(51 << 10)},
+		{Name: "220KB-pod", Path: "/mutate-pods", Body: hugePod(220 << 10), Patched: true},
 	}
 }
 

@@ -10,6 +10,7 @@ func TestSizes(t *testing.T) {
 	want := map[string]int{ // in KB
 		"2KB-pod": 2, "20KB-pod-changed": 20, "20KB-pod-unchanged": 20,
 		"51KB-node-amplified": 51, "51KB-node-unchanged": 51, "220KB-pod": 220,
+		"20KB-pod-1-of-10-profiles": 20, "20KB-pod-0-of-10-profiles": 20,
 	}
 	all := All()
 	if len(all) != len(want) {
