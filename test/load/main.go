@@ -1,7 +1,8 @@
 // Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and
 // one that works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
-//	bin/load [--quick] [--before FILE] [--out FILE]        measure bin/usher, and another binary of it
+//	bin/load [--quick] [--run REGEXP] [--before FILE] [--out FILE]  measure bin/usher, and another binary of it
+//	bin/load profile default.pgo                           write a CPU profile of usher, for the compiler
 //	bin/load plot docs/performance.json docs/performance.svg
 //	bin/load table docs/performance.json
 //
@@ -16,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 )
 
@@ -38,6 +40,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	switch {
 	case word == "plot" && len(args) == 3:
 		return plotFile(args[1], args[2])
+	case word == "profile" && len(args) == 2:
+		return profile(ctx, args[1], progress)
 	case word == "table" && len(args) == 2:
 		return tableFile(args[1], out)
 	case (word == constant || word == plain) && len(args) == 2:
@@ -51,19 +55,24 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	set := flag.NewFlagSet("load", flag.ContinueOnError)
 	set.SetOutput(progress)
 	quick := set.Bool("quick", false, "short: fewer rounds of fewer reviews, for a look and not for the docs")
+	only := set.String("run", "", "measure only the reviews whose names match this regular expression")
 	before := set.String("before", "", "measure this binary of usher, too, such as one of an earlier commit")
 	file := set.String("out", "", "write the data to this file, as JSON")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
+	names, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
 	if set.NArg() > 0 {
-		return fmt.Errorf("unknown argument %q: nothing, plot DATA SVG, or table DATA", set.Arg(0))
+		return fmt.Errorf("unknown argument %q: nothing, profile FILE, plot DATA SVG, or table DATA", set.Arg(0))
 	}
 	how := fullPlan
 	if *quick {
 		how = quickPlan
 	}
-	report, err := measureAll(ctx, how, *before, progress)
+	report, err := measureAll(ctx, how, names, *before, progress)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,35 +46,47 @@ type bench struct {
 }
 
 // measureAll runs all measurements.
-func measureAll(ctx context.Context, p plan, before string, progress io.Writer) (*Report, error) {
+func measureAll(ctx context.Context, p plan, names *regexp.Regexp, before string, progress io.Writer) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %v: the machine is too busy to measure", p.limit))
 	defer cancel()
 	version, err := usherVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var report *Report
+	err = inDirectory(p, before, progress, func(b *bench) error {
+		report = describeRun(ctx, b)
+		report.Usher = version
+		for _, r := range reviews.All() {
+			if !names.MatchString(r.Name) {
+				continue
+			}
+			cells, err := b.measureReview(ctx, r)
+			if err != nil {
+				return err
+			}
+			report.Cells = append(report.Cells, cells...)
+		}
+		return nil
+	})
+	return report, err
+}
+
+// inDirectory calls run with a bench that has a directory with a certificate.
+func inDirectory(p plan, before string, progress io.Writer, run func(*bench) error) error {
 	dir, err := os.MkdirTemp("", "usher-load-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	b := &bench{plan: p, pinning: pin(), before: before, dir: dir, progress: progress}
 	if err := os.Mkdir(filepath.Join(dir, cluster), 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	if b.client, err = makeCertificate(dir); err != nil {
-		return nil, err
+		return err
 	}
-	report := describeRun(ctx, b)
-	report.Usher = version
-	for _, r := range reviews.All() {
-		cells, err := b.measureReview(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		report.Cells = append(report.Cells, cells...)
-	}
-	return report, nil
+	return run(b)
 }
 
 // makeCertificate writes a CA and a certificate signed by it to the directory that all servers read.

@@ -40,8 +40,8 @@ type serving struct {
 const servingMessage = "serving"
 
 // start starts a server and waits until it serves. Every server has one core and one P, so that ratios are per core.
-func (b *bench) start(ctx context.Context, name string) (*process, error) {
-	cmd, err := b.serverCommand(name)
+func (b *bench) start(ctx context.Context, name string, flags ...string) (*process, error) {
+	cmd, err := b.serverCommand(name, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (b *bench) start(ctx context.Context, name string) (*process, error) {
 	return s, nil
 }
 
-func (b *bench) serverCommand(name string) (*exec.Cmd, error) {
+func (b *bench) serverCommand(name string, flags []string) (*exec.Cmd, error) {
 	binary := usherBinary
 	switch name {
 	case before:
@@ -77,8 +77,8 @@ func (b *bench) serverCommand(name string) (*exec.Cmd, error) {
 		self, err := os.Executable()
 		return exec.Command(self, name, b.dir), err
 	}
-	return exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", b.dir,
-		"--cluster-dir", filepath.Join(b.dir, cluster), "--log-format", "json", "--shutdown-delay", "0s"), nil
+	return exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", b.dir,
+		"--cluster-dir", filepath.Join(b.dir, cluster), "--log-format", "json", "--shutdown-delay", "0s"}, flags...)...), nil
 }
 
 // waitServing reads the log for up to 10 s until it contains the server's addresses.
@@ -114,7 +114,7 @@ func (s *process) stop() {
 
 // startAll starts the servers of a review anew, so that the memory used for one does not count for the next.
 func (b *bench) startAll(ctx context.Context, r reviews.Review) (list []*process, err error) {
-	if err := os.WriteFile(filepath.Join(b.dir, cluster, "cluster.yaml"), []byte(r.Cluster), 0o600); err != nil {
+	if err := b.writeCluster(r); err != nil {
 		return nil, err
 	}
 	for _, name := range b.serversFor(r) {
@@ -126,6 +126,11 @@ func (b *bench) startAll(ctx context.Context, r reviews.Review) (list []*process
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// writeCluster makes the cluster of a review that which usher reads.
+func (b *bench) writeCluster(r reviews.Review) error {
+	return os.WriteFile(filepath.Join(b.dir, cluster, "cluster.yaml"), []byte(r.Cluster), 0o600)
 }
 
 // serversFor returns the names of the servers for a review, in the order of a round. The plain pipeline knows no cluster.

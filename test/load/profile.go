@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"usher.dev/usher/test/reviews"
+)
+
+// share is how long usher is profiled under each review, in seconds.
+const share = 8
+
+// profile writes a CPU profile of usher under all reviews in turn, which the compiler may use to optimize it.
+func profile(ctx context.Context, file string, progress io.Writer) error {
+	return inDirectory(fullPlan, "", progress, func(b *bench) error {
+		all := reviews.All()
+		if err := b.writeCluster(reviews.Profiles()[0]); err != nil {
+			return err
+		}
+		s, err := b.start(ctx, usher, "--pprof")
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		fetched := make(chan error, 1)
+		go func() {
+			fetched <- fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.Operations, share*len(all)), file)
+		}()
+		for _, r := range all {
+			_, _ = fmt.Fprintf(progress, "%s: %d s\n", r.Name, share)
+			if err := b.keepBusy(ctx, s, r, share*time.Second); err != nil {
+				return err
+			}
+		}
+		return <-fetched
+	})
+}
+
+// keepBusy posts a review over and over.
+func (b *bench) keepBusy(ctx context.Context, s *process, r reviews.Review, long time.Duration) error {
+	conns, err := connect(ctx, s.Reviews, b.client, cpuConnections)
+	if err != nil {
+		return err
+	}
+	defer closeAll(conns)
+	anything := func([]byte) error { return nil }
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		if _, _, err := burst(ctx, conns, 100, requestBytes(r), anything); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch writes the body of an answer to a file.
+func fetch(ctx context.Context, url, file string) (err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	_, err = io.Copy(out, answer.Body)
+	return err
+}
