@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/sirupsen/logrus"
@@ -13,8 +14,19 @@ import (
 // does not count, and for garbage of the moment, since its limit is soft.
 const memoryShare = 0.8
 
+// seldom is the GOGC under a memory limit: garbage may take four times as much as what is in use, until the limit makes
+// Go collect it earlier. This saves a fifteenth of a review, for some 15 MiB.
+const seldom = 400
+
+// collectSeldom sets GOGC to seldom, unless the environment variable sets it.
+func collectSeldom() {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(seldom)
+	}
+}
+
 // limitMemory sets the memory limit of the Go runtime from the limit of the container, which from returns, unless the
-// environment variable GOMEMLIMIT sets it. It must be called before handlers.NewLimits, which divides the memory.
+// environment variable GOMEMLIMIT sets it. Without a limit, garbage is collected as Go does by default. It must be called before handlers.NewLimits, which divides the memory.
 func limitMemory(log logrus.FieldLogger, from memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(from))
 	source := "the container's limit"
@@ -29,6 +41,7 @@ func limitMemory(log logrus.FieldLogger, from memlimit.Provider) {
 	}
 	entry := log.WithField("from", source)
 	if limit < math.MaxInt64 {
+		collectSeldom()
 		entry = entry.WithField("limit", fmt.Sprintf("%d MiB", limit>>20))
 	}
 	entry.Info("memory")

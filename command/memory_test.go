@@ -13,10 +13,24 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
+// TestGOGC: the variable wins.
+func TestGOGC(t *testing.T) {
+	percent := debug.SetGCPercent(50)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	t.Setenv("GOGC", "50")
+	collectSeldom()
+	if got := debug.SetGCPercent(percent); got != 50 {
+		t.Errorf("%d", got)
+	}
+}
+
 // TestLimitMemory: four fifths of the container's limit, unless GOMEMLIMIT says otherwise, and a line that says which.
 func TestLimitMemory(t *testing.T) {
-	before := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	before, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	t.Cleanup(func() {
+		debug.SetMemoryLimit(before)
+		debug.SetGCPercent(percent)
+	})
 	failing := func() (uint64, error) { return 0, errors.New("no cgroup") }
 	unlimited := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
 	const inForce = 100 << 20 // by the runtime, which reads GOMEMLIMIT before main
@@ -33,7 +47,10 @@ func TestLimitMemory(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
+			debug.SetGCPercent(100)
 			t.Setenv("GOMEMLIMIT", test.variable)
+			t.Setenv("GOGC", "")
+			_ = os.Unsetenv("GOGC")
 			if test.variable == "" {
 				_ = os.Unsetenv("GOMEMLIMIT")
 			} else {
@@ -45,6 +62,9 @@ func TestLimitMemory(t *testing.T) {
 			limitMemory(log, test.from)
 			if got := debug.SetMemoryLimit(-1); got != test.want || !strings.Contains(out.String(), test.line) {
 				t.Errorf("%d, want %d\n%swant %s", got, test.want, out.String(), test.line)
+			}
+			if got, limited := debug.SetGCPercent(100), test.want < math.MaxInt64; (got == seldom) != limited {
+				t.Errorf("GOGC is %d, with a limit: %v", got, limited)
 			}
 		})
 	}

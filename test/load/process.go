@@ -52,7 +52,7 @@ func (b *bench) start(ctx context.Context, name string, flags ...string) (*proce
 	}
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=204MiB") // as in the Deployment
 	cmd.SysProcAttr = childAttributes()
 	if err := b.onServerCore(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
