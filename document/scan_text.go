@@ -1,49 +1,31 @@
 package document
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"unicode/utf8"
 )
 
-// str reads the string whose opening quote is at i. It handles eight bytes at a time until one of them is special: the
-// lowest marked byte is the first quote, backslash, control character or non-ASCII byte. A borrow of the subtractions
-// can only mark bytes above such a byte, so the lowest mark is always correct.
-func (s *scanner) str(i int) (end int, esc escapes) {
-	raw := s.raw
-	for i++; ; {
-		if i+8 <= len(raw) {
-			x := binary.LittleEndian.Uint64(raw[i : i+8])
-			quote, slash := x^(ones*'"'), x^(ones*'\\')
-			marked := ((quote - ones) | (slash - ones) | (x - ones*' ') | x) & highs
-			if marked == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(marked) / 8
-			if raw[i] == '"' {
-				return i + 1, esc
-			}
+// text reads the rest of a string from i, which is in it, up to its closing quote, and returns the position of that.
+func (s *scanner) text(i int) (end int, esc escapes) {
+	for {
+		if i = plainText(s.raw, i); peek(s.raw, i) == '"' {
+			return i, esc
 		}
-		switch c := s.peek(i); {
-		case c == '"':
-			return i + 1, esc
-		case c >= ' ' && c < utf8.RuneSelf && c != '\\':
-			i++ // one of the last eight bytes
-		default:
-			var kind escapes
-			if i, kind = s.special(i); i == bad {
-				return bad, esc
-			}
-			esc = max(esc, kind)
+		if peek(s.raw, i) == '\\' && peek(s.raw, i+1) == '"' {
+			i, esc = i+2, max(esc, usual)
+			continue
 		}
+		var kind escapes
+		if i, kind = s.special(i); i == bad {
+			return bad, esc
+		}
+		esc = max(esc, kind)
 	}
 }
 
 // special reads what a string may contain besides plain ASCII: an escape, or a multi-byte character.
 func (s *scanner) special(i int) (int, escapes) {
-	switch c := s.peek(i); {
+	switch c := peek(s.raw, i); {
 	case c == '\\':
 		return s.escape(i + 1)
 	case c < ' ':
@@ -58,7 +40,7 @@ func (s *scanner) special(i int) (int, escapes) {
 
 // escape reads the rest of an escape, after its backslash.
 func (s *scanner) escape(i int) (int, escapes) {
-	switch s.peek(i) {
+	switch peek(s.raw, i) {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		return i + 1, usual
 	case '/':
@@ -79,7 +61,7 @@ func (s *scanner) codeUnits(i int) int {
 	if i += 4; unit < 0xd800 || unit > 0xdfff {
 		return i
 	}
-	if unit < 0xdc00 && s.peek(i) == '\\' && s.peek(i+1) == 'u' {
+	if unit < 0xdc00 && peek(s.raw, i) == '\\' && peek(s.raw, i+1) == 'u' {
 		if low := s.hex(i + 2); low >= 0xdc00 && low <= 0xdfff {
 			return i + 6
 		}
@@ -90,7 +72,7 @@ func (s *scanner) codeUnits(i int) int {
 // hex returns the value of four hexadecimal digits.
 func (s *scanner) hex(i int) (unit int) {
 	for end := i + 4; i < end; i++ {
-		switch c := s.peek(i); {
+		switch c := peek(s.raw, i); {
 		case isDigit(c):
 			unit = unit<<4 | int(c-'0')
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
@@ -115,22 +97,22 @@ func (s *scanner) literal(i int, word string) int {
 }
 
 func (s *scanner) number(i int) int {
-	if s.peek(i) == '-' {
+	if peek(s.raw, i) == '-' {
 		i++
 	}
-	if s.peek(i) == '0' {
+	if peek(s.raw, i) == '0' {
 		i++
 	} else if i = s.digits(i); i == bad {
 		return bad
 	}
-	if s.peek(i) == '.' {
+	if peek(s.raw, i) == '.' {
 		if i = s.digits(i + 1); i == bad {
 			return bad
 		}
 	}
-	if c := s.peek(i); c == 'e' || c == 'E' {
+	if c := peek(s.raw, i); c == 'e' || c == 'E' {
 		i++
-		if c := s.peek(i); c == '+' || c == '-' {
+		if c := peek(s.raw, i); c == '+' || c == '-' {
 			i++
 		}
 		return s.digits(i)
@@ -140,10 +122,10 @@ func (s *scanner) number(i int) int {
 
 // digits reads one or more digits.
 func (s *scanner) digits(i int) int {
-	if !isDigit(s.peek(i)) {
+	if !isDigit(peek(s.raw, i)) {
 		return s.fail(i, "not JSON: a value or a digit is missing")
 	}
-	for isDigit(s.peek(i)) {
+	for isDigit(peek(s.raw, i)) {
 		i++
 	}
 	return i

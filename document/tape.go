@@ -29,69 +29,6 @@ const (
 	unusual                // also \u or \/: equal strings may have different bytes
 )
 
-// keySet finds duplicate keys of one object while it is scanned. One bit of each key's hash is enough to recognize most
-// new keys; the others are compared with the keys before them. Beyond manyKeys keys, and as soon as a key has unusual
-// escapes, keys are looked up in a map instead, so that the cost is always linear in the length of the object.
-type keySet struct {
-	first int    // the entry of the first member
-	bits  uint64 // a bit for each key
-	count int
-	many  map[string]bool
-}
-
-const manyKeys = 64
-
-// add adds the key of t's entry at, and reports whether it is new.
-func (k *keySet) add(t *tape, at int) bool {
-	e := &t.entries[at]
-	k.count++
-	if k.count == 1 && e.escapes == unusual {
-		k.count = manyKeys // the next key is compared in its unescaped form
-		return true
-	}
-	if k.count > manyKeys || e.escapes == unusual {
-		return k.addToMany(t, at)
-	}
-	key := t.raw[e.keyStart:e.keyEnd]
-	bit := uint64(1) << (hash(key) & 63)
-	known := k.bits&bit != 0 && k.find(t, at, key)
-	k.bits |= bit
-	return !known
-}
-
-// hash hashes a key's length and three of its bytes, which distinguishes most keys of one object.
-func hash(key []byte) uint32 {
-	n := len(key)
-	if n == 0 {
-		return 0
-	}
-	return uint32(n)*7 ^ uint32(key[0])*31 ^ uint32(key[n/2])*131 ^ uint32(key[n-1])*17
-}
-
-// find reports whether a key is among the members scanned so far, none of which has unusual escapes.
-func (k *keySet) find(t *tape, end int, key []byte) bool {
-	for i := k.first; i < end; i = int(t.entries[i].next) {
-		if e := &t.entries[i]; bytes.Equal(t.raw[e.keyStart:e.keyEnd], key) {
-			return true
-		}
-	}
-	return false
-}
-
-func (k *keySet) addToMany(t *tape, at int) bool {
-	k.count = manyKeys // all further keys use the map
-	if k.many == nil {
-		k.many = map[string]bool{}
-		for i := k.first; i < at; i = int(t.entries[i].next) {
-			k.many[t.keyOf(&t.entries[i])] = true
-		}
-	}
-	key := t.keyOf(&t.entries[at])
-	known := k.many[key]
-	k.many[key] = true
-	return !known
-}
-
 // bytes returns a value's JSON. Its capacity is limited, so that appending to it does not overwrite the document.
 func (t *tape) bytes(at uint32) []byte {
 	e := &t.entries[at]
