@@ -83,8 +83,7 @@ func (v *Value) Sub() *Document {
 		return nil
 	}
 	if v.tape == nil || v.set { // a step has set something else since
-		t, _ := scan(v.sent, nil)
-		return wrap(t, 0)
+		return wrap(scanOwn(v.sent), 0)
 	}
 	return wrap(v.tape, v.at)
 }

@@ -7,7 +7,6 @@ package document
 
 import (
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -16,13 +15,11 @@ import (
 type Document struct {
 	root   *Value
 	tape   *tape   // returned to the pool by Release; nil in a Sub, which uses another document's
-	slabs  []*slab // the handles, allocated by newValue
-	used   int     // allocated handles of the last slab
+	memory *memory // returned to the pool by Release
 	err    error
 	edits  int
 	grown  int // an upper bound of the patch size in bytes: see grow
 	trying bool
-	undo   []func()
 }
 
 // Parse checks that raw is one valid JSON value and wraps it. It refuses anything that a reader and the API server
@@ -31,20 +28,19 @@ type Document struct {
 func Parse(raw []byte) (*Document, error) { return parseUpTo(maxValues, raw) }
 
 func parseUpTo(limit int, raw []byte) (*Document, error) {
-	entries := tapes.Get().(*[]entry)
-	scanned, err := scanUpTo(limit, raw, *entries)
-	if err != nil {
-		tapes.Put(entries)
+	t := tapes.Get().(*tape)
+	if err := scanUpTo(limit, raw, t); err != nil {
+		t.release()
 		return nil, err
 	}
-	d := wrap(scanned, 0)
-	d.tape = scanned
+	d := wrap(t, 0)
+	d.tape = t
 	return d, nil
 }
 
 // wrap makes a document of one value on a tape.
 func wrap(t *tape, at uint32) *Document {
-	d := &Document{}
+	d := &Document{memory: memories.Get().(*memory)}
 	d.root = d.newValue(nil, "")
 	d.root.sentAt(t, at)
 	return d
@@ -53,31 +49,13 @@ func wrap(t *tape, at uint32) *Document {
 // Release releases the memory of the document. Its handles and Subs must not be used afterwards; Subs must be released
 // before it. A document that is not released is left to the garbage collector.
 func (d *Document) Release() {
-	if d.tape != nil && cap(d.tape.entries) <= maxKept {
-		entries := d.tape.entries
-		tapes.Put(&entries)
+	if d.tape != nil {
+		d.tape.release()
 	}
-	for _, s := range d.slabs {
-		*s = slab{}
-		slabs.Put(s)
+	if d.memory != nil {
+		d.memory.release()
 	}
 	*d = Document{}
-}
-
-// slab holds several handles in one allocation.
-type slab [32]Value
-
-// slabs pools the slabs of released documents, zeroed.
-var slabs = sync.Pool{New: func() any { return new(slab) }}
-
-func (d *Document) newValue(parent *Value, name string) *Value {
-	if len(d.slabs) == 0 || d.used == len(slab{}) {
-		d.slabs, d.used = append(d.slabs, slabs.Get().(*slab)), 0
-	}
-	v := &d.slabs[len(d.slabs)-1][d.used]
-	d.used++
-	v.doc, v.parent, v.name = d, parent, name
-	return v
 }
 
 // Root returns the handle of the whole document.
@@ -104,14 +82,15 @@ func (d *Document) Try(f func() error) error {
 	if d.trying {
 		return f()
 	}
-	d.trying, d.undo = true, d.undo[:0]
-	defer func() { d.trying = false }()
+	d.trying = true
+	defer func() {
+		d.trying = false
+		d.memory.forgetUndo()
+	}()
 	edits, grown, wrong := d.edits, d.grown, d.err
 	err := f()
 	if err != nil {
-		for i := len(d.undo) - 1; i >= 0; i-- {
-			d.undo[i]()
-		}
+		d.memory.takeBack()
 		d.edits, d.grown, d.err = edits, grown, wrong
 	}
 	return err

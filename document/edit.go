@@ -30,16 +30,13 @@ func (v *Value) Remove() {
 }
 
 // Append appends a Go value to the array here, which is created if it is absent or null.
-func (v *Value) Append(value any) *Value {
-	return v.insert(func() int { return len(v.children) }, value)
-}
+func (v *Value) Append(value any) *Value { return v.insert(nil, value) }
 
 // InsertBefore inserts a Go value into the array here before one of its elements.
-func (v *Value) InsertBefore(element *Value, value any) *Value {
-	return v.insert(func() int { return max(0, slices.Index(v.children, element)) }, value)
-}
+func (v *Value) InsertBefore(element *Value, value any) *Value { return v.insert(element, value) }
 
-func (v *Value) insert(index func() int, value any) *Value {
+// insert inserts a Go value before an element, or at the end.
+func (v *Value) insert(before *Value, value any) *Value {
 	child := v.newChild("")
 	raw := encode(value)
 	if v.doc.err != nil || !v.makeContainer('[') {
@@ -49,7 +46,13 @@ func (v *Value) insert(index func() int, value any) *Value {
 		return child
 	}
 	v.saveUndo()
-	v.children = slices.Insert(slices.Clone(v.children), index(), child) // a clone, because undo restores the old slice
+	if before == nil {
+		v.children = append(v.children, child) // undo restores the old length
+	} else { // a new list, because undo restores the old one
+		at := max(0, slices.Index(v.children, before))
+		list := append(v.doc.memory.list(len(v.children)+1), v.children[:at]...)
+		v.children = append(append(list, child), v.children[at:]...)
+	}
 	child.base, child.set = raw, true
 	child.markDirty()
 	return child
@@ -107,11 +110,7 @@ func (v *Value) makeContainer(kind byte) bool {
 // saveUndo saves the state of v for Try.
 func (v *Value) saveUndo() {
 	if v.doc.trying {
-		old := *v
-		v.doc.undo = append(v.doc.undo, func() {
-			*v = old
-			v.dirty = true
-		})
+		v.doc.memory.undo = append(v.doc.memory.undo, saved{v, *v})
 	}
 }
 

@@ -22,7 +22,7 @@ func (v *Value) scanned() bool {
 		return false
 	}
 	if v.tape == nil {
-		v.tape, _ = scan(v.base, nil) // valid, because it was encoded by us
+		v.tape = scanOwn(v.base) // valid, because it was encoded by us
 		v.at = 0
 	}
 	return true
@@ -113,7 +113,7 @@ func (v *Value) openAll() {
 		return
 	}
 	early := v.children // allocated by Get
-	v.children = make([]*Value, 0, v.tape.size(v.at)+len(early))
+	v.children = v.doc.memory.list(v.tape.size(v.at) + len(early))
 	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
 		v.children = append(v.children, v.childAt(i, early))
 	}

@@ -22,8 +22,7 @@ func (v *Value) Raw() Raw {
 	case v.sent == nil:
 		return Raw{}
 	case v.tape == nil || v.set: // a step has set something else since
-		t, _ := scan(v.sent, nil)
-		return Raw{t, 0}
+		return Raw{scanOwn(v.sent), 0}
 	}
 	return Raw{v.tape, v.at}
 }

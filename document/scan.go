@@ -32,22 +32,27 @@ type scanner struct {
 	err  error
 }
 
-// scan checks that raw is one JSON value, surrounded at most by white space. It may reuse entries.
-func scan(raw []byte, entries []entry) (*tape, error) { return scanUpTo(maxValues, raw, entries) }
-
-// scanUpTo is scan with a maximum number of values.
-func scanUpTo(limit int, raw []byte, entries []entry) (*tape, error) {
-	s := scanner{tape: tape{raw, entries[:0]}, max: limit}
+// scanUpTo checks that raw is one JSON value, surrounded at most by white space, with at most the given number of values,
+// and fills a tape with it, whose entries it may reuse.
+func scanUpTo(limit int, raw []byte, into *tape) error {
+	s := scanner{tape: tape{raw, into.entries[:0]}, max: limit}
 	end := s.value()
 	if end != bad {
 		if end = skipSpace(raw, end); end < len(raw) {
 			s.fail(end, "something follows the JSON value")
 		}
 	}
-	if s.err != nil {
-		return nil, s.err
+	if s.err == nil {
+		*into = s.tape
 	}
-	return &s.tape, nil
+	return s.err
+}
+
+// scanOwn returns the tape of JSON that was encoded by us, or checked before.
+func scanOwn(raw []byte) *tape {
+	t := &tape{}
+	_ = scanUpTo(maxValues, raw, t)
+	return t
 }
 
 // fail records an error at a position, without quoting the document.

@@ -102,8 +102,16 @@ func unquote(raw []byte) (text string) {
 	return string(raw[1 : len(raw)-1])
 }
 
-// tapes pools the entries of released documents.
-var tapes = sync.Pool{New: func() any { return new([]entry) }}
+// tapes pools the tapes of released documents.
+var tapes = sync.Pool{New: func() any { return new(tape) }}
 
 // maxKept is the number of entries above which a tape is not pooled.
 const maxKept = 1 << 16
+
+// release returns the tape to the pool.
+func (t *tape) release() {
+	if cap(t.entries) <= maxKept {
+		t.raw, t.entries = nil, t.entries[:0]
+		tapes.Put(t)
+	}
+}

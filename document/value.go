@@ -52,13 +52,19 @@ func (v *Value) Get(name string) *Value {
 		}
 	}
 	if v.children == nil {
-		v.children = make([]*Value, 0, 8)
+		v.children = v.doc.memory.list(8)
 	}
 	v.children = append(v.children, child)
 	return child
 }
 
 func (v *Value) newChild(name string) *Value { return v.doc.newValue(v, name) }
+
+func (d *Document) newValue(parent *Value, name string) *Value {
+	v := d.memory.value()
+	v.doc, v.parent, v.name = d, parent, name
+	return v
+}
 
 // setEntry makes v the handle of an entry of its parent's tape.
 func (v *Value) setEntry(at uint32) {
