@@ -120,6 +120,9 @@ func (r *Request) origin() Origin {
 func Loosens(overrides []Override, i int, step string, base Mode) bool {
 	strictest := base
 	for _, later := range overrides[i+1:] {
+		if strictest.rank() == 0 {
+			break // there is none stricter, and there may be thousands of overrides
+		}
 		if later.Concerns(step) {
 			strictest = stricter(strictest, later.strictest())
 		}

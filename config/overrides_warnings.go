@@ -56,14 +56,17 @@ func (all Overrides) shadow(i int) string {
 
 // covers reports whether an override matches every request that another matches, as far as that is easily seen.
 func (o *Override) covers(other *Override) bool {
+	return (len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) && // the cheapest first
+		(o.anyUser() || !other.anyUser() && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
+		(isEmpty(o.Selector) || o.Mode == other.Mode && reflect.DeepEqual(o.Selector, other.Selector)) &&
+		(isEmpty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) && o.endsAfter(other)
+}
+
+// endsAfter reports whether the override lasts at least as long as another.
+func (o *Override) endsAfter(other *Override) bool {
 	end, _ := parseUntil(o.Until)
 	otherEnd, _ := parseUntil(other.Until)
-	sameSelector := reflect.DeepEqual(o.Selector, other.Selector) && o.Mode == other.Mode
-	return (isEmpty(o.Selector) || sameSelector) &&
-		(isEmpty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) &&
-		(len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) &&
-		(o.anyUser() || !other.anyUser() && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
-		(end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end))
+	return end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end)
 }
 
 // anyUser reports whether the override has no condition on users.
