@@ -8,16 +8,19 @@ CASE    ?=
 OVERLAY ?= demo
 STATE   ?= .state
 FUZZTIME ?= 30s
+BENCH_DIR ?= bin/bench
+ROUNDS  ?= 8
+THRESHOLD ?= 5
 PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
 CALLED   = bin/usher doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
 SAYS     = bin/usher test samples/tests/team-labels
 WHY      = bin/usher explain --audit-log samples/audit/audit.log apps/offensive-web
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster
 	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s \
@@ -90,6 +93,10 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 
 bench: ## benchmark every route on reviews of real size, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem
+
+bench-compare: ## these benchmarks against the run that the first `make bench-compare` saves (SAVE=1 replaces it), or by turns against a revision (BASE=HEAD~5); fails if one is more than THRESHOLD (5) % worse
+	go build -C test/load -o ../../bin/compare ./compare
+	bin/compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
 load: build ## measure the service over TLS beside a constant server and the usual pipeline; 3 to 8 minutes, Linux
 	go build -C test/load -o ../../bin/load .

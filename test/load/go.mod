@@ -5,6 +5,7 @@ go 1.26.0
 
 require (
 	github.com/prometheus/client_golang v1.25.0
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 	gomodules.xyz/jsonpatch/v2 v2.5.0
 	gopkg.in/evanphx/json-patch.v4 v4.13.0
 	k8s.io/api v0.37.2
@@ -13,6 +14,7 @@ require (
 )
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
@@ -40,3 +42,5 @@ require (
 )
 
 replace usher.dev/usher => ../..
+
+tool golang.org/x/perf/cmd/benchstat
