@@ -94,14 +94,18 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 bench: ## benchmark every route on reviews of real size, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem
 
-bench-compare: ## these benchmarks against the run that the first `make bench-compare` saves (SAVE=1 replaces it), or by turns against a revision (BASE=HEAD~5); fails if one is more than THRESHOLD (5) % worse
+bench-compare: ## the same benchmarks against a saved run, or against a revision by turns (BASE=HEAD~5); fails if one is THRESHOLD (5) % worse; SAVE=1 saves anew
 	go build -C test/load -o ../../bin/compare ./compare
 	bin/compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
-load: build ## measure the service over TLS beside a constant server and the usual pipeline; 3 to 8 minutes, Linux
+load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while profiles, quotas, overrides or pods grow; 3 to 8 minutes, Linux
 	go build -C test/load -o ../../bin/load .
+ifeq ($(ARGS),growth)
+	bin/load growth -write
+else
 	bin/load --out docs/performance.json
 	bin/load plot docs/performance.json docs/performance.svg
+endif
 
 image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .

@@ -3,6 +3,7 @@
 //
 //	bin/load [--quick] [--run REGEXP] [--before FILE] [--out FILE]  measure bin/usher, and another binary of it
 //	bin/load profile default.pgo                           write a CPU profile of usher, for the compiler
+//	bin/load growth [--quick] [--write]                    what a review costs while something grows
 //	bin/load plot docs/performance.json docs/performance.svg
 //	bin/load table docs/performance.json
 //
@@ -38,6 +39,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		word = args[0]
 	}
 	switch {
+	case word == "growth":
+		return growthCommand(ctx, args[1:], out, progress)
 	case word == "plot" && len(args) == 3:
 		return plotFile(args[1], args[2])
 	case word == "profile" && len(args) == 2:

@@ -45,6 +45,11 @@ func (b *bench) start(ctx context.Context, name string, flags ...string) (*proce
 	if err != nil {
 		return nil, err
 	}
+	return b.launch(ctx, name, cmd)
+}
+
+// launch is start with a command.
+func (b *bench) launch(ctx context.Context, name string, cmd *exec.Cmd) (*process, error) {
 	s := &process{name: name, cmd: cmd, log: filepath.Join(b.dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
@@ -81,9 +86,9 @@ func (b *bench) serverCommand(name string, flags []string) (*exec.Cmd, error) {
 		"--cluster-dir", filepath.Join(b.dir, cluster), "--log-format", "json", "--shutdown-delay", "0s"}, flags...)...), nil
 }
 
-// waitServing reads the log for up to 10 s until it contains the server's addresses.
+// waitServing reads the log for up to 30 s until it contains the server's addresses.
 func (s *process) waitServing(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
 		text, err := os.ReadFile(s.log)
@@ -97,6 +102,7 @@ func (s *process) waitServing(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
+			text, _ = os.ReadFile(s.log) // with its last words
 			return fmt.Errorf("%s ended: %w\n%s", s.name, s.err, text)
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not serve: %w\n%s", s.name, ctx.Err(), text)

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestGrowth: a run with few objects measures every line, and writes data, plots and tables. It says nothing about times.
+func TestGrowth(t *testing.T) {
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("needs /proc, and starts 18 servers")
+	}
+	docs := atRoot(t)
+	tiny := plan{rounds: 1, cell: 1, fewest: 1, limit: growthLimit, quick: true}
+	what := subjectsOf([]int{10, 40}, []int{0, 300})
+	report, err := measureGrowth(t.Context(), tiny, pinning{}, what, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range what {
+		points := report.of(s.name)
+		if len(points) != len(s.sizes) {
+			t.Fatalf("%s: %d points", s.name, len(points))
+		}
+		for i, p := range points {
+			if p.Count != s.sizes[i] || p.Ready <= 0 || p.StartCPU <= 0 || p.Heap < 1<<20 || p.Peak < p.Heap || len(p.Costs) != len(s.world(10).lines) {
+				t.Errorf("%s: %+v", s.name, p)
+			}
+			for _, c := range p.Costs {
+				if c.CPU <= 0 || c.Objects <= 0 {
+					t.Errorf("%s: %+v", s.name, c)
+				}
+			}
+		}
+	}
+	wantWritten(t, report, docs)
+}
+
+// atRoot changes to a directory that looks like the root of the source to the program, with bin/usher and a page in docs.
+func atRoot(t *testing.T) (docs string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, usherBinary), ".")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	docs = filepath.Join(dir, "docs")
+	if err := errors.Join(os.Symlink(filepath.Join(root, "samples"), filepath.Join(dir, "samples")),
+		os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata")), os.Mkdir(docs, 0o755),
+		os.WriteFile(filepath.Join(docs, growthPage), []byte("before\n"+growthBegins+"old\n"+growthEnds+"\nafter\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	return docs
+}
+
+// wantWritten writes the report twice, the second time from its own data, and checks the files.
+func wantWritten(t *testing.T, report *Growth, docs string) {
+	t.Helper()
+	if err := report.write(docs); err != nil {
+		t.Fatal(err)
+	}
+	data, page, picture := readFile(t, filepath.Join(docs, growthData)), readFile(t, filepath.Join(docs, growthPage)), readFile(t, filepath.Join(docs, growthPlot))
+	if err := growthCommand(t.Context(), []string{"-draw", "-docs", docs}, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if data != readFile(t, filepath.Join(docs, growthData)) || page != readFile(t, filepath.Join(docs, growthPage)) || picture != readFile(t, filepath.Join(docs, growthPlot)) {
+		t.Error("the data does not draw the same again")
+	}
+	if !strings.HasPrefix(page, "before\n"+growthBegins) || !strings.HasSuffix(page, growthEnds+"\nafter\n") || strings.Contains(page, "old") {
+		t.Errorf("the page is\n%s", page)
+	}
+	for _, want := range []string{"| profiles | one matches | 10 – 40 |", "| pods | new pod in a quota | 0 – 300 |", "| pods in a list |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if err := xml.Unmarshal([]byte(picture), new(any)); err != nil || !strings.Contains(picture, "one of all that could") || strings.Contains(picture, "NaN") {
+		t.Errorf("%v in\n%.1000s", err, picture)
+	}
+}
+
+// TestStandInAnswersAsAnAPIServer in the ways that the measurement depends on.
+func TestStandInAnswersAsAnAPIServer(t *testing.T) {
+	api := &standIn{has: map[string]objects{"pods": pods(5), "elasticquotas": quotas(5, true)}, patched: map[string][]byte{}, version: newest}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	ask := func(method, path, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", map[bool]string{true: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}[strings.HasSuffix(path, "meta")])
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		var text bytes.Buffer
+		_, _ = text.ReadFrom(response.Body)
+		if !json.Valid(text.Bytes()) {
+			t.Errorf("%s %s: no JSON: %.300s", method, path, &text)
+		}
+		return response.StatusCode, text.String()
+	}
+	quota := "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/quotas/elasticquotas/quota-3"
+	patch := `{"metadata":{"resourceVersion":"%s","annotations":{"record":%s}}}`
+	for _, c := range []struct {
+		method, path, body string
+		code               int
+		has                string
+		items              int // of a list
+	}{
+		{"GET", "/api/v1/pods?limit=2", "", 200, `"continue":"2"`, 2},
+		{"GET", "/api/v1/pods?limit=2&continue=4", "", 200, `"continue":""`, 1},
+		{"GET", "/api/v1/pods?limit=2&resourceVersion=0", "", 200, `"nodeName":"node-4"`, 5},
+		{"GET", "/api/v1/pods?meta", "", 200, `"continue":""`, 5},
+		{"GET", "/api/v1/nodes", "", 200, `"items":[]`, 0},
+		{"GET", "/api/v1/pods?watch=1&sendInitialEvents=true", "", 422, "Invalid", 0},
+		{"GET", "/api/v1/namespaces/shop/pods/web-3", "", 404, "NotFound", 0},
+		{"GET", quota, "", 200, `"resourceVersion":"4"`, 0},
+		{"PATCH", quota, fmt.Sprintf(patch, "7", `"x"`), 409, "Conflict", 0},
+		{"PATCH", quota, fmt.Sprintf(patch, "4", `"x"`), 200, `"record":"x"`, 0},
+		{"PATCH", quota, fmt.Sprintf(patch, "4", `"y"`), 409, "Conflict", 0},
+		{"PATCH", quota, fmt.Sprintf(patch, "1000001", "null"), 200, `"resourceVersion":"1000002"`, 0},
+		{"GET", strings.Replace(quota, "-3", "-5", 1), "", 404, "NotFound", 0},
+	} {
+		code, text := ask(c.method, c.path, c.body)
+		items := strings.Count(text, `{"metadata":{"resourceVersion":`)
+		if code != c.code || !strings.Contains(text, c.has) || strings.Contains(text, `"items"`) && items != c.items {
+			t.Errorf("%s %s: %d, %d items, want %d with %s: %.400s", c.method, c.path, code, items, c.code, c.has, text)
+		}
+		if strings.Contains(c.path, "meta") && strings.Contains(text, `"spec"`) {
+			t.Errorf("%s: more than the metadata: %.300s", c.path, text)
+		}
+	}
+}
+
+// TestQuotaTreeHasFiveLevels, however many quotas there are, and the quota of the reviews is at its end.
+func TestQuotaTreeHasFiveLevels(t *testing.T) {
+	for _, count := range []int{10, 100, 1000, 10_000} {
+		all := quotas(count, false)
+		levels := 0
+		for name := fmt.Sprintf("quota-%d", leaf(count, false)); name != "koordinator-root-quota"; levels++ {
+			var i int
+			_, _ = fmt.Sscanf(name, "quota-%d", &i)
+			metadata, _ := all.text(i)
+			if last := levels == 0; last == strings.Contains(metadata, "is-parent") {
+				t.Errorf("of %d, %s is a parent: %v", count, name, last)
+			}
+			_, after, _ := strings.Cut(metadata, quotaParent+`":"`)
+			name, _, _ = strings.Cut(after, `"`)
+		}
+		if levels != 5 {
+			t.Errorf("of %d: %d levels", count, levels)
+		}
+	}
+}
+
+func TestGrowthFlags(t *testing.T) {
+	if err := growthCommand(t.Context(), []string{"pods"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), `unknown argument "pods"`) {
+		t.Error(err)
+	}
+	docs := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(docs, growthPage), []byte("nothing\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Growth{}).write(docs); err == nil || !strings.Contains(err.Error(), "has no lines") {
+		t.Error(err)
+	}
+}
