@@ -3,7 +3,6 @@ package handlers
 import (
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -63,8 +62,13 @@ func appendResponse(b []byte, r *admissionv1.AdmissionResponse) []byte {
 
 // appendMap appends an object of strings, which is not empty, in the order of its keys.
 func appendMap(b []byte, texts map[string]string) []byte {
+	keys := make([]string, 0, len(texts))
+	for key := range texts {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
 	first := len(b)
-	for _, key := range slices.Sorted(maps.Keys(texts)) {
+	for _, key := range keys {
 		b = document.AppendText(append(b, ','), key)
 		b = document.AppendText(append(b, ':'), texts[key])
 	}

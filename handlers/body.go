@@ -127,11 +127,20 @@ func checkHead(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", http.MethodPost)
 		return &callerFault{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
 	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" || r.Header.Get("Content-Encoding") != "" {
+	if !isJSON(r.Header.Get("Content-Type")) || r.Header.Get("Content-Encoding") != "" {
 		return &callerFault{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
 	}
 	return nil
+}
+
+// isJSON reports whether a Content-Type is JSON, with parameters or without.
+func isJSON(contentType string) bool {
+	const json = "application/json"
+	if contentType == json {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == json
 }
 
 // bodyFault returns the fault for an error from reading a body. An incomplete review is never used.
