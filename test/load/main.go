@@ -1,10 +1,11 @@
 // Command load measures the cost of a review: usher over TLS, compared with a server that returns a constant answer and
 // one that works like most webhooks. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
-//	bin/load [--quick] [--run REGEXP] [--before FILE] [--out FILE]  measure bin/usher, and another binary of it
-//	bin/load profile default.pgo                           write a CPU profile of usher, for the compiler
-//	bin/load growth [--quick] [--write]                    what a review costs while something grows
-//	bin/load plot docs/performance.json docs/performance.svg
+//	bin/load --write                    measure bin/usher, and write docs/performance.md, its data and its picture
+//	bin/load --run pod --before FILE    measure some reviews, and another binary of usher beside it
+//	bin/load --quick                    a look, in a minute
+//	bin/load growth --write             what a review costs while something grows
+//	bin/load profile default.pgo        write a CPU profile of usher, for the compiler
 //	bin/load table docs/performance.json
 //
 // The exit code is 0 even if an aim is missed, and 2 on an error.
@@ -18,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"syscall"
 )
@@ -41,8 +43,6 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	switch {
 	case word == "growth":
 		return growthCommand(ctx, args[1:], out, progress)
-	case word == "plot" && len(args) == 3:
-		return plotFile(args[1], args[2])
 	case word == "profile" && len(args) == 2:
 		return profile(ctx, args[1], progress)
 	case word == "table" && len(args) == 2:
@@ -61,6 +61,9 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	only := set.String("run", "", "measure only the reviews whose names match this regular expression")
 	before := set.String("before", "", "measure this binary of usher, too, such as one of an earlier commit")
 	file := set.String("out", "", "write the data to this file, as JSON")
+	write := set.Bool("write", false, "write performance.json and .svg, and the table in performance.md")
+	draw := set.Bool("draw", false, "do not measure: draw and write again from performance.json")
+	docs := set.String("docs", "docs", "directory of these files")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -69,7 +72,14 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	if set.NArg() > 0 {
-		return fmt.Errorf("unknown argument %q: nothing, profile FILE, plot DATA SVG, or table DATA", set.Arg(0))
+		return fmt.Errorf("unknown argument %q: nothing, growth, profile FILE, or table DATA", set.Arg(0))
+	}
+	if *draw {
+		report, err := readReport(filepath.Join(*docs, dataFile))
+		if err != nil {
+			return err
+		}
+		return report.write(*docs)
 	}
 	how := fullPlan
 	if *quick {
@@ -82,18 +92,13 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	if _, err := io.WriteString(out, table(report)); err != nil {
 		return err
 	}
+	if *write {
+		return report.write(*docs)
+	}
 	if *file == "" {
 		return nil
 	}
 	return writeReport(*file, report)
-}
-
-func plotFile(from, to string) error {
-	report, err := readReport(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, []byte(plot(report)), 0o644)
 }
 
 func tableFile(from string, out io.Writer) error {

@@ -58,6 +58,20 @@ func TestReportIsReadAsWritten(t *testing.T) {
 	}
 }
 
+// TestDocsAreOfTheData: the table and the picture in docs are made of the data beside them.
+func TestDocsAreOfTheData(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	r, err := readReport(filepath.Join(docs, dataFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := readFile(t, filepath.Join(docs, pageFile))
+	filled, err := fill(page, tableBegins, tableEnds, summary(r))
+	if err != nil || filled != page || readFile(t, filepath.Join(docs, plotFile)) != plot(r) {
+		t.Errorf("docs/%s or docs/%s is not made of docs/%s: `bin/load --draw` writes them; %v", pageFile, plotFile, dataFile, err)
+	}
+}
+
 func TestAims(t *testing.T) {
 	var got []string
 	for _, a := range aims(sampleReport(t)) {

@@ -41,17 +41,25 @@ func (r *Report) headline() string {
 		r.Usher, r.Commit, r.Go, r.Date, r.CPU, r.Cores, r.Pinned, r.Rounds, quick)
 }
 
-// markdown returns the tables of docs/performance.md.
-func markdown(r *Report) string {
+// summary returns the table of docs/performance.md.
+func summary(r *Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.headline(), cpuConnections)
-	b.WriteString("| review | constant | usher | × constant (aim) | with 64 connections | plain | usher of plain |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| review | constant | usher | × constant (aim) | with 64 connections | plain | usher of plain | allocations |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, review := range r.reviews() {
 		if g, ok := r.group(review, cpuConnections); ok {
-			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s | %s |\n", title(review), number(g.constant.CPU), number(g.usher.CPU),
-				r.withAim(review, cpuConnections), r.withAim(review, tailConnections), cpu(g.plain), part(g.usher, g.plain))
+			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s | %s | %s |\n", title(review), number(g.constant.CPU), number(g.usher.CPU),
+				r.withAim(review, cpuConnections), r.withAim(review, tailConnections), cpu(g.plain), part(g.usher, g.plain), number(g.usher.Objects))
 		}
 	}
+	return b.String()
+}
+
+// markdown returns the table and all measurements.
+func markdown(r *Report) string {
+	var b strings.Builder
+	b.WriteString(summary(r))
 	b.WriteString("\nAll of it; CPU in µs per review, objects and KB allocated per review, peak resident memory:\n\n")
 	b.WriteString("| review | connections | server | reviews/s | p50 ms | p99 ms | CPU µs | objects | KB | peak MB |\n|---|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Cells {
