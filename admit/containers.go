@@ -16,35 +16,44 @@ var (
 	InitContainersPath = field.NewPath("spec", "initContainers")
 )
 
+// The lists of a pod's containers, in the order in which they are read.
+var (
+	initLists      = []string{"initContainers"}
+	regularLists   = []string{"containers"}
+	ephemeralLists = []string{"ephemeralContainers"}
+	lists          = []string{"initContainers", "containers"}
+	allLists       = []string{"initContainers", "containers", "ephemeralContainers"}
+)
+
 // InitContainers returns the init containers, including sidecars.
-func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers("initContainers") }
+func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers(initLists) }
 
 // RegularContainers returns the containers that are not init containers.
-func (p *Pod) RegularContainers() iter.Seq[*Container] { return p.containers("containers") }
+func (p *Pod) RegularContainers() iter.Seq[*Container] { return p.containers(regularLists) }
 
 // EphemeralContainers returns the containers that were added to a running pod, by the subresource ephemeralcontainers.
-func (p *Pod) EphemeralContainers() iter.Seq[*Container] { return p.containers("ephemeralContainers") }
+func (p *Pod) EphemeralContainers() iter.Seq[*Container] { return p.containers(ephemeralLists) }
 
 // AllContainers returns the init containers, the containers and the ephemeral containers.
-func (p *Pod) AllContainers() iter.Seq[*Container] {
-	return p.containers("initContainers", "containers", "ephemeralContainers")
-}
+func (p *Pod) AllContainers() iter.Seq[*Container] { return p.containers(allLists) }
 
-func (p *Pod) containers(lists ...string) iter.Seq[*Container] {
+// Containers returns the init containers (including sidecars), then the containers. A pod cannot be created with
+// ephemeral containers.
+func (p *Pod) Containers() iter.Seq[*Container] { return p.containers(lists) }
+
+func (p *Pod) containers(lists []string) iter.Seq[*Container] {
 	return func(yield func(*Container) bool) {
 		for _, list := range lists {
-			for v := range p.root.At("spec", list).Elements() {
-				if !yield(&Container{v}) {
+			values := p.root.At("spec", list).List()
+			views := make([]Container, len(values)) // in one allocation
+			for i, v := range values {
+				if views[i].root = v; v.Kind() != 0 && !yield(&views[i]) {
 					return
 				}
 			}
 		}
 	}
 }
-
-// Containers returns the init containers (including sidecars), then the containers. A pod cannot be created with
-// ephemeral containers.
-func (p *Pod) Containers() iter.Seq[*Container] { return p.containers("initContainers", "containers") }
 
 // InsertContainer inserts a container before one of the regular containers; nil: at the end.
 func (p *Pod) InsertContainer(before *Container, c corev1.Container) {
@@ -101,7 +110,13 @@ func (c *Container) Sidecar() bool {
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }
 
 // AppendEnv adds a variable at the end.
-func (c *Container) AppendEnv(v corev1.EnvVar) { c.root.Get("env").Append(v) }
+func (c *Container) AppendEnv(v corev1.EnvVar) {
+	if env := c.root.Get("env"); v.Name != "" && v.ValueFrom == nil {
+		env.AppendTexts(document.TextMember{Key: "name", Text: v.Name}, document.TextMember{Key: "value", Text: v.Value})
+	} else {
+		env.Append(v)
+	}
+}
 
 // ImagePath returns the field path of the container's image.
 func (c *Container) ImagePath() *field.Path { return c.root.Get("image").Path() }
@@ -110,7 +125,7 @@ func (c *Container) ImagePath() *field.Path { return c.root.Get("image").Path() 
 func (c *Container) Image() string { return c.root.Get("image").Text() }
 
 // SetImage sets the container's image.
-func (c *Container) SetImage(image string) { c.root.Get("image").Set(image) }
+func (c *Container) SetImage(image string) { c.root.Get("image").SetText(image) }
 
 // ImagePullPolicy returns when the kubelet pulls the image; empty if it is not set.
 func (c *Container) ImagePullPolicy() corev1.PullPolicy {
@@ -119,7 +134,7 @@ func (c *Container) ImagePullPolicy() corev1.PullPolicy {
 
 // SetImagePullPolicy sets when the kubelet pulls the image.
 func (c *Container) SetImagePullPolicy(policy corev1.PullPolicy) {
-	c.root.Get("imagePullPolicy").Set(policy)
+	c.root.Get("imagePullPolicy").SetText(string(policy))
 }
 
 // Command returns the command, which replaces the entry point of the image.

@@ -19,7 +19,7 @@ type Image struct {
 func (p *Pod) Images() iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
-			for c := range p.containers(list) {
+			for c := range p.containers([]string{list}) {
 				if !yield(Image{c.root.Get("image"), list, c.Name()}) {
 					return
 				}

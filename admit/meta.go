@@ -136,7 +136,7 @@ func removeWithPrefix(object *document.Value, prefix string) {
 }
 
 // SetLabel sets one label.
-func (m Meta) SetLabel(key, value string) { m.label(key).Set(value) }
+func (m Meta) SetLabel(key, value string) { m.label(key).SetText(value) }
 
 // RemoveLabel removes one label.
 func (m Meta) RemoveLabel(key string) { m.label(key).Remove() }
@@ -148,7 +148,7 @@ func (m Meta) Annotation(key string) (string, bool) {
 }
 
 // SetAnnotation sets one annotation.
-func (m Meta) SetAnnotation(key, value string) { m.annotation(key).Set(value) }
+func (m Meta) SetAnnotation(key, value string) { m.annotation(key).SetText(value) }
 
 // RemoveAnnotation removes one annotation.
 func (m Meta) RemoveAnnotation(key string) { m.annotation(key).Remove() }

@@ -61,7 +61,9 @@ func (p *Pod) DNSPolicy() corev1.DNSPolicy {
 }
 
 // SetDNSPolicy sets spec.dnsPolicy.
-func (p *Pod) SetDNSPolicy(policy corev1.DNSPolicy) { p.root.At("spec", "dnsPolicy").Set(policy) }
+func (p *Pod) SetDNSPolicy(policy corev1.DNSPolicy) {
+	p.root.At("spec", "dnsPolicy").SetText(string(policy))
+}
 
 // RestartPolicy returns spec.restartPolicy; empty if it is not set, which stands for Always.
 func (p *Pod) RestartPolicy() corev1.RestartPolicy {

@@ -2,23 +2,12 @@ package admit
 
 import (
 	"iter"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/document"
 )
-
-// Tolerations returns spec.tolerations.
-func (p *Pod) Tolerations() []corev1.Toleration {
-	return document.As[[]corev1.Toleration](p.tolerations())
-}
-
-// AppendToleration adds a toleration at the end.
-func (p *Pod) AppendToleration(t corev1.Toleration) { p.tolerations().Append(t) }
-
-func (p *Pod) tolerations() *document.Value { return p.root.At("spec", "tolerations") }
 
 // NodeTerms returns the terms of the required node affinity, of which a node must match at least one.
 func (p *Pod) NodeTerms() iter.Seq[*NodeTerm] {
@@ -55,7 +44,7 @@ func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
 func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
 
 // SetSchedulerName sets spec.schedulerName.
-func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").Set(name) }
+func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").SetText(name) }
 
 // PriorityPath is the field path of spec.priority.
 var PriorityPath = field.NewPath("spec", "priority")
@@ -75,12 +64,12 @@ func (p *Pod) PriorityClassNamePath() *field.Path {
 // SetPriority sets the name of a PriorityClass together with what the API server's Priority plugin expects with it: the
 // class's value and its preemption policy. A nil policy removes the field.
 func (p *Pod) SetPriority(class string, value int32, preemption *corev1.PreemptionPolicy) {
-	p.root.At("spec", "priorityClassName").Set(class)
+	p.root.At("spec", "priorityClassName").SetText(class)
 	p.root.At("spec", "priority").Set(value)
 	if policy := p.root.At("spec", "preemptionPolicy"); preemption == nil {
 		policy.Remove()
 	} else {
-		policy.Set(*preemption)
+		policy.SetText(string(*preemption))
 	}
 }
 
@@ -88,7 +77,9 @@ func (p *Pod) SetPriority(class string, value int32, preemption *corev1.Preempti
 func (p *Pod) NodeSelector() map[string]string { return Texts(p.root.At("spec", "nodeSelector")) }
 
 // SetNodeSelector sets one label that a node must have.
-func (p *Pod) SetNodeSelector(key, value string) { p.root.At("spec", "nodeSelector", key).Set(value) }
+func (p *Pod) SetNodeSelector(key, value string) {
+	p.root.At("spec", "nodeSelector", key).SetText(value)
+}
 
 // Affinity returns spec.affinity; nil if it is not set.
 func (p *Pod) Affinity() *corev1.Affinity {
@@ -113,20 +104,6 @@ func (p *Pod) AppendTopologySpreadConstraint(c corev1.TopologySpreadConstraint) 
 func (p *Pod) NodeSelectorPath(key string) *field.Path {
 	return p.root.At("spec", "nodeSelector").Path().Key(key)
 }
-
-// RemoveTolerations removes the tolerations at some places.
-func (p *Pod) RemoveTolerations(places ...int) {
-	all := slices.Collect(p.tolerations().Elements())
-	for _, i := range places {
-		all[i].Remove()
-	}
-}
-
-// TolerationsPath returns the field path of spec.tolerations.
-func (p *Pod) TolerationsPath() *field.Path { return p.tolerations().Path() }
-
-// TolerationPath returns the field path of one toleration.
-func (p *Pod) TolerationPath(i int) *field.Path { return p.tolerations().Path().Index(i) }
 
 // BestEffort reports whether the pod is of QoS class BestEffort: by its status if that has a class, else because it
 // requests and limits no cpu or memory.

@@ -50,7 +50,7 @@ func (r Resources) Exists() bool { return r.root.Exists() }
 // Set sets the quantity of a resource. Setting an equal amount is no edit, however it is written.
 func (r Resources) Set(name corev1.ResourceName, q resource.Quantity) {
 	if now, ok := r.Get(name); !ok || now.Cmp(q) != 0 {
-		r.at(name).Set(q.String())
+		r.at(name).SetText(q.String())
 	}
 }
 

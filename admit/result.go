@@ -38,8 +38,11 @@ type StepResult struct {
 // Changed returns the names of the steps that changed the object, in order.
 func (r Result) Changed() []string {
 	var names []string
-	for _, s := range r.Steps {
-		if s.Changed {
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Changed {
+			if names == nil {
+				names = make([]string, 0, len(r.Steps)-i)
+			}
 			names = append(names, s.Name)
 		}
 	}

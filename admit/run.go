@@ -19,7 +19,7 @@ type After func(*Request, StepResult)
 // Run runs the chain on the request's object. An error is our own failure, wrapped with the step's name; a step that
 // panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
-	var result Result
+	result := Result{Steps: make([]StepResult, 0, len(c.steps))}
 	req.explanation.wanted, req.resolution.steps = c.explained, c.steps
 	for _, s := range c.steps {
 		if s.Idle || s.commit != nil && len(result.Problems) > 0 {

@@ -9,8 +9,14 @@ import (
 
 // Set sets the place to a Go value, encoded as JSON. Missing or null parents are created. Setting an equal value is no
 // edit.
-func (v *Value) Set(value any) {
-	raw := encode(value)
+func (v *Value) Set(value any) { v.setJSON(encode(value)) }
+
+// SetText is Set for a string.
+func (v *Value) SetText(text string) {
+	v.setJSON(AppendText(v.doc.memory.texts.empty(len(text)+len(`""`)), text))
+}
+
+func (v *Value) setJSON(raw []byte) {
 	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.grow(len(raw)) || !v.prepareParent() {
 		return
 	}
@@ -30,15 +36,28 @@ func (v *Value) Remove() {
 }
 
 // Append appends a Go value to the array here, which is created if it is absent or null.
-func (v *Value) Append(value any) *Value { return v.insert(nil, value) }
+func (v *Value) Append(value any) *Value { return v.insert(nil, encode(value)) }
+
+// TextMember is a member of an object whose value is a string.
+type TextMember struct{ Key, Text string }
+
+// AppendTexts appends an object to the array here, as Append does. Members whose text is empty are left out.
+func (v *Value) AppendTexts(members ...TextMember) *Value {
+	size := len(`{}`)
+	for _, m := range members {
+		size += len(m.Key) + len(m.Text) + len(`"":"",`)
+	}
+	return v.insert(nil, appendTexts(v.doc.memory.texts.empty(size), members))
+}
 
 // InsertBefore inserts a Go value into the array here before one of its elements.
-func (v *Value) InsertBefore(element *Value, value any) *Value { return v.insert(element, value) }
+func (v *Value) InsertBefore(element *Value, value any) *Value {
+	return v.insert(element, encode(value))
+}
 
-// insert inserts a Go value before an element, or at the end.
-func (v *Value) insert(before *Value, value any) *Value {
+// insert inserts JSON before an element, or at the end.
+func (v *Value) insert(before *Value, raw []byte) *Value {
 	child := v.newChild("")
-	raw := encode(value)
 	if v.doc.err != nil || !v.makeContainer('[') {
 		return child
 	}
@@ -50,7 +69,7 @@ func (v *Value) insert(before *Value, value any) *Value {
 		v.children = append(v.children, child) // undo restores the old length
 	} else { // a new list, because undo restores the old one
 		at := max(0, slices.Index(v.children, before))
-		list := append(v.doc.memory.list(len(v.children)+1), v.children[:at]...)
+		list := append(v.doc.memory.lists.empty(len(v.children)+1), v.children[:at]...)
 		v.children = append(append(list, child), v.children[at:]...)
 	}
 	child.base, child.set = raw, true

@@ -36,3 +36,20 @@ func AppendText[T string | []byte](b []byte, text T) []byte {
 	}
 	return append(append(b, text[copied:]...), '"')
 }
+
+// appendTexts appends an object of strings, without those that are empty.
+func appendTexts(b []byte, members []TextMember) []byte {
+	b = append(b, '{')
+	first := true
+	for _, m := range members {
+		if m.Text == "" {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = AppendText(append(AppendText(b, m.Key), ':'), m.Text)
+	}
+	return append(b, '}')
+}

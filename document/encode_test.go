@@ -19,8 +19,34 @@ func FuzzText(f *testing.F) {
 		if got := AppendText([]byte("before"), text); !bytes.Equal(got, append([]byte("before"), want...)) {
 			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
 		}
-		if got := encode(text); !bytes.Equal(got, want) {
+		d := parse(t, `{}`)
+		d.Root().Get("a").SetText(text)
+		d.Root().Get("l").AppendTexts(TextMember{"k", text}, TextMember{"none", ""}, TextMember{text, "v"})
+		same := parse(t, `{}`)
+		same.Root().Get("a").Set(text)
+		same.Root().Get("l").Append(pairs{{"k", text}, {text, "v"}})
+		if got, want := d.Bytes(), same.Bytes(); !bytes.Equal(got, want) {
 			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
 		}
 	})
+}
+
+// pairs is an object of strings, without those that are empty.
+type pairs [][2]string
+
+// MarshalJSON encodes each key and text by json.Marshal.
+func (p pairs) MarshalJSON() ([]byte, error) {
+	var members [][]byte
+	for _, pair := range p {
+		if pair[1] == "" {
+			continue
+		}
+		key, _ := json.Marshal(pair[0])
+		text, err := json.Marshal(pair[1])
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, append(append(key, ':'), text...))
+	}
+	return append(append([]byte("{"), bytes.Join(members, []byte(","))...), '}'), nil
 }

@@ -6,9 +6,34 @@ import "sync"
 // objects, which cost more to allocate and to collect than to clear.
 type memory struct {
 	slabs []*slab
-	used  int      // handles of the last slab
-	lists []*Value // the lists of children: see list
+	used  int // handles of the last slab
+	lists arena[*Value]
+	texts arena[byte] // the JSON of strings and small objects that are set
 	undo  []saved
+}
+
+// arena is where short slices are allocated.
+type arena[T any] []T
+
+// arenaLength is the length of a new arena, and the maximum of one that is kept.
+const arenaLength = 512
+
+// empty returns an empty slice with room for n values.
+func (a *arena[T]) empty(n int) []T {
+	start := len(*a)
+	if start+n > cap(*a) {
+		start, *a = 0, make([]T, 0, max(n, arenaLength))
+	}
+	*a = (*a)[:start+n]
+	return (*a)[start : start : start+n]
+}
+
+// release makes the arena empty.
+func (a *arena[T]) release() {
+	clear(*a)
+	if *a = (*a)[:0]; cap(*a) > arenaLength {
+		*a = nil
+	}
 }
 
 // slab holds several handles in one allocation.
@@ -35,19 +60,6 @@ func (m *memory) value() *Value {
 	return &m.slabs[len(m.slabs)-1][m.used-1]
 }
 
-// listsLength is the number of handles for whose lists a memory has room, and keeps it.
-const listsLength = 512
-
-// list returns an empty list with room for n handles.
-func (m *memory) list(n int) []*Value {
-	start := len(m.lists)
-	if start+n > cap(m.lists) {
-		start, m.lists = 0, make([]*Value, 0, max(n, listsLength))
-	}
-	m.lists = m.lists[:start+n]
-	return m.lists[start : start : start+n]
-}
-
 // takeBack restores the handles that were edited, the last edit first.
 func (m *memory) takeBack() {
 	for i := len(m.undo) - 1; i >= 0; i-- {
@@ -69,9 +81,10 @@ func (m *memory) release() {
 		slabs.Put(s)
 		m.slabs[i] = nil
 	}
-	clear(m.lists)
-	m.slabs, m.lists = m.slabs[:0], m.lists[:0]
-	if cap(m.lists) <= listsLength && cap(m.undo) <= listsLength {
+	m.slabs = m.slabs[:0]
+	m.lists.release()
+	m.texts.release()
+	if cap(m.undo) <= arenaLength {
 		memories.Put(m)
 	}
 }

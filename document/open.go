@@ -106,6 +106,9 @@ func (t *tape) tooLarge(container uint32) string {
 	return ""
 }
 
+// spare is the room for elements that steps append to a list.
+const spare = 4
+
 // openAll makes the missing handles of the children.
 func (v *Value) openAll() {
 	v.open = true
@@ -113,7 +116,7 @@ func (v *Value) openAll() {
 		return
 	}
 	early := v.children // allocated by Get
-	v.children = v.doc.memory.list(v.tape.size(v.at) + len(early))
+	v.children = v.doc.memory.lists.empty(v.tape.size(v.at) + len(early) + spare)
 	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
 		v.children = append(v.children, v.childAt(i, early))
 	}

@@ -27,6 +27,20 @@ func (v *Value) Raw() Raw {
 	return Raw{v.tape, v.at}
 }
 
+// Current returns the value here as it is now, for reading only until it is edited; false if there are edits in it. An
+// absent value is the zero Raw.
+func (v *Value) Current() (r Raw, ok bool) {
+	switch {
+	case v.made != 0 || v.changedBelow():
+		return Raw{}, false
+	case v.base == nil:
+		return Raw{}, true
+	case v.tape == nil:
+		v.tape, v.at = scanOwn(v.base), 0
+	}
+	return Raw{v.tape, v.at}, true
+}
+
 // Exists reports whether there is a value here; null is a value.
 func (r Raw) Exists() bool { return r.tape != nil }
 
@@ -58,12 +72,20 @@ func (r Raw) Text() string {
 	return unquote(r.tape.bytes(r.at))
 }
 
+// IsText reports whether the value is the given string.
+func (r Raw) IsText(text string) bool { return r.tape != nil && isText(r.tape.bytes(r.at), text) }
+
 // Key returns the key of a member of an object; "" for other values.
 func (r Raw) Key() string {
 	if r.tape == nil || r.tape.entries[r.at].keyEnd == 0 {
 		return ""
 	}
 	return r.tape.keyOf(&r.tape.entries[r.at])
+}
+
+// IsKey reports whether this is a member of an object with the given key.
+func (r Raw) IsKey(key string) bool {
+	return r.tape != nil && r.tape.entries[r.at].keyEnd > 0 && r.tape.isKey(&r.tape.entries[r.at], key)
 }
 
 // Size returns the number of members or elements; 0 if this is no container.

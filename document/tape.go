@@ -94,12 +94,17 @@ func (t *tape) size(container uint32) (n int) {
 }
 
 // unquote returns the value of a valid JSON string.
-func unquote(raw []byte) (text string) {
+func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
-		return text
+		return unescape(raw)
 	}
 	return string(raw[1 : len(raw)-1])
+}
+
+// unescape is unquote for a string with escapes.
+func unescape(raw []byte) (text string) {
+	_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
+	return text
 }
 
 // tapes pools the tapes of released documents.

@@ -29,13 +29,18 @@ func CheckText(text string) error {
 // SameText reports whether two texts are equivalent JSON, ignoring white space, escapes and the order of keys. A text
 // that CheckText refuses is equal only to itself.
 func SameText(a, b string) bool {
-	return a == b || CheckText(a) == nil && CheckText(b) == nil && sameJSON([]byte(a), []byte(b))
+	return a == b || CheckText(a) == nil && CheckText(b) == nil && sameJSON(bytes.TrimSpace([]byte(a)), bytes.TrimSpace([]byte(b)))
 }
 
-// sameJSON is SameText for JSON that has been checked.
+// sameJSON is SameText for JSON that has been checked, without white space around it.
 func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
+	switch {
+	case bytes.Equal(a, b):
 		return true
+	case a[0] == '"' && b[0] == '"':
+		return unquote(a) == unquote(b)
+	case kindOf(a) != kindOf(b):
+		return false
 	}
 	var left, right any
 	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&

@@ -52,7 +52,7 @@ func (v *Value) Get(name string) *Value {
 		}
 	}
 	if v.children == nil {
-		v.children = v.doc.memory.list(8)
+		v.children = v.doc.memory.lists.empty(8)
 	}
 	v.children = append(v.children, child)
 	return child
@@ -97,6 +97,15 @@ func (v *Value) At(names ...string) *Value {
 		v = v.Get(name)
 	}
 	return v
+}
+
+// List returns what Elements iterates over.
+func (v *Value) List() []*Value {
+	all := v.opened('[')
+	if !slices.ContainsFunc(all, func(e *Value) bool { return !e.exists() }) {
+		return slices.Clip(all)
+	}
+	return slices.Collect(existing(all))
 }
 
 // Elements returns the elements of an array in order; none if it is absent or null. Elements may be edited, added and
@@ -178,10 +187,16 @@ func (v *Value) kind() byte {
 		return v.made
 	case v.base == nil:
 		return 0
-	case v.base[0] == '-' || v.base[0] >= '0' && v.base[0] <= '9':
+	}
+	return kindOf(v.base)
+}
+
+// kindOf returns the first byte of JSON, or '0' for any number.
+func kindOf(raw []byte) byte {
+	if raw[0] == '-' || isDigit(raw[0]) {
 		return '0'
 	}
-	return v.base[0]
+	return raw[0]
 }
 
 func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasChildren() }

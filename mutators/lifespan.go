@@ -19,6 +19,7 @@ import (
 // label, or with an empty one, a pod tolerates the taint with any value. Tolerations that the pod already has are not
 // repeated.
 func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
+	tolerations := tolerationsOfDays(policy)
 	return admit.Mutator[admit.Pod]{
 		Name: "lifespan",
 		Doc:  "turns the lifespan label into tolerations for nodes that live at least that many days; no label: any node",
@@ -28,7 +29,7 @@ func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
 				return nil
 			}
 			label := pod.Label(policy.Label)
-			wanted, err := lifespanTolerations(policy, label)
+			wanted, err := tolerations.wanted(policy, label)
 			if err != nil {
 				return err
 			}
@@ -59,21 +60,34 @@ func sameToleration(a, b corev1.Toleration) bool {
 	return a.MatchToleration(&b)
 }
 
-// lifespanTolerations returns the tolerations for a label's value.
-func lifespanTolerations(policy *config.Lifespan, label string) ([]corev1.Toleration, error) {
+// lifespanTolerations are the tolerations that labels may ask for.
+type lifespanTolerations struct {
+	any  []corev1.Toleration // of a node with any number of days left
+	days []corev1.Toleration // of nodes with max days left, one less, and so on down to 0
+}
+
+func tolerationsOfDays(policy *config.Lifespan) (of lifespanTolerations) {
+	if policy == nil {
+		return of
+	}
+	of.any = []corev1.Toleration{{Key: policy.Taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	for left := policy.Max; left >= 0; left-- {
+		of.days = append(of.days, corev1.Toleration{
+			Key: policy.Taint, Operator: corev1.TolerationOpEqual, Value: strconv.Itoa(left), Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+	return of
+}
+
+// wanted returns the tolerations for a label's value.
+func (of lifespanTolerations) wanted(policy *config.Lifespan, label string) ([]corev1.Toleration, error) {
 	if label == "" {
-		return []corev1.Toleration{{Key: policy.Taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, nil
+		return of.any, nil
 	}
 	days, err := strconv.Atoi(label)
 	if err != nil || days < 0 || days > policy.Max {
 		return nil, field.Invalid(admit.LabelPath(policy.Label), label,
 			fmt.Sprintf("must be a whole number of days from 0 to %d; remove the label to run on any node", policy.Max))
 	}
-	var tolerations []corev1.Toleration
-	for left := policy.Max; left >= days; left-- {
-		tolerations = append(tolerations, corev1.Toleration{
-			Key: policy.Taint, Operator: corev1.TolerationOpEqual, Value: strconv.Itoa(left), Effect: corev1.TaintEffectNoSchedule,
-		})
-	}
-	return tolerations, nil
+	return of.days[:policy.Max-days+1], nil
 }
