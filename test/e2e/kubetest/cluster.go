@@ -29,6 +29,7 @@ type Options struct {
 	AuditLevel string
 
 	APIServerFlags []string // after the default flags, so that they override them
+	EtcdFlags      []string // likewise
 
 	Prepare func(dir string) error // writes files for the API server, whose working directory is dir; may be nil
 }
@@ -153,10 +154,14 @@ func (c *Cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
 func (c *Cluster) startEtcd() (*Process, error) {
 	client, peer := localURL(c.ports.etcd), localURL(c.ports.etcdPeer)
-	return c.program(binaries.Etcd, "--name=e2e", "--data-dir="+c.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)
+	flags := []string{"--name=e2e", "--data-dir=" + c.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=e2e=" + peer}
+	return c.program(binaries.Etcd, append(flags, c.options.EtcdFlags...)...)
 }
+
+// EtcdURL returns the URL of etcd's API and metrics. It needs no certificate.
+func (c *Cluster) EtcdURL() string { return localURL(c.ports.etcd) }
 
 // RestartEtcd terminates etcd and starts it again with its data.
 func (c *Cluster) RestartEtcd(ctx context.Context) error {
@@ -215,6 +220,12 @@ func (c *Cluster) startControllers() error {
 		}
 	}
 	return nil
+}
+
+// FreePort returns a free port for a program of the caller.
+func FreePort() (port int, err error) {
+	err = freePorts(&port)
+	return port, err
 }
 
 // freePorts returns free ports below the range that the kernel uses for outgoing connections, so that no connection
