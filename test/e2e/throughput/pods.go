@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// template is a pod in JSON, around its name.
+type template struct{ before, after []byte }
+
+// named returns the pod with a name.
+func (t template) named(name string) []byte { return slices.Concat(t.before, []byte(name), t.after) }
+
+// productionPod returns the pod of the sample of that name: three containers with all that a chart sets, as a controller
+// creates it. Its review has about 20 KB. All ways create the same pod; the label of the quota means something in one.
+func productionPod() (template, error) {
+	text, err := kubetest.ReadFile("samples/reviews/mutate-pods/production-pod.json")
+	if err != nil {
+		return template{}, err
+	}
+	var review kubetest.Object
+	if err := json.Unmarshal([]byte(text), &review); err != nil {
+		return template{}, err
+	}
+	pod, _ := review.At("request", "object").(map[string]any)
+	const mark = "the-name-of-the-pod"
+	meta := pod["metadata"].(map[string]any)
+	for _, key := range []string{"generateName", "namespace", "creationTimestamp", "managedFields"} { // set by the API server
+		delete(meta, key)
+	}
+	meta["name"] = mark
+	meta["labels"].(map[string]any)[quotaLabel+"name"] = leafQuota
+	delete(pod["spec"].(map[string]any), "initContainers")
+	delete(pod["spec"].(map[string]any), "priority") // it goes with a PriorityClass
+	delete(pod["spec"].(map[string]any), "preemptionPolicy")
+	all, err := json.Marshal(pod)
+	before, after, _ := bytes.Cut(all, []byte(mark))
+	return template{before, after}, err
+}
+
+func podsPath(way string) string { return "/api/v1/namespaces/" + namespaceOf(way) + "/pods" }
+
+// burst is what clients did in some time.
+type burst struct {
+	took      time.Duration
+	latencies []time.Duration // of the pods that were created, sorted
+	failed    int
+	example   error // of a failure
+}
+
+// create lets clients create pods, one after the other each, for some time.
+func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration) burst {
+	w.serial++
+	var mu sync.Mutex
+	var all burst
+	var number atomic.Int64
+	var running sync.WaitGroup
+	began := time.Now()
+	for _, client := range clients {
+		running.Go(func() {
+			var own burst
+			for time.Since(began) < lasting && ctx.Err() == nil {
+				sent := time.Now()
+				name := fmt.Sprintf("pod-%d-%d", w.serial, number.Add(1))
+				own.add(time.Since, sent, created(ctx, client, podsPath(way), w.pod.named(name)))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.join(own)
+		})
+	}
+	running.Wait()
+	all.took = time.Since(began)
+	slices.Sort(all.latencies)
+	return all
+}
+
+func created(ctx context.Context, client *kubetest.Client, path string, pod []byte) error {
+	answer, err := client.Do(ctx, "POST", path, "application/json", pod)
+	if err != nil {
+		return err
+	}
+	return answer.Err()
+}
+
+// add adds a request that was just answered.
+func (b *burst) add(since func(time.Time) time.Duration, sent time.Time, err error) {
+	if err != nil {
+		b.failed, b.example = b.failed+1, err
+		return
+	}
+	b.latencies = append(b.latencies, since(sent))
+}
+
+func (b *burst) join(other burst) {
+	b.latencies = append(b.latencies, other.latencies...)
+	b.failed += other.failed
+	if b.example == nil {
+		b.example = other.example
+	}
+}
+
+// podRound is one round of a way with some clients.
+type podRound struct {
+	burst
+	used usage // per pod
+}
+
+// createPods measures one round: it verifies that the way is in effect, warms up, measures, and removes the pods.
+func (w *world) createPods(ctx context.Context, of way, clients int, p plan) (r podRound, err error) {
+	if of.begin != nil {
+		if err := of.begin(ctx); err != nil {
+			return r, err
+		}
+	}
+	if err := w.verify(ctx, of); err != nil {
+		return r, err
+	}
+	w.create(ctx, of.name, w.clients[:clients], p.warm)
+	pid := 0
+	if of.pid != nil {
+		pid = of.pid()
+	}
+	before, err := w.meter.read(ctx, pid)
+	if err != nil {
+		return r, err
+	}
+	r.burst = w.create(ctx, of.name, w.clients[:clients], p.burst)
+	after, err := w.meter.read(ctx, pid)
+	if err != nil {
+		return r, err
+	}
+	if len(r.latencies) == 0 {
+		return r, fmt.Errorf("%s, %d clients: no pod was created: %w", of.name, clients, r.example)
+	}
+	r.used = after.since(before, float64(len(r.latencies)))
+	if of.end != nil {
+		err = of.end(ctx)
+	}
+	if err == nil {
+		err = w.clear(ctx, of.name)
+	}
+	return r, err
+}
+
+// clear removes the pods of a way, and etcd's history.
+func (w *world) clear(ctx context.Context, way string) error {
+	if _, err := w.admin.Delete(ctx, podsPath(way)); err != nil {
+		return err
+	}
+	return forget(ctx, w.cluster.EtcdURL())
+}

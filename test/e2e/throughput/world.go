@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// world is a control plane with usher twice: as `make deploy` installs it, and with both suites, watching the cluster.
+type world struct {
+	cluster    *kubetest.Cluster
+	admin      *kubetest.Client
+	core, both *kubetest.Usher
+	constant   *kubetest.Process
+
+	ways    []way
+	pod     template
+	clients []*kubetest.Client
+	meter   meter
+	nodes   map[bool][]*node // by whether they are amplified
+	serial  int              // of the bursts, so that names differ
+}
+
+// The ports at which the API server reaches the webhooks, behind one Service.
+type ports struct{ core, both, constant int }
+
+// controlPlane has an etcd that syncs its log, which tests leave out, and an API server with an audit log of metadata, as
+// most clusters have. Nothing limits the requests in flight: API Priority and Fairness would queue 500 clients before
+// their pods reach a webhook, and so measure its queue.
+var controlPlane = kubetest.Options{AuditLevel: "Metadata", EtcdFlags: []string{"--unsafe-no-fsync=false"}, APIServerFlags: []string{
+	"--enable-priority-and-fairness=false", "--max-requests-inflight=5000", "--max-mutating-requests-inflight=5000",
+	"--etcd-compaction-interval=0", "--delete-collection-workers=8"}}
+
+// start starts everything.
+func start(ctx context.Context, clients int) (*world, error) {
+	c, err := kubetest.Start(ctx, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cluster: c, admin: c.Admin(), nodes: map[bool][]*node{}, meter: meter{c.APIServer().Pid(), c.Etcd().Pid(), c.EtcdURL()}}
+	if err := w.begin(ctx, clients); err != nil {
+		_ = c.Stop()
+		return nil, fmt.Errorf("%w\n%s", err, c.Logs(10))
+	}
+	return w, nil
+}
+
+func (w *world) begin(ctx context.Context, clients int) (err error) {
+	if w.pod, err = productionPod(); err != nil {
+		return err
+	}
+	if err := w.cluster.Apply(ctx, objects()); err != nil {
+		return err
+	}
+	for i := range clients {
+		w.clients = append(w.clients, w.cluster.User(fmt.Sprintf("client-%d", i), clientGroup)) // each its certificate, and so its connection
+	}
+	var at ports
+	for _, port := range []*int{&at.core, &at.both, &at.constant} {
+		if *port, err = kubetest.FreePort(); err != nil {
+			return err
+		}
+	}
+	if err := w.startUshers(ctx, at); err != nil {
+		return err
+	}
+	if err := w.startConstant(ctx, at); err != nil {
+		return err
+	}
+	return w.registerAll(ctx, at)
+}
+
+// gates are the feature gates of usher with both suites.
+const gates = "--feature-gates=EnableQuotaAdmission=true,EnableQuotaAdmissionOnUpdate=true"
+
+const suites = "--suite=core,colocation"
+
+// startUshers starts usher, and usher with both suites once, so that it has what it needs.
+func (w *world) startUshers(ctx context.Context, at ports) (err error) {
+	if w.core, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Flags: []string{listenAt(at.core)}}); err != nil {
+		return err
+	}
+	if err := w.addColocation(ctx); err != nil {
+		return err
+	}
+	account, err := w.cluster.Kubeconfig(usherUser, "system:serviceaccounts", "system:serviceaccounts:usher")
+	if err != nil {
+		return err
+	}
+	w.both, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-both", Before: grant, Flags: []string{
+		listenAt(at.both), "--shutdown-delay=0s", "--cluster=api", "--kubeconfig=" + account, gates}})
+	if err != nil {
+		return err
+	}
+	return w.both.Replicas[0].Terminate(ctx)
+}
+
+func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+func listenAt(port int) string { return "--listen=" + address(port) }
+
+// startConstant starts the constant webhook with usher's certificate, and with the patch that usher makes of the pod.
+func (w *world) startConstant(ctx context.Context, at ports) error {
+	patch, err := w.ushersPatch(ctx)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(w.cluster.Dir(), "patch.json")
+	if err := os.WriteFile(file, patch, 0o600); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w.constant, err = w.cluster.StartProgram("constant", self, "constant", "-listen="+address(at.constant),
+		"-cert-dir="+filepath.Dir(w.core.CAFile), "-patch="+file)
+	return err
+}
+
+// ushersPatch posts a review of the pod, as the API server would store it, to usher.
+func (w *world) ushersPatch(ctx context.Context) ([]byte, error) {
+	pod, err := w.admin.Do(ctx, "POST", podsPath(none)+"?dryRun=All", "application/json", w.pod.named("probe"))
+	if err == nil {
+		err = pod.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE","namespace":"` + namespaceOf(none) +
+		`","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":` + string(bytes.TrimSpace(pod.Body)) + `}}`
+	ca, err := os.ReadFile(w.core.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+w.core.Replicas[0].Reviews()+"/mutate-pods", strings.NewReader(review))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + service + ".svc"}}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	return patchOf(text)
+}
+
+// registerAll registers all ways.
+func (w *world) registerAll(ctx context.Context, at ports) error {
+	w.ways = []way{{name: none}}
+	plain, err := w.core.Run(ctx, "webhooks", "--config", w.core.PolicyFile(), "--ca-file", w.core.CAFile)
+	if err != nil {
+		return err
+	}
+	full, err := w.both.Run(ctx, "webhooks", suites, gates, "--config", w.both.PolicyFile(), "--ca-file", w.both.CAFile)
+	if err != nil {
+		return err
+	}
+	onlyPods := func(resources string) bool { return resources == "pods" }
+	patched := strings.Replace(plain, "path: /mutate-pods", "path: "+patchPath, 1)
+	for _, one := range []struct {
+		way     way
+		printed string
+		port    int
+		keep    func(resources string) bool
+	}{
+		{way{name: constant, pid: w.constant.Pid}, plain, at.constant, onlyPods},
+		{way{name: patching, pid: w.constant.Pid}, patched, at.constant, onlyPods},
+		{way{name: core, pid: pidOf(w.core)}, plain, at.core, func(string) bool { return true }},
+		{way{name: both, pid: pidOf(w.both), begin: w.startBoth, end: w.both.Replicas[0].Terminate}, full, at.both,
+			func(resources string) bool { return !strings.HasPrefix(resources, "nodes") }}, // those of the way before
+	} {
+		configurations, err := registration(one.printed, one.way.name, one.port, one.keep)
+		if err != nil {
+			return err
+		}
+		if err := w.register(ctx, configurations); err != nil {
+			return err
+		}
+		one.way.webhooks = calledForPods(configurations)
+		w.ways = append(w.ways, one.way)
+	}
+	return nil
+}
+
+// startBoth starts usher with both suites for a round, because it watches all pods: the API server would send it those of
+// the other ways too.
+func (w *world) startBoth(ctx context.Context) error {
+	if err := w.both.Replicas[0].Start(ctx); err != nil {
+		return err
+	}
+	return w.both.Balancer.Wait(ctx, 1)
+}
+
+func pidOf(u *kubetest.Usher) func() int {
+	return func() int { return u.Replicas[0].Process().Pid() }
+}
