@@ -98,10 +98,14 @@ bench-compare: ## the same benchmarks against a saved run, or against a revision
 	go build -C test/load -o ../../bin/compare ./compare
 	bin/compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
-load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while profiles, quotas, overrides or pods grow; 3 to 8 minutes, Linux
+load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while profiles, quotas, overrides or pods grow; ARGS=cluster: through a real API server; 3 to 15 minutes, Linux
 	go build -C test/load -o ../../bin/load .
 ifeq ($(ARGS),growth)
 	bin/load growth -write
+else ifeq ($(ARGS),cluster)
+	cd test/e2e && go run ./build && go run ./throughput -out ../../docs/performance-cluster.json -write ../../docs/performance-cluster.md
+	cd test/e2e && go run ./throughput charts ../../docs/performance-cluster.json > ../../bin/charts.json
+	go run ./test/plot/draw < bin/charts.json > docs/performance-cluster.svg
 else
 	bin/load --out docs/performance.json
 	bin/load plot docs/performance.json docs/performance.svg
