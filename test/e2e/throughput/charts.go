@@ -28,7 +28,7 @@ func charts(r *report) []chart {
 		{"Pods created per second", note, axis{"clients", true}, axis{"pods per second", false}, podLines(r, func(c podCell) float64 { return c.PerSecond })},
 		{"Median time to create a pod", note, axis{"clients", true}, axis{"ms", true}, podLines(r, func(c podCell) float64 { return c.P50 })},
 		{"Written to etcd by nodes", note, axis{"nodes", false}, axis{"MB per second", false}, nodeLines(r, func(c nodeCell) float64 { return c.Used.PutBytes / 1e6 })},
-		{"CPU of the API server", note, axis{"nodes", false}, axis{"% of a core", false}, nodeLines(r, func(c nodeCell) float64 { return c.Used.APIServer / 1e4 })},
+		{"CPU of the API server for nodes", note, axis{"nodes", false}, axis{"% of a core", false}, nodeLines(r, func(c nodeCell) float64 { return c.Used.APIServer / 1e4 })},
 	}
 }
 

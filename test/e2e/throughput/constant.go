@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -11,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -73,4 +77,62 @@ func patchOf(answer []byte) ([]byte, error) {
 		return nil, errors.New("usher allows the pod of the measurement with a patch; it does not now")
 	}
 	return review.Response.Patch, nil
+}
+
+// startConstant starts the constant webhook with usher's certificate, and with the patch that usher makes of the pod.
+func (w *world) startConstant(ctx context.Context, at ports) error {
+	patch, err := w.ushersPatch(ctx)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(w.cluster.Dir(), "patch.json")
+	if err := os.WriteFile(file, patch, 0o600); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w.constant, err = w.cluster.StartProgram("constant", self, "constant", "-listen="+address(at.constant),
+		"-cert-dir="+filepath.Dir(w.core.CAFile), "-patch="+file)
+	return err
+}
+
+// ushersPatch posts a review of the pod, as the API server would store it, to usher.
+func (w *world) ushersPatch(ctx context.Context) ([]byte, error) {
+	pod, err := w.admin.Do(ctx, "POST", podsPath(none)+"?dryRun=All", "application/json", w.pod.named("probe"))
+	if err == nil {
+		err = pod.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := w.post(ctx, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE","namespace":"`+namespaceOf(none)+
+		`","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":`+string(bytes.TrimSpace(pod.Body))+`}}`)
+	if err != nil {
+		return nil, err
+	}
+	return patchOf(text)
+}
+
+// post posts a review to usher, and returns the answer.
+func (w *world) post(ctx context.Context, review string) ([]byte, error) {
+	ca, err := os.ReadFile(w.core.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+w.core.Replicas[0].Reviews()+"/mutate-pods", strings.NewReader(review))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + service + ".svc"}}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return io.ReadAll(answer.Body)
 }

@@ -56,6 +56,9 @@ type burst struct {
 	example   error // of a failure
 }
 
+// leastPods is the number of pods that each client creates in a burst, however long they take.
+const leastPods = 2
+
 // create lets clients create pods, one after the other each, for some time.
 func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration) burst {
 	w.serial++
@@ -67,7 +70,7 @@ func (w *world) create(ctx context.Context, way string, clients []*kubetest.Clie
 	for _, client := range clients {
 		running.Go(func() {
 			var own burst
-			for time.Since(began) < lasting && ctx.Err() == nil {
+			for n := 0; (n < leastPods || time.Since(began) < lasting) && ctx.Err() == nil; n++ {
 				sent := time.Now()
 				name := fmt.Sprintf("pod-%d-%d", w.serial, number.Add(1))
 				own.add(time.Since, sent, created(ctx, client, podsPath(way), w.pod.named(name)))

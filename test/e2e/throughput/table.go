@@ -97,46 +97,72 @@ func nodeTable(r *report) string {
 	return b.String()
 }
 
-// history is how long etcd keeps what was replaced: the API server removes every five minutes what was replaced more than
-// five minutes before.
+// history is for how many seconds etcd keeps what was replaced: the API server removes every five minutes what was replaced
+// more than five minutes before.
 const history = 600
 
 // quotas are sizes of etcd's database in GiB: the default, and the largest that etcd suggests.
 var quotas = []float64{2, 8}
 
-// stop returns the number of amplified nodes whose history takes half of a database of that size.
-func (r *report) stop(gib float64) float64 {
-	i := slices.IndexFunc(r.Nodes, func(c nodeCell) bool { return c.Mode == amplified && c.Nodes == r.mostNodes() })
-	if i < 0 {
-		return 0
+// nodes returns a cell, or an empty one.
+func (r *report) nodes(mode string, nodes int) (c nodeCell) {
+	i := slices.IndexFunc(r.Nodes, func(c nodeCell) bool { return c.Mode == mode && c.Nodes == nodes })
+	if i >= 0 {
+		c = r.Nodes[i]
 	}
-	perNode := r.Nodes[i].Used.Growth / float64(r.mostNodes())
-	return rounded(ratio(gib*(1<<30)/2, perNode*history), 2)
+	return c
 }
 
-func (r *report) mostNodes() (most int) {
-	for _, c := range r.Nodes {
-		most = max(most, c.Nodes)
+// wanted returns how many statuses per second the nodes of a cell should have written.
+func (c nodeCell) wanted() float64 {
+	perSecond := float64(c.Nodes) / heartbeat.Seconds()
+	if c.Mode == seldom {
+		perSecond /= reportEvery
 	}
-	return most
+	return perSecond
+}
+
+// late reports whether the machine was too slow for the rate.
+func (c nodeCell) late() bool { return c.Mode != seldom && c.Statuses < 0.9*c.wanted() }
+
+// most returns the largest number of amplified nodes that kept their rate.
+func (r *report) most() (nodes int) {
+	for _, c := range r.Nodes {
+		if c.Mode == amplified && !c.late() {
+			nodes = max(nodes, c.Nodes)
+		}
+	}
+	return nodes
 }
 
 // nodeReasons says what amplification costs, and where to stop.
 func nodeReasons(r *report) string {
-	most := r.mostNodes()
-	cell := map[string]usage{}
+	var b strings.Builder
 	for _, c := range r.Nodes {
-		if c.Nodes == most {
-			cell[c.Mode] = c.Used
+		if c.late() {
+			fmt.Fprintf(&b, "- %d nodes, %s: this machine was too slow, %s of %s statuses per second were written.\n", c.Nodes, modeTitles[c.Mode],
+				number(c.Statuses), number(c.wanted()))
 		}
 	}
-	a, s := cell[amplified], cell[seldom]
-	var b strings.Builder
-	fmt.Fprintf(&b, "- %d nodes write %s times as many bytes into etcd if they are amplified, in %s times as many writes; the API server uses %s times as much CPU.\n",
-		most, number(rounded(ratio(a.PutBytes, s.PutBytes), 2)), number(rounded(ratio(a.Puts, s.Puts), 2)), number(rounded(ratio(a.APIServer, s.APIServer), 2)))
-	fmt.Fprintf(&b, "- Of ten minutes, etcd keeps %s MB for them. Half of a database of %.0f GiB, which is etcd's default, is full with %s amplified nodes, half of %.0f GiB with %s.\n",
-		mega(a.Growth*history), quotas[0], number(r.stop(quotas[0])), quotas[1], number(r.stop(quotas[1])))
+	most := r.most()
+	a, s := r.nodes(amplified, most), r.nodes(seldom, most)
+	fmt.Fprintf(&b, "- %d nodes write %s times as many bytes into etcd if they are amplified, in %s times as many writes. The API server uses %s times as much CPU for them.\n",
+		most, factor(a.Used.PutBytes, s.Used.PutBytes), factor(a.Used.Puts, s.Used.Puts), factor(a.Used.APIServer, s.Used.APIServer))
+	kept := ratio(a.Used.Growth, a.Statuses)
+	fmt.Fprintf(&b, "- A status takes %s KB of etcd's database until it is removed. In ten minutes that is %s MB for each 100 amplified nodes. With half of the database for "+
+		"this history, a database of %.0f GiB, which is the default, is enough for %s amplified nodes, and one of %.0f GiB for %s.\n",
+		number(kept/1024), number(rounded(kept*100*history/heartbeat.Seconds()/1e6, 2)), quotas[0], number(stop(kept, quotas[0])), quotas[1], number(stop(kept, quotas[1])))
+	cpu := ratio(a.Used.APIServer-s.Used.APIServer, a.Statuses-s.Statuses)
+	fmt.Fprintf(&b, "- An amplified status costs the API server %s ms of CPU, and usher %s ms. For 1,000 amplified nodes the API server needs %s cores.\n",
+		number(rounded(cpu/1000, 2)), number(rounded(ratio(a.Used.Webhook-s.Used.Webhook, a.Statuses)/1000, 2)), number(rounded(cpu*1000/heartbeat.Seconds()/1e6, 2)))
 	return b.String()
+}
+
+func factor(a, b float64) string { return number(rounded(ratio(a, b), 2)) }
+
+// stop returns the number of nodes whose history takes half of a database, if a status takes kept bytes of it.
+func stop(kept, gib float64) float64 {
+	return rounded(ratio(gib*(1<<30)/2, kept*history/heartbeat.Seconds()), 2)
 }
 
 // The marks around the tables in a page.

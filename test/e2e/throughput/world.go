@@ -1,15 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -108,60 +101,6 @@ func (w *world) startUshers(ctx context.Context, at ports) (err error) {
 func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
 func listenAt(port int) string { return "--listen=" + address(port) }
-
-// startConstant starts the constant webhook with usher's certificate, and with the patch that usher makes of the pod.
-func (w *world) startConstant(ctx context.Context, at ports) error {
-	patch, err := w.ushersPatch(ctx)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(w.cluster.Dir(), "patch.json")
-	if err := os.WriteFile(file, patch, 0o600); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	w.constant, err = w.cluster.StartProgram("constant", self, "constant", "-listen="+address(at.constant),
-		"-cert-dir="+filepath.Dir(w.core.CAFile), "-patch="+file)
-	return err
-}
-
-// ushersPatch posts a review of the pod, as the API server would store it, to usher.
-func (w *world) ushersPatch(ctx context.Context) ([]byte, error) {
-	pod, err := w.admin.Do(ctx, "POST", podsPath(none)+"?dryRun=All", "application/json", w.pod.named("probe"))
-	if err == nil {
-		err = pod.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE","namespace":"` + namespaceOf(none) +
-		`","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":` + string(bytes.TrimSpace(pod.Body)) + `}}`
-	ca, err := os.ReadFile(w.core.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+w.core.Replicas[0].Reviews()+"/mutate-pods", strings.NewReader(review))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + service + ".svc"}}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, err
-	}
-	return patchOf(text)
-}
 
 // registerAll registers all ways.
 func (w *world) registerAll(ctx context.Context, at ports) error {
