@@ -27,8 +27,13 @@ var fullPlan = plan{rounds: 3, clients: []int{1, 10, 100, 500}, nodes: []int{0, 
 var quickPlan = plan{rounds: 1, clients: []int{1, 100}, nodes: []int{0, 100, 500},
 	warm: 300 * time.Millisecond, burst: 1500 * time.Millisecond, window: heartbeat / 2}
 
+// limit bounds a whole run.
+const limit = time.Hour
+
 // measure runs the plan in a world of its own.
 func measure(ctx context.Context, p plan, progress io.Writer) (*report, error) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
 	starting, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	w, err := start(starting, slices.Max(p.clients))

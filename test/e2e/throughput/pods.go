@@ -56,11 +56,8 @@ type burst struct {
 	example   error // of a failure
 }
 
-// leastPods is the number of pods that each client creates in a burst, however long they take.
-const leastPods = 2
-
-// create lets clients create pods, one after the other each, for some time.
-func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration) burst {
+// create lets clients create pods, one after the other each, for some time, and at least so many each.
+func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration, least int) burst {
 	w.serial++
 	var mu sync.Mutex
 	var all burst
@@ -70,10 +67,11 @@ func (w *world) create(ctx context.Context, way string, clients []*kubetest.Clie
 	for _, client := range clients {
 		running.Go(func() {
 			var own burst
-			for n := 0; (n < leastPods || time.Since(began) < lasting) && ctx.Err() == nil; n++ {
+			for n := 0; (n < least || time.Since(began) < lasting) && ctx.Err() == nil; n++ {
 				sent := time.Now()
 				name := fmt.Sprintf("pod-%d-%d", w.serial, number.Add(1))
-				own.add(time.Since, sent, created(ctx, client, podsPath(way), w.pod.named(name)))
+				err := created(ctx, client, podsPath(way), w.pod.named(name))
+				own.add(time.Since(sent), err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -86,6 +84,7 @@ func (w *world) create(ctx context.Context, way string, clients []*kubetest.Clie
 	return all
 }
 
+// created posts an object to its collection.
 func created(ctx context.Context, client *kubetest.Client, path string, pod []byte) error {
 	answer, err := client.Do(ctx, "POST", path, "application/json", pod)
 	if err != nil {
@@ -94,13 +93,13 @@ func created(ctx context.Context, client *kubetest.Client, path string, pod []by
 	return answer.Err()
 }
 
-// add adds a request that was just answered.
-func (b *burst) add(since func(time.Time) time.Duration, sent time.Time, err error) {
+// add adds a request.
+func (b *burst) add(took time.Duration, err error) {
 	if err != nil {
 		b.failed, b.example = b.failed+1, err
 		return
 	}
-	b.latencies = append(b.latencies, since(sent))
+	b.latencies = append(b.latencies, took)
 }
 
 func (b *burst) join(other burst) {
@@ -117,7 +116,7 @@ type podRound struct {
 	used usage // per pod
 }
 
-// createPods measures one round: it verifies that the way is in effect, warms up, measures, and removes the pods.
+// createPods makes one round: it verifies that the way is in effect, warms up, measures, and removes the pods.
 func (w *world) createPods(ctx context.Context, of way, clients int, p plan) (r podRound, err error) {
 	if of.begin != nil {
 		if err := of.begin(ctx); err != nil {
@@ -127,7 +126,20 @@ func (w *world) createPods(ctx context.Context, of way, clients int, p plan) (r 
 	if err := w.verify(ctx, of); err != nil {
 		return r, err
 	}
-	w.create(ctx, of.name, w.clients[:clients], p.warm)
+	w.create(ctx, of.name, w.clients[:clients], p.warm, 1)
+	if r, err = w.measureBurst(ctx, of, w.clients[:clients], p.burst); err != nil {
+		return r, err
+	}
+	if of.end != nil {
+		if err := of.end(ctx); err != nil {
+			return r, err
+		}
+	}
+	return r, w.clear(ctx, of.name)
+}
+
+// measureBurst measures what clients do in some time, at least two pods each: the first ones come all at once.
+func (w *world) measureBurst(ctx context.Context, of way, clients []*kubetest.Client, lasting time.Duration) (r podRound, err error) {
 	pid := 0
 	if of.pid != nil {
 		pid = of.pid()
@@ -136,22 +148,16 @@ func (w *world) createPods(ctx context.Context, of way, clients int, p plan) (r 
 	if err != nil {
 		return r, err
 	}
-	r.burst = w.create(ctx, of.name, w.clients[:clients], p.burst)
+	r.burst = w.create(ctx, of.name, clients, lasting, 2)
 	after, err := w.meter.read(ctx, pid)
 	if err != nil {
 		return r, err
 	}
 	if len(r.latencies) == 0 {
-		return r, fmt.Errorf("%s, %d clients: no pod was created: %w", of.name, clients, r.example)
+		return r, fmt.Errorf("%s, %d clients: no pod was created: %w", of.name, len(clients), r.example)
 	}
 	r.used = after.since(before, float64(len(r.latencies)))
-	if of.end != nil {
-		err = of.end(ctx)
-	}
-	if err == nil {
-		err = w.clear(ctx, of.name)
-	}
-	return r, err
+	return r, nil
 }
 
 // clear removes the pods of a way, and etcd's history.
