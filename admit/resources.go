@@ -23,13 +23,16 @@ func (r Resources) Get(name corev1.ResourceName) (resource.Quantity, bool) {
 	if !v.Exists() {
 		return resource.Quantity{}, false
 	}
-	// A string, or a bare number, as in hand-written samples and patches.
-	text := string(v.Bytes())
-	if text[0] == '"' {
-		text = v.Text()
-	}
-	q, err := quantity.ParseQuantity(text)
+	q, err := quantity.ParseQuantity(quantityText(v))
 	return q, err == nil
+}
+
+// quantityText returns the text of a quantity: a string, or a bare number, as in hand-written samples and patches.
+func quantityText(v *document.Value) string {
+	if v.Kind() == document.Text {
+		return v.Text()
+	}
+	return string(v.Bytes())
 }
 
 // All returns the names and quantities in order. Values that are not quantities are skipped.

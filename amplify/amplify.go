@@ -156,11 +156,15 @@ func amountsOf(node *admit.Node, name corev1.ResourceName) (a Amounts) {
 	if node == nil {
 		return a
 	}
-	if q, ok := node.Allocatable().Get(name); ok {
-		a.Allocatable = &q
+	var (
+		found     [2]resource.Quantity // in one allocation
+		has, full bool
+	)
+	if found[0], has = node.Allocatable().Get(name); has {
+		a.Allocatable = &found[0]
 	}
-	if q, ok := node.Capacity().Get(name); ok {
-		a.Capacity = &q
+	if found[1], full = node.Capacity().Get(name); full {
+		a.Capacity = &found[1]
 	}
 	return a
 }

@@ -1,9 +1,11 @@
 package amplify
 
 import (
-	"encoding/json"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/document"
@@ -30,20 +32,6 @@ type Entry struct {
 	by          string
 }
 
-// entryJSON is the JSON form of an Entry.
-type entryJSON struct {
-	Raw    amountsJSON    `json:"raw"`
-	Result amountsJSON    `json:"result"`
-	Ratio  quantity.Ratio `json:"ratio"`
-	Wanted quantity.Ratio `json:"wanted,omitzero"`
-	By     string         `json:"by"`
-}
-
-type amountsJSON struct {
-	Allocatable string `json:"allocatable"`
-	Capacity    string `json:"capacity,omitempty"`
-}
-
 // ReadAnnotation parses the annotation. Entries that do not parse, or whose result is not original × ratio, are left
 // out, because they explain nothing; damaged reports whether there were any.
 func ReadAnnotation(text string, present bool) (m Annotation, damaged bool) {
@@ -56,31 +44,55 @@ func ReadAnnotation(text string, present bool) (m Annotation, damaged bool) {
 		return m, true
 	}
 	defer parsed.Release()
+	var wrong wrongTypes
 	for name, member := range parsed.Root().Members() {
-		if r := readEntry(member); r.consistent(corev1.ResourceName(name)) {
+		if r := wrong.entry(member.Raw()); r.consistent(corev1.ResourceName(name)) {
 			m[corev1.ResourceName(name)] = r
 		} else {
 			damaged = true
 		}
 	}
-	return m, damaged || parsed.Err() != nil
+	return m, damaged || bool(wrong) || parsed.Err() != nil
 }
 
-func readEntry(v *document.Value) *Entry {
-	r := &Entry{Raw: readAmounts(v.Get("raw")), Result: readAmounts(v.Get("result")), by: v.Get("by").Text()}
-	r.Ratio, _ = quantity.ParseRatio(v.Get("ratio").Text()) // 1 if it does not parse; then only a result equal to raw is consistent
-	r.Wanted, _ = quantity.ParseRatio(v.Get("wanted").Text())
+// wrongTypes is set when a part of the annotation has the wrong JSON type. What is missing or null is empty.
+type wrongTypes bool
+
+func (w *wrongTypes) entry(raw document.Raw) *Entry {
+	r := &Entry{Raw: w.amounts(w.member(raw, "raw")), Result: w.amounts(w.member(raw, "result")), by: w.text(raw, "by")}
+	r.Ratio, _ = quantity.ParseRatio(w.text(raw, "ratio")) // 1 if it does not parse; then only a result equal to raw is consistent
+	if wanted := w.text(raw, "wanted"); wanted != "" {
+		r.Wanted, _ = quantity.ParseRatio(wanted)
+	}
 	return r
 }
 
-func readAmounts(v *document.Value) (a Amounts) {
-	if q, err := quantity.ParseQuantity(v.Get("allocatable").Text()); err == nil {
-		a.Allocatable = &q
+func (w *wrongTypes) amounts(raw document.Raw) Amounts {
+	return Amounts{Allocatable: w.quantity(raw, "allocatable"), Capacity: w.quantity(raw, "capacity")}
+}
+
+func (w *wrongTypes) quantity(raw document.Raw, name string) *resource.Quantity {
+	q, err := quantity.ParseQuantity(w.text(raw, name))
+	if err != nil {
+		return nil
 	}
-	if q, err := quantity.ParseQuantity(v.Get("capacity").Text()); err == nil {
-		a.Capacity = &q
+	return &q
+}
+
+func (w *wrongTypes) text(object document.Raw, name string) string {
+	return w.check(w.member(object, name), document.Text).Text()
+}
+
+func (w *wrongTypes) member(object document.Raw, name string) document.Raw {
+	return w.check(object, document.Object).Member(name)
+}
+
+// check notes that a value is neither of a kind nor null or missing.
+func (w *wrongTypes) check(raw document.Raw, kind document.Kind) document.Raw {
+	if raw.Exists() && raw.Kind() != kind && raw.Kind() != document.Null {
+		*w = true
 	}
-	return a
+	return raw
 }
 
 // of returns the entry of one resource. It returns nil if there is none, or if it lacks the capacity that the node
@@ -135,27 +147,47 @@ func (m Annotation) write(node *admit.Node) {
 		node.RemoveAnnotation(AnnotationKey)
 		return
 	}
-	records := map[corev1.ResourceName]*entryJSON{}
-	for name, r := range m {
-		if r == nil {
-			records[name] = nil
-			continue
-		}
-		records[name] = &entryJSON{Raw: r.Raw.json(), Result: r.Result.json(), Ratio: r.Ratio, Wanted: r.Wanted, By: r.by}
-	}
-	text, err := json.Marshal(records)
-	if err != nil {
-		panic(err) // strings and decimal ratios always encode
-	}
-	node.SetAnnotation(AnnotationKey, string(text))
+	node.SetAnnotation(AnnotationKey, string(m.appendJSON(make([]byte, 0, 128*len(m)))))
 }
 
-func (a Amounts) json() (j amountsJSON) {
-	if a.Allocatable != nil {
-		j.Allocatable = a.Allocatable.String()
+// appendJSON appends the annotation, with its keys in order.
+func (m Annotation) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(document.AppendText(b, string(name)), ':')
+		if r := m[name]; r != nil {
+			b = r.appendJSON(b)
+		} else {
+			b = append(b, "null"...)
+		}
 	}
+	return append(b, '}')
+}
+
+func (r *Entry) appendJSON(b []byte) []byte {
+	b = append(r.Raw.appendJSON(append(b, `{"raw":`...)), `,"result":`...)
+	b = append(r.Result.appendJSON(b), `,"ratio":`...)
+	b = document.AppendText(b, r.Ratio.String())
+	if r.Wanted != (quantity.Ratio{}) {
+		b = document.AppendText(append(b, `,"wanted":`...), r.Wanted.String())
+	}
+	return append(document.AppendText(append(b, `,"by":`...), r.by), '}')
+}
+
+func (a Amounts) appendJSON(b []byte) []byte {
+	b = appendQuantity(append(b, `{"allocatable":`...), a.Allocatable)
 	if a.Capacity != nil {
-		j.Capacity = a.Capacity.String()
+		b = appendQuantity(append(b, `,"capacity":`...), a.Capacity)
 	}
-	return j
+	return append(b, '}')
+}
+
+func appendQuantity(b []byte, q *resource.Quantity) []byte {
+	if q == nil {
+		return append(b, `""`...)
+	}
+	return document.AppendText(b, q.String())
 }

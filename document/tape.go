@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"sync"
 )
 
@@ -101,10 +102,24 @@ func unquote(raw []byte) string {
 	return string(raw[1 : len(raw)-1])
 }
 
-// unescape is unquote for a string with escapes.
+// unescape is unquote for a string with escapes. It leaves \u to the decoder.
 func unescape(raw []byte) (text string) {
-	_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
-	return text
+	var b strings.Builder
+	b.Grow(len(raw))
+	for i := 1; i < len(raw)-1; i++ {
+		if raw[i] != '\\' {
+			b.WriteByte(raw[i])
+			continue
+		}
+		i++
+		if at := strings.IndexByte(`"\/bfnrt`, raw[i]); at >= 0 {
+			b.WriteByte("\"\\/\b\f\n\r\t"[at])
+			continue
+		}
+		_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
+		return text
+	}
+	return b.String()
 }
 
 // tapes pools the tapes of released documents.

@@ -114,10 +114,10 @@ func (v *Value) Elements() iter.Seq[*Value] { return existing(v.opened('[')) }
 
 // Members returns the names and values of an object's members in order; none if it is absent or null.
 func (v *Value) Members() iter.Seq2[string, *Value] {
-	children := existing(v.opened('{'))
+	children := v.opened('{')
 	return func(yield func(string, *Value) bool) {
-		for child := range children {
-			if !yield(child.name, child) {
+		for _, child := range children {
+			if child.exists() && !yield(child.name, child) {
 				return
 			}
 		}

@@ -4,22 +4,56 @@ import (
 	"errors"
 	"math"
 	"math/big"
-	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// safe matches the texts that ParseQuantity parses. resource.ParseQuantity takes seconds and gigabytes for an exponent
-// such as 1e-5000000, and any client that can reach the Service can send one.
-var safe = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
+// errNoQuantity is the error of ParseQuantity for a text that it does not parse.
+var errNoQuantity = errors.New("not a quantity such as 15900m or 16Gi")
 
 // ParseQuantity parses a Kubernetes quantity of at most 40 digits, with an exponent of at most two.
 func ParseQuantity(text string) (resource.Quantity, error) {
-	if !safe.MatchString(text) {
-		return resource.Quantity{}, errors.New("not a quantity such as 15900m or 16Gi")
+	if !isSafe(text) {
+		return resource.Quantity{}, errNoQuantity
 	}
 	return resource.ParseQuantity(text)
+}
+
+// isSafe reports whether ParseQuantity parses a text: one that matches
+// ^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$. resource.ParseQuantity takes seconds and gigabytes for an
+// exponent such as 1e-5000000, and any client that can reach the Service can send one.
+func isSafe(text string) bool {
+	text = withoutSign(text)
+	suffix := strings.TrimLeft(text, "0123456789.")
+	if number := len(text) - len(suffix); number < 1 || number > 40 {
+		return false
+	}
+	switch len(suffix) {
+	case 0:
+		return true
+	case 1:
+		return strings.Contains("numkMGTPE", suffix)
+	case 2:
+		if suffix[1] == 'i' {
+			return strings.Contains("KMGTPE", suffix[:1])
+		}
+	}
+	return (suffix[0] == 'e' || suffix[0] == 'E') && areDigits(withoutSign(suffix[1:]), 2)
+}
+
+// withoutSign returns a text without the sign that it may begin with.
+func withoutSign(text string) string {
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		return text[1:]
+	}
+	return text
+}
+
+// areDigits reports whether a text is one digit or more, up to a maximum.
+func areDigits(text string, most int) bool {
+	return text != "" && len(text) <= most && strings.TrimLeft(text, "0123456789") == ""
 }
 
 // unit returns the scale of the smallest counted amount of a resource: milli for cpu, else one (one byte of memory).

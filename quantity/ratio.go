@@ -89,14 +89,12 @@ type Ratio struct {
 
 const million = 1_000_000
 
-var ratioText = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,6})?$`)
-
 // ParseRatio parses a ratio: a plain decimal number from 1 to 9999 with at most six decimals.
 func ParseRatio(text string) (Ratio, error) {
-	if !ratioText.MatchString(text) {
+	whole, decimals, pointed := strings.Cut(text, ".")
+	if !areDigits(whole, 4) || pointed && !areDigits(decimals, 6) {
 		return Ratio{}, fmt.Errorf("%.20q is not a decimal number such as 1.5 (at most 4 digits before the point and 6 after it)", text)
 	}
-	whole, decimals, _ := strings.Cut(text, ".")
 	millionths, _ := strconv.ParseUint(whole+(decimals + "000000")[:6], 10, 64) // at most ten digits
 	if millionths < million {
 		return Ratio{}, fmt.Errorf("%s is below 1, which would shrink the node", text)
