@@ -77,7 +77,11 @@ func (m *memory) forgetUndo() {
 // release returns the memory to the pool.
 func (m *memory) release() {
 	for i, s := range m.slabs {
-		*s = slab{}
+		if i < len(m.slabs)-1 {
+			*s = slab{}
+		} else {
+			clear(s[:m.used])
+		}
 		slabs.Put(s)
 		m.slabs[i] = nil
 	}

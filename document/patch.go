@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 )
@@ -34,7 +33,10 @@ func (d *Document) PatchJSON() []byte {
 	if d.edits == 0 {
 		return nil
 	}
-	return d.AppendPatch(nil)
+	if patch := d.AppendPatch(make([]byte, 0, d.grown)); len(patch) > 0 {
+		return patch
+	}
+	return nil
 }
 
 // AppendPatch appends what PatchJSON returns to b. If there are no operations, it returns b as it is.
@@ -70,7 +72,7 @@ func (v *Value) appendPatch(b, path []byte) []byte {
 	default:
 		for _, child := range v.children {
 			if child.dirty {
-				b = child.appendPatch(b, append(append(path, '/'), pointerEscape.Replace(child.name)...))
+				b = child.appendPatch(b, appendKey(append(path, '/'), child.name))
 			}
 		}
 	}
@@ -112,8 +114,20 @@ func appendOperation(b []byte, op string, path []byte) []byte {
 	return AppendText(b, path)
 }
 
-// pointerEscape escapes a key for a JSON pointer (RFC 6901, section 3).
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+// appendKey appends a key as a JSON pointer has it (RFC 6901, section 3).
+func appendKey(path []byte, key string) []byte {
+	for i := range len(key) {
+		switch c := key[i]; c {
+		case '~':
+			path = append(path, "~0"...)
+		case '/':
+			path = append(path, "~1"...)
+		default:
+			path = append(path, c)
+		}
+	}
+	return path
+}
 
 // appendTo appends the current JSON of v.
 func (v *Value) appendTo(b []byte) []byte {

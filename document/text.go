@@ -37,13 +37,19 @@ func sameJSON(a, b []byte) bool {
 	switch {
 	case bytes.Equal(a, b):
 		return true
-	case a[0] == '"' && b[0] == '"':
-		return unquote(a) == unquote(b)
-	case kindOf(a) != kindOf(b):
+	case kindOf(a) != kindOf(b), isPlain(a) && isPlain(b):
 		return false
 	}
 	var left, right any
 	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&
 		kjson.UnmarshalCaseSensitivePreserveInts(b, &right) == nil &&
 		reflect.DeepEqual(left, right)
+}
+
+// isPlain reports whether there is only one way to write a value: a string without escapes, or a short integer.
+func isPlain(raw []byte) bool {
+	if raw[0] == '"' {
+		return bytes.IndexByte(raw, '\\') < 0
+	}
+	return len(raw) <= len("999999999999999999") && len(bytes.TrimLeft(raw, "0123456789")) == 0
 }
