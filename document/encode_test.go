@@ -19,6 +19,11 @@ func FuzzText(f *testing.F) {
 		if got := AppendText([]byte("before"), text); !bytes.Equal(got, append([]byte("before"), want...)) {
 			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
 		}
+		for _, other := range []string{text, string(want[1 : len(want)-1])} {
+			if isText(want, other) != (unquote(want) == other) {
+				t.Errorf("isText(%s, %q) is wrong", want, other)
+			}
+		}
 		d := parse(t, `{}`)
 		d.Root().Get("a").SetText(text)
 		d.Root().Get("l").AppendTexts(TextMember{"k", text}, TextMember{"none", ""}, TextMember{text, "v"})

@@ -75,15 +75,15 @@ func (t *tape) hasElement(array uint32, key, text string) bool {
 	return false
 }
 
-// isText reports whether a JSON value is the given string.
+// isText reports whether a JSON value is the given string. An escape is longer than what it stands for.
 func isText(raw []byte, text string) bool {
-	if raw[0] != '"' {
+	switch length := len(raw) - len(`""`); {
+	case raw[0] != '"' || length < len(text):
 		return false
+	case length == len(text):
+		return string(raw[1:1+length]) == text && strings.IndexByte(text, '\\') < 0
 	}
-	if bytes.IndexByte(raw, '\\') >= 0 {
-		return unquote(raw) == text
-	}
-	return string(raw[1:len(raw)-1]) == text
+	return bytes.IndexByte(raw, '\\') >= 0 && unescape(raw) == text
 }
 
 // size returns the number of members or elements of a container.
