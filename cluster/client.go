@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +44,7 @@ func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
 				}
 				return nil, reported(err)
 			}
-			frames := &watchDecoder{body: body, decoder: json.NewDecoder(body), decode: c.rows[k].decode}
+			frames := &watchDecoder{body: body, values: newValues(body), decode: c.rows[k].decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
 		},
 	}
@@ -93,75 +92,71 @@ func (l *itemList) DeepCopyObject() runtime.Object { return l }
 // readList decodes a list object by object, so that it is never in memory as a whole: all pods of a large cluster take
 // gigabytes.
 func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, error) {
-	list := &itemList{}
-	in := json.NewDecoder(body)
-	if err := expect(in, '{'); err != nil {
-		return nil, err
-	}
-	for in.More() {
-		name, err := in.Token()
-		if err != nil {
-			return nil, err
-		}
+	list, in := &itemList{}, newValues(body)
+	err := in.members(func(name string) (err error) {
 		switch name {
 		case "metadata":
-			err = in.Decode(&list.ListMeta)
+			err = in.decode(&list.ListMeta)
 		case "items":
 			list.Items, err = readItems(in, decode)
 		default:
-			err = in.Decode(&Unread{})
+			_, err = in.next()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list: %v: %w", name, err)
+			err = fmt.Errorf("list: %s: %w", name, err)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return list, expect(in, '}')
+	return list, nil
 }
 
 // readItems decodes a list's items: null, or an array of objects.
-func readItems(in *json.Decoder, decode func([]byte) (*item, error)) (items []runtime.Object, err error) {
-	if first, err := in.Token(); err != nil || first == nil {
-		return nil, err
-	} else if first != json.Delim('[') {
-		return nil, fmt.Errorf("%v is not an array", first)
+func readItems(in *values, decode func([]byte) (*item, error)) (items []runtime.Object, err error) {
+	if first, err := in.peek(); err == nil && first == 'n' {
+		return nil, in.decode(&items)
 	}
-	for in.More() {
-		var raw json.RawMessage
-		if err := in.Decode(&raw); err != nil {
-			return nil, err
+	err = in.elements(func() error {
+		raw, err := in.next()
+		if err != nil {
+			return err
 		}
 		i, err := decode(raw)
-		if err != nil {
-			return nil, err
-		}
 		items = append(items, i)
-	}
-	return items, expect(in, ']')
-}
-
-func expect(in *json.Decoder, want json.Delim) error {
-	if got, err := in.Token(); err != nil {
 		return err
-	} else if got != want {
-		return fmt.Errorf("list: %v instead of %v", got, want)
-	}
-	return nil
+	})
+	return items, err
 }
 
 // watchDecoder decodes the events of a watch.
 type watchDecoder struct {
-	body    io.ReadCloser
-	decoder *json.Decoder
-	decode  func([]byte) (*item, error)
+	body   io.ReadCloser
+	values *values
+	decode func([]byte) (*item, error)
 }
 
 // Decode reads the next event.
 func (f *watchDecoder) Decode() (watch.EventType, runtime.Object, error) {
-	var event struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
+	if _, err := f.values.peek(); err != nil {
+		return "", nil, err
 	}
-	if err := f.decoder.Decode(&event); err != nil {
+	var event struct {
+		Type   watch.EventType
+		Object []byte
+	}
+	if err := f.values.members(func(name string) (err error) {
+		switch name {
+		case "type":
+			err = f.values.decode(&event.Type)
+		case "object":
+			event.Object, err = f.values.next()
+		default:
+			_, err = f.values.next()
+		}
+		return err
+	}); err != nil {
 		return "", nil, err
 	}
 	switch event.Type {

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// values reads JSON values from a stream. It only finds where each ends, with one look at each byte; what decodes a value
+// checks that it is JSON. json.Decoder looks at each byte of a value three times, and pods are read by the hundred thousand.
+type values struct {
+	in *bufio.Reader
+}
+
+func newValues(in io.Reader) *values { return &values{bufio.NewReaderSize(in, 64<<10)} }
+
+// peek returns the next byte that is not white space, and leaves it there.
+func (v *values) peek() (byte, error) {
+	for {
+		next, err := v.in.Peek(1)
+		if err != nil {
+			return 0, err
+		}
+		if c := next[0]; c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return c, nil
+		}
+		_, _ = v.in.Discard(1)
+	}
+}
+
+// expect reads one byte, after white space.
+func (v *values) expect(want byte) error {
+	c, err := v.peek()
+	if err != nil {
+		return unexpected(err)
+	}
+	if c != want {
+		return fmt.Errorf("%q instead of %q", c, want)
+	}
+	_, err = v.in.Discard(1)
+	return err
+}
+
+// next returns the next value in memory of its own. The error is io.EOF if there is none, and io.ErrUnexpectedEOF if it has
+// no end.
+func (v *values) next() (value []byte, err error) {
+	if _, err := v.peek(); err != nil {
+		return nil, err
+	}
+	for end := (ending{}); ; {
+		if _, err := v.in.Peek(1); err != nil {
+			if err == io.EOF && end.bare && len(value) > 0 {
+				return value, nil // a number at the end of the stream
+			}
+			return nil, unexpected(err)
+		}
+		chunk, _ := v.in.Peek(v.in.Buffered())
+		n, found := end.in(chunk)
+		value = append(value, chunk[:n]...)
+		_, _ = v.in.Discard(n)
+		if found {
+			return value, nil
+		}
+	}
+}
+
+// decode reads and decodes the next value.
+func (v *values) decode(into any) error {
+	text, err := v.next()
+	if err != nil {
+		return unexpected(err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// members calls a function for each member of an object, which must read the value.
+func (v *values) members(each func(name string) error) error {
+	return v.list('{', '}', func() error {
+		var name string
+		if err := v.decode(&name); err != nil {
+			return err
+		}
+		if err := v.expect(':'); err != nil {
+			return err
+		}
+		return each(name)
+	})
+}
+
+// elements calls a function for each element of an array, which must read the value.
+func (v *values) elements(each func() error) error { return v.list('[', ']', each) }
+
+func (v *values) list(open, end byte, each func() error) error {
+	if err := v.expect(open); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		c, err := v.peek()
+		switch {
+		case err != nil:
+			return unexpected(err)
+		case c == end:
+			return v.expect(end)
+		case !first:
+			if err := v.expect(','); err != nil {
+				return err
+			}
+		}
+		if err := each(); err != nil {
+			return unexpected(err)
+		}
+	}
+}
+
+// unexpected returns the error for the end of the stream within a value.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// ending finds the end of a value in chunks of it.
+type ending struct {
+	depth                          int
+	begun, bare, quoted, backslash bool // bare is a value that is no object, array or string
+}
+
+// in returns how much of a chunk belongs to the value, and whether that is its end.
+func (e *ending) in(chunk []byte) (n int, found bool) {
+	for i, c := range chunk {
+		switch {
+		case e.backslash:
+			e.backslash = false
+		case e.quoted && c == '\\':
+			e.backslash = true
+		case c == '"' && !e.bare:
+			e.quoted = !e.quoted
+			if !e.quoted && e.depth == 0 {
+				return i + 1, true
+			}
+		case e.quoted:
+		case e.bare && bytes.IndexByte([]byte(" \n\r\t,:]}[{\""), c) >= 0:
+			return i, true
+		case e.bare:
+		case c == '{' || c == '[':
+			e.depth++
+		case c == '}' || c == ']':
+			if e.depth--; e.depth <= 0 {
+				return i + 1, true
+			}
+		case !e.begun:
+			e.bare = true
+		}
+		e.begun = true
+	}
+	return len(chunk), false
+}
+
+// managed is how managedFields begin in the text of an API server.
+var managed = []byte(`"managedFields":[{"manager":`)
+
+// withoutManagedFields returns an object without its managedFields, which are often larger than all the rest, so that they
+// are not decoded only to be dropped. It leaves them where they look otherwise than an API server writes them.
+func withoutManagedFields(raw []byte) []byte {
+	from := bytes.Index(raw, managed)
+	if from < 1 || raw[from-1] == '\\' {
+		return raw
+	}
+	from += len(`"managedFields":`)
+	n, found := new(ending).in(raw[from:])
+	if !found {
+		return raw
+	}
+	short := make([]byte, 0, len(raw)-n+2)
+	return append(append(append(short, raw[:from]...), "[]"...), raw[from+n:]...)
+}
