@@ -40,7 +40,7 @@ type growthLine struct {
 }
 
 // growthLimit bounds the whole run.
-const growthLimit = 15 * time.Minute
+const growthLimit = 30 * time.Minute
 
 var (
 	fullGrowth  = plan{rounds: 5, cell: 400 * time.Millisecond, fewest: 2, limit: growthLimit}
