@@ -100,7 +100,7 @@ func readList(body io.Reader, decode func([]byte) (*item, error)) (*itemList, er
 		case "items":
 			list.Items, err = readItems(in, decode)
 		default:
-			_, err = in.next()
+			err = in.skip()
 		}
 		if err != nil {
 			err = fmt.Errorf("list: %s: %w", name, err)
@@ -118,12 +118,12 @@ func readItems(in *values, decode func([]byte) (*item, error)) (items []runtime.
 	if first, err := in.peek(); err == nil && first == 'n' {
 		return nil, in.decode(&items)
 	}
-	err = in.elements(func() error {
-		raw, err := in.next()
-		if err != nil {
+	var raw []byte
+	err = in.elements(func() (err error) {
+		if raw, err = in.next(raw); err != nil {
 			return err
 		}
-		i, err := decode(raw)
+		i, err := decode(withoutManagedFields(raw))
 		items = append(items, i)
 		return err
 	})
@@ -135,6 +135,7 @@ type watchDecoder struct {
 	body   io.ReadCloser
 	values *values
 	decode func([]byte) (*item, error)
+	object []byte // the text of the last event's object, which decode must not retain
 }
 
 // Decode reads the next event.
@@ -142,38 +143,36 @@ func (f *watchDecoder) Decode() (watch.EventType, runtime.Object, error) {
 	if _, err := f.values.peek(); err != nil {
 		return "", nil, err
 	}
-	var event struct {
-		Type   watch.EventType
-		Object []byte
-	}
+	var event watch.EventType
+	f.object = f.object[:0]
 	if err := f.values.members(func(name string) (err error) {
 		switch name {
 		case "type":
-			err = f.values.decode(&event.Type)
+			err = f.values.decode(&event)
 		case "object":
-			event.Object, err = f.values.next()
+			f.object, err = f.values.next(f.object)
 		default:
-			_, err = f.values.next()
+			err = f.values.skip()
 		}
 		return err
 	}); err != nil {
 		return "", nil, err
 	}
-	switch event.Type {
+	switch event {
 	case watch.Added, watch.Modified, watch.Deleted:
-		i, err := f.decode(event.Object)
-		return event.Type, i, err
+		i, err := f.decode(withoutManagedFields(f.object))
+		return event, i, err
 	case watch.Bookmark: // an object of the kind with only this metadata
 		var head metav1.PartialObjectMetadata
-		err := kjson.UnmarshalCaseSensitivePreserveInts(event.Object, &head)
+		err := kjson.UnmarshalCaseSensitivePreserveInts(f.object, &head)
 		mark := metav1.ObjectMeta{ResourceVersion: head.ResourceVersion, Annotations: head.Annotations}
-		return event.Type, &item{ObjectMeta: mark}, err
+		return event, &item{ObjectMeta: mark}, err
 	case watch.Error:
 		status := &metav1.Status{}
-		err := kjson.UnmarshalCaseSensitivePreserveInts(event.Object, status)
-		return event.Type, status, err
+		err := kjson.UnmarshalCaseSensitivePreserveInts(f.object, status)
+		return event, status, err
 	}
-	return "", nil, fmt.Errorf("watch: unknown event type %.40q", string(event.Type))
+	return "", nil, fmt.Errorf("watch: unknown event type %.40q", string(event))
 }
 
 // Close ends the watch.

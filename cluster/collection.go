@@ -95,7 +95,7 @@ func Keep[O, T any, P interface {
 	metav1.Object
 }](keep func(P) T) Decoder[T] {
 	return Decoder[T]{func(r *row, raw []byte) (*item, error) {
-		object, raw := P(new(O)), withoutManagedFields(raw)
+		object := P(new(O))
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, object); err != nil {
 			return r.unreadable(raw, err)
 		}

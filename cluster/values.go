@@ -11,10 +11,11 @@ import (
 // values reads JSON values from a stream. It only finds where each ends, with one look at each byte; what decodes a value
 // checks that it is JSON. json.Decoder looks at each byte of a value three times, and pods are read by the hundred thousand.
 type values struct {
-	in *bufio.Reader
+	in    *bufio.Reader
+	small []byte // the text that was decoded last
 }
 
-func newValues(in io.Reader) *values { return &values{bufio.NewReaderSize(in, 64<<10)} }
+func newValues(in io.Reader) *values { return &values{in: bufio.NewReaderSize(in, 64<<10)} }
 
 // peek returns the next byte that is not white space, and leaves it there.
 func (v *values) peek() (byte, error) {
@@ -43,18 +44,19 @@ func (v *values) expect(want byte) error {
 	return err
 }
 
-// next returns the next value in memory of its own. The error is io.EOF if there is none, and io.ErrUnexpectedEOF if it has
-// no end.
-func (v *values) next() (value []byte, err error) {
+// next returns the next value, in the memory of value, or more if that is too little. The error is io.EOF if there is none,
+// and io.ErrUnexpectedEOF if it has no end.
+func (v *values) next(value []byte) ([]byte, error) {
+	value = value[:0]
 	if _, err := v.peek(); err != nil {
-		return nil, err
+		return value, err
 	}
 	for end := (ending{}); ; {
 		if _, err := v.in.Peek(1); err != nil {
 			if err == io.EOF && end.bare && len(value) > 0 {
 				return value, nil // a number at the end of the stream
 			}
-			return nil, unexpected(err)
+			return value, unexpected(err)
 		}
 		chunk, _ := v.in.Peek(v.in.Buffered())
 		n, found := end.in(chunk)
@@ -67,12 +69,17 @@ func (v *values) next() (value []byte, err error) {
 }
 
 // decode reads and decodes the next value.
-func (v *values) decode(into any) error {
-	text, err := v.next()
-	if err != nil {
+func (v *values) decode(into any) (err error) {
+	if v.small, err = v.next(v.small); err != nil {
 		return unexpected(err)
 	}
-	return json.Unmarshal(text, into)
+	return json.Unmarshal(v.small, into)
+}
+
+// skip reads the next value.
+func (v *values) skip() (err error) {
+	v.small, err = v.next(v.small)
+	return err
 }
 
 // members calls a function for each member of an object, which must read the value.
@@ -124,56 +131,60 @@ func unexpected(err error) error {
 
 // ending finds the end of a value in chunks of it.
 type ending struct {
-	depth                          int
-	begun, bare, quoted, backslash bool // bare is a value that is no object, array or string
+	depth             int
+	quoted, backslash bool // in a string, and after a backslash there
+	bare              bool // in a value that is no object, array or string
 }
 
 // in returns how much of a chunk belongs to the value, and whether that is its end.
 func (e *ending) in(chunk []byte) (n int, found bool) {
+	at := *e // in registers
 	for i, c := range chunk {
 		switch {
-		case e.backslash:
-			e.backslash = false
-		case e.quoted && c == '\\':
-			e.backslash = true
-		case c == '"' && !e.bare:
-			e.quoted = !e.quoted
-			if !e.quoted && e.depth == 0 {
+		case at.quoted:
+			switch {
+			case at.backslash:
+				at.backslash = false
+			case c == '\\':
+				at.backslash = true
+			case c == '"' && at.depth == 0:
 				return i + 1, true
+			case c == '"':
+				at.quoted = false
 			}
-		case e.quoted:
-		case e.bare && bytes.IndexByte([]byte(" \n\r\t,:]}[{\""), c) >= 0:
+		case at.bare && bytes.IndexByte([]byte(" \n\r\t,:]}[{\""), c) >= 0:
 			return i, true
-		case e.bare:
+		case at.bare:
+		case c == '"':
+			at.quoted = true
 		case c == '{' || c == '[':
-			e.depth++
+			at.depth++
 		case c == '}' || c == ']':
-			if e.depth--; e.depth <= 0 {
+			if at.depth--; at.depth <= 0 {
 				return i + 1, true
 			}
-		case !e.begun:
-			e.bare = true
+		case at.depth == 0:
+			at.bare = true
 		}
-		e.begun = true
 	}
+	*e = at
 	return len(chunk), false
 }
 
 // managed is how managedFields begin in the text of an API server.
 var managed = []byte(`"managedFields":[{"manager":`)
 
-// withoutManagedFields returns an object without its managedFields, which are often larger than all the rest, so that they
-// are not decoded only to be dropped. It leaves them where they look otherwise than an API server writes them.
+// withoutManagedFields returns an object without its managedFields, in the same memory. They are often larger than all the
+// rest, and no collection keeps them. They stay where they look otherwise than an API server writes them.
 func withoutManagedFields(raw []byte) []byte {
 	from := bytes.Index(raw, managed)
 	if from < 1 || raw[from-1] == '\\' {
 		return raw
 	}
-	from += len(`"managedFields":`)
-	n, found := new(ending).in(raw[from:])
+	from += len(`"managedFields":[`)
+	n, found := (&ending{depth: 1}).in(raw[from:])
 	if !found {
 		return raw
 	}
-	short := make([]byte, 0, len(raw)-n+2)
-	return append(append(append(short, raw[:from]...), "[]"...), raw[from+n:]...)
+	return append(raw[:from], raw[from+n-1:]...)
 }

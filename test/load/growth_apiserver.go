@@ -48,7 +48,8 @@ func (s *standIn) serve(dir string) (kubeconfig string, stop func(), err error) 
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(listener) }()
 	kubeconfig = filepath.Join(dir, "kubeconfig-"+strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config",
+"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 "users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":"http://%s"}}]}`, listener.Addr())
 	return kubeconfig, func() { _ = server.Close() }, os.WriteFile(kubeconfig, []byte(text), 0o600)
 }
@@ -106,7 +107,8 @@ func (s *standIn) watch(w http.ResponseWriter, r *http.Request, o objects, metaO
 			o.write(w, i, metaOnly)
 			_, _ = io.WriteString(w, "}\n")
 		}
-		_, _ = fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", newest)
+		_, _ = fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d",`+
+			`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", newest)
 	}
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()

@@ -8,42 +8,47 @@ import (
 	svg "usher.dev/usher/test/plot"
 )
 
-// charts returns the plots: the cost of reviews and their allocations beside each other, then starts and memory.
+// charts returns the plots: the cost of reviews and their allocations beside each other, then what pods cost, then memory.
 func (g *Growth) charts() []svg.Chart {
-	var all []svg.Chart
-	for _, c := range []struct {
-		title, axis string
-		subjects    []string
-	}{
-		{"Profiles", "ClusterColocationProfiles", []string{"profiles", "broad profiles"}},
-		{"Overrides", "overrides of the policy", []string{"overrides", "broad overrides"}},
-		{"Quotas", "ElasticQuotas", []string{"flat quotas", "quota tree"}},
-	} {
-		cpu := func(c Cost) float64 { return c.CPU }
-		objects := func(c Cost) float64 { return c.Objects }
-		x := svg.Axis{Title: c.axis, Log: true}
-		all = append(all, svg.Chart{Title: c.title + ": CPU", X: x, Y: svg.Axis{Title: "µs per review, over TLS", Log: true}, Lines: g.costLines(cpu, c.subjects...)},
-			svg.Chart{Title: c.title + ": allocations", X: x, Y: svg.Axis{Title: "objects per review"}, Lines: g.costLines(objects, c.subjects...)})
-	}
-	pods := svg.Axis{Title: "pods in the cluster", Format: thousands}
-	all = append(all,
-		svg.Chart{Title: "Pods: CPU", X: pods, Y: svg.Axis{Title: "µs per review, over TLS"}, Lines: g.costLines(func(c Cost) float64 { return c.CPU }, "pods")},
-		svg.Chart{Title: "Pods: start", X: pods, Y: svg.Axis{Title: "CPU seconds until ready"}, Lines: []svg.Line{
-			g.line("from a watch", "pods", func(p Point) float64 { return p.StartCPU }),
-			g.line("from a list", "pods in a list", func(p Point) float64 { return p.StartCPU }),
-		}},
-		svg.Chart{Title: "Pods: memory", X: pods, Y: svg.Axis{Title: "MB"}, Lines: []svg.Line{
-			g.line("state", "pods", func(p Point) float64 { return mega(p.Heap) }),
-			g.line("peak at the start", "pods", func(p Point) float64 { return mega(p.Peak) }),
-		}},
-		svg.Chart{Title: "Profiles, overrides, quotas: memory", X: svg.Axis{Title: "objects of the kind", Log: true}, Y: svg.Axis{Title: "MB of state"}, Lines: []svg.Line{
-			g.line("profiles", "profiles", func(p Point) float64 { return mega(p.Heap) }),
-			g.line("overrides", "overrides", func(p Point) float64 { return mega(p.Heap) }),
-			g.line("quotas", "quota tree", func(p Point) float64 { return mega(p.Heap) }),
-		}})
-	all[len(all)-2].Note = g.Head.where()
+	all := slices.Concat(
+		g.costCharts("Profiles", "ClusterColocationProfiles", "profiles", "broad profiles"),
+		g.costCharts("Overrides", "overrides of the policy", "overrides", "broad overrides"),
+		g.costCharts("Quotas", "ElasticQuotas", "flat quotas", "quota tree"),
+		g.podCharts(),
+		[]svg.Chart{{Title: "Memory", X: svg.Axis{Title: "objects of the kind", Log: true}, Y: svg.Axis{Title: "MB of state"}, Lines: []svg.Line{
+			g.line("profiles", "profiles", heapOf), g.line("overrides", "overrides", heapOf), g.line("quotas", "quota tree", heapOf),
+		}}})
+	all[len(all)-1].Note = g.Head.where()
 	return all
 }
+
+// costCharts returns two charts of what reviews cost while a subject grows.
+func (g *Growth) costCharts(title, axis string, subjects ...string) []svg.Chart {
+	x := svg.Axis{Title: axis, Log: true}
+	return []svg.Chart{
+		{Title: title + ": CPU", X: x, Y: svg.Axis{Title: "µs per review, over TLS", Log: true}, Lines: g.costLines(cpuOf, subjects...)},
+		{Title: title + ": allocations", X: x, Y: svg.Axis{Title: "objects per review", Log: true}, Lines: g.costLines(objectsOf, subjects...)},
+	}
+}
+
+func (g *Growth) podCharts() []svg.Chart {
+	x := svg.Axis{Title: "pods in the cluster", Format: thousands}
+	return []svg.Chart{
+		{Title: "Pods: CPU", X: x, Y: svg.Axis{Title: "µs per review, over TLS"}, Lines: g.costLines(cpuOf, "pods")},
+		{Title: "Pods: start", X: x, Y: svg.Axis{Title: "CPU seconds until ready"}, Lines: []svg.Line{
+			g.line("from a watch", "pods", startOf), g.line("from a list", "pods in a list", startOf),
+		}},
+		{Title: "Pods: memory", X: x, Y: svg.Axis{Title: "MB"}, Lines: []svg.Line{
+			g.line("state", "pods", heapOf), g.line("peak at the start", "pods", peakOf),
+		}},
+	}
+}
+
+func cpuOf(c Cost) float64     { return c.CPU }
+func objectsOf(c Cost) float64 { return c.Objects }
+func startOf(p Point) float64  { return p.StartCPU }
+func heapOf(p Point) float64   { return mega(p.Heap) }
+func peakOf(p Point) float64   { return mega(p.Peak) }
 
 func thousands(v float64) string {
 	if v == 0 {
@@ -106,23 +111,25 @@ func (p *Point) cost(line string) *Cost {
 func (g *Growth) markdown() string {
 	var b strings.Builder
 	h := g.Head
-	fmt.Fprintf(&b, "usher %s (tree %s), %s, %s; %s, %d cores; %s; medians of %d rounds.\n\n", h.Usher, h.Commit, h.Go, h.Date, h.CPU, h.Cores, h.Pinned, h.Rounds)
+	fmt.Fprintf(&b, "usher %s (tree %s), %s, %s; %s, %d cores; %s; medians of %d rounds.\n\n",
+		h.Usher, h.Commit, h.Go, h.Date, h.CPU, h.Cores, h.Pinned, h.Rounds)
 	b.WriteString("| what grows | review | from – to | CPU µs | objects allocated |\n|---|---|---|---:|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		first, last := points[0], points[len(points)-1]
 		for _, name := range g.lineNames(subject) {
 			a, z := first.cost(name), last.cost(name)
-			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s | %s – %s |\n", subject, name, svg.Number(float64(first.Count)), svg.Number(float64(last.Count)),
+			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s | %s – %s |\n", subject, name, number(float64(first.Count)), number(float64(last.Count)),
 				number(a.CPU), number(z.CPU), number(a.Objects), number(z.Objects))
 		}
 	}
-	b.WriteString("\n| state of | MB for each 1,000 | of the largest: MB, peak until ready, ready after, CPU until then |\n|---|---:|---|\n")
+	b.WriteString("\n| state of | MB for each 1,000 | largest | MB of state | peak MB until ready | CPU s until ready |\n" +
+		"|---|---:|---:|---:|---:|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		last := points[len(points)-1]
-		fmt.Fprintf(&b, "| %s | %s | %s: %s MB, %s MB, %s s, %s s |\n", subject, number(g.perThousand(subject)), svg.Number(float64(last.Count)),
-			number(mega(last.Heap)), number(mega(last.Peak)), number(last.Ready), number(last.StartCPU))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", subject, number(g.perThousand(subject)), number(float64(last.Count)),
+			number(mega(last.Heap)), number(mega(last.Peak)), number(last.StartCPU))
 	}
 	return b.String()
 }

@@ -37,15 +37,16 @@ func profiles(count int, broad bool) objects {
 			team := map[bool]string{true: "another", false: "team-0"}[i == 0]
 			selector = fmt.Sprintf(`"matchExpressions":[{"key":"team","operator":"NotIn","values":[%q,"other-%d"]}]`, team, i)
 		}
-		return fmt.Sprintf(`"name":"profile-%d"`, i), fmt.Sprintf(`,"spec":{"namespaceSelector":{"matchLabels":{"colocation":"true"}},"selector":{%s},`+
-			`"labels":{"tier":"batch"},"annotations":{"from":"profile"},"schedulerName":"koord-scheduler","qosClass":"BE","priorityClassName":"koord-batch"}`, selector)
+		return fmt.Sprintf(`"name":"profile-%d"`, i), fmt.Sprintf(
+			`,"spec":{"namespaceSelector":{"matchLabels":{"colocation":"true"}},"selector":{%s},"labels":{"tier":"batch"},`+
+				`"annotations":{"from":"profile"},"schedulerName":"koord-scheduler","qosClass":"BE","priorityClassName":"koord-batch"}`, selector)
 	}}
 }
 
 // quotas returns ElasticQuotas. In a flat cluster each is a tree of its own; otherwise all are one tree of five levels: chains
 // of four below one top.
 func quotas(count int, flat bool) objects {
-	return objects{count, func(i int) (string, string) {
+	return objects{count, func(i int) (metadata, rest string) {
 		parent := "koordinator-root-quota"
 		if !flat && i > 0 {
 			parent = fmt.Sprintf("quota-%d", map[bool]int{true: 0, false: i - 1}[(i-1)%4 == 0])
@@ -54,12 +55,11 @@ func quotas(count int, flat bool) objects {
 		if !flat && (i == 0 || (i-1)%4 != 3) && i+1 < count {
 			inner = `,"quota.scheduling.koordinator.sh/is-parent":"true"`
 		}
-		return fmt.Sprintf(`"name":"quota-%d","namespace":"quotas","labels":{%q:%q%s},`+
-			`"annotations":{"quota.scheduling.koordinator.sh/shared-weight":"{\"cpu\":\"1000000\",\"memory\":\"1000Ti\"}"}`, i, quotaParent, parent, inner), quotaSpec
+		metadata = fmt.Sprintf(`"name":"quota-%d","namespace":"quotas","labels":{%q:%q%s},"annotations":{%q:%q}`,
+			i, quotaParent, parent, inner, "quota.scheduling.koordinator.sh/shared-weight", `{"cpu":"1000000","memory":"1000Ti"}`)
+		return metadata, `,"spec":{"max":{"cpu":"1000000","memory":"1000Ti"}}`
 	}}
 }
-
-const quotaSpec = `,"spec":{"max":{"cpu":"1000000","memory":"1000Ti"}}`
 
 // leaf returns the number of a quota without children, at the end of a chain if it is not flat.
 func leaf(count int, flat bool) int {
@@ -151,7 +151,7 @@ func overrides(count int, broad bool) string {
 		case broad:
 			where = "namespaceSelector: *x"
 		}
-		fmt.Fprintf(&b, "- {name: o%d, steps: [denied-names], %s, mode: warn, until: 2099-12-31, reason: r}\n", i, where)
+		fmt.Fprintf(&b, "- {name: o%d, steps: [denied-names], %s, mode: warn, reason: r}\n", i, where) // with an end, each would be a metric
 	}
 	return b.String()
 }

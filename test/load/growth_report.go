@@ -13,8 +13,18 @@ type Growth struct {
 	Points []Point    `json:"points"`
 }
 
-// growthHead is a report without cells: when, where and of what.
-type growthHead Report
+// growthHead says when, where and of what the run was, as Report does.
+type growthHead struct {
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+	Usher  string `json:"usher"`
+	Go     string `json:"go"`
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Pinned string `json:"pinned"`
+	Rounds int    `json:"rounds"`
+	Quick  bool   `json:"quick"`
+}
 
 // Point is the result for one size of a subject.
 type Point struct {

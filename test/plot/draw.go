@@ -96,7 +96,7 @@ func (c Chart) drawLines(b *strings.Builder, x, y scale) {
 	place(names, y.to, y.from)
 	for _, n := range names {
 		if n.at != n.y || n.x < x.to-1 {
-			fmt.Fprintf(b, "<polyline class=\"lead l%d\" points=\"%.1f,%.1f %.1f,%.1f\" opacity=\"0.6\"/>\n", n.line, n.x, n.y, x.to+9, n.at)
+			fmt.Fprintf(b, "<polyline class=\"lead l%d\" stroke-dasharray=\"1 3\" points=\"%.1f,%.1f %.1f,%.1f\"/>\n", n.line, n.x, n.y, x.to+9, n.at)
 		}
 		text(b, fmt.Sprintf("name l%d", n.line), x.to+11, n.at+4, "start", n.text)
 	}

@@ -132,7 +132,8 @@ func (o options) withSaved(ctx context.Context, out, progress io.Writer) error {
 
 // report prints what benchstat says, and the verdict.
 func (o options) report(ctx context.Context, out io.Writer, before, now string) error {
-	tool := exec.CommandContext(ctx, "go", "tool", "-modfile=test/load/go.mod", "benchstat", "-filter", ".unit:(sec/op OR B/op OR allocs/op)", "before="+before, "now="+now)
+	tool := exec.CommandContext(ctx, "go", "tool", "-modfile=test/load/go.mod", "benchstat",
+		"-filter", ".unit:(sec/op OR B/op OR allocs/op)", "before="+before, "now="+now)
 	tool.Stdout, tool.Stderr = out, out
 	if err := tool.Run(); err != nil {
 		return fmt.Errorf("benchstat: %w", err)

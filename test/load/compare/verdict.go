@@ -86,6 +86,7 @@ func (v verdict) print(out io.Writer, threshold float64) {
 		_, _ = fmt.Fprintf(out, "WORSE: %s\n", line)
 	}
 	if len(v.worse) == 0 {
-		_, _ = fmt.Fprintf(out, "None of %d benchmarks is significantly slower, or allocates more objects, by more than %g %%.\n", v.compared, threshold)
+		_, _ = fmt.Fprintf(out, "None of %d benchmarks is significantly slower, or allocates more objects, by more than %g %%.\n",
+			v.compared, threshold)
 	}
 }

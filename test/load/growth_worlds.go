@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+
+	"usher.dev/usher/test/reviews"
+)
+
+// subject is something that grows, in one form.
+type subject struct {
+	name  string
+	sizes []int
+	world func(count int) world
+}
+
+// world is a cluster and a policy of one size.
+type world struct {
+	has       map[string]objects // beside the surroundings
+	asList    bool               // the API server sends a list, not a watch with initial events
+	overrides string             // a policy file, or empty
+	lines     []growthLine
+}
+
+// growthLine is a review whose cost is a line in a chart.
+type growthLine struct {
+	name   string
+	review reviews.Review
+	allows bool // whether the first answer must be a permission
+}
+
+// subjects returns what is measured; a short run has fewer and smaller sizes.
+func subjects(quick bool) []subject {
+	counts, podCounts := []int{10, 100, 1000, 10_000}, []int{0, 20_000, 100_000, 200_000}
+	if quick {
+		counts, podCounts = []int{10, 1000}, []int{0, 5_000}
+	}
+	return subjectsOf(counts, podCounts)
+}
+
+// subjectsOf returns what is measured. The most pods are not listed: that is what API servers before 1.34 do.
+func subjectsOf(counts, podCounts []int) []subject {
+	return []subject{
+		{"profiles", counts, func(n int) world { return profileWorld(n, false) }},
+		{"broad profiles", counts, func(n int) world { return profileWorld(n, true) }},
+		{"overrides", counts, func(n int) world { return overrideWorld(n, false) }},
+		{"broad overrides", counts, func(n int) world { return overrideWorld(n, true) }},
+		{"flat quotas", counts, func(n int) world { return quotaWorld(n, true) }},
+		{"quota tree", counts, func(n int) world { return quotaWorld(n, false) }},
+		{"pods", podCounts, podWorld},
+		{"pods in a list", podCounts[:max(2, len(podCounts)-1)], func(n int) world {
+			w := podWorld(n)
+			w.asList, w.lines = true, nil
+			return w
+		}},
+	}
+}
+
+func profileWorld(count int, broad bool) world {
+	pod := func(team string) reviews.Review {
+		return creation("/mutate-pod", "web", map[string]string{"app": "web", "team": team})
+	}
+	lines := []growthLine{{"one matches", pod("team-0"), true}, {"none matches", pod("none"), true}}
+	if broad {
+		lines = []growthLine{{"one of all that could", pod("team-0"), true}}
+	}
+	return world{has: map[string]objects{"clustercolocationprofiles": profiles(count, broad)}, lines: lines}
+}
+
+func overrideWorld(count int, broad bool) world {
+	pod := func(team string) reviews.Review {
+		return creation("/validate-pods", "offensive", map[string]string{"app": "web", "team": team})
+	}
+	lines := []growthLine{{"one matches", pod("team-0"), true}, {"none matches", pod("none"), false}}
+	if broad {
+		lines = []growthLine{{"one of all that could", pod("team-0"), true}}
+	}
+	return world{overrides: overrides(count, broad), lines: lines}
+}
+
+func quotaWorld(count int, flat bool) world {
+	all, i := quotas(count, flat), leaf(count, flat)
+	form := map[bool]string{true: "flat", false: "5 levels"}[flat]
+	return world{has: map[string]objects{"elasticquotas": all}, lines: []growthLine{
+		{"new pod, " + form, creation("/validate-pod", "web", map[string]string{quotaName: fmt.Sprintf("quota-%d", i)}), true},
+		{"changed quota, " + form, quotaUpdate(all, i), true},
+	}}
+}
+
+func podWorld(count int) world {
+	return world{has: map[string]objects{"pods": pods(count), "elasticquotas": quotas(100, true)}, lines: []growthLine{
+		{"new pod in a quota", creation("/validate-pod", "web", map[string]string{quotaName: "quota-7"}), true},
+	}}
+}
