@@ -165,6 +165,9 @@ func (b *bench) costs(ctx context.Context, list []*grown, line int) error {
 		if err != nil {
 			return err
 		}
+		if g.lines[line].fewest > 0 {
+			cell.CPU = rounded(mean(cell.CPURounds), 4)
+		}
 		g.Costs = append(g.Costs, Cost{Line: g.lines[line].name, CPU: cell.CPU, Objects: cell.Objects})
 		_, _ = fmt.Fprintf(b.progress, "%-16s %7d  %-26s CPU %8.1f µs, %7.0f objects\n",
 			g.Subject, g.Count, g.lines[line].name, cell.CPU, cell.Objects)
@@ -187,5 +190,16 @@ func (b *bench) prepareLine(ctx context.Context, g *grown, line growthLine) (*wo
 	if line.allows != strings.Contains(string(first), `"allowed":true`) {
 		return nil, fmt.Errorf("allowed should be %v: %s", line.allows, first)
 	}
-	return b.prepare(ctx, g.process, line.review, first, cpuConnections)
+	w, err := b.prepare(ctx, g.process, line.review, first, cpuConnections)
+	if err == nil {
+		w.count = max(w.count, line.fewest)
+	}
+	return w, err
+}
+
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v / float64(len(values))
+	}
+	return sum
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	svg "usher.dev/usher/test/plot"
@@ -19,6 +21,7 @@ func growthCommand(ctx context.Context, args []string, out, progress io.Writer) 
 	quick := set.Bool("quick", false, "short: fewer and smaller sizes, for a look and not for the docs")
 	write := set.Bool("write", false, "write performance-growth.json and .svg, and the tables in performance.md")
 	draw := set.Bool("draw", false, "do not measure: draw and write again from performance-growth.json")
+	only := set.String("run", "", "measure only the subjects that match this regular expression; with -write, the others stay")
 	docs := set.String("docs", "docs", "directory of these files")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -26,9 +29,21 @@ func growthCommand(ctx context.Context, args []string, out, progress io.Writer) 
 	if set.NArg() > 0 {
 		return fmt.Errorf("growth: unknown argument %q: there are only flags, see -h", set.Arg(0))
 	}
-	report, err := readOrMeasureGrowth(ctx, *draw, *quick, *docs, progress)
+	what, err := chosen(subjects(*quick), *only)
 	if err != nil {
 		return err
+	}
+	if *draw {
+		what = nil
+	}
+	report, err := measureOrRead(ctx, what, *quick, *docs, progress)
+	if err != nil {
+		return err
+	}
+	if *write && *only != "" {
+		if err := report.addOthers(filepath.Join(*docs, growthData)); err != nil {
+			return err
+		}
 	}
 	if *write || *draw {
 		return report.write(*docs)
@@ -37,15 +52,52 @@ func growthCommand(ctx context.Context, args []string, out, progress io.Writer) 
 	return err
 }
 
-func readOrMeasureGrowth(ctx context.Context, draw, quick bool, docs string, progress io.Writer) (*Growth, error) {
-	if draw {
+// measureOrRead reads the data of the run before if nothing is to be measured.
+func measureOrRead(ctx context.Context, what []subject, quick bool, docs string, progress io.Writer) (*Growth, error) {
+	if len(what) == 0 {
 		return readGrowth(filepath.Join(docs, growthData))
 	}
 	how := fullGrowth
 	if quick {
 		how = quickGrowth
 	}
-	return measureGrowth(ctx, how, pin(), subjects(quick), progress)
+	return measureGrowth(ctx, how, pin(), what, progress)
+}
+
+// chosen returns the subjects whose names match.
+func chosen(all []subject, pattern string) ([]subject, error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("growth: -run: %w", err)
+	}
+	some := slices.DeleteFunc(all, func(s subject) bool { return !match.MatchString(s.name) })
+	if len(some) == 0 {
+		return nil, fmt.Errorf("growth: -run %s: matches nothing that is measured", pattern)
+	}
+	return some, nil
+}
+
+// addOthers adds what only an earlier run measured, of the same version of usher on the same kind of machine.
+func (g *Growth) addOthers(file string) error {
+	before, err := readGrowth(file)
+	if err != nil {
+		return err
+	}
+	if before.Head.Usher != g.Head.Usher || before.Head.CPU != g.Head.CPU {
+		return fmt.Errorf("%s is of usher %s on %s: measure everything, without -run", file, before.Head.Usher, before.Head.CPU)
+	}
+	var all []Point
+	for i, p := range before.Points {
+		measured := g.of(p.Subject)
+		switch {
+		case len(measured) == 0:
+			all = append(all, p)
+		case i == 0 || before.Points[i-1].Subject != p.Subject:
+			all = append(all, measured...)
+		}
+	}
+	g.Head, g.Points = before.Head, all
+	return nil
 }
 
 // The files of a growth run, in docs.

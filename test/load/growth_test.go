@@ -48,6 +48,28 @@ func TestGrowth(t *testing.T) {
 	wantWritten(t, report, docs)
 }
 
+// TestAddOthers: a run of some subjects replaces their points, and keeps the order.
+func TestAddOthers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), growthData)
+	point := func(subject string, heap int64) Point { return Point{Subject: subject, Heap: heap} }
+	before := &Growth{Head: growthHead{Usher: "1", Date: "then"}, Points: []Point{point("a", 1), point("a", 2), point("b", 3), point("b", 4), point("c", 5)}}
+	data, err := before.encode()
+	if err := errors.Join(err, os.WriteFile(file, data, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	now := &Growth{Head: growthHead{Usher: "1"}, Points: []Point{point("b", 6), point("b", 7)}}
+	if err := now.addOthers(file); err != nil || fmt.Sprint(now.of("a"), now.of("c")) != fmt.Sprint(before.of("a"), before.of("c")) ||
+		len(now.Points) != 5 || now.Points[2].Heap != 6 || now.Points[3].Heap != 7 || now.Head.Date != "then" {
+		t.Errorf("%v: %+v", err, now)
+	}
+	if err := (&Growth{Head: growthHead{Usher: "2"}}).addOthers(file); err == nil || !strings.Contains(err.Error(), "is of usher 1") {
+		t.Error(err)
+	}
+	if _, err := chosen(subjects(false), "nothing"); err == nil {
+		t.Error("a pattern that matches nothing is accepted")
+	}
+}
+
 // atRoot changes to a directory that looks like the root of the source to the program, with bin/usher and a page in docs.
 func atRoot(t *testing.T) (docs string) {
 	t.Helper()
