@@ -97,9 +97,10 @@ func (a Amplifier) observe(req *admit.Request, node *admit.Node) []Observation {
 	all := make([]Observation, 0, len(Amplifiable()))
 	sync := silent
 	for _, name := range Amplifiable() {
+		now := amountsOf(node, name)
 		seen := Observation{
-			Name: name, Now: amountsOf(node, name), old: amountsOf(old, name),
-			mine: mine.of(name, node), stored: stored.of(name, node), kubelet: byKubelet(req, node), Damaged: damaged,
+			Name: name, Now: now, old: amountsOf(old, name),
+			mine: mine.of(name, now), stored: stored.of(name, now), kubelet: byKubelet(req, node), Damaged: damaged,
 		}
 		seen.Rate = a.Rate(name, seen.last(old != nil))
 		sync = max(sync, seen.implies())

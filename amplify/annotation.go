@@ -97,9 +97,9 @@ func (w *wrongTypes) check(raw document.Raw, kind document.Kind) document.Raw {
 
 // of returns the entry of one resource. It returns nil if there is none, or if it lacks the capacity that the node
 // shows, because usher writes no such entry.
-func (m Annotation) of(name corev1.ResourceName, node *admit.Node) *Entry {
+func (m Annotation) of(name corev1.ResourceName, shown Amounts) *Entry {
 	r := m[name]
-	if _, shown := node.Capacity().Get(name); r != nil && r.Raw.Capacity == nil && shown {
+	if r != nil && r.Raw.Capacity == nil && shown.Capacity != nil {
 		return nil
 	}
 	return r

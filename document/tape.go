@@ -106,19 +106,18 @@ func unquote(raw []byte) string {
 func unescape(raw []byte) (text string) {
 	var b strings.Builder
 	b.Grow(len(raw))
-	for i := 1; i < len(raw)-1; i++ {
-		if raw[i] != '\\' {
-			b.WriteByte(raw[i])
-			continue
+	rest := raw[1 : len(raw)-1]
+	for at := bytes.IndexByte(rest, '\\'); at >= 0; at = bytes.IndexByte(rest, '\\') {
+		of := strings.IndexByte(`"\/bfnrt`, rest[at+1])
+		if of < 0 {
+			_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
+			return text
 		}
-		i++
-		if at := strings.IndexByte(`"\/bfnrt`, raw[i]); at >= 0 {
-			b.WriteByte("\"\\/\b\f\n\r\t"[at])
-			continue
-		}
-		_ = json.Unmarshal(raw, &text) // cannot fail: it has been scanned
-		return text
+		b.Write(rest[:at])
+		b.WriteByte("\"\\/\b\f\n\r\t"[of])
+		rest = rest[at+2:]
 	}
+	b.Write(rest)
 	return b.String()
 }
 
