@@ -21,7 +21,7 @@ var (
 	initLists      = []string{"initContainers"}
 	regularLists   = []string{"containers"}
 	ephemeralLists = []string{"ephemeralContainers"}
-	lists          = []string{"initContainers", "containers"}
+	bothLists      = []string{"initContainers", "containers"}
 	allLists       = []string{"initContainers", "containers", "ephemeralContainers"}
 )
 
@@ -39,7 +39,7 @@ func (p *Pod) AllContainers() iter.Seq[*Container] { return p.containers(allList
 
 // Containers returns the init containers (including sidecars), then the containers. A pod cannot be created with
 // ephemeral containers.
-func (p *Pod) Containers() iter.Seq[*Container] { return p.containers(lists) }
+func (p *Pod) Containers() iter.Seq[*Container] { return p.containers(bothLists) }
 
 func (p *Pod) containers(lists []string) iter.Seq[*Container] {
 	return func(yield func(*Container) bool) {

@@ -27,8 +27,8 @@ type amountsJSON struct {
 	Capacity    string `json:"capacity,omitempty"`
 }
 
-// FuzzAnnotation: an annotation is damaged if a part has the wrong type by the rules of a document's handles, and what was
-// read is written as the encoder does.
+// FuzzAnnotation: an annotation is damaged if a part has the wrong type by the rules of a document's handles, and what
+// was read is written as the encoder does.
 func FuzzAnnotation(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `null`, `[]`, `1`, `{"cpu":null}`, `{"cpu":{}}`, `{"cpu":1}`, `{"cpu":{"raw":1}}`, `{"cpu":{"raw":{"allocatable":1}}}`, `{`,

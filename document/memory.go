@@ -2,8 +2,8 @@ package document
 
 import "sync"
 
-// memory is where a document's handles are allocated, and what Try needs. It is pooled: a review needs some hundred small
-// objects, which cost more to allocate and to collect than to clear.
+// memory is where a document's handles are allocated, and what Try needs. It is pooled: a review needs some hundred
+// small objects, which cost more to allocate and to collect than to clear.
 type memory struct {
 	slabs []*slab
 	used  int // handles of the last slab

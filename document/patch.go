@@ -79,8 +79,8 @@ func (v *Value) appendPatch(b, path []byte) []byte {
 	return b
 }
 
-// appendElementPatches handles the elements of an array from left to right, so that everything before index i is already
-// final.
+// appendElementPatches handles the elements of an array from left to right, so that everything before index i is
+// already final.
 func (v *Value) appendElementPatches(b, path []byte) []byte {
 	i, lastSent := 0, len(v.children)-1
 	for lastSent >= 0 && v.children[lastSent].sent == nil {

@@ -11,7 +11,7 @@ func (s *scanner) text(i int) (end int, esc escapes) {
 		if i = plainText(s.raw, i); peek(s.raw, i) == '"' {
 			return i, esc
 		}
-		if peek(s.raw, i) == '\\' && peek(s.raw, i+1) == '"' {
+		if peek(s.raw, i) == '\\' && peek(s.raw, i+1) == '"' { // nearly all escapes, above all in managedFields
 			i, esc = i+2, max(esc, usual)
 			continue
 		}

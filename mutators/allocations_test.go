@@ -14,16 +14,18 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// TestAllocationsOfChains: a review makes few objects from the parsed object to the patch, however many containers it has.
-// The bounds have some room, since pools are emptied now and then.
+// TestAllocationsOfChains: a review makes few objects from the parsed object to the patch, however many containers it
+// has. The bounds have some room, since pools are emptied now and then.
 func TestAllocationsOfChains(t *testing.T) {
 	bounds := map[string]float64{
-		"2KB-pod": 25, "20KB-pod-changed": 25, "20KB-pod-unchanged": 20, "220KB-pod": 30, "51KB-node-amplified": 80, "51KB-node-unchanged": 80,
+		"2KB-pod": 25, "20KB-pod-changed": 25, "20KB-pod-unchanged": 20, "220KB-pod": 30,
+		"51KB-node-amplified": 80, "51KB-node-unchanged": 80,
 	}
 	for _, review := range reviews.Core() {
 		chain, req := chainFor(t, review)
 		var patch []byte
-		if n := testing.AllocsPerRun(100, func() { patch = decide(t, chain, req(), patch[:0]) }); n > bounds[review.Name] || len(patch) > 0 != review.Patched {
+		n := testing.AllocsPerRun(100, func() { patch = decide(t, chain, req(), patch[:0]) })
+		if n > bounds[review.Name] || len(patch) > 0 != review.Patched {
 			t.Errorf("%s: %v allocations, at most %v; a patch of %d bytes", review.Name, n, bounds[review.Name], len(patch))
 		}
 	}

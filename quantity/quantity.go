@@ -22,8 +22,11 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 }
 
 // isSafe reports whether ParseQuantity parses a text: one that matches
-// ^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$. resource.ParseQuantity takes seconds and gigabytes for an
-// exponent such as 1e-5000000, and any client that can reach the Service can send one.
+//
+//	^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$
+//
+// resource.ParseQuantity takes seconds and gigabytes for an exponent such as 1e-5000000, and any client that can reach
+// the Service can send one.
 func isSafe(text string) bool {
 	text = withoutSign(text)
 	suffix := strings.TrimLeft(text, "0123456789.")
