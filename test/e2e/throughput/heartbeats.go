@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // write is something that a node writes at some time of a round.
@@ -37,19 +41,32 @@ func schedule(nodes []*node, mode string, window time.Duration, round int) (all 
 
 // nodeRound is one round of a mode with some nodes.
 type nodeRound struct {
-	statuses, leases float64         // written per second
-	latencies        []time.Duration // of the statuses, sorted
-	used             usage           // per second
+	writes
+	seconds float64
+	skipped float64 // statuses that were stored without usher, because the API server had no answer in time
+	used    usage   // per second
+}
+
+// writes are what nodes have written.
+type writes struct {
+	counts    map[string]int  // by kind
+	latencies []time.Duration // of the statuses, sorted
+	failed    int
+	example   error // of a failure
 }
 
 // reportNodes measures one round at the real rate.
 func (w *world) reportNodes(ctx context.Context, mode string, nodes int, window time.Duration) (r nodeRound, err error) {
 	w.serial++
 	plan := schedule(w.nodes[mode == amplified][:nodes], mode, window, w.serial)
-	if mode == amplified && nodes > 0 {
-		if err := w.isAmplified(ctx); err != nil {
+	if mode == amplified {
+		if err := w.awaitAmplified(ctx); err != nil {
 			return r, err
 		}
+	}
+	skipped, err := w.failedOpen(ctx)
+	if err != nil {
+		return r, err
 	}
 	pid := pidOf(w.core)()
 	before, err := w.meter.read(ctx, pid)
@@ -57,55 +74,91 @@ func (w *world) reportNodes(ctx context.Context, mode string, nodes int, window 
 		return r, err
 	}
 	began := time.Now()
-	counts, latencies, err := carryOut(ctx, plan, window)
-	if err != nil {
-		return r, err
-	}
-	seconds := time.Since(began).Seconds()
+	r.writes = carryOut(ctx, plan, window)
+	r.seconds = time.Since(began).Seconds()
 	after, err := w.meter.read(ctx, pid)
 	if err != nil {
 		return r, err
 	}
-	r = nodeRound{float64(counts[status]) / seconds, float64(counts[lease]) / seconds, latencies, after.since(before, seconds)}
+	r.used = after.since(before, r.seconds)
+	if r.failed > len(plan)/2 {
+		return r, fmt.Errorf("%d nodes, %s: %d of %d writes failed: %w", nodes, modeTitles[mode], r.failed, len(plan), r.example)
+	}
+	if r.skipped, err = w.failedOpen(ctx); err != nil {
+		return r, err
+	}
+	r.skipped -= skipped
 	return r, forget(ctx, w.cluster.EtcdURL())
 }
 
 // carryOut makes the writes, each at its time, and returns when the window is over and all are answered.
-func carryOut(ctx context.Context, plan []write, window time.Duration) (counts map[string]int, latencies []time.Duration, err error) {
+func carryOut(ctx context.Context, plan []write, window time.Duration) writes {
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	counts = map[string]int{}
+	all := writes{counts: map[string]int{}}
 	began := time.Now()
 	for _, one := range plan {
 		pause(ctx, one.at-time.Since(began))
 		running.Go(func() {
 			sent := time.Now()
-			failure := one.do(ctx)
+			err := one.do(ctx)
+			took := time.Since(sent)
 			mu.Lock()
 			defer mu.Unlock()
-			if failure != nil {
-				err = fmt.Errorf("%s of node %s: %w", one.kind, one.node.name, failure)
-				return
-			}
-			counts[one.kind]++
-			if one.kind == status {
-				latencies = append(latencies, time.Since(sent))
-			}
+			all.add(one, took, err)
 		})
 	}
 	pause(ctx, window-time.Since(began))
 	running.Wait()
-	slices.Sort(latencies)
-	return counts, latencies, err
+	slices.Sort(all.latencies)
+	return all
 }
 
-// isAmplified checks that usher changes what the nodes report.
-func (w *world) isAmplified(ctx context.Context) error {
-	stored, err := w.admin.Get(ctx, "/api/v1/nodes/"+nodeName(0, true))
-	if err == nil && stored.String("status", "allocatable", "cpu") != "31800m" {
-		err = fmt.Errorf("node %s has %v CPUs: usher has not amplified it", nodeName(0, true), stored.At("status", "allocatable", "cpu"))
+// add adds a write that was answered.
+func (w *writes) add(one write, took time.Duration, err error) {
+	if err != nil {
+		w.failed, w.example = w.failed+1, fmt.Errorf("%s of node %s: %w", one.kind, one.node.name, err)
+		return
 	}
-	return err
+	w.counts[one.kind]++
+	if one.kind == status {
+		w.latencies = append(w.latencies, took)
+	}
+}
+
+// awaitAmplified lets a node report until usher has changed what it reports.
+func (w *world) awaitAmplified(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	one := w.nodes[true][0]
+	return kubetest.Eventually(ctx, func(ctx context.Context) error {
+		if err := one.report(ctx, true); err != nil {
+			return err
+		}
+		stored, err := w.admin.Get(ctx, "/api/v1/nodes/"+one.name)
+		if err == nil && stored.String("status", "allocatable", "cpu") != "31800m" {
+			err = fmt.Errorf("node %s has %v CPUs: usher has not amplified it", one.name, stored.At("status", "allocatable", "cpu"))
+		}
+		return err
+	})
+}
+
+var failOpenCounter = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*\} ([0-9.e+]+)$`)
+
+// failedOpen returns how many calls the API server has gone on without so far.
+func (w *world) failedOpen(ctx context.Context) (sum float64, err error) {
+	text, err := w.admin.Text(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for _, counter := range failOpenCounter.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(counter[1], 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 func pause(ctx context.Context, long time.Duration) {

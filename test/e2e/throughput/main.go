@@ -81,18 +81,18 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 		how = quickPlan
 	}
 	r, err := measure(ctx, how, progress)
-	if err != nil {
+	if r == nil {
 		return err
 	}
 	r.Quick = *quick
 	if _, err := io.WriteString(out, markdown(r)); err != nil {
 		return err
 	}
-	if *file != "" {
-		err = writeReport(*file, r)
+	if *file != "" { // also after an error: what was measured before it
+		err = errors.Join(err, writeReport(*file, r))
 	}
-	if *page != "" {
-		err = errors.Join(err, writePage(*page, r))
+	if *page != "" && err == nil {
+		err = writePage(*page, r)
 	}
 	return err
 }

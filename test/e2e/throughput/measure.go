@@ -30,7 +30,7 @@ var quickPlan = plan{rounds: 1, clients: []int{1, 100}, nodes: []int{0, 100, 500
 // limit bounds a whole run.
 const limit = time.Hour
 
-// measure runs the plan in a world of its own.
+// measure runs the plan in a world of its own. With an error it returns the results before it.
 func measure(ctx context.Context, p plan, progress io.Writer) (*report, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
@@ -46,10 +46,10 @@ func measure(ctx context.Context, p plan, progress io.Writer) (*report, error) {
 		return nil, err
 	}
 	if r.Pods, err = w.measurePods(ctx, p, progress); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher", "constant"))
+		return r, fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher", "constant"))
 	}
 	if r.Nodes, err = w.measureNodes(ctx, p, progress); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher"))
+		return r, fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher"))
 	}
 	return r, nil
 }
@@ -90,7 +90,7 @@ func (w *world) measurePods(ctx context.Context, p plan, progress io.Writer) (ce
 				of := w.ways[(i+n)%len(w.ways)]
 				r, err := w.createPods(ctx, of, clients, p)
 				if err != nil {
-					return nil, err
+					return cells, err
 				}
 				rounds[of.name] = append(rounds[of.name], r)
 			}
@@ -108,7 +108,7 @@ func (w *world) measurePods(ctx context.Context, p plan, progress io.Writer) (ce
 func (w *world) measureNodes(ctx context.Context, p plan, progress io.Writer) (cells []nodeCell, err error) {
 	for _, nodes := range p.nodes {
 		if err := w.growNodes(ctx, nodes); err != nil {
-			return nil, err
+			return cells, err
 		}
 		turns := modes
 		if nodes == 0 {
@@ -119,7 +119,7 @@ func (w *world) measureNodes(ctx context.Context, p plan, progress io.Writer) (c
 			for _, mode := range turns {
 				r, err := w.reportNodes(ctx, mode, nodes, p.window)
 				if err != nil {
-					return nil, err
+					return cells, err
 				}
 				rounds[mode] = append(rounds[mode], r)
 			}

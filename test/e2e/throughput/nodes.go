@@ -130,9 +130,14 @@ const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 func microTime() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 // renew renews the lease.
-func (n *node) renew(ctx context.Context) (err error) {
+func (n *node) renew(ctx context.Context) error {
 	n.lease["spec"].(map[string]any)["renewTime"] = microTime()
-	n.lease, err = n.client.Update(ctx, leases+"/"+n.name, n.lease)
+	stored, err := n.client.Update(ctx, leases+"/"+n.name, n.lease)
+	if err == nil {
+		n.lease = stored
+	} else if stored, again := n.client.Get(ctx, leases+"/"+n.name); again == nil { // it may have been stored all the same
+		n.lease = stored
+	}
 	return err
 }
 

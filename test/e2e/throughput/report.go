@@ -47,6 +47,10 @@ type nodeCell struct {
 	P50      float64 `json:"p50"`      // ms, of a status
 	P99      float64 `json:"p99"`
 	Used     usage   `json:"used"` // per second
+
+	Failed  int     `json:"failed,omitempty"`  // writes, in all rounds
+	Skipped float64 `json:"skipped,omitempty"` // statuses that were stored without usher, in all rounds
+	Example string  `json:"example,omitempty"`
 }
 
 // medianOf returns the median of a number of each round.
@@ -82,11 +86,14 @@ func nodesOf(mode string, nodes int, rounds []nodeRound) nodeCell {
 	c := nodeCell{Mode: mode, Nodes: nodes}
 	var used []usage
 	for _, r := range rounds {
-		used = append(used, r.used)
+		c.Failed, c.Skipped, used = c.Failed+r.failed, c.Skipped+r.skipped, append(used, r.used)
+		if r.example != nil {
+			c.Example = r.example.Error()
+		}
 	}
 	c.Used = middle(used)
-	c.Statuses = medianOf(rounds, func(r nodeRound) float64 { return r.statuses })
-	c.Leases = medianOf(rounds, func(r nodeRound) float64 { return r.leases })
+	c.Statuses = medianOf(rounds, func(r nodeRound) float64 { return ratio(float64(r.counts[status]), r.seconds) })
+	c.Leases = medianOf(rounds, func(r nodeRound) float64 { return ratio(float64(r.counts[lease]), r.seconds) })
 	c.P50 = medianOf(rounds, func(r nodeRound) float64 { return millis(percentile(r.latencies, 50)) })
 	c.P99 = medianOf(rounds, func(r nodeRound) float64 { return millis(percentile(r.latencies, 99)) })
 	return c
@@ -105,9 +112,16 @@ func (c podCell) String() string {
 
 // String returns a line of progress.
 func (c nodeCell) String() string {
-	return fmt.Sprintf("%4d nodes    %-22s %4s statuses/s  p50 %5s ms  p99 %5s ms  API server %s %%, etcd %s %% of a core, %s puts/s, %s MB/s",
+	text := fmt.Sprintf("%4d nodes    %-22s %4s statuses/s  p50 %5s ms  p99 %5s ms  API server %s %%, etcd %s %% of a core, %s puts/s, %s MB/s",
 		c.Nodes, modeTitles[c.Mode], number(c.Statuses), number(c.P50), number(c.P99), percent(c.Used.APIServer), percent(c.Used.Etcd),
 		number(c.Used.Puts), mega(c.Used.PutBytes))
+	if c.Failed > 0 {
+		text += fmt.Sprintf("\n     %d failed, such as: %s", c.Failed, c.Example)
+	}
+	if c.Skipped > 0 {
+		text += fmt.Sprintf("\n     %s statuses were stored without usher", number(c.Skipped))
+	}
+	return text
 }
 
 func readReport(file string) (*report, error) {
