@@ -24,6 +24,11 @@ type Process struct {
 // start runs a program in its own process group, so that a Ctrl-C in the terminal reaches only the test, which then
 // decides in which order the processes end.
 func (s *sandbox) start(name, program string, args ...string) (*Process, error) {
+	return s.startWith(nil, name, program, args...)
+}
+
+// startWith is like start, with environment variables.
+func (s *sandbox) startWith(env []string, name, program string, args ...string) (*Process, error) {
 	logFile := filepath.Join(s.dir, name+".log")
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -33,7 +38,7 @@ func (s *sandbox) start(name, program string, args ...string) (*Process, error) 
 	p := &Process{Name: name, logFile: logFile, ended: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, out, out
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+s.dir) // temporary files are removed with the directory
+	p.cmd.Env = append(append(os.Environ(), "TMPDIR="+s.dir), env...) // temporary files are removed with the directory
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.adopt(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

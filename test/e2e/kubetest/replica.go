@@ -30,7 +30,7 @@ func (r *Replica) Start(ctx context.Context) error {
 	flags := []string{"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--config=" + r.usher.policyFile,
 		"--cert-dir=" + filepath.Dir(r.usher.CAFile), "--log-format=json", "--shutdown-delay=1s"}
 	before := logSize(r.usher.cluster.file(r.Name + ".log"))
-	p, err := r.usher.cluster.sandbox.start(r.Name, r.usher.binary, append(flags, r.usher.options.Flags...)...)
+	p, err := r.usher.cluster.sandbox.startWith(r.usher.options.Env, r.Name, r.usher.binary, append(flags, r.usher.options.Flags...)...)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type UsherOptions struct {
 	Replicas int
 	Policy   string   // the policy file's text
 	Flags    []string // after the default flags, so that they override them
+	Env      []string // environment variables of the replicas, such as GOMEMLIMIT=204MiB
 
 	PolicyFile string // instead of Policy: the absolute path of a file of the caller
 

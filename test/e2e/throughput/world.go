@@ -78,9 +78,12 @@ const gates = "--feature-gates=EnableQuotaAdmission=true,EnableQuotaAdmissionOnU
 
 const suites = "--suite=core,colocation"
 
+// asDeployed is the memory limit of the shipped Deployment, which also decides how often usher collects garbage.
+var asDeployed = []string{"GOMEMLIMIT=204MiB"}
+
 // startUshers starts usher, and usher with both suites once, so that it has what it needs.
 func (w *world) startUshers(ctx context.Context, at ports) (err error) {
-	if w.core, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Flags: []string{listenAt(at.core)}}); err != nil {
+	if w.core, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Env: asDeployed, Flags: []string{listenAt(at.core)}}); err != nil {
 		return err
 	}
 	if err := w.addColocation(ctx); err != nil {
@@ -90,7 +93,7 @@ func (w *world) startUshers(ctx context.Context, at ports) (err error) {
 	if err != nil {
 		return err
 	}
-	w.both, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-both", Before: grant, Flags: []string{
+	w.both, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-both", Before: grant, Env: asDeployed, Flags: []string{
 		listenAt(at.both), "--shutdown-delay=0s", "--cluster=api", "--kubeconfig=" + account, gates}})
 	if err != nil {
 		return err
