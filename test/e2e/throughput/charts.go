@@ -46,12 +46,12 @@ func podLines(r *report, y func(podCell) float64) (lines []line) {
 	return lines
 }
 
-// nodeLines returns a line for each mode.
+// nodeLines returns a line for each mode, as far as the nodes kept their rate.
 func nodeLines(r *report, y func(nodeCell) float64) (lines []line) {
 	for _, mode := range modes {
 		one := line{Name: modeTitles[mode]}
 		for _, c := range r.Nodes {
-			if c.Mode == mode || c.Nodes == 0 { // without nodes the modes are the same
+			if (c.Mode == mode || c.Nodes == 0) && !c.late() { // without nodes the modes are the same
 				one.Points = append(one.Points, point{float64(c.Nodes), y(c)})
 			}
 		}

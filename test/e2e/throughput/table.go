@@ -63,7 +63,7 @@ func podReasons(r *report) string {
 	}
 	for _, c := range r.Pods {
 		if c.Failed > 0 {
-			fmt.Fprintf(&b, "- %s, %d clients: %d requests failed, %d pods were created.\n", wayTitles[c.Way], c.Clients, c.Failed, c.Created)
+			fmt.Fprintf(&b, "- %s, %d clients: failed requests %d, created pods %d.\n", wayTitles[c.Way], c.Clients, c.Failed, c.Created)
 		}
 	}
 	return b.String()
@@ -149,11 +149,11 @@ func nodeReasons(r *report) string {
 				number(c.Statuses), number(c.wanted()))
 		}
 		if c.Skipped > 0 {
-			fmt.Fprintf(&b, "- %d nodes, %s: %s statuses were stored as the kubelet measured them, because the API server had no answer of usher within the "+
-				"webhook's timeout.\n", c.Nodes, modeTitles[c.Mode], number(c.Skipped))
+			fmt.Fprintf(&b, "- %d nodes, %s: statuses that were stored as the kubelet measured them, because the API server had no answer of usher within the "+
+				"webhook's timeout: %s.\n", c.Nodes, modeTitles[c.Mode], number(c.Skipped))
 		}
 		if c.Failed > 0 {
-			fmt.Fprintf(&b, "- %d nodes, %s: %d writes failed.\n", c.Nodes, modeTitles[c.Mode], c.Failed)
+			fmt.Fprintf(&b, "- %d nodes, %s: failed writes %d.\n", c.Nodes, modeTitles[c.Mode], c.Failed)
 		}
 	}
 	most := r.most()
