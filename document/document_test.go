@@ -543,3 +543,14 @@ func FuzzEdits(f *testing.F) {
 		editAtRandom(t, rand.New(rand.NewPCG(a, b)), fmt.Sprintf("seed %d,%d", a, b))
 	})
 }
+
+// TestEscapedKeysAreCheap: an object whose only key has unusual escapes needs no map of its keys.
+func TestEscapedKeysAreCheap(t *testing.T) {
+	raw := []byte(`[{"\u0061":1}` + strings.Repeat(`,{"\u0061":1}`, 1000) + `]`)
+	if n := testing.AllocsPerRun(10, func() { scanOwn(raw) }); n > 50 {
+		t.Errorf("%v allocations for 1,001 objects", n)
+	}
+	if _, err := Parse([]byte(`{"\u0061":1,"b":2,"a":3}`)); err == nil || !strings.Contains(err.Error(), "duplicate") {
+		t.Errorf("a duplicate of an escaped key: %v", err)
+	}
+}

@@ -88,7 +88,7 @@ func (m *memory) release() {
 	m.slabs = m.slabs[:0]
 	m.lists.release()
 	m.texts.release()
-	if cap(m.undo) <= arenaLength {
+	if cap(m.undo) <= arenaLength && cap(m.slabs) <= arenaLength {
 		memories.Put(m)
 	}
 }

@@ -27,9 +27,8 @@ const bad = -1
 // scanner reads tape.raw and fills tape.entries.
 type scanner struct {
 	tape
-	max  int                     // the maximum number of values
-	many map[int]map[string]bool // of the objects, by entry, whose keys isNew looks up
-	err  error
+	max int // the maximum number of values
+	err error
 }
 
 // scanUpTo checks that raw is one JSON value, surrounded at most by white space, with at most the given number of
@@ -95,6 +94,7 @@ type level struct {
 	at   int    // its entry
 	end  byte   // the byte that ends it: } or ]; 0 outside of all of them
 	keys uint64 // a bit for each key: see isNew
+	many map[string]bool
 }
 
 // value reads the value that the document is, and all values in it. It is one loop over local variables, because a call

@@ -16,12 +16,16 @@ func hash(key []byte) uint32 {
 
 // isNew reports whether the key of the entry at is new in the object that is scanned. One bit of each key's hash is
 // enough to recognize most new keys, so that only the others come here, and are compared with the keys before them.
-// Beyond manyKeys keys, and as soon as a key has unusual escapes, keys are looked up in a map instead, so that the cost
-// is always linear in the length of the object.
+// Beyond manyKeys keys, and as soon as there is a second key and one has unusual escapes, keys are looked up in a map
+// instead, so that the cost is always linear in the length of the object.
 func (s *scanner) isNew(in *level, at int) bool {
-	e, keys := &s.entries[at], s.many[in.at]
-	if keys == nil {
-		key, count, escaped := s.raw[e.keyStart:e.keyEnd], 0, e.escapes == unusual
+	e := &s.entries[at]
+	if at == in.at+1 { // the first key, with unusual escapes
+		in.keys = allBits
+		return true
+	}
+	if in.many == nil {
+		key, count := s.raw[e.keyStart:e.keyEnd], 0
 		for i := in.at + 1; i < at; i = int(s.entries[i].next) {
 			before := &s.entries[i]
 			if bytes.Equal(s.raw[before.keyStart:before.keyEnd], key) {
@@ -29,27 +33,26 @@ func (s *scanner) isNew(in *level, at int) bool {
 			}
 			count++
 		}
-		if count < manyKeys && !escaped {
+		if count < manyKeys && e.escapes != unusual && in.keys != allBits {
 			return true
 		}
-		keys = s.allKeys(in, at)
+		in.many = s.allKeys(in, at)
 	}
-	in.keys = ^uint64(0) // all further keys come here
+	in.keys = allBits
 	key := s.keyOf(e)
-	known := keys[key]
-	keys[key] = true
+	known := in.many[key]
+	in.many[key] = true
 	return !known
 }
 
-// allKeys returns the keys of the object that is scanned before the entry at, in a map that isNew uses from now on.
+// allBits makes all further keys of an object come to isNew.
+const allBits = ^uint64(0)
+
+// allKeys returns the keys of the object that is scanned before the entry at.
 func (s *scanner) allKeys(in *level, at int) map[string]bool {
 	keys := map[string]bool{}
 	for i := in.at + 1; i < at; i = int(s.entries[i].next) {
 		keys[s.keyOf(&s.entries[i])] = true
 	}
-	if s.many == nil {
-		s.many = map[int]map[string]bool{}
-	}
-	s.many[in.at] = keys
 	return keys
 }

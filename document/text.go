@@ -46,7 +46,7 @@ func sameJSON(a, b []byte) bool {
 		reflect.DeepEqual(left, right)
 }
 
-// isPlain reports whether there is only one way to write a value: a string without escapes, or a short integer.
+// isPlain reports whether a value is a string without escapes or a short integer: two of these are equal only byte by byte.
 func isPlain(raw []byte) bool {
 	if raw[0] == '"' {
 		return bytes.IndexByte(raw, '\\') < 0

@@ -89,5 +89,5 @@ func (of lifespanTolerations) wanted(policy *config.Lifespan, label string) ([]c
 		return nil, field.Invalid(admit.LabelPath(policy.Label), label,
 			fmt.Sprintf("must be a whole number of days from 0 to %d; remove the label to run on any node", policy.Max))
 	}
-	return of.days[:policy.Max-days+1], nil
+	return slices.Clip(of.days[:policy.Max-days+1]), nil
 }
