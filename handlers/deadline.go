@@ -14,9 +14,9 @@ type deadline struct {
 	at              time.Time
 
 	mu      sync.Mutex
-	waiting context.Context // with a timer; nil while nobody has asked for Done
+	waiting context.Context // with a timer; nil while nobody has waited
 	stop    context.CancelFunc
-	over    error // why it had ended when it was canceled; nil before
+	over    error // why it has ended; nil while nobody knows
 }
 
 func newDeadline(of context.Context, at time.Time) *deadline { return &deadline{Context: of, at: at} }
@@ -25,7 +25,13 @@ func newDeadline(of context.Context, at time.Time) *deadline { return &deadline{
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
 
 // Done returns a channel that is closed at the end.
-func (d *deadline) Done() <-chan struct{} {
+func (d *deadline) Done() <-chan struct{} { return d.timed().Done() }
+
+// AfterFunc calls f at the end. The context package uses it for contexts that are made of d, instead of a goroutine.
+func (d *deadline) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(d.timed(), f) }
+
+// timed returns the context with a timer.
+func (d *deadline) timed() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting == nil {
@@ -34,10 +40,11 @@ func (d *deadline) Done() <-chan struct{} {
 	if d.over != nil {
 		d.stop()
 	}
-	return d.waiting.Done()
+	return d.waiting
 }
 
-// Err returns why the context has ended, or nil.
+// Err returns why the context has ended, or nil. If its time was over and the caller went away before somebody asked, it
+// was the time: the order is unknown, and too slow is our failure.
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,16 +53,15 @@ func (d *deadline) Err() error {
 
 func (d *deadline) reason() error {
 	switch {
-	case d.waiting != nil:
-		return d.waiting.Err()
 	case d.over != nil:
-		return d.over
-	case d.Context.Err() != nil:
-		return d.Context.Err()
+	case d.waiting != nil:
+		d.over = d.waiting.Err()
 	case !time.Now().Before(d.at):
-		return context.DeadlineExceeded
+		d.over = context.DeadlineExceeded
+	default:
+		d.over = d.Context.Err()
 	}
-	return nil
+	return d.over
 }
 
 // cancel ends the context and releases its timer.

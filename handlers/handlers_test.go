@@ -372,3 +372,16 @@ func FuzzDecide(f *testing.F) {
 		}
 	})
 }
+
+// TestHeadIsBounded: a list or object of the user with more than 10,000 parts is refused, as everywhere in a document.
+func TestHeadIsBounded(t *testing.T) {
+	for _, part := range []string{`"groups":["g"` + strings.Repeat(`,"g"`, 10_000) + `]`, `"extra":{"k":["v"` + strings.Repeat(`,"v"`, 10_000) + `]}`} {
+		body := strings.Replace(podReview, `"userInfo":{`, `"userInfo":{`+part+`,`, 1)
+		if !strings.Contains(body, part) {
+			t.Fatal("the review has no request to put it into")
+		}
+		if _, _, err := ReadReview([]byte(body)); err == nil || !strings.Contains(err.Error(), "more than 10000 parts") {
+			t.Errorf("%.20s…: %v", part, err)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func (h head) find(kind document.Kind, path []string) (document.Raw, bool) {
 func (h head) groups() (all []string) {
 	path := []string{"userInfo", "groups"}
 	list, ok := h.find(document.Array, path)
-	if texts, all := textsOf(list); ok && all {
+	if texts, usual := textsOf(list); ok && usual {
 		return texts
 	}
 	for group := range h.handle.At(path...).Elements() {
@@ -59,24 +59,31 @@ func (h head) extra() map[string]authenticationv1.ExtraValue {
 	if ok && !object.Exists() {
 		return nil
 	}
-	extra := make(map[string]authenticationv1.ExtraValue, object.Size())
-	for members := object.Children(); ok && members.More(); {
-		member := members.Next()
-		extra[member.Key()], ok = textsOf(member)
+	if ok = ok && object.Size() <= maxRead; ok {
+		extra := make(map[string]authenticationv1.ExtraValue, object.Size())
+		for members := object.Children(); ok && members.More(); {
+			member := members.Next()
+			extra[member.Key()], ok = textsOf(member)
+		}
+		if ok {
+			return extra
+		}
 	}
-	if !ok {
-		return document.As[map[string]authenticationv1.ExtraValue](h.handle.At(path...))
-	}
-	return extra
+	return document.As[map[string]authenticationv1.ExtraValue](h.handle.At(path...))
 }
 
-// textsOf returns the elements of an array of strings. It reports whether it is one.
+// maxRead is the number of elements or members up to which a list is read here. The bounds of a document are those of
+// its handles.
+const maxRead = 100
+
+// textsOf returns the elements of an array of strings. It reports whether it is one, and has at most maxRead.
 func textsOf(list document.Raw) ([]string, bool) {
-	if list.Exists() && list.Kind() != document.Array {
+	n := list.Size()
+	if list.Exists() && list.Kind() != document.Array || n > maxRead {
 		return nil, false
 	}
 	var texts []string
-	if n := list.Size(); n > 0 {
+	if n > 0 {
 		texts = make([]string, 0, n)
 	}
 	for elements := list.Children(); elements.More(); {

@@ -22,8 +22,10 @@ func Log(log *logrus.Logger) Observe {
 	lines := sync.Pool{New: func() any { return new(logLine) }}
 	return func(route Route, d Decision, took time.Duration) {
 		line := lines.Get().(*logLine)
-		defer lines.Put(line)
-		line.fields = line.fields[:0]
+		defer func() {
+			line.clear()
+			lines.Put(line)
+		}()
 		if d.Err != nil {
 			write, dropped := failures.allow(route.Path+" "+string(d.Outcome)+" "+cause(d.Err), time.Now())
 			if !write {
@@ -96,7 +98,7 @@ func (l *logLine) ended(route Route, d Decision, took time.Duration) {
 	}
 	l.text("route", route.Path)
 	if d.Stack != nil {
-		l.lines("stack", string(d.Stack))
+		l.raw("stack", string(d.Stack))
 	}
 	if d.Untouched != "" {
 		l.text("untouched", d.Untouched)
@@ -133,7 +135,8 @@ func overrides(steps []admit.StepResult) string {
 	return strings.Join(texts, ", ")
 }
 
-// wouldDo returns what the modes of the steps prevented: sidecars change; denied-names deny: metadata.name: FieldValueForbidden.
+// wouldDo returns what the modes of the steps prevented:
+// sidecars change; denied-names deny: metadata.name: FieldValueForbidden.
 func wouldDo(steps []admit.StepResult) string {
 	var texts []string
 	for _, s := range steps {

@@ -19,7 +19,7 @@ const TimeFormat = time.RFC3339Nano
 // maxField is the maximum length in characters of a text in the log: a caller may send a name of megabytes.
 const maxField = 500
 
-// JSONLines is logrus' JSON formatter with TimeFormat, which also writes the lines of reviews. There is one for every
+// JSONLines is a formatter of JSON with TimeFormat that also writes the lines of reviews. There is one for every
 // review, and logrus' maps of fields would take a tenth of its time: Log writes it itself, in the bytes that logrus
 // would write.
 type JSONLines struct{ logrus.Formatter }
@@ -47,13 +47,25 @@ type logField struct {
 	number int
 }
 
+// clear makes the line ready for another review, and keeps nothing of this one.
+func (l *logLine) clear() {
+	clear(l.fields)
+	l.fields = l.fields[:0]
+	if cap(l.json) > maxLine {
+		l.json = nil
+	}
+}
+
+// maxLine is the size in bytes above which the memory of a line is not kept.
+const maxLine = 4 << 10
+
 // text adds a text of at most maxField characters, of which what is not printable is escaped.
 func (l *logLine) text(name, value string) {
 	l.fields = append(l.fields, logField{name: name, kind: document.Text, text: admit.Printable(admit.Shorten(value, maxField))})
 }
 
-// lines adds a text of several lines.
-func (l *logLine) lines(name, value string) {
+// raw adds a text as it is, of several lines.
+func (l *logLine) raw(name, value string) {
 	l.fields = append(l.fields, logField{name: name, kind: document.Text, text: value})
 }
 
