@@ -26,9 +26,9 @@ func (m overrideMetrics) Collect(to chan<- prometheus.Metric) {
 	if policy == nil {
 		return
 	}
-	for _, o := range policy.Overrides.Compile() {
-		if !o.Until.IsZero() {
-			to <- prometheus.MustNewConstMetric(overrideExpiry, prometheus.GaugeValue, float64(o.Until.Unix()), o.Name)
+	for _, o := range policy.Overrides {
+		if end := o.End(); !end.IsZero() {
+			to <- prometheus.MustNewConstMetric(overrideExpiry, prometheus.GaugeValue, float64(end.Unix()), o.Name)
 		}
 	}
 }

@@ -143,6 +143,12 @@ func repeated(values []string, at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
+// End returns the moment from which on the override is void; zero if there is none.
+func (o *Override) End() time.Time {
+	end, _ := parseUntil(o.Until) // checked
+	return end
+}
+
 // parseUntil returns the first moment at which an override is void; zero for an empty text.
 func parseUntil(text string) (time.Time, error) {
 	if text == "" {
@@ -159,10 +165,9 @@ func parseUntil(text string) (time.Time, error) {
 
 // compile returns the override in the form that chains use.
 func (o *Override) compile() admit.Override {
-	until, _ := parseUntil(o.Until)
 	made := admit.Override{
 		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, NamespaceSelector: compileSelector(o.NamespaceSelector), Selector: compileSelector(o.Selector),
-		Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: until, Reason: o.Reason, Ticket: o.Ticket,
+		Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: o.End(), Reason: o.Reason, Ticket: o.Ticket,
 	}
 	if o.EnforcePercent != nil {
 		made.EnforcePercent = *o.EnforcePercent
