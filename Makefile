@@ -92,14 +92,14 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; done
 
-bench: ## benchmark every route on reviews of real size, with allocations
+bench: ## Go benchmarks of the busiest routes on reviews of real size, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem
 
-bench-compare: ## the same benchmarks against a saved run, or against a revision by turns (BASE=HEAD~5); fails if one is THRESHOLD (5) % worse; SAVE=1 saves anew
+bench-compare: ## these and the steps of colocation against a revision in turns (BASE=HEAD), or against a saved run; fails if one is THRESHOLD (5) % worse; SAVE=1 saves anew
 	go build -C test/load -o ../../bin/compare ./compare
 	bin/compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
-load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while profiles, quotas, overrides or pods grow; ARGS=cluster: through a real API server; 3 to 15 minutes, Linux
+load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while the cluster grows; ARGS=cluster: through a real API server; 8 to 20 minutes, Linux; overwrites the tables in docs
 	go build -C test/load -o ../../bin/load .
 ifeq ($(ARGS),growth)
 	bin/load growth -write
@@ -107,9 +107,10 @@ else ifeq ($(ARGS),cluster)
 	cd test/e2e && go run ./build && go run ./throughput -out ../../docs/performance-cluster.json -write ../../docs/performance-cluster.md
 	cd test/e2e && go run ./throughput charts ../../docs/performance-cluster.json > ../../bin/charts.json
 	go run ./test/plot/draw < bin/charts.json > docs/performance-cluster.svg
+else ifeq ($(ARGS),)
+	bin/load --write
 else
-	bin/load --out docs/performance.json
-	bin/load plot docs/performance.json docs/performance.svg
+	$(error ARGS is empty, growth or cluster; for other flags run bin/load)
 endif
 
 image: ## build the container image (IMAGE=usher:dev)

@@ -109,7 +109,7 @@ func (b *bench) startIn(ctx context.Context, w world) (*grown, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	p, err := b.launch(ctx, filepath.Base(kubeconfig), cmd)
+	p, err := b.launch(ctx, filepath.Base(kubeconfig), "2GiB", cmd) // more than the largest state needs
 	if err != nil {
 		stop()
 		return nil, err

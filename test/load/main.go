@@ -5,7 +5,7 @@
 //	bin/load --run pod --before FILE    measure some reviews, and another binary of usher beside it
 //	bin/load --quick                    a look, in a minute
 //	bin/load growth --write             what a review costs while something grows
-//	bin/load profile default.pgo        write a CPU profile of usher, for the compiler
+//	bin/load profile FILE [REGEXP]      write a CPU profile of usher under these reviews, or all
 //	bin/load table docs/performance.json
 //
 // The exit code is 0 even if an aim is missed, and 2 on an error.
@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -43,8 +44,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	switch {
 	case word == "growth":
 		return growthCommand(ctx, args[1:], out, progress)
-	case word == "profile" && len(args) == 2:
-		return profile(ctx, args[1], progress)
+	case word == "profile" && (len(args) == 2 || len(args) == 3):
+		return profile(ctx, args[1], strings.Join(args[2:], ""), progress)
 	case word == "table" && len(args) == 2:
 		return tableFile(args[1], out)
 	case (word == constant || word == plain) && len(args) == 2:
@@ -72,7 +73,7 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	if set.NArg() > 0 {
-		return fmt.Errorf("unknown argument %q: nothing, growth, profile FILE, or table DATA", set.Arg(0))
+		return fmt.Errorf("unknown argument %q: nothing, growth, profile FILE [REGEXP], or table DATA", set.Arg(0))
 	}
 	if *draw {
 		report, err := readReport(filepath.Join(*docs, dataFile))

@@ -45,11 +45,11 @@ func (b *bench) start(ctx context.Context, name string, flags ...string) (*proce
 	if err != nil {
 		return nil, err
 	}
-	return b.launch(ctx, name, cmd)
+	return b.launch(ctx, name, "204MiB", cmd) // as in the Deployment
 }
 
-// launch is start with a command.
-func (b *bench) launch(ctx context.Context, name string, cmd *exec.Cmd) (*process, error) {
+// launch is start with a command and the memory limit of its Go runtime.
+func (b *bench) launch(ctx context.Context, name, memory string, cmd *exec.Cmd) (*process, error) {
 	s := &process{name: name, cmd: cmd, log: filepath.Join(b.dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) launch(ctx context.Context, name string, cmd *exec.Cmd) (*proces
 	}
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=204MiB") // as in the Deployment
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT="+memory)
 	cmd.SysProcAttr = childAttributes()
 	if err := b.onServerCore(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

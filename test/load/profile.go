@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"time"
 
 	"usher.dev/usher/test/reviews"
@@ -15,10 +17,14 @@ import (
 // share is how long usher is profiled under each review, in seconds.
 const share = 8
 
-// profile writes a CPU profile of usher under all reviews in turn, which the compiler may use to optimize it.
-func profile(ctx context.Context, file string, progress io.Writer) error {
+// profile writes a CPU profile of usher under the reviews whose names match, in turn.
+func profile(ctx context.Context, file, names string, progress io.Writer) error {
+	wanted, err := regexp.Compile(names)
+	if err != nil {
+		return err
+	}
+	all := slices.DeleteFunc(reviews.All(), func(r reviews.Review) bool { return !wanted.MatchString(r.Name) })
 	return inDirectory(fullPlan, "", progress, func(b *bench) error {
-		all := reviews.All()
 		if err := b.writeCluster(reviews.Profiles()[0]); err != nil {
 			return err
 		}

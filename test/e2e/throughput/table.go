@@ -161,11 +161,11 @@ func nodeReasons(r *report) string {
 	fmt.Fprintf(&b, "- %d nodes write %s times as many bytes into etcd if they are amplified, in %s times as many writes. The API server uses %s times as much CPU for them.\n",
 		most, factor(a.Used.PutBytes, s.Used.PutBytes), factor(a.Used.Puts, s.Used.Puts), factor(a.Used.APIServer, s.Used.APIServer))
 	kept := ratio(a.Used.Growth, a.Statuses)
-	fmt.Fprintf(&b, "- A status takes %s KB of etcd's database until it is removed. In ten minutes that is %s MB for each 100 amplified nodes. With half of the database for "+
+	fmt.Fprintf(&b, "- With its lease, a status takes %s KB of etcd's database until it is removed. In ten minutes that is %s MB for each 100 amplified nodes. With half of the database for "+
 		"this history, a database of %.0f GiB, which is the default, is enough for %s amplified nodes, and one of %.0f GiB for %s.\n",
 		number(kept/1024), number(rounded(kept*100*history/heartbeat.Seconds()/1e6, 2)), quotas[0], number(stop(kept, quotas[0])), quotas[1], number(stop(kept, quotas[1])))
 	cpu := ratio(a.Used.APIServer-s.Used.APIServer, a.Statuses-s.Statuses)
-	fmt.Fprintf(&b, "- An amplified status costs the API server %s ms of CPU, and usher %s ms. For 1,000 amplified nodes the API server needs %s cores.\n",
+	fmt.Fprintf(&b, "- An amplified status costs the API server %s ms of CPU, and usher %s ms. For 1,000 amplified nodes the API server needs %s more cores.\n",
 		number(rounded(cpu/1000, 2)), number(rounded(ratio(a.Used.Webhook-s.Used.Webhook, a.Statuses)/1000, 2)), number(rounded(cpu*1000/heartbeat.Seconds()/1e6, 2)))
 	return b.String()
 }
