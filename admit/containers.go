@@ -47,7 +47,8 @@ func (p *Pod) containers(lists []string) iter.Seq[*Container] {
 			values := p.root.At("spec", list).List()
 			views := make([]Container, len(values)) // in one allocation
 			for i, v := range values {
-				if views[i].root = v; v.Kind() != 0 && !yield(&views[i]) {
+				views[i].root = v
+				if v.Kind() != 0 && !yield(&views[i]) { // a removed one has no kind
 					return
 				}
 			}

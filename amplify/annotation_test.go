@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/document"
 	"usher.dev/usher/quantity"
@@ -43,6 +45,7 @@ func FuzzAnnotation(f *testing.F) {
 		if want := damagedByHandles(text, read); damaged != want {
 			t.Errorf("%q: damaged %v, want %v", text, damaged, want)
 		}
+		wantAsDecoded(t, text, read)
 		want := annotationJSON{}
 		for name, r := range read {
 			want[name] = &entryJSON{r.Raw.json(), r.Result.json(), r.Ratio, r.Wanted, r.by}
@@ -83,4 +86,40 @@ func damagedByHandles(text string, read Annotation) bool {
 		missing = missing || read[corev1.ResourceName(name)] == nil
 	}
 	return missing || d.Err() != nil
+}
+
+// wantAsDecoded checks what was read against the decoder.
+func wantAsDecoded(t *testing.T, text string, read Annotation) {
+	t.Helper()
+	var decoded map[corev1.ResourceName]struct {
+		Raw    amountsJSON `json:"raw"`
+		Result amountsJSON `json:"result"`
+		Ratio  string      `json:"ratio"`
+		Wanted string      `json:"wanted"`
+		By     string      `json:"by"`
+	}
+	if len(read) == 0 || kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &decoded) != nil {
+		return // nothing, or an entry of the wrong type, which is left out
+	}
+	for name, r := range read {
+		want := decoded[name]
+		ratio, _ := quantity.ParseRatio(want.Ratio)
+		wanted, _ := quantity.ParseRatio(want.Wanted)
+		if r.by != want.By || r.Ratio != ratio || want.Wanted != "" && r.Wanted != wanted ||
+			!sameAmounts(r.Raw, want.Raw) || !sameAmounts(r.Result, want.Result) {
+			t.Errorf("%q: %s is %+v, want %+v", text, name, r, want)
+		}
+	}
+}
+
+func sameAmounts(is Amounts, want amountsJSON) bool {
+	return sameQuantity(is.Allocatable, want.Allocatable) && sameQuantity(is.Capacity, want.Capacity)
+}
+
+func sameQuantity(is *resource.Quantity, text string) bool {
+	want, err := quantity.ParseQuantity(text)
+	if is == nil {
+		return err != nil
+	}
+	return err == nil && is.Cmp(want) == 0
 }

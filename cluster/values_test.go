@@ -57,19 +57,26 @@ func TestValuesMembers(t *testing.T) {
 		`{1:2}`:                                "!",
 		`null`:                                 "!",
 	} {
-		var got []string
-		v := newValues(strings.NewReader(text))
-		err := v.members(func(name string) error {
-			value, err := v.next(nil)
-			got = append(got, name+"="+string(value))
-			return err
-		})
-		if errors.Is(err, io.ErrUnexpectedEOF) != (want == "!EOF") || (err != nil) != strings.HasPrefix(want, "!") {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-		if err == nil && strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		wantMembers(t, strings.NewReader(text), text, want)
+		wantMembers(t, iotest.OneByteReader(strings.NewReader(text)), text, want)
+	}
+}
+
+// wantMembers checks what members reads of a stream of the given text.
+func wantMembers(t *testing.T, in io.Reader, text, want string) {
+	t.Helper()
+	var got []string
+	v := newValues(in)
+	err := v.members(func(name string) error {
+		value, err := v.next(nil)
+		got = append(got, name+"="+string(value))
+		return err
+	})
+	if errors.Is(err, io.ErrUnexpectedEOF) != (want == "!EOF") || (err != nil) != strings.HasPrefix(want, "!") {
+		t.Errorf("%s: %v, want %q", text, err, want)
+	}
+	if err == nil && strings.Join(got, " ") != want {
+		t.Errorf("%s: %q, want %q", text, got, want)
 	}
 }
 

@@ -26,7 +26,8 @@ func collectSeldom() {
 }
 
 // limitMemory sets the memory limit of the Go runtime from the limit of the container, which from returns, unless the
-// environment variable GOMEMLIMIT sets it. Without a limit, garbage is collected as Go does by default. It must be called before handlers.NewLimits, which divides the memory.
+// environment variable GOMEMLIMIT sets it. Without a limit, garbage is collected as Go does by default. It must be called
+// before handlers.NewLimits, which divides the memory.
 func limitMemory(log logrus.FieldLogger, from memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(from))
 	source := "the container's limit"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -397,7 +398,17 @@ func editAtRandom(t *testing.T, r *rand.Rand, what string) {
 	raw, _ := json.Marshal(model)
 	d := parse(t, string(raw))
 	for range r.IntN(12) {
-		randomEdit(r, d.Root(), model)
+		if r.IntN(3) > 0 {
+			randomEdit(r, d.Root(), model)
+			continue
+		}
+		undone := copyOf(t, model)
+		_ = d.Try(func() error {
+			for range 1 + r.IntN(4) {
+				randomEdit(r, d.Root(), undone)
+			}
+			return errors.New("undo it")
+		})
 	}
 	want, _ := json.Marshal(model)
 	same(t, what+": reads", string(d.Bytes()), string(want))
@@ -406,6 +417,21 @@ func editAtRandom(t *testing.T, r *rand.Rand, what string) {
 	if len(again.Patch()) > 0 {
 		t.Errorf("%s: a fresh document has a patch", what)
 	}
+	patch := d.PatchJSON()
+	text := string(patch)
+	d.Release() // the next document takes its memory
+	same(t, what+": the patch of a released document", string(patch), text)
+	same(t, what+": a document while another was released", string(again.Bytes()), string(want))
+	again.Release()
+}
+
+func copyOf(t *testing.T, model map[string]any) (c map[string]any) {
+	t.Helper()
+	raw, _ := json.Marshal(model)
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 var keys = []string{"a", "b", "labels", "a/b", "~", "~1", "ü", "\"", "", "x.y/z", "日本"}
@@ -490,14 +516,22 @@ func randomListEdit(r *rand.Rand, v *Value, m []any) any {
 
 // FuzzParse: what is accepted is valid JSON for encoding/json, too, and has the same value.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{`{}`, `[1,2,{"a":null}]`, `{"a":{"b":[true,"\u00fc"]}}`, ` "x" `, `{"a":1,"a":1}`, "{\"a\":\"\xff\"}", `1e999`, `[[[[`} {
+	for _, seed := range []string{`{}`, `[1,2,{"a":null}]`, `{"a":{"b":[true,"\u00fc"]}}`, ` "x" `, `{"a":1,"a":1}`, "{\"a\":\"\xff\"}", `1e999`, `[[[[`,
+		strings.Repeat(`{"a":`, 33) + `1` + strings.Repeat(`}`, 33), strings.Repeat(`{"\u0061":1,"b":`, 40) + `1` + strings.Repeat(`}`, 40),
+		`{"a":` + strings.Repeat(`{"\/":`, 40) + `[{"\u0061":1,"b":2}]` + strings.Repeat(`,"b":1}`, 40) + `}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		d, err := Parse(raw)
 		if err != nil {
+			if reason := err.Error(); json.Valid(raw) && !slices.ContainsFunc([]string{"duplicate key", "UTF-8", "surrogate", "deeper than", "more than"},
+				func(known string) bool { return strings.Contains(reason, known) }) {
+				t.Fatalf("refused %q: %v", raw, err)
+			}
 			return
 		}
+		defer d.Release()
 		if !json.Valid(raw) {
 			t.Fatalf("accepted %q", raw)
 		}

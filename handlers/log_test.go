@@ -204,11 +204,23 @@ func FuzzLogOfTexts(f *testing.F) {
 		d := decisions(text)[2]
 		d.Untouched, d.Err = text, errors.New(text)
 		Log(log)(Route{Path: "/a"}, d, 0)
+		lines.WriteString(wantJSON(t, d))
 		Audit("p", func(line []byte) { lines.Write(line) })(Route{Path: "/a"}, d, 0)
 		got := strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n")
-		if len(got) != 2 || len(lines.String()) > 100*maxField || strings.ContainsFunc(got[0]+got[1], func(r rune) bool { return !unicode.IsPrint(r) }) ||
+		if len(got) != 3 || len(lines.String()) > 100*maxField || strings.ContainsFunc(got[0]+got[1]+got[2], func(r rune) bool { return !unicode.IsPrint(r) }) ||
 			!utf8.ValidString(lines.String()) {
 			t.Errorf("%q is logged as %q", text, lines.String())
 		}
 	})
+}
+
+// wantJSON returns the line of a decision, which is JSON.
+func wantJSON(t *testing.T, d Decision) string {
+	t.Helper()
+	var out bytes.Buffer
+	Log(&logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}})(Route{Path: "/a"}, d, 0)
+	if !json.Valid(out.Bytes()) {
+		t.Errorf("no JSON: %s", out.String())
+	}
+	return out.String()
 }

@@ -61,18 +61,22 @@ func readRequest(review *document.Document) *admit.Request {
 	root := review.Root().Get("request")
 	h := head{root}
 	return &admit.Request{
-		Review:      review,
-		UID:         types.UID(h.text("uid")),
-		Kind:        metav1.GroupVersionKind{Group: h.text("kind", "group"), Version: h.text("kind", "version"), Kind: h.text("kind", "kind")},
-		Resource:    metav1.GroupVersionResource{Group: h.text("resource", "group"), Version: h.text("resource", "version"), Resource: h.text("resource", "resource")},
+		Review: review,
+		UID:    types.UID(h.text("uid")),
+		Kind:   metav1.GroupVersionKind{Group: h.text("kind", "group"), Version: h.text("kind", "version"), Kind: h.text("kind", "kind")},
+		Resource: metav1.GroupVersionResource{
+			Group: h.text("resource", "group"), Version: h.text("resource", "version"), Resource: h.text("resource", "resource"),
+		},
 		SubResource: h.text("subResource"),
 		Operation:   admissionv1.Operation(h.text("operation")),
 		Name:        h.text("name"),
 		Namespace:   h.text("namespace"),
-		UserInfo:    authenticationv1.UserInfo{Username: h.text("userInfo", "username"), UID: h.text("userInfo", "uid"), Groups: h.groups(), Extra: h.extra()},
-		DryRun:      document.As[bool](root.Get("dryRun")),
-		Object:      root.Get("object").Sub(),
-		OldObject:   root.Get("oldObject").Sub(),
+		UserInfo: authenticationv1.UserInfo{
+			Username: h.text("userInfo", "username"), UID: h.text("userInfo", "uid"), Groups: h.groups(), Extra: h.extra(),
+		},
+		DryRun:    document.As[bool](root.Get("dryRun")),
+		Object:    root.Get("object").Sub(),
+		OldObject: root.Get("oldObject").Sub(),
 	}
 }
 
