@@ -49,6 +49,7 @@ func newQuotas(o options, source string, gates gate.Set, evaluated bool, log log
 func counting(gates gate.Set) quota.Counting {
 	return quota.Counting{
 		IgnoreOverhead: gates.On(api.GateElasticQuotaIgnorePodOverhead),
+		Allocated:      gates.On(api.GateQuotaByAllocatedResources),
 		Replace:        gates.On(api.GateElasticQuotaEvaluationTransformPod) && gates.On(api.GateReplaceResourcesTransformer),
 	}
 }

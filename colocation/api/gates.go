@@ -32,6 +32,7 @@ const (
 	GateEnableQuotaAdmission                    gate.Name = "EnableQuotaAdmission"
 	GateEnableQuotaAdmissionOnUpdate            gate.Name = "EnableQuotaAdmissionOnUpdate"
 	GateElasticQuotaIgnorePodOverhead           gate.Name = "ElasticQuotaIgnorePodOverhead"
+	GateQuotaByAllocatedResources               gate.Name = "QuotaByAllocatedResources"
 	GateElasticQuotaEvaluationTransformPod      gate.Name = "ElasticQuotaEvaluationTransformPod"
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
@@ -67,6 +68,8 @@ func Gates() []gate.Gate {
 		{Name: GateEnableQuotaAdmission, Doc: "refuse pods that do not fit into their elastic quota or one above it"},
 		{Name: GateEnableQuotaAdmissionOnUpdate, Doc: "refuse moves of a pod to a quota that it does not fit into, too"},
 		{Name: GateElasticQuotaIgnorePodOverhead, Doc: "count pods without their overhead"},
+		{Name: GateQuotaByAllocatedResources, Default: true,
+			Doc: "count what the node of a pod holds while a resize is not carried out, not only the spec"},
 		{Name: GateElasticQuotaEvaluationTransformPod, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the next"},
 		{Name: GateReplaceResourcesTransformer, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
 	}

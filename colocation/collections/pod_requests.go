@@ -60,7 +60,7 @@ func keepPod(o *countedPod) *quota.Pod {
 		whole := o.Spec.Resources.requirements()
 		spec.Resources = &whole
 	}
-	return quota.PodOf(&o.ObjectMeta, spec, o.Status.Phase)
+	return quota.PodOf(&o.ObjectMeta, spec, &corev1.PodStatus{Phase: o.Status.Phase})
 }
 
 func containersOf(list []requestingContainer) []corev1.Container {

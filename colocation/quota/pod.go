@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/quantity"
 )
 
 // Amount is an exact quantity of a resource.
@@ -24,6 +26,8 @@ type Pod struct {
 	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
 	// without it.
 	Replaced, ReplacedOverhead corev1.ResourceList
+	// Held is what the node of the pod holds for it; nil where that is what the pod requests, as for nearly all pods.
+	Held *Held
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
 	// Gone is the time from which a pod that is being deleted no longer counts, whether its node confirms its end or
@@ -31,26 +35,65 @@ type Pod struct {
 	Gone time.Time
 }
 
+// Held is what a node holds for a pod while a resize waits or is not carried out: not what the spec requests.
+type Held struct {
+	// Requests and Replaced are like those of Pod, computed from the spec and the status, as in the scheduler.
+	Requests, Replaced corev1.ResourceList
+	// Unsettled reports that the status calls a resize infeasible, but not the one that the spec requests now. Until the
+	// node has answered, the spec counts too.
+	Unsettled bool
+}
+
 // Counting determines what pods are charged for.
 type Counting struct {
 	IgnoreOverhead bool // gate ElasticQuotaIgnorePodOverhead
+	Allocated      bool // gate QuotaByAllocatedResources
 	Replace        bool // gates ElasticQuotaEvaluationTransformPod and ReplaceResourcesTransformer
 }
 
 // Charge returns what a pod counts for: nothing once it has ended.
 func (c Counting) Charge(p *Pod) corev1.ResourceList {
-	if p.Ended {
+	switch {
+	case p.Ended:
 		return nil
+	case !c.Allocated || p.Held == nil:
+		return c.Asked(p)
 	}
-	list, Exceeds := p.Requests, p.Overhead
-	if c.Replace && p.Replaced != nil {
-		list, Exceeds = p.Replaced, p.ReplacedOverhead
+	list, asked := p.Held.Requests, p.Requests
+	if c.replaces(p) {
+		list, asked = p.Held.Replaced, p.Replaced
 	}
-	if !c.IgnoreOverhead || len(Exceeds) == 0 {
+	if p.Held.Unsettled {
+		list = quantity.Larger(list, asked)
+	}
+	return c.withoutOverhead(p, list)
+}
+
+// Asked returns what a pod would count for by its spec alone.
+func (c Counting) Asked(p *Pod) corev1.ResourceList {
+	switch {
+	case p.Ended:
+		return nil
+	case c.replaces(p):
+		return c.withoutOverhead(p, p.Replaced)
+	}
+	return c.withoutOverhead(p, p.Requests)
+}
+
+// replaces reports whether a pod counts as its annotation says.
+func (c Counting) replaces(p *Pod) bool { return c.Replace && p.Replaced != nil }
+
+// withoutOverhead returns the list without the overhead of the pod if that does not count.
+func (c Counting) withoutOverhead(p *Pod, list corev1.ResourceList) corev1.ResourceList {
+	overhead := p.Overhead
+	if c.replaces(p) {
+		overhead = p.ReplacedOverhead
+	}
+	if !c.IgnoreOverhead || len(overhead) == 0 {
 		return list
 	}
 	less := list.DeepCopy()
-	for name, amount := range Exceeds {
+	for name, amount := range overhead {
 		left := less[name]
 		left.Sub(amount)
 		less[name] = left

@@ -25,7 +25,7 @@ func TestCharge(t *testing.T) {
 		"example.io/cpu=2k":   {Replace: true, IgnoreOverhead: true},
 	} {
 		got := ""
-		for name, q := range how.Charge(PodOf(meta, spec, corev1.PodPending)) {
+		for name, q := range how.Charge(PodOf(meta, spec, nil)) {
 			if !q.IsZero() {
 				got += string(name) + "=" + q.String()
 			}
@@ -34,7 +34,7 @@ func TestCharge(t *testing.T) {
 			t.Errorf("%+v: %s, not %s", how, got, want)
 		}
 	}
-	if ended := PodOf(meta, spec, corev1.PodSucceeded); len((Counting{}).Charge(ended)) > 0 {
+	if ended := PodOf(meta, spec, &corev1.PodStatus{Phase: corev1.PodSucceeded}); len((Counting{}).Charge(ended)) > 0 {
 		t.Error("a pod that has ended counts")
 	}
 }

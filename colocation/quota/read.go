@@ -10,12 +10,15 @@ import (
 )
 
 // PodOf converts a pod from its metadata, spec (nodeName, containers, init containers, overhead and resources) and
-// phase.
-func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, phase corev1.PodPhase) *Pod {
+// status (phase). The status is nil for a pod that has none yet.
+func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStatus) *Pod {
+	if status == nil {
+		status = &corev1.PodStatus{}
+	}
 	label, labelled := meta.Labels[api.LabelQuotaName]
 	p := &Pod{
 		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, Node: spec.NodeName, Label: label, Labelled: labelled,
-		Ended: phase == corev1.PodSucceeded || phase == corev1.PodFailed, Gone: goneAt(meta),
+		Ended: status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, Gone: goneAt(meta),
 	}
 	if p.Ended {
 		return p

@@ -121,7 +121,7 @@ func countedPod(req *admit.Request, pod *admit.Pod) *quota.Pod {
 		Namespace: req.Namespace, Name: pod.Name(), UID: cmp.Or(pod.UID(), req.UID), Labels: pod.Labels(), Annotations: pod.Annotations(),
 	}
 	spec := pod.Asking()
-	return quota.PodOf(&meta, &spec, pod.Phase())
+	return quota.PodOf(&meta, &spec, &corev1.PodStatus{Phase: pod.Phase()})
 }
 
 // maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
