@@ -19,8 +19,25 @@ import (
 type record struct {
 	// Seen is the newest resourceVersion of a pod whose reservation was dropped because the pod was observed. A replica
 	// that has not observed the pods up to it would count neither the pod nor its reservation, and must not decide.
-	Seen string        `json:"seen,omitempty"`
-	Pods []reservation `json:"pods,omitempty"`
+	Seen string `json:"seen,omitempty"`
+	// Tree is the newest resourceVersion of a change of the tree that a decision took into account. A replica that has not
+	// observed the quotas up to it must not decide.
+	Tree string `json:"tree,omitempty"`
+	// By is the replica of the last write.
+	By string `json:"by,omitempty"`
+	// Changes are the changes of quotas that were admitted and that some replica may not have observed yet.
+	Changes []change      `json:"changes,omitempty"`
+	Pods    []reservation `json:"pods,omitempty"`
+}
+
+// change is a change of a quota that was admitted.
+type change struct {
+	Quota string `json:"quota"` // namespace/name
+	// From is the resourceVersion of the quota that the change replaces; empty for a new quota.
+	From string   `json:"from,omitempty"`
+	In   []string `json:"in"` // the quotas whose pods the change concerns
+	At   int64    `json:"at"` // the time in milliseconds since 1970
+	By   string   `json:"by"` // the replica
 }
 
 // reservation is the capacity that is held for one pod.
@@ -32,6 +49,9 @@ type reservation struct {
 	Request api.ResourceList `json:"request"`
 	// Update marks the reservation for an existing pod that will be moved or resized.
 	Update bool `json:"update,omitempty"`
+	// From is the resourceVersion of the pod that the update was judged on: the update is stored as the next version of
+	// the pod, or never.
+	From string `json:"from,omitempty"`
 	// Revived marks an update of a pod that was charged for nothing before, for example because it had ended. That it
 	// is charged for nothing now does not prove that the update failed.
 	Revived bool `json:"revived,omitempty"`
@@ -72,17 +92,22 @@ func (r *reservation) encode() error {
 	return err
 }
 
-// text returns the record as it is written. Its reservations must be encoded.
+// text returns the record as it is written. Its reservations must be encoded. The writer alone is no record.
 func (r record) text() string {
-	if r.Seen == "" && len(r.Pods) == 0 {
+	if r.Seen == "" && r.Tree == "" && len(r.Changes) == 0 && len(r.Pods) == 0 {
 		return ""
 	}
 	parts := make([]string, len(r.Pods))
 	for i := range r.Pods {
 		parts[i] = r.Pods[i].json
 	}
-	seen, _ := json.Marshal(r.Seen) // a string always encodes
-	return `{"seen":` + string(seen) + `,"pods":[` + strings.Join(parts, ",") + `]}`
+	r.Pods = nil
+	head, _ := json.Marshal(r) // strings and numbers always encode
+	text := strings.TrimSuffix(string(head), "}")
+	if text != "{" {
+		text += ","
+	}
+	return text + `"pods":[` + strings.Join(parts, ",") + `]}`
 }
 
 // size returns the length of the reservations in bytes, in total and by the namespaces of the pods.

@@ -21,12 +21,23 @@ func TestRecordText(t *testing.T) {
 	if err != nil || back.text() != text || len(back.Pods) != 2 || !equality.Semantic.DeepEqual(back.Pods[0].Request, r.Pods[0].Request) {
 		t.Errorf("read back as %+v, %v", back, err)
 	}
-	if text := (record{}).text(); text != "" {
+	if text := (record{By: "r1"}).text(); text != "" {
 		t.Errorf("nothing to tell is %q", text)
 	}
 	if empty, err := parseRecord(""); err != nil || len(empty.Pods) != 0 || empty.Seen != "" {
 		t.Errorf("no text is %+v, %v", empty, err)
 	}
+}
+
+// TestRecordOfChanges: the parts of a record that concern the tree are written before the reservations.
+func TestRecordOfChanges(t *testing.T) {
+	r := record{Seen: "12", Tree: "9", By: "r1", Changes: []change{{Quota: "ns/q", From: "8", In: []string{"q", "top"}, At: 5, By: "r2"}}}
+	text := r.text()
+	expect(t, "text", text, `{"seen":"12","tree":"9","by":"r1","changes":[{"quota":"ns/q","from":"8","in":["q","top"],"at":5,"by":"r2"}],"pods":[]}`)
+	if back, err := parseRecord(text); err != nil || back.text() != text {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+	expect(t, "the tree alone", record{Tree: "9"}.text(), `{"tree":"9","pods":[]}`)
 }
 
 // A damaged record is replaced by an empty one, and the observed pods still count.

@@ -11,6 +11,8 @@ import (
 type Request struct {
 	// Key determines the quota of the pod.
 	Key BindingKey
+	// From is the resourceVersion of the stored pod, for an update; empty if it is not known.
+	From string
 	// Read returns the pod as requested and, for an update of an existing pod, as stored; stored is nil for a new pod.
 	// A reservation is stored under the UID of pod. Read is called at most once, before the call returns, and only if
 	// the pod belongs to a quota: many do not, and computing their requests takes time.
@@ -38,6 +40,8 @@ type Excess struct {
 	// Requested is the request of the pod, Used the total of the observed pods, and Reserved that of pods that were
 	// admitted but not observed yet.
 	Requested, Used, Reserved, Limit Amount
+	// RequestedAsked and UsedAsked are the same by the specs of the pods alone; nil where there is no difference.
+	RequestedAsked, UsedAsked *Amount
 	// Source is the field that sets the limit, as returned by Quota.Limit: "spec.max" or the annotation.
 	Source string
 }
