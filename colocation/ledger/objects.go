@@ -16,6 +16,9 @@ type objects struct {
 	records map[types.NamespacedName]bool // the objects that carry a record
 	parsed  map[types.NamespacedName]parsed
 
+	version string        // the quotas are known up to this resourceVersion
+	changed chan struct{} // closed at the next change
+
 	tree        *quota.Tree       // the tree that misplaced and misplacedOn belong to; nil if they must be computed again
 	misplaced   map[string]record // by the name of the top that the reservations belong to
 	misplacedOn map[types.NamespacedName]bool
@@ -28,7 +31,10 @@ type parsed struct {
 }
 
 func newObjects() *objects {
-	return &objects{known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{}}
+	return &objects{
+		known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{},
+		changed: make(chan struct{}),
+	}
 }
 
 // record returns the record of an object.
@@ -74,25 +80,32 @@ func (o *objects) Replace(all []Seen, version string) {
 			}
 		}
 	}
+	o.upTo(version)
 }
 
 // Put implements Follower.
 func (o *objects) Put(seen Seen) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if object, ok := objectOf(seen); ok {
-		o.update(object)
+		o.put(object)
 	}
+	o.upTo(seen.Version)
 }
 
 // Remove implements Follower.
 func (o *objects) Remove(seen Seen) {
-	object, ok := objectOf(seen)
-	if !ok {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	key := keyOf(object.Quota)
-	if now, known := o.known[key]; known && !older(seen.Version, now.Version) {
+	if object, ok := objectOf(seen); ok {
+		o.remove(keyOf(object.Quota), seen.Version)
+	}
+	o.upTo(seen.Version)
+}
+
+// remove forgets an object that was deleted at a version, unless a newer one of its name is known.
+func (o *objects) remove(key types.NamespacedName, version string) {
+	if now, known := o.known[key]; known && !older(version, now.Version) {
 		delete(o.known, key)
 		delete(o.records, key)
 		delete(o.parsed, key)
@@ -100,8 +113,34 @@ func (o *objects) Remove(seen Seen) {
 	}
 }
 
-// Reached implements Follower. It does nothing: a writer with an old object gets a conflict.
-func (o *objects) Reached(string) {}
+// Reached implements Follower.
+func (o *objects) Reached(version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.upTo(version)
+}
+
+// reached returns the resourceVersion that the quotas are known up to. A newer state of some of them may be known, from
+// reads and writes.
+func (o *objects) reached() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.version
+}
+
+// change returns a channel that is closed when the watch brings the next change.
+func (o *objects) change() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changed
+}
+
+// upTo records that the watch has come to a version. The caller holds mu.
+func (o *objects) upTo(version string) {
+	o.version = newest(o.version, version)
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
 
 // objectOf returns a quota object as the watch delivered it; false if it does not decode.
 func objectOf(seen Seen) (Object, bool) {

@@ -204,7 +204,13 @@ type Stats struct {
 	// Writes counts attempts to write a record, Conflicts those that another write overtook, and Failures all other
 	// failed ones.
 	Writes, Conflicts, Failures int64
-	Reservations                int
+	// Decided counts the pods that were decided on; Reads the reads of quota objects after a conflict or before the first
+	// decision.
+	Decided, Reads int64
+	// WaitsForPods and WaitsForTree count the waits for the watch of the pods and of the quotas, WaitsForChange those for
+	// a change of a quota that was admitted, and WaitsForTurn those for other replicas' writes.
+	WaitsForPods, WaitsForTree, WaitsForChange, WaitsForTurn int64
+	Reservations                                             int
 	// Oldest is the time of the oldest reservation; zero if there is none.
 	Oldest time.Time
 }

@@ -1,0 +1,33 @@
+package ledger
+
+import "testing"
+
+// TestObjectsReached: each call of the watch is signalled and raises the version, and an own write does neither.
+func TestObjectsReached(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	q, _ := b.tree.Get("q")
+	for _, c := range []struct {
+		what   string
+		how    func()
+		want   string
+		silent bool
+	}{
+		{"a list", func() { b.Quotas().Replace([]Seen{{Version: "3", Object: q}}, "4") }, "4", false},
+		{"a change", func() { b.Quotas().Put(Seen{Version: "6", Object: q}) }, "6", false},
+		{"one that does not decode", func() { b.Quotas().Put(Seen{Version: "7"}) }, "7", false},
+		{"a bookmark", func() { b.Quotas().Reached("9") }, "9", false},
+		{"an older one", func() { b.Quotas().Reached("8") }, "9", false},
+		{"a write", func() { b.objects.update(Object{Quota: q, Version: "11"}) }, "9", true},
+		{"a removal", func() { b.Quotas().Remove(Seen{Version: "12", Object: q}) }, "12", false},
+	} {
+		changed := b.objects.change()
+		c.how()
+		expect(t, c.what, b.objects.reached(), c.want)
+		select {
+		case <-changed:
+			expect(t, c.what+": signalled", true, !c.silent)
+		default:
+			expect(t, c.what+": signalled", false, !c.silent)
+		}
+	}
+}
