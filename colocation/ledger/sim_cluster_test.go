@@ -46,7 +46,7 @@ type cluster struct {
 	pods    map[string]*storedPod
 	quotas  map[string]*storedQuota // by name
 	tree    *quota.Tree
-	logs    [2][]change
+	logs    [2][]event
 	more    chan struct{} // closed at the next change
 	down    time.Time     // until then requests are not served
 	broken  int           // outages so far: each breaks all watches
@@ -83,8 +83,8 @@ type spec struct {
 	quota *quota.Quota
 }
 
-// change is one event of a kind.
-type change struct {
+// event is one change of a kind.
+type event struct {
 	rv      int
 	at      time.Time
 	seen    Seen
@@ -151,7 +151,7 @@ func (c *cluster) over() bool {
 // commit logs a change and lets the watches know. The caller holds mu and has counted rv up.
 func (c *cluster) commit(kind int, seen Seen, removed bool) {
 	seen.Version = strconv.Itoa(c.rv)
-	c.logs[kind] = append(c.logs[kind], change{c.rv, time.Now(), seen, removed})
+	c.logs[kind] = append(c.logs[kind], event{c.rv, time.Now(), seen, removed})
 	close(c.more)
 	c.more = make(chan struct{})
 }

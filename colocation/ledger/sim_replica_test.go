@@ -69,8 +69,8 @@ func (r *replica) view() time.Time {
 }
 
 // since returns the changes after a version.
-func since(log []change, rv int) []change {
-	i, _ := slices.BinarySearchFunc(log, rv+1, func(c change, rv int) int { return c.rv - rv })
+func since(log []event, rv int) []event {
+	i, _ := slices.BinarySearchFunc(log, rv+1, func(c event, rv int) int { return c.rv - rv })
 	return log[i:]
 }
 
@@ -176,7 +176,7 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 }
 
 // tell delivers a change that is already applied.
-func (r *replica) tell(kind int, one change) {
+func (r *replica) tell(kind int, one event) {
 	to := r.ledger.Pods()
 	if kind == quotaKind {
 		to = r.ledger.Quotas()
