@@ -27,7 +27,7 @@ type view struct {
 type plan struct {
 	verdicts []verdict
 	next     record        // the record to write
-	granted  bool          // something was reserved: the record must be written before any candidate is answered
+	granted  bool          // something was reserved: the record must be written before the verdicts that are not settled are sent
 	dropped  int           // the number of reservations that the next record no longer holds
 	refused  bool          // some pod does not fit, or its reservation does not
 	expired  []reservation // expired reservations, which count until their pods are known not to come
@@ -39,6 +39,12 @@ type verdict struct {
 	err       error
 	held      *reservation // the reservation that the record must hold for it; nil if none is needed
 	elsewhere string       // the top of the tree that the candidate now belongs to; empty if the verdict is final
+	firm      bool         // the pod would not fit either if the plan had reserved nothing for others
+}
+
+// settled reports whether the verdict stands whether or not the record of its plan is written.
+func (v *verdict) settled() bool {
+	return v.elsewhere == "" && v.held == nil && (v.firm || len(v.Excess) == 0)
 }
 
 // errBehind means that this replica has not observed pods that another replica has already dropped reservations for.
@@ -135,6 +141,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 		return q
 	}
 	if answer.Excess = counted.excess(p, latest); len(answer.Excess) > 0 {
+		answer.firm = counted.firm(answer.Excess)
 		return answer
 	}
 	held := &reservation{

@@ -119,8 +119,10 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 	if err != nil || !made.granted {
 		return made, err
 	}
-	for _, w := range batch {
-		if !w.present() {
+	for i, w := range batch {
+		if v := &made.verdicts[i]; v.settled() {
+			w.reply(*v) // at once, also if the write fails
+		} else if !w.present() {
 			return plan{}, errCallerGone
 		}
 	}

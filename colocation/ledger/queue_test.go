@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +78,62 @@ func TestQueueGone(t *testing.T) {
 		}
 		expect(t, "record", b.record("q"), "seen : after q/after@q 1/0")
 	})
+}
+
+// A refusal that does not depend on the other pods of the batch is sent before the record is written. One that does
+// waits for the write, because otherwise a pod would be refused for room that was given to none.
+func TestQueueFirm(t *testing.T) {
+	type answers map[string]string
+	const lost = "the network is broken"
+	for _, c := range []struct {
+		name         string
+		pods         string // with their requests, in the order of their arrival; 2 of 4 are taken
+		before       answers
+		works, fails answers
+	}{
+		{"too big in any case", "a=1 big=9", answers{"big": "full q cpu: 9+1+2 of 4"}, answers{"a": "granted"}, answers{"a": lost}},
+		{"too big after another", "a=2 b=1", nil, answers{"a": "granted", "b": "full q cpu: 1+1+3 of 4"}, answers{"a": lost, "b": lost}},
+		{"too big before another", "b=3 a=2", answers{"b": "full q cpu: 3+1+1 of 4"}, answers{"a": "granted"}, answers{"a": lost}},
+		{"too big twice", "a=2 b=1 big=3", answers{"big": "full q cpu: 3+1+3 of 4"}, answers{"a": "granted", "b": "full q cpu: 1+1+3 of 4"}, answers{"a": lost, "b": lost}},
+	} {
+		for err, want := range map[error]answers{nil: c.works, errNetwork: c.fails} {
+			t.Run(fmt.Sprintf("%s, %v", c.name, err), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := lay(t, makeQuota("q", "", "cpu=4"))
+					b.Pods().Put(seenPod(makePod("q/seen", "seen", "cpu=1"), 3))
+					release, got := make(chan error), answers{}
+					b.store.before = func() error { return <-release }
+					var mu sync.Mutex
+					asks := func(name, request string) {
+						go func() {
+							v := b.reserve(b.Ledger, ask(makePod("q/"+name, name, "cpu="+request)))
+							mu.Lock()
+							defer mu.Unlock()
+							if strings.Contains(v, lost) {
+								v = lost
+							}
+							got[name] = v
+						}()
+						synctest.Wait()
+					}
+					asks("first", "1") // its write keeps the others together
+					for _, pair := range strings.Fields(c.pods) {
+						name, request, _ := strings.Cut(pair, "=")
+						asks(name, request)
+					}
+					release <- nil
+					synctest.Wait()
+					all := answers{"first": "granted"}
+					maps.Copy(all, c.before)
+					expect(t, "before the write", got, all)
+					release <- err
+					synctest.Wait()
+					maps.Copy(all, want)
+					expect(t, "after the write", got, all)
+				})
+			})
+		}
+	}
 }
 
 // A write whose answer is lost may have happened: its callers are asked to retry, and nothing is reserved for them for

@@ -53,3 +53,13 @@ func covers(list, other corev1.ResourceList) bool {
 	}
 	return true
 }
+
+// sumOf returns the sum of a quota, to be changed.
+func sumOf(all map[string]sum, name string) sum {
+	of := all[name]
+	if of == nil {
+		of = sum{}
+		all[name] = of
+	}
+	return of
+}
