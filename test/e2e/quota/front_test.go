@@ -47,21 +47,25 @@ type frontDoor struct {
 	lostCount, refusedCount atomic.Int64
 }
 
-// house is an usher and its HTTP client.
+// house is an usher and its HTTP client. Only its first replicas get reviews.
 type house struct {
 	usher  *kubetest.Usher
+	first  int
 	client *http.Client
 }
 
 // lead sends all reviews to another usher from now on.
-func (f *frontDoor) lead(u *kubetest.Usher) error {
+func (f *frontDoor) lead(u *kubetest.Usher) error { return f.leadToFirst(u, len(u.Replicas)) }
+
+// leadToFirst sends all reviews to the first n replicas of an usher from now on.
+func (f *frontDoor) leadToFirst(u *kubetest.Usher, n int) error {
 	ca, err := os.ReadFile(u.CAFile)
 	if err != nil {
 		return err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	f.house.Store(&house{u, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	f.house.Store(&house{u, n, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "usher.usher.svc"}, ForceAttemptHTTP2: true}}})
 	return nil
 }
@@ -135,9 +139,9 @@ func (f *frontDoor) pass(w http.ResponseWriter, r *http.Request) {
 // ask sends a review to any available replica.
 func (f *frontDoor) ask(r *http.Request, review []byte) (*http.Response, error) {
 	to := f.house.Load()
-	first := rand.IntN(len(to.usher.Replicas))
-	for i := range to.usher.Replicas {
-		one := (first + i) % len(to.usher.Replicas)
+	first := rand.IntN(to.first)
+	for i := range to.first {
+		one := (first + i) % to.first
 		if !to.usher.Balancer.IsReady(one) {
 			continue
 		}

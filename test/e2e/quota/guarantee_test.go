@@ -306,13 +306,29 @@ func (r *trial) addWrites(ctx context.Context, replica *kubetest.Replica) {
 // writesOf reads the metric usher_quota_writes_total; the result is empty for a replica that does not answer.
 func writesOf(ctx context.Context, replica *kubetest.Replica) map[string]int {
 	writes := map[string]int{}
-	_, metrics, _ := replica.Get(ctx, "/metrics")
-	for line := range strings.Lines(metrics) {
-		if rest, ok := strings.CutPrefix(line, `usher_quota_writes_total{result="`); ok {
-			result, n, _ := strings.Cut(rest, `"} `)
-			value, _ := strconv.ParseFloat(strings.TrimSpace(n), 64)
-			writes[result] = int(value)
+	for name, n := range countsOf(ctx, replica) {
+		if result, ok := strings.CutPrefix(name, `writes{result="`); ok {
+			writes[strings.TrimSuffix(result, `"}`)] = n
 		}
 	}
 	return writes
+}
+
+// countsOf reads the counters of the ledger, with their labels and without usher_quota_ and _total.
+func countsOf(ctx context.Context, replica *kubetest.Replica) map[string]int {
+	counts := map[string]int{}
+	_, metrics, _ := replica.Get(ctx, "/metrics")
+	for line := range strings.Lines(metrics) {
+		name, n, _ := strings.Cut(strings.TrimSpace(line), " ")
+		rest, ok := strings.CutPrefix(name, "usher_quota_")
+		kind, labels, _ := strings.Cut(rest, "{")
+		kind, total := strings.CutSuffix(kind, "_total")
+		if value, err := strconv.ParseFloat(n, 64); ok && total && err == nil {
+			if labels != "" {
+				kind += "{" + labels
+			}
+			counts[kind] = int(value)
+		}
+	}
+	return counts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -17,44 +18,116 @@ import (
 )
 
 // TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger,
-// and with one compare-and-swap for each pod. The three alternate in one run, so that other load on the machine affects
+// and with one compare-and-swap for each pod. The ways alternate in one run, so that other load on the machine affects
 // all of them. The test asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 20*time.Minute)
 	grow(ctx, t, "speed", newQuota("speed", "speed-top", "", "100000", true), newQuota("speed", "speed-leaf", "speed-top", "100000", false),
 		newQuota("speed", "speed-plain", "speed-top", "100000", false))
-	without, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-without", Replicas: replicas(),
-		Flags: []string{"--cluster=api", "--kubeconfig=" + cluster.Dir() + "/" + usherUser + ".kubeconfig"}})
-	stored(t, err)
-	t.Cleanup(without.Stop)
+	without, alone := another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
 	t.Cleanup(func() { front.instead.Store(nil); stored(t, front.lead(usher)) })
 	plain := newPlainLedgers(replicas())
-	ways := []struct {
-		name    string
-		through *kubetest.Usher
-		instead func(context.Context, *admissionv1.AdmissionRequest) error
-	}{{"without quotas", without, nil}, {"with the ledger", usher, nil}, {"one PUT for each pod", without, plain}}
-	took := make([][]float64, len(ways))
+	ways := []*way{
+		{name: "without quotas", through: without, first: replicas()},
+		{name: "with the ledger", through: usher, first: replicas()},
+		{name: "the same, pods to one replica", through: usher, first: 1},
+		{name: "with the ledger, one replica", through: alone, first: 1},
+		{name: "one PUT for each pod", through: without, first: replicas(), instead: plain},
+	}
 	for range 4 {
-		for i, way := range ways {
-			stored(t, front.lead(way.through))
-			front.instead.Store(nil)
-			if way.instead != nil {
-				front.instead.Store(&way.instead)
-			}
-			took[i] = append(took[i], rate(ctx, t, 400, 32))
+		for _, w := range ways {
+			w.measure(ctx, t, 400, 32)
 		}
 	}
-	for i, way := range ways {
-		slices.Sort(took[i])
-		middle := (took[i][1] + took[i][2]) / 2
-		t.Logf("%-22s %4.0f pods/s (%.0f to %.0f), %.2f of that without", way.name, middle, took[i][0], took[i][3], middle/((took[0][1]+took[0][2])/2))
-	}
-	for _, r := range usher.Replicas {
-		t.Logf("%s wrote records: %v", r.Name, writesOf(ctx, r))
+	for _, w := range ways {
+		t.Log(w.told(ways[0]))
 	}
 	t.Logf("one PUT for each pod: %d conflicts", conflicts.Load())
+}
+
+// another starts an usher that evaluates quotas if gates say so. It gets no reviews yet.
+func another(ctx context.Context, t *testing.T, name string, replicas int, gates string) *kubetest.Usher {
+	t.Helper()
+	flags := []string{"--cluster=api", "--kubeconfig=" + cluster.Dir() + "/" + usherUser + ".kubeconfig", "--quota-reservation-expiry=" + expiry.String()}
+	if gates != "" {
+		flags = append(flags, "--feature-gates="+gates)
+	}
+	u, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Name: name, Replicas: replicas, Flags: flags})
+	stored(t, err)
+	t.Cleanup(u.Stop)
+	return u
+}
+
+// way is one of those that TestSoakSpeed compares, with what it took.
+type way struct {
+	name    string
+	through *kubetest.Usher
+	first   int // so many of its replicas get reviews
+	instead func(context.Context, *admissionv1.AdmissionRequest) error
+
+	pods   int
+	rates  []float64
+	counts map[string]int // of the ledger
+	cpu    map[string]float64
+}
+
+// measure creates pods this way.
+func (w *way) measure(ctx context.Context, t *testing.T, pods, clients int) {
+	t.Helper()
+	stored(t, front.leadToFirst(w.through, w.first))
+	front.instead.Store(nil)
+	if w.instead != nil {
+		front.instead.Store(&w.instead)
+	}
+	if w.counts == nil {
+		w.counts, w.cpu = map[string]int{}, map[string]float64{}
+	}
+	w.add(ctx, t, -1)
+	w.rates, w.pods = append(w.rates, rate(ctx, t, pods, clients)), w.pods+pods
+	w.add(ctx, t, 1)
+	clearPods(ctx, t)
+}
+
+// add adds what was counted and used so far, or subtracts it.
+func (w *way) add(ctx context.Context, t *testing.T, sign int) {
+	t.Helper()
+	for _, r := range w.through.Replicas {
+		for name, n := range countsOf(ctx, r) {
+			w.counts[name] += sign * n
+		}
+		w.use(t, "usher", r.Process(), sign)
+	}
+	w.use(t, "API server", cluster.APIServer(), sign)
+	w.use(t, "etcd", cluster.Etcd(), sign)
+}
+
+func (w *way) use(t *testing.T, name string, p *kubetest.Process, sign int) {
+	t.Helper()
+	used, err := kubetest.CPUTime(p.Pid())
+	stored(t, err)
+	w.cpu[name] += float64(sign) * used
+}
+
+// middle returns the median of the rates.
+func (w *way) middle() float64 {
+	slices.Sort(w.rates)
+	n := len(w.rates)
+	return (w.rates[(n-1)/2] + w.rates[n/2]) / 2
+}
+
+// told returns the results on one line: the rate, beside that of another way, and what each pod took.
+func (w *way) told(beside *way) string {
+	text := fmt.Sprintf("%-30s %.2f, %4.0f pods/s (%.0f to %.0f); each pod:", w.name, w.middle()/beside.middle(), w.middle(), w.rates[0], w.rates[len(w.rates)-1])
+	for _, name := range slices.Sorted(maps.Keys(w.cpu)) {
+		text += fmt.Sprintf(" %s %.1f ms,", name, w.cpu[name]/1000/float64(w.pods))
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.counts)) {
+		if n := w.counts[name]; n != 0 {
+			text += fmt.Sprintf(" %s %.3f", name, float64(n)/float64(w.pods))
+		}
+	}
+	return text
 }
 
 // rate creates pods and returns the number of pods per second.
@@ -78,11 +151,16 @@ func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
 	if err := failed.Load(); err != nil {
 		t.Error(err)
 	}
+	return float64(pods) / took.Seconds()
+}
+
+// clearPods deletes all pods, and waits until the replicas have seen it.
+func clearPods(ctx context.Context, t *testing.T) {
+	t.Helper()
 	if _, err := cluster.Admin().Delete(ctx, podPath("speed", "")); err != nil {
 		t.Error(err)
 	}
 	settled(ctx, t, "speed-leaf", "0")
-	return float64(pods) / took.Seconds()
 }
 
 // plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which

@@ -6,9 +6,10 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // usage is what the processes and etcd have used so far, or per pod, or per second.
@@ -69,7 +70,7 @@ func (m meter) read(ctx context.Context, webhook int) (u usage, err error) {
 		if pid == 0 {
 			continue
 		}
-		if *into, err = cpuTime(pid); err != nil {
+		if *into, err = kubetest.CPUTime(pid); err != nil {
 			return u, err
 		}
 	}
@@ -118,27 +119,4 @@ func parseEtcd(text string, u *usage) error {
 		return fmt.Errorf("etcd's metrics lack %s: is this another version of etcd?", name)
 	}
 	return nil
-}
-
-// cpuTime returns the CPU time that a process has used, user and system, in µs: the sum over its threads. Threads of a
-// Go server hardly ever end.
-func cpuTime(pid int) (float64, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("no CPU time of process %d: it has ended, or this is not Linux", pid)
-	}
-	sum := 0.0
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
-		if err != nil {
-			continue // it has just ended
-		}
-		onCPU, _, _ := strings.Cut(string(text), " ")
-		ns, err := strconv.ParseFloat(onCPU, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", thread, err)
-		}
-		sum += ns / 1000
-	}
-	return sum, nil
 }
