@@ -12,6 +12,12 @@ type quotaMetrics struct{ *ledger.Ledger }
 var (
 	quotaWrites = prometheus.NewDesc("usher_quota_writes_total",
 		"Attempts to write reservations to a quota object: written, conflict (another write came first; tried again) or failed.", []string{"result"}, nil)
+	quotaDecided = prometheus.NewDesc("usher_quota_decided_pods_total", "Pods that were admitted to a limited quota, or refused.", nil, nil)
+	quotaReads   = prometheus.NewDesc("usher_quota_reads_total",
+		"Reads of quota objects, by reason: conflict (after a write that did not succeed and that the watch did not explain in time).", []string{"reason"}, nil)
+	quotaWaits = prometheus.NewDesc("usher_quota_waits_total",
+		"Decisions that waited: for pods or for the tree (other replicas have observed more), for a change (of a quota, admitted and not observed yet) or for a turn (to write).",
+		[]string{"for"}, nil)
 	quotaOldest = prometheus.NewDesc("usher_quota_oldest_reservation_timestamp_seconds",
 		"When the oldest reservation that still stands was made; without reservations there is no series.", nil, nil)
 	quotaReservations = prometheus.NewDesc("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.", nil, nil)
@@ -26,6 +32,11 @@ func (m quotaMetrics) Collect(to chan<- prometheus.Metric) {
 	for result, n := range map[string]int64{"written": s.Writes - s.Conflicts - s.Failures, "conflict": s.Conflicts, "failed": s.Failures} {
 		to <- prometheus.MustNewConstMetric(quotaWrites, prometheus.CounterValue, float64(n), result)
 	}
+	for what, n := range map[string]int64{"pods": s.WaitsForPods, "tree": s.WaitsForTree, "change": s.WaitsForChange, "turn": s.WaitsForTurn} {
+		to <- prometheus.MustNewConstMetric(quotaWaits, prometheus.CounterValue, float64(n), what)
+	}
+	to <- prometheus.MustNewConstMetric(quotaReads, prometheus.CounterValue, float64(s.Reads), "conflict")
+	to <- prometheus.MustNewConstMetric(quotaDecided, prometheus.CounterValue, float64(s.Decided))
 	to <- prometheus.MustNewConstMetric(quotaReservations, prometheus.GaugeValue, float64(s.Reservations))
 	if !s.Oldest.IsZero() {
 		to <- prometheus.MustNewConstMetric(quotaOldest, prometheus.GaugeValue, float64(s.Oldest.Unix()))

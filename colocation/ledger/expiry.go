@@ -156,7 +156,7 @@ func (l *Ledger) sweep(ctx context.Context) {
 		if err == nil && made.dropped > 0 {
 			err = l.write(ctx, v, made)
 		}
-		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, errBehind) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, ErrConflict) && !lags(err) && ctx.Err() == nil {
 			l.options.Log.WithError(err).WithField("quota", object.Quota.Name).Warn("cannot tidy up the quota's reservations; they expire all the same")
 		}
 	}

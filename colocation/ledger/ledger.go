@@ -164,18 +164,24 @@ func (l *Ledger) tree() (*quota.Tree, error) { return l.options.Tree(context.Bac
 func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxBehind)
 	defer cancel()
-	for {
-		changed := l.accounts.change()
+	for waited := false; ; waited = true {
+		pods, quotas := l.accounts.change(), l.objects.change()
 		made, v, err := l.attempt(ctx, top, candidates)
 		if err == nil && made.refused && l.confirmExpired(ctx, made.expired) {
 			continue
 		}
-		if !errors.Is(err, errBehind) {
+		if !lags(err) {
 			return made, v, err
+		}
+		changed, count := pods, &l.counts.waitsForPods
+		if errors.Is(err, errOldTree) {
+			changed, count = quotas, &l.counts.waitsForTree
+		}
+		if !waited {
+			count.Add(1)
 		}
 		select {
 		case <-changed:
-		case <-time.After(maxBehind / 20): // changes of the tree are not signalled
 		case <-ctx.Done():
 			return made, v, err
 		}
@@ -224,7 +230,7 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 		object.Quota = q
 	}
 	if object.Quota.Parent != q.Parent {
-		return view{}, errBehind // it may no longer be the top, so that other replicas write elsewhere
+		return view{}, errOldTree // it may no longer be the top, so that other replicas write elsewhere
 	}
 	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,6 +50,12 @@ func (v *verdict) settled() bool {
 
 // errBehind means that this replica has not observed pods that another replica has already dropped reservations for.
 var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica has seen already: %w", admit.ErrNotReady)
+
+// errOldTree means that this replica has not observed a change of the quotas that another replica has.
+var errOldTree = fmt.Errorf("the quota ledger waits for quotas that another replica has seen already: %w", admit.ErrNotReady)
+
+// lags reports whether a decision failed because this replica has to observe more first.
+func lags(err error) bool { return errors.Is(err, errBehind) || errors.Is(err, errOldTree) }
 
 // errFull means that the record has no space for more reservations.
 var errFull = fmt.Errorf("the quota ledger holds room for too many pods that have not appeared yet: %w", admit.ErrNotReady)

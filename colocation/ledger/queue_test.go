@@ -186,13 +186,14 @@ func TestQueueMoved(t *testing.T) {
 		top, before, after := makeQuota("top", "", "cpu=1"), makeQuota("q", "", "cpu=5"), makeQuota("q", "top", "cpu=5")
 		b := lay(t, top, before)
 		b.objects.update(Object{Quota: after, Version: "2"})
-		if got := b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))); !strings.Contains(got, errBehind.Error()) {
+		if got := b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))); !strings.Contains(got, errOldTree.Error()) {
 			t.Errorf("the object is ahead of the tree: %s", got)
 		}
 		done := make(chan string)
 		go func() { done <- b.reserve(b.Ledger, ask(makePod("q/p", "u", "cpu=1"))) }()
 		time.Sleep(maxBehind / 2)
 		b.grow(top, after)
+		b.Quotas().Reached("2")
 		expect(t, "when the tree has followed", <-done, "granted")
 		expect(t, "on the new top", b.record("top"), "seen : u q/p@q 1/0")
 		expect(t, "on the old top", b.record("q"), "seen :")

@@ -196,8 +196,11 @@ func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 	return sums, err
 }
 
-// counters counts operations on records.
-type counters struct{ writes, conflicts, failures atomic.Int64 }
+// counters counts decisions, and operations on records.
+type counters struct {
+	writes, conflicts, failures, decided, reads              atomic.Int64
+	waitsForPods, waitsForTree, waitsForChange, waitsForTurn atomic.Int64
+}
 
 // Stats holds counts since the ledger was created, and the current number of reservations.
 type Stats struct {
@@ -217,7 +220,12 @@ type Stats struct {
 
 // Stats returns the current counts.
 func (l *Ledger) Stats() Stats {
-	s := Stats{Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load()}
+	s := Stats{
+		Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load(),
+		Decided: l.counts.decided.Load(), Reads: l.counts.reads.Load(),
+		WaitsForPods: l.counts.waitsForPods.Load(), WaitsForTree: l.counts.waitsForTree.Load(),
+		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(),
+	}
 	for _, object := range l.records() {
 		if found, err := parseRecord(object.Record); err == nil {
 			s.Reservations += len(found.Pods)

@@ -1,0 +1,67 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// errReverted means that another component reverts what the ledger writes.
+var errReverted = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
+
+// write stores the record of a plan.
+func (l *Ledger) write(ctx context.Context, v view, p plan) error {
+	key, text := keyOf(v.top.Quota), p.next.text()
+	l.counts.writes.Add(1)
+	object, err := l.options.Store.Write(ctx, key, v.top.Version, text)
+	if err == nil && object.Record != text {
+		l.options.Log.WithField("quota", key.Name).Error(errReverted.Error())
+		err = errReverted
+	}
+	if err == nil {
+		l.objects.cacheRecord(key, text, p.next)
+		l.objects.update(object)
+		return nil
+	}
+	if errors.Is(err, ErrConflict) {
+		l.counts.conflicts.Add(1)
+		l.awaitOther(ctx, key, v.top.Version)
+		return err
+	}
+	l.counts.failures.Add(1)
+	l.readAgain(ctx, key) // the write may have happened
+	return busy(err)
+}
+
+// awaitOther waits until the watch shows another state of an object than the version that was just overtaken. If that
+// takes too long, it reads the object: the version may also have been wrong.
+func (l *Ledger) awaitOther(ctx context.Context, key types.NamespacedName, version string) {
+	enough := time.After(maxOther)
+	for {
+		changed := l.objects.change()
+		if object, known := l.objects.get(key); !known || object.Version != version {
+			return
+		}
+		select {
+		case <-changed:
+		case <-enough:
+			l.readAgain(ctx, key)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// maxOther is how long a conflict waits for the watch, which nearly always brings the other write within milliseconds.
+const maxOther = 50 * time.Millisecond
+
+// readAgain reads an object after a write has failed.
+func (l *Ledger) readAgain(ctx context.Context, key types.NamespacedName) {
+	l.counts.reads.Add(1)
+	if fresh, err := l.options.Store.Read(ctx, key); err == nil {
+		l.objects.overwrite(fresh)
+	}
+}
