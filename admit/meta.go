@@ -38,6 +38,14 @@ func (m Meta) Namespace() string { return m.root.At("metadata", "namespace").Tex
 // it.
 func (m Meta) UID() types.UID { return types.UID(m.root.At("metadata", "uid").Text()) }
 
+// ResourceVersion returns metadata.resourceVersion.
+func (m Meta) ResourceVersion() string { return m.root.At("metadata", "resourceVersion").Text() }
+
+// Generation returns metadata.generation; 0 if it is not set.
+func (m Meta) Generation() int64 {
+	return document.As[int64](m.root.At("metadata", "generation"))
+}
+
 // Deleting reports whether the object is being deleted, which is whether it has a deletionTimestamp.
 func (m Meta) Deleting() bool { return m.root.At("metadata", "deletionTimestamp").Exists() }
 

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -109,6 +110,35 @@ func asking(containers iter.Seq[*Container]) (all []corev1.Container) {
 		})
 	}
 	return all
+}
+
+// Allocation returns the part of the typed status that says what the node has allocated for the pod and given to its
+// containers, whether it calls a resize infeasible, and the phase. It costs a fraction of decoding the status.
+func (p *Pod) Allocation() corev1.PodStatus {
+	status := p.root.Get("status")
+	return corev1.PodStatus{
+		Phase: p.Phase(), Conditions: resizePending(status),
+		InitContainerStatuses: allocations(status.Get("initContainerStatuses")), ContainerStatuses: allocations(status.Get("containerStatuses")),
+		AllocatedResources: document.As[corev1.ResourceList](status.Get("allocatedResources")),
+		Resources:          document.As[*corev1.ResourceRequirements](status.Get("resources")),
+	}
+}
+
+func allocations(statuses *document.Value) (all []corev1.ContainerStatus) {
+	for s := range statuses.Elements() {
+		all = append(all, corev1.ContainerStatus{
+			Name:               s.Get("name").Text(),
+			AllocatedResources: document.As[corev1.ResourceList](s.Get("allocatedResources")),
+			Resources:          document.As[*corev1.ResourceRequirements](s.Get("resources")),
+		})
+	}
+	return all
+}
+
+// resizePending returns the conditions of a status that say why a resize waits.
+func resizePending(status *document.Value) []corev1.PodCondition {
+	conditions := document.As[[]corev1.PodCondition](status.Get("conditions"))
+	return slices.DeleteFunc(conditions, func(c corev1.PodCondition) bool { return c.Type != corev1.PodResizePending })
 }
 
 // Overhead returns spec.overhead: what the container runtime itself needs (RuntimeClass).

@@ -231,6 +231,35 @@ func TestAsking(t *testing.T) {
 	}
 }
 
+// TestAllocation: Allocation agrees with the whole typed status.
+func TestAllocation(t *testing.T) {
+	full := `{"status":{"phase":"Running","qosClass":"Burstable","conditions":[{"type":"Ready","status":"True"},
+	  {"type":"PodResizePending","status":"True","reason":"Infeasible","observedGeneration":5}],
+	  "allocatedResources":{"cpu":"2"},"resources":{"requests":{"cpu":"1"}},
+	  "initContainerStatuses":[{"name":"i","allocatedResources":{"cpu":1}}],
+	  "containerStatuses":[{"name":"c","ready":true,"state":{"running":{}},"allocatedResources":{"cpu":"2"},"resources":{"requests":{"cpu":"3"}}},{"name":"d"}]}}`
+	for _, shape := range append(slices.Clone(shapes), full) {
+		whole := AsPod(parse(t, shape)).Object().Status
+		want := corev1.PodStatus{Phase: whole.Phase, AllocatedResources: whole.AllocatedResources, Resources: whole.Resources}
+		for _, c := range whole.Conditions {
+			if c.Type == corev1.PodResizePending {
+				want.Conditions = append(want.Conditions, c)
+			}
+		}
+		for _, c := range whole.InitContainerStatuses {
+			want.InitContainerStatuses = append(want.InitContainerStatuses,
+				corev1.ContainerStatus{Name: c.Name, AllocatedResources: c.AllocatedResources, Resources: c.Resources})
+		}
+		for _, c := range whole.ContainerStatuses {
+			want.ContainerStatuses = append(want.ContainerStatuses,
+				corev1.ContainerStatus{Name: c.Name, AllocatedResources: c.AllocatedResources, Resources: c.Resources})
+		}
+		if diff := cmp.Diff(want, AsPod(parse(t, shape)).Allocation(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-whole +part):\n%s", shape, diff)
+		}
+	}
+}
+
 func TestReads(t *testing.T) {
 	p := AsPod(parse(t, shapes[len(shapes)-1]))
 	whole := p.Object()

@@ -59,6 +59,16 @@ func Exceeding(a, b corev1.ResourceList) []corev1.ResourceName {
 	return slices.DeleteFunc(Names(a), func(name corev1.ResourceName) bool { return !Exceeds(a, b, name) })
 }
 
+// Covers reports whether list has at least the amounts of other. A missing resource counts as zero.
+func Covers(list, other corev1.ResourceList) bool {
+	for name, amount := range other {
+		if amount.Cmp(list[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // AddTo adds a list to sum, which must not be nil.
 func AddTo(sum, list corev1.ResourceList) {
 	for name, amount := range list {

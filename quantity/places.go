@@ -19,7 +19,7 @@ type Place struct{ Parent, Name string }
 // podLists are the names of the resource lists in a pod; resourceLists those in pods, nodes, reservations and quotas.
 var (
 	podLists      = []string{"requests", "limits", "overhead"}
-	resourceLists = append([]string{"capacity", "allocatable", "allocated", "min", "max", "used", "hard"}, podLists...)
+	resourceLists = append([]string{"capacity", "allocatable", "allocated", "allocatedResources", "min", "max", "used", "hard"}, podLists...)
 )
 
 // InPod yields the texts of all quantities in a pod or its template, in order, with their paths below at. The pod is

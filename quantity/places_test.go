@@ -55,6 +55,9 @@ func TestMayBeHostile(t *testing.T) {
 		if found != c.hostile || found && c.text != "e500" && !MayBeHostile(raw) {
 			t.Errorf("%s: hostile %v, may be %v", c.text, found, MayBeHostile(raw))
 		}
+		if allocated := map[string]any{"allocatedResources": map[string]any{"x": c.text}}; (Hostile(allocated, Place{}) != "") != c.hostile {
+			t.Errorf("%s in a status", c.text)
+		}
 		if elsewhere := map[string]any{"labels": map[string]any{"x": c.text}}; Hostile(elsewhere, Place{}) != "" {
 			t.Errorf("%s in a label", c.text)
 		}

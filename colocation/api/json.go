@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,11 +52,16 @@ func (l *ResourceList) UnmarshalJSON(data []byte) error {
 	if err != nil || members == nil {
 		return err // null leaves the list unchanged, as encoding/json requires
 	}
-	list := make(ResourceList, len(members))
-	for _, name := range slices.Sorted(maps.Keys(members)) { // sorted, so that the same text always gives the same error
-		if list[name], err = readQuantity(members[name]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	list, wrong := make(ResourceList, len(members)), corev1.ResourceName("")
+	for name, text := range members {
+		q, problem := readQuantity(text)
+		if problem != nil && (err == nil || name < wrong) { // the same text always gives the same error
+			wrong, err = name, problem
 		}
+		list[name] = q
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", wrong, err)
 	}
 	*l = list
 	return nil
@@ -71,7 +74,10 @@ func readQuantity(data []byte) (resource.Quantity, error) {
 		return resource.Quantity{}, nil
 	}
 	text := string(data)
-	if data[0] == '"' {
+	switch {
+	case text[0] == '"' && !strings.Contains(text, `\`):
+		text = text[1 : len(text)-1]
+	case text[0] == '"':
 		_ = json.Unmarshal(data, &text) // a string always decodes into a string
 	}
 	return quantity.ParseQuantity(strings.TrimSpace(text))

@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/test/growth"
 )
 
 func TestNodeQuestions(t *testing.T) {
@@ -110,6 +111,23 @@ func TestHostilePod(t *testing.T) {
 			t.Errorf("%s is read", spec)
 		}
 	}
+	const hostile = `"requests":{"cpu":"1"}}}]},"status":{"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"1e-99999999"}}]}}`
+	if _, p := keptPod(t, "ns", `{"spec":{"containers":[{"name":"c","resources":{`+hostile); p.Held != nil {
+		t.Errorf("a status that no API server stores counts for %v", p.Held)
+	}
+}
+
+// TestHostileStatus: a status with many entries costs no more than in proportion to their number.
+func TestHostileStatus(t *testing.T) {
+	growth.WantLinear(t, 1<<10, func(n int) func() {
+		var containers, statuses []string
+		for i := range n {
+			containers = append(containers, fmt.Sprintf(`{"name":"c%d","resources":{"requests":{"cpu":"1"}}}`, i%16))
+			statuses = append(statuses, fmt.Sprintf(`{"name":"x%d","allocatedResources":{"cpu":"%d"}}`, i, i))
+		}
+		raw := fmt.Appendf(nil, `{"spec":{"containers":[%s]},"status":{"containerStatuses":[%s]}}`, strings.Join(containers, ","), strings.Join(statuses, ","))
+		return func() { watchedPod(t, raw) }
+	})
 }
 
 // manyPods returns the queries of a cluster with 100,000 pods.

@@ -30,9 +30,7 @@ type countedPod struct {
 		Overhead       api.ResourceList      `json:"overhead"`
 		Resources      *requests             `json:"resources"`
 	} `json:"spec"`
-	Status struct {
-		Phase corev1.PodPhase `json:"phase"`
-	} `json:"status"`
+	Status allocatedStatus `json:"status"`
 }
 
 type requestingContainer struct {
@@ -43,11 +41,23 @@ type requestingContainer struct {
 
 // requests is a corev1.ResourceRequirements that is also safe to read from a file.
 type requests struct {
-	Requests api.ResourceList `json:"requests"`
+	Requests requestList `json:"requests"`
+}
+
+// requestList is a resource list with its text.
+type requestList struct {
+	list api.ResourceList
+	text string
+}
+
+// UnmarshalJSON decodes the list and keeps its text.
+func (r *requestList) UnmarshalJSON(data []byte) error {
+	r.text = string(data)
+	return r.list.UnmarshalJSON(data)
 }
 
 func (r requests) requirements() corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: corev1.ResourceList(r.Requests)}
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList(r.Requests.list)}
 }
 
 // keepPod returns what is kept of a pod.
@@ -60,7 +70,7 @@ func keepPod(o *countedPod) *quota.Pod {
 		whole := o.Spec.Resources.requirements()
 		spec.Resources = &whole
 	}
-	return quota.PodOf(&o.ObjectMeta, spec, &corev1.PodStatus{Phase: o.Status.Phase})
+	return quota.PodOf(&o.ObjectMeta, spec, o.status())
 }
 
 func containersOf(list []requestingContainer) []corev1.Container {

@@ -35,7 +35,8 @@ type Pod struct {
 	Gone time.Time
 }
 
-// Held is what a node holds for a pod while a resize waits or is not carried out: not what the spec requests.
+// Held is what a node holds for a pod where the spec requests something else: while a resize waits or is not carried
+// out.
 type Held struct {
 	// Requests and Replaced are like those of Pod, computed from the spec and the status, as in the scheduler.
 	Requests, Replaced corev1.ResourceList

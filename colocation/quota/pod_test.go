@@ -25,7 +25,7 @@ func TestCharge(t *testing.T) {
 		"example.io/cpu=2k":   {Replace: true, IgnoreOverhead: true},
 	} {
 		got := ""
-		for name, q := range how.Charge(PodOf(meta, spec, nil)) {
+		for name, q := range how.Charge(PodOf(meta, spec, &corev1.PodStatus{})) {
 			if !q.IsZero() {
 				got += string(name) + "=" + q.String()
 			}

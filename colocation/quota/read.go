@@ -10,11 +10,8 @@ import (
 )
 
 // PodOf converts a pod from its metadata, spec (nodeName, containers, init containers, overhead and resources) and
-// status (phase). The status is nil for a pod that has none yet.
+// status (phase, conditions, and what the node has allocated and given to the containers).
 func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStatus) *Pod {
-	if status == nil {
-		status = &corev1.PodStatus{}
-	}
 	label, labelled := meta.Labels[api.LabelQuotaName]
 	p := &Pod{
 		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, Node: spec.NodeName, Label: label, Labelled: labelled,
@@ -24,11 +21,34 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 		return p
 	}
 	p.Requests, p.Overhead = api.PodRequest(spec), spec.Overhead
+	held := Held{Requests: api.HeldRequest(spec, status)}
 	if text := meta.Annotations[api.AnnotationReplaceResources]; text != "" {
 		replaced := replace(spec, text)
 		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
+		held.Replaced = api.HeldRequest(replaced, replaceInStatus(spec, status, text))
+	}
+	if held.Requests != nil || held.Replaced != nil {
+		p.Held = &Held{Requests: held.Requests, Replaced: held.Replaced, Unsettled: unsettled(meta, status)}
+		p.Held.complete(p)
 	}
 	return p
+}
+
+// complete sets a list that is nil, because it is the same as the spec's.
+func (h *Held) complete(p *Pod) {
+	if h.Requests == nil {
+		h.Requests = p.Requests
+	}
+	if h.Replaced == nil {
+		h.Replaced = p.Replaced
+	}
+}
+
+// unsettled reports whether the status calls a resize infeasible, but perhaps not the one of the current spec. A node
+// that does not report the generation may mean any.
+func unsettled(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
+	infeasible := api.InfeasibleResize(status)
+	return infeasible != nil && (infeasible.ObservedGeneration == 0 || infeasible.ObservedGeneration < meta.Generation)
 }
 
 // goneAt returns the end of a pod's grace period as Kubernetes' own quota computes it: the deletion timestamp, which

@@ -30,6 +30,23 @@ func replace(spec *corev1.PodSpec, text string) *corev1.PodSpec {
 	return &changed
 }
 
+// replaceInStatus is replace for the status of the pod. In the status of the pod as a whole, resources that the spec
+// requests for the pod as a whole keep their names, as they do in the spec.
+func replaceInStatus(spec *corev1.PodSpec, status *corev1.PodStatus, text string) *corev1.PodStatus {
+	replacements, changed := parseReplacements(text), *status
+	changed.InitContainerStatuses = replaceInEach(status.InitContainerStatuses, replacements)
+	changed.ContainerStatuses = replaceInEach(status.ContainerStatuses, replacements)
+	if spec.Resources != nil {
+		others := slices.DeleteFunc(replacements, func(r replacement) bool {
+			_, whole := spec.Resources.Requests[r.from]
+			return whole
+		})
+		changed.AllocatedResources = replaced(status.AllocatedResources, others)
+		changed.Resources = replacedRequests(status.Resources, others)
+	}
+	return &changed
+}
+
 // parseReplacements parses "from:to,erase:". Entries without exactly one colon or without a name are ignored.
 func parseReplacements(text string) (list []replacement) {
 	for entry := range strings.SplitSeq(text, ",") {
@@ -52,6 +69,24 @@ func replaceIn(containers []corev1.Container, replacements []replacement) []core
 		r.Requests, r.Limits = replaced(r.Requests, replacements), replaced(r.Limits, replacements)
 	}
 	return changed
+}
+
+func replaceInEach(statuses []corev1.ContainerStatus, replacements []replacement) []corev1.ContainerStatus {
+	changed := slices.Clone(statuses)
+	for i := range changed {
+		s := &changed[i]
+		s.AllocatedResources = replaced(s.AllocatedResources, replacements)
+		s.Resources = replacedRequests(s.Resources, replacements)
+	}
+	return changed
+}
+
+// replacedRequests applies replacements to the requests among the requirements.
+func replacedRequests(of *corev1.ResourceRequirements, replacements []replacement) *corev1.ResourceRequirements {
+	if of == nil {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: replaced(of.Requests, replacements)}
 }
 
 // replaced applies replacements to a list, in their order. An entry that already exists under the new name is not

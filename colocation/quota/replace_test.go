@@ -80,7 +80,7 @@ func TestReplacedPod(t *testing.T) {
 		Overhead:   quotatest.Amounts("cpu=100m"),
 	}
 	meta := &metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationReplaceResources: "cpu:example.io/cpu,memory:"}}
-	p := PodOf(meta, spec, nil)
+	p := PodOf(meta, spec, &corev1.PodStatus{})
 	for replace, want := range map[bool]string{
 		false: "cpu=2100m example.io/gpu=1 memory=4Gi",
 		true:  "example.io/cpu=2100 example.io/gpu=1",

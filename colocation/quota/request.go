@@ -46,6 +46,14 @@ type Excess struct {
 	Source string
 }
 
+// BySpec returns what follows an amount in a text if the specs of the pods request another: " (5 by spec)"; "" for nil.
+func BySpec(asked *Amount) string {
+	if asked == nil {
+		return ""
+	}
+	return " (" + asked.String() + " by spec)"
+}
+
 // BindingKeyOf returns the key of a pod under review, which is in the given namespace whatever its metadata says.
 func BindingKeyOf(namespace string, pod *admit.Pod) BindingKey {
 	return BindingKey{Namespace: namespace, Label: pod.Label(api.LabelQuotaName), Labelled: pod.HasLabel(api.LabelQuotaName)}

@@ -1,0 +1,134 @@
+package quota
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota/quotatest"
+)
+
+// podFrom returns a pod from the JSON of its spec's and status's members.
+func podFrom(t *testing.T, meta, spec, status string) *Pod {
+	t.Helper()
+	var pod corev1.Pod
+	if err := json.Unmarshal(fmt.Appendf(nil, `{"metadata":{%s},"spec":{%s},"status":{%s}}`, meta, spec, status), &pod); err != nil {
+		t.Fatalf("%s %s %s: %v", meta, spec, status, err)
+	}
+	return PodOf(&pod.ObjectMeta, &pod.Spec, &pod.Status)
+}
+
+// containers returns the JSON of "c=2 s=1": each container with its request of cpu.
+func containers(short string) string {
+	var list []string
+	for _, pair := range strings.Fields(short) {
+		name, cpu, _ := strings.Cut(pair, "=")
+		list = append(list, fmt.Sprintf(`{"name":%q,"resources":{"requests":{"cpu":%q}}}`, name, cpu))
+	}
+	return `"containers":[` + strings.Join(list, ",") + `]`
+}
+
+// statuses returns the JSON of "c=2/6": each container with the cpu that is allocated and that it was given; "-" for
+// what is not reported.
+func statuses(short string) string {
+	var list []string
+	for _, pair := range strings.Fields(short) {
+		name, both, _ := strings.Cut(pair, "=")
+		allocated, enacted, _ := strings.Cut(both, "/")
+		one := fmt.Sprintf(`{"name":%q`, name)
+		if allocated != "-" {
+			one += fmt.Sprintf(`,"allocatedResources":{"cpu":%q}`, allocated)
+		}
+		if enacted != "-" {
+			one += fmt.Sprintf(`,"resources":{"requests":{"cpu":%q}}`, enacted)
+		}
+		list = append(list, one+"}")
+	}
+	return `"containerStatuses":[` + strings.Join(list, ",") + `]`
+}
+
+// pending returns the JSON of the condition of a resize that waits.
+func pending(reason string, generation int) string {
+	return fmt.Sprintf(`,"conditions":[{"type":"Ready"},{"type":"PodResizePending","status":"True","reason":%q,"observedGeneration":%d}]`, reason, generation)
+}
+
+// TestHeld: what a pod counts for while a resize waits or is not carried out.
+func TestHeld(t *testing.T) {
+	const (
+		generation5, generation6 = `"generation":5`, `"generation":6`
+		sidecar                  = `,"initContainers":[{"name":"s","restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}}]`
+		init5                    = `,"initContainers":[{"name":"i","resources":{"requests":{"cpu":"5"}}}]`
+		overhead                 = `,"overhead":{"cpu":"250m"}`
+		replaced                 = `"annotations":{"` + api.AnnotationReplaceResources + `":"cpu:batch"}`
+		devices                  = `,"nodeAllocatableResourceClaimStatuses":[{"resourceClaimName":"d","containers":["c"],"mapping":[{"name":"cpu","quantity":"3"}]}]`
+	)
+	whole := func(cpu string) string { return `,"resources":{"requests":{"cpu":"` + cpu + `"}}` }
+	wholeStatus := func(cpu string) string { return `,"allocatedResources":{"cpu":"` + cpu + `"}` + whole(cpu) }
+	all := Counting{Allocated: true}
+	for _, c := range []struct {
+		what, meta, spec, status string
+		how                      Counting
+		held, charge, off        string // off: with the gate off
+	}{
+		{"new", "", containers("c=2"), "", all, "nil", "cpu=2", "cpu=2"},
+		{"idle", "", containers("c=2"), statuses("c=2/2"), all, "nil", "cpu=2", "cpu=2"},
+		{"idle, written otherwise", "", containers("c=2"), statuses("c=2000m/2.0"), all, "nil", "cpu=2", "cpu=2"},
+		{"a status without amounts", "", containers("c=2"), statuses("c=-/-"), all, "nil", "cpu=2", "cpu=2"},
+		{"to less, not taken up", "", containers("c=2"), statuses("c=6/6"), all, "cpu=6", "cpu=6", "cpu=2"},
+		{"to less, allocated", "", containers("c=2"), statuses("c=2/6"), all, "cpu=6", "cpu=6", "cpu=2"},
+		{"to less, not reported in full", "", containers("c=2"), statuses("c=6/-"), all, "cpu=6", "cpu=6", "cpu=2"},
+		{"to less, carried out", "", containers("c=2"), statuses("c=2/2"), all, "nil", "cpu=2", "cpu=2"},
+		{"to more, deferred", generation5, containers("c=6"), statuses("c=2/2") + pending("Deferred", 5), all, "nil", "cpu=6", "cpu=6"},
+		{"to more, allocated", "", containers("c=6"), statuses("c=6/2"), all, "nil", "cpu=6", "cpu=6"},
+		{"infeasible", generation5, containers("c=100"), statuses("c=2/2") + pending("Infeasible", 5), all, "cpu=2", "cpu=2", "cpu=100"},
+		{"infeasible, given more", generation5, containers("c=100"), statuses("c=2/3") + pending("Infeasible", 5), all, "cpu=3", "cpu=3", "cpu=100"},
+		{"infeasible, resized again", generation6, containers("c=6"), statuses("c=2/2") + pending("Infeasible", 5), all,
+			"cpu=2 unsettled", "cpu=6", "cpu=6"},
+		{"infeasible, no generation", generation6, containers("c=6"), statuses("c=2/2") + pending("Infeasible", 0), all,
+			"cpu=2 unsettled", "cpu=6", "cpu=6"},
+		{"infeasible, then to less", generation6, containers("c=1"), statuses("c=2/2") + pending("Infeasible", 5), all,
+			"cpu=2 unsettled", "cpu=2", "cpu=1"},
+		{"infeasible, withdrawn", generation6, containers("c=2"), statuses("c=2/2") + pending("Infeasible", 5), all, "nil", "cpu=2", "cpu=2"},
+		{"infeasible, no status of the container", generation5, containers("c=6"), statuses("") + pending("Infeasible", 5), all, "", "", "cpu=6"},
+		{"two in opposite directions", "", containers("a=3 b=1"), statuses("a=1/1 b=3/3"), all, "nil", "cpu=4", "cpu=4"},
+		{"a sidecar", "", containers("c=1") + sidecar, statuses("c=1/-") + `,"initContainerStatuses":[{"name":"s","allocatedResources":{"cpu":"4"}}]`, all,
+			"cpu=5", "cpu=5", "cpu=2"},
+		{"below an init container", "", containers("c=2") + init5, statuses("c=4/4"), all, "nil", "cpu=5", "cpu=5"},
+		{"the whole pod", "", containers("c=1") + whole("4"), statuses("c=1/1") + wholeStatus("8"), all, "cpu=8", "cpu=8", "cpu=4"},
+		{"the whole pod, infeasible", generation5, containers("c=1") + whole("40"), statuses("c=1/1") + wholeStatus("8") + pending("Infeasible", 5), all,
+			"cpu=8", "cpu=8", "cpu=40"},
+		{"the status of the whole pod includes its overhead", "", containers("c=2") + overhead, statuses("c=2/2") + wholeStatus("2250m"), all,
+			"nil", "cpu=2250m", "cpu=2250m"},
+		{"overhead", "", containers("c=2") + overhead, statuses("c=6/6"), all, "cpu=6250m", "cpu=6250m", "cpu=2250m"},
+		{"overhead ignored", "", containers("c=2") + overhead, statuses("c=6/6"), Counting{Allocated: true, IgnoreOverhead: true}, "cpu=6250m", "cpu=6", "cpu=2"},
+		{"ended", "", containers("c=2"), statuses("c=6/6") + `,"phase":"Failed"`, all, "nil", "", ""},
+		{"replaced", replaced, containers("c=2"), statuses("c=6/6"), Counting{Allocated: true, Replace: true}, "cpu=6 batch=6k", "batch=6k", "batch=2k"},
+		{"replaced, gates off", replaced, containers("c=2"), statuses("c=6/6"), all, "cpu=6 batch=6k", "cpu=6", "cpu=2"},
+		{"replaced for the whole pod", replaced, containers("c=1") + whole("4"), statuses("c=1/1") + wholeStatus("8"), Counting{Allocated: true, Replace: true},
+			"cpu=8 batch=1k cpu=8", "batch=1k cpu=8", "batch=1k cpu=4"},
+		{"an unknown container", "", containers("c=2"), statuses("c=2/2 x=99/99"), all, "nil", "cpu=2", "cpu=2"},
+		{"devices", "", containers("c=2"), statuses("c=2/2") + devices, all, "nil", "cpu=2", "cpu=2"},
+		{"less than nothing", generation5, containers("c=2"), statuses("c=-9/-9") + pending("Infeasible", 5), all, "cpu=0", "cpu=0", "cpu=2"},
+	} {
+		p := podFrom(t, c.meta, c.spec, strings.TrimPrefix(c.status, ","))
+		held := "nil"
+		if p.Held != nil {
+			held = strings.TrimSpace(quotatest.InShort(p.Held.Requests) + " " + quotatest.InShort(p.Held.Replaced))
+			if p.Held.Unsettled {
+				held += " unsettled"
+			}
+		}
+		off := c.how
+		off.Allocated = false
+		if charge, without := quotatest.InShort(c.how.Charge(p)), quotatest.InShort(off.Charge(p)); held != c.held || charge != c.charge || without != c.off {
+			t.Errorf("%s: held %q, charged %q, with the gate off %q, want %q, %q, %q", c.what, held, charge, without, c.held, c.charge, c.off)
+		}
+		if asked := quotatest.InShort(c.how.Asked(p)); asked != c.off {
+			t.Errorf("%s: asks %q, not %q", c.what, asked, c.off)
+		}
+	}
+}
