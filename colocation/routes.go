@@ -102,14 +102,19 @@ func profiles(on ...admissionv1.Operation) []handlers.Match {
 }
 
 // statusReads returns the fields of a pod's status write that could bypass what was admitted: labels; annotations,
-// which may authorize bindings; and for quotas the phase, because an ended pod may run again.
+// which may authorize bindings or say what the pod counts for; and for quotas the phase, because an ended pod may run
+// again, and what the node has allocated. The conditions, which schedulers write often, are not among them.
 func statusReads(gates gate.Set) []string {
 	reads := []string{"metadata.labels"}
-	if gates.On(api.GateBindingAdmissionWebhook) {
+	quotas, counting := gates.On(api.GateEnableQuotaAdmission), counting(gates)
+	if gates.On(api.GateBindingAdmissionWebhook) || quotas && counting.Replace {
 		reads = append(reads, "metadata.annotations")
 	}
-	if gates.On(api.GateEnableQuotaAdmission) {
+	if quotas {
 		reads = append(reads, "status.phase")
+	}
+	if quotas && counting.Allocated {
+		reads = append(reads, "status.containerStatuses", "status.initContainerStatuses", "status.resources", "status.allocatedResources")
 	}
 	return reads
 }
@@ -202,7 +207,7 @@ func (d deps) quotasEvaluated() admit.Mode {
 
 func (d deps) quotaAdmission() validators.QuotaAdmission {
 	return validators.QuotaAdmission{
-		Ledger: d.state.ledger(), OnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
+		Ledger: d.state.ledger(), OnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate), Counting: counting(d.gates),
 	}
 }
 

@@ -26,19 +26,23 @@ type accounts struct {
 	pods    map[string]*account
 	byKey   map[quota.BindingKey]*held
 	used    map[string]sum // by quota: the charges of the quota and all its descendants in tree
+	apart   map[string]sum // by quota: the part of used that the specs of the pods do not request; negative if they request more
 	tree    *quota.Tree
 	// gone maps the UIDs of deleted pods to the time until which they matter: a reservation may still wait for them.
-	gone  map[types.UID]time.Time
-	prune time.Time // when gone is pruned next
+	gone map[types.UID]time.Time
+	// touched holds, by UID, the last versions of the pods that changed without a change of their charge: an update that
+	// was judged on an older version was not stored.
+	touched map[types.UID]touch
+	prune   time.Time // when gone and touched are pruned next
 	// ending holds the pods that are being deleted, by key.
 	ending  map[string]*account
 	changed chan struct{} // closed at the next change
 }
 
-// held is the total charge of the pods of one binding key.
+// held is the total charge of the pods of one binding key, and the part that their specs do not request.
 type held struct {
-	sum  sum
-	pods int
+	sum, apart sum
+	pods       int
 }
 
 // account is the charge of one pod.
@@ -48,17 +52,23 @@ type account struct {
 	since  string // the resourceVersion that introduced this state of the pod
 }
 
+// touch is a version of a pod, and the time until which it matters.
+type touch struct {
+	version string
+	until   time.Time
+}
+
 func newAccounts(o Options) *accounts {
 	a := &accounts{
 		counting: o.Counting, labelOnly: o.LabelOnly, expiry: o.Expiry, now: o.Now,
-		gone: map[types.UID]time.Time{}, changed: make(chan struct{}),
+		gone: map[types.UID]time.Time{}, touched: map[types.UID]touch{}, changed: make(chan struct{}),
 	}
 	a.clear()
 	return a
 }
 
 func (a *accounts) clear() {
-	a.pods, a.byKey, a.used = map[string]*account{}, map[quota.BindingKey]*held{}, map[string]sum{}
+	a.pods, a.byKey, a.used, a.apart = map[string]*account{}, map[quota.BindingKey]*held{}, map[string]sum{}, map[string]sum{}
 	a.ending, a.tree = map[string]*account{}, nil
 }
 
@@ -94,6 +104,9 @@ func (a *accounts) Put(seen Seen) {
 			a.markGone(before.pod)
 		}
 		a.insert(seen.Key, now)
+		if now.since != seen.Version {
+			a.touched[pod.UID] = touch{seen.Version, a.now().Add(2 * a.expiry)}
+		}
 	}
 	a.reached(seen.Version)
 }
@@ -138,6 +151,11 @@ func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *
 		now.since = before.since
 	}
 	return now
+}
+
+// latest returns the newest observed version of a pod. After a list it may be an older one that still counts as much.
+func (a *accounts) latest(one *account) string {
+	return newest(one.since, a.touched[one.pod.UID].version)
 }
 
 func (a *accounts) insert(key string, now *account) {
@@ -187,6 +205,7 @@ func (a *accounts) refresh(tree *quota.Tree) {
 	if now.After(a.prune) {
 		a.prune = now.Add(a.expiry / 2)
 		maps.DeleteFunc(a.gone, func(_ types.UID, end time.Time) bool { return end.Before(now) })
+		maps.DeleteFunc(a.touched, func(_ types.UID, t touch) bool { return t.until.Before(now) })
 	}
 	for key, one := range a.ending {
 		if one.pod.Gone.Before(now) {
@@ -197,10 +216,13 @@ func (a *accounts) refresh(tree *quota.Tree) {
 	if a.tree == tree {
 		return
 	}
-	a.tree, a.used = tree, map[string]sum{}
+	a.tree, a.used, a.apart = tree, map[string]sum{}, map[string]sum{}
 	for key, of := range a.byKey {
 		for _, q := range a.path(key) {
-			a.usedOf(q.Name).add(corev1.ResourceList(of.sum))
+			sumOf(a.used, q.Name).add(corev1.ResourceList(of.sum))
+			if len(of.apart) > 0 {
+				sumOf(a.apart, q.Name).add(corev1.ResourceList(of.apart))
+			}
 		}
 	}
 }

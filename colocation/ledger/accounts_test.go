@@ -110,6 +110,33 @@ func TestAccountsGrace(t *testing.T) {
 	expect(t, "removed", usedNow(b), "q 0/0 ")
 }
 
+// What nodes hold beyond the specs is counted, and known apart.
+func TestAccountsApart(t *testing.T) {
+	b := accountsTree(t)
+	apart := func() string {
+		text := usedNow(b) + "| "
+		for _, name := range b.tree.Names() {
+			text += fmt.Sprintf("%s %s ", name, inShort(corev1.ResourceList(b.accounts.apart[name])))
+		}
+		return text
+	}
+	b.Pods().Put(seenPod(makePod("a1/idle", "i", "cpu=1"), 1))
+	expect(t, "idle", apart(), "a 1/0 a1 1/0 b 0/0 top 1/0 | a 0/0 a1 0/0 b 0/0 top 0/0 ")
+	b.Pods().Put(seenPod(shrinking("a1/p", "u", "cpu=2", "cpu=6"), 2))
+	expect(t, "shrinks", apart(), "a 7/0 a1 7/0 b 0/0 top 7/0 | a 4/0 a1 4/0 b 0/0 top 4/0 ")
+	b.Pods().Put(seenPod(shrinking("b/p", "v", "cpu=9", "cpu=1"), 3))
+	expect(t, "infeasible", apart(), "a 7/0 a1 7/0 b 1/0 top 8/0 | a 4/0 a1 4/0 b -8/0 top -4/0 ")
+	b.grow(makeQuota("top", "", "cpu=9"), makeQuota("a1", "top", "cpu=9"), makeQuota("b", "", "cpu=9"))
+	expect(t, "another tree", apart(), "a1 7/0 b 1/0 top 7/0 | a1 4/0 b -8/0 top 4/0 ")
+	unsettled := shrinking("b/p", "v", "cpu=9", "cpu=1")
+	unsettled.Held.Unsettled = true
+	b.Pods().Put(seenPod(unsettled, 4))
+	expect(t, "unsettled", apart(), "a1 7/0 b 9/0 top 7/0 | a1 4/0 b 0/0 top 4/0 ")
+	b.Pods().Put(seenPod(makePod("a1/p", "u", "cpu=2"), 5))
+	b.Pods().Remove(seenPod(unsettled, 6))
+	expect(t, "carried out", apart(), "a1 3/0 b 0/0 top 3/0 | a1 0/0 b 0/0 top 0/0 ")
+}
+
 // When the tree changes, the charges of pods move with it.
 func TestAccountsTree(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "", "cpu=9"))

@@ -15,6 +15,7 @@ type candidate struct {
 	// stored is the pod as stored; nil for a new one.
 	stored       *quota.Pod
 	storedCharge corev1.ResourceList
+	from         string // the version of stored
 }
 
 // placement is a candidate in one tree, with everything that a decision about it needs from the tree.
@@ -34,6 +35,9 @@ type placement struct {
 
 func (l *Ledger) read(r quota.Request) *candidate {
 	c := &candidate{}
+	if l.Shared() { // the versions of files, and of their pods, are others
+		c.from = r.From
+	}
 	c.pod, c.stored = r.Read()
 	c.charge = l.options.Counting.Charge(c.pod)
 	if c.stored != nil {

@@ -1,6 +1,10 @@
 package ledger
 
-import "usher.dev/usher/colocation/quota"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/colocation/quota"
+)
 
 // charge adds the charge of a pod to the sums of its quotas.
 func (a *accounts) charge(one *account) {
@@ -16,8 +20,9 @@ func (a *accounts) charge(one *account) {
 	of.pods++
 	of.sum.add(one.charge)
 	for _, q := range a.path(key) {
-		a.usedOf(q.Name).add(one.charge)
+		sumOf(a.used, q.Name).add(one.charge)
 	}
+	a.chargeApart(of, one, sum.add)
 }
 
 // discharge subtracts the charge of a pod from the sums of its quotas.
@@ -32,9 +37,36 @@ func (a *accounts) discharge(one *account) {
 		delete(a.byKey, key)
 	}
 	for _, q := range a.path(key) {
-		a.usedOf(q.Name).sub(one.charge)
+		sumOf(a.used, q.Name).sub(one.charge)
 	}
+	a.chargeApart(of, one, sum.sub)
 	one.charge = nil
+}
+
+// chargeApart adds what the spec of a pod does not request to the sums of its quotas, or subtracts it.
+func (a *accounts) chargeApart(of *held, one *account, change func(sum, corev1.ResourceList)) {
+	apart := corev1.ResourceList(a.apartOf(one.pod, one.charge))
+	if len(apart) == 0 {
+		return
+	}
+	if of.apart == nil {
+		of.apart = sum{}
+	}
+	change(of.apart, apart)
+	for _, q := range a.path(one.pod.BindingKey()) {
+		change(sumOf(a.apart, q.Name), apart)
+	}
+}
+
+// apartOf returns the part of a pod's charge that its spec does not request; nil for nearly all pods.
+func (a *accounts) apartOf(pod *quota.Pod, charge corev1.ResourceList) sum {
+	if pod.Held == nil || !a.counting.Allocated {
+		return nil
+	}
+	apart := sum{}
+	apart.add(charge)
+	apart.sub(a.counting.Asked(pod))
+	return apart
 }
 
 // path returns the quotas that the pods of a key are charged to, in the tree of the last refresh.
@@ -43,13 +75,4 @@ func (a *accounts) path(key quota.BindingKey) []*quota.Quota {
 		return nil
 	}
 	return a.tree.Path(a.tree.Bind(key, a.labelOnly).Name)
-}
-
-func (a *accounts) usedOf(name string) sum {
-	of := a.used[name]
-	if of == nil {
-		of = sum{}
-		a.used[name] = of
-	}
-	return of
 }

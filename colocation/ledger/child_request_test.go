@@ -13,7 +13,7 @@ import (
 // only if its annotation differs.
 func TestChildRequests(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=10"), makeQuota("c", "top", "cpu=10"), makeQuota("idle", "top", "cpu=10"))
-	b.Pods().Put(seenPod(makePod("c/seen", "s", "cpu=1500m"), 3))
+	b.Pods().Put(seenPod(shrinking("c/seen", "s", "cpu=1500m", "cpu=5"), 3)) // the scheduler expects the sum of the specs
 	expect(t, "reserved", b.reserve(b.Ledger, ask(makePod("c/new", "n", "cpu=500m"))), "granted")
 	var wrote []string
 	write := func(_ context.Context, key types.NamespacedName, text string) error {

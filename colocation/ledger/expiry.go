@@ -35,9 +35,10 @@ func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired [
 }
 
 // pending reports whether the pod or the update of a reservation may still appear, and the resourceVersion of the
-// observation that the reservation is dropped for. A deleted pod requires no observation of other replicas. A pod that
-// was moved or resized looks the same before and after if it had that form once already; its reservation is held until
-// it expires.
+// observation that the reservation is dropped for. A deleted pod requires no observation of other replicas. An update
+// is stored as the next version of the pod that it was judged on, or never. Without that version, in a hand-written
+// review, a pod that was moved or resized looks the same before and after if it had that form once already; its
+// reservation is held until it expires.
 func (a *accounts) pending(r *reservation) (stands bool, since string) {
 	if _, gone := a.gone[r.UID]; gone && r.UID != "" && !r.Tries {
 		return false, ""
@@ -50,6 +51,8 @@ func (a *accounts) pending(r *reservation) (stands bool, since string) {
 		return true, one.since
 	case one.pod.UID != r.UID:
 		return true, ""
+	case r.Update && r.From != "":
+		return !older(r.From, a.latest(one)), one.since
 	}
 	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }

@@ -42,6 +42,13 @@ func makePod(key, uid, requests string) *quota.Pod {
 	return &quota.Pod{Namespace: namespace, Name: name, UID: types.UID(uid), Requests: amounts(requests)}
 }
 
+// shrinking makes a pod whose node still holds more than it requests.
+func shrinking(key, uid, requests, holds string) *quota.Pod {
+	p := makePod(key, uid, requests)
+	p.Held = &quota.Held{Requests: amounts(holds)}
+	return p
+}
+
 func seenPod(p *quota.Pod, version int) Seen {
 	return Seen{Key: podKey(p), Version: strconv.Itoa(version), Object: p}
 }
@@ -73,7 +80,7 @@ func (b *bench) grow(quotas ...*quota.Quota) {
 // replica returns another ledger on the same store.
 func (b *bench) replica(name string) *Ledger {
 	tree := func(context.Context, string) (*quota.Tree, error) { return b.known.Load(), nil }
-	l := New(Options{Tree: tree, Store: b.store, Replica: name, Now: func() time.Time { return b.clock }})
+	l := New(Options{Tree: tree, Store: b.store, Replica: name, Counting: quota.Counting{Allocated: true}, Now: func() time.Time { return b.clock }})
 	for _, name := range b.tree.Names() {
 		if q, ok := b.tree.Get(name); ok {
 			if _, ok := b.store.objects[keyOf(q)]; !ok {
@@ -92,6 +99,13 @@ func ask(p *quota.Pod) quota.Request { return askChange(nil, p) }
 // askChange returns a request for an update of a pod.
 func askChange(stored, p *quota.Pod) quota.Request {
 	return quota.Request{Key: p.BindingKey(), Read: func() (pod, before *quota.Pod) { return p, stored }}
+}
+
+// askUpdate returns a request for an update of the pod that is stored at a version.
+func askUpdate(stored *quota.Pod, version string, p *quota.Pod) quota.Request {
+	ask := askChange(stored, p)
+	ask.From = version
+	return ask
 }
 
 // reserve returns "granted", or the reason why not.

@@ -171,6 +171,7 @@ func (h *holdings) excess(p *placement, latest func(*quota.Quota) *quota.Quota) 
 	names := slices.Sorted(maps.Keys(p.charge))
 	for _, q := range p.path {
 		used, reserved := h.others(key, q)
+		apart := h.othersApart(key, q)
 		for _, name := range names {
 			limit, source, judged := p.judged(latest(q), name)
 			if !judged {
@@ -182,7 +183,8 @@ func (h *holdings) excess(p *placement, latest func(*quota.Quota) *quota.Quota) 
 			total.plus(name, reserved[name])
 			if all := total[name]; all.Cmp(limit) > 0 {
 				found = append(found, quota.Excess{Quota: q.Name, Resource: name,
-					Requested: want, Used: used[name], Reserved: reserved[name], Limit: limit, Source: source})
+					Requested: want, Used: used[name], Reserved: reserved[name], Limit: limit, Source: source,
+					RequestedAsked: without(want, h.accounts.apartOf(p.pod, p.charge)[name]), UsedAsked: without(used[name], apart[name])})
 			}
 		}
 	}
@@ -213,4 +215,24 @@ func (h *holdings) others(key string, q *quota.Quota) (used, reserved sum) {
 	used.sub(h.seen(key, q))
 	reserved.sub(corev1.ResourceList(h.beyondUsed(key, q)))
 	return used, reserved
+}
+
+// othersApart returns the part of what all other pods use in a quota that their specs do not request.
+func (h *holdings) othersApart(key string, q *quota.Quota) sum {
+	apart := maps.Clone(h.accounts.apart[q.Name])
+	if one := h.accounts.pods[key]; len(apart) > 0 && h.seen(key, q) != nil {
+		apart.sub(corev1.ResourceList(h.accounts.apartOf(one.pod, one.charge)))
+	}
+	return apart
+}
+
+// without returns an amount without a part of it; nil if the part is nothing.
+func without(amount, part quota.Amount) *quota.Amount {
+	if part.IsZero() {
+		return nil
+	}
+	rest := sum{"": amount}
+	rest.minus("", part)
+	left := rest[""]
+	return &left
 }

@@ -153,7 +153,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 	}
 	held := &reservation{
 		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, latest),
-		Update: p.before != nil, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
+		Update: p.before != nil, From: p.from, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.revoked.has(held) || counted.has(held) {
 		held.At++ // another reservation of the same millisecond must have another ID

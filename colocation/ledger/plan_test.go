@@ -63,6 +63,77 @@ func TestPlanUpdates(t *testing.T) {
 	expect(t, "another, when it has not grown", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=3"))), "granted")
 }
 
+// The reservation of an update ends when any later version of the pod is seen than the one that it was judged on: the
+// update is that version, or was never stored.
+func TestPlanWithdrawn(t *testing.T) {
+	const from = "5"
+	one, three := makePod("q/p", "u", "cpu=1"), makePod("q/p", "u", "cpu=3")
+	held, heldThree, heldSix := shrinking("q/p", "u", "cpu=1", "cpu=4"), shrinking("q/p", "u", "cpu=3", "cpu=4"), makePod("q/p", "u", "cpu=6")
+	moved := makePod("q/p", "u", "cpu=1")
+	moved.Label, moved.Labelled = "o", true
+	ended := makePod("q/p", "u", "cpu=1")
+	ended.Ended = true
+	put := func(p *quota.Pod, version int) func(*bench) {
+		return func(b *bench) { b.Pods().Put(seenPod(p, version)) }
+	}
+	for _, c := range []struct {
+		what           string
+		stored, update *quota.Pod
+		then           []func(*bench)
+		want           string // reserved and used in q, as another pod hears it
+		seen           string // of the record after the next write
+	}{
+		{"nothing is seen", one, three, nil, "2+1", ""},
+		{"it is seen", one, three, []func(*bench){put(three, 6)}, "0+3", "6"},
+		{"it is seen, and withdrawn", one, three, []func(*bench){put(three, 6), put(one, 7)}, "0+1", "7"},
+		{"it is withdrawn, and nothing else is seen", one, three, []func(*bench){put(one, 7)}, "0+1", "5"},
+		{"it lost its race against a status", one, three, []func(*bench){put(one, 6)}, "0+1", "5"},
+		{"it lost against a status and is asked for again", one, three, []func(*bench){put(one, 6), func(b *bench) {
+			expect(t, "again", b.reserve(b.Ledger, askUpdate(one, "6", three)), "granted")
+		}}, "2+1", ""},
+		{"an older version arrives", one, three, []func(*bench){put(one, 5)}, "2+1", ""},
+		{"a list", one, three, []func(*bench){func(b *bench) { b.Pods().Replace([]Seen{seenPod(three, 6)}, "9") }}, "0+3", "6"},
+		{"less than the node holds", held, heldThree, nil, "0+4", ""},
+		{"more than the node holds", held, heldSix, nil, "2+4", ""},
+		{"more than the node holds, which shrinks instead", held, heldSix, []func(*bench){put(one, 6)}, "0+1", "6"},
+		{"it moves to another tree", one, moved, []func(*bench){put(moved, 6)}, "0+0", ""},
+		{"it ends", one, three, []func(*bench){put(ended, 6)}, "0+0", "6"},
+		{"it is deleted", one, three, []func(*bench){func(b *bench) { b.Pods().Remove(seenPod(one, 6)) }}, "0+0", ""},
+		{"another has its name", one, three, []func(*bench){put(makePod("q/p", "w", "cpu=1"), 6)}, "0+1", ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			b := lay(t, makeQuota("q", "", "cpu=8"), makeQuota("o", "", "cpu=8"))
+			put(c.stored, 5)(b)
+			expect(t, "the update", b.reserve(b.Ledger, askUpdate(c.stored, from, c.update)), "granted")
+			for _, then := range c.then {
+				then(b)
+			}
+			v, err := b.Judge(t.Context(), ask(makePod("q/x", "x", "cpu=100")))
+			if err != nil || len(v.Excess) != 1 {
+				t.Fatal(v, err)
+			}
+			expect(t, "counted", fmt.Sprint(&v.Excess[0].Reserved, "+", &v.Excess[0].Used), c.want)
+			expect(t, "the next", b.reserve(b.Ledger, ask(makePod("q/y", "y", "cpu=1"))), "granted")
+			q, _ := b.tree.Get("q")
+			if written, err := b.objects.record(b.store.objects[keyOf(q)]); err != nil || written.Seen != c.seen {
+				t.Errorf("the record requires %q, %v, want %q", written.Seen, err, c.seen)
+			}
+		})
+	}
+}
+
+// What is remembered of versions ends with the reservations that it matters for.
+func TestAccountsTouched(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	for version := range 5 {
+		b.Pods().Put(seenPod(makePod("q/p", "u", "cpu=1"), version+1))
+	}
+	expect(t, "remembered", len(b.accounts.touched), 1)
+	b.clock = b.clock.Add(3 * DefaultExpiry)
+	usedNow(b)
+	expect(t, "remembered in the end", len(b.accounts.touched), 0)
+}
+
 // The reservation for a pod that had ended and runs again is held while the pod is still observed as ended.
 func TestPlanRevived(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=4"))

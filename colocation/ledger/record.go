@@ -151,6 +151,9 @@ func (r *reservation) merge(before *reservation) {
 	r.Request = api.ResourceList(room)
 	r.Again, r.Tries = true, before.Tries || before.UID != r.UID
 	r.Revived = r.Revived || before.Revived
+	if r.From = newest(r.From, before.From); before.From == "" {
+		r.From = "" // an update whose version is not known may have been stored at any
+	}
 }
 
 func (r *reservation) request() corev1.ResourceList { return corev1.ResourceList(r.Request) }

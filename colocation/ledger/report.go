@@ -34,16 +34,19 @@ type ResourceRow struct {
 	Name corev1.ResourceName `json:"name"`
 	// Used is the total of the observed pods, Reserved that of the pods that were admitted but not observed. Limit is
 	// nil if there is none; Source is the field that sets it.
-	Used     quota.Amount  `json:"used"`
+	Used quota.Amount `json:"used"`
+	// Asked is Used by the specs of the pods alone; nil if it is the same.
+	Asked    *quota.Amount `json:"asked,omitempty"`
 	Reserved quota.Amount  `json:"reserved"`
 	Limit    *quota.Amount `json:"limit,omitempty"`
 	Source   string        `json:"source,omitempty"`
 	Min      *quota.Amount `json:"min,omitempty"`
 }
 
-// String returns the resource on one line, such as "cpu: used 3, reserved 1, limit 8 (spec.max)".
+// String returns the resource on one line, such as "cpu: used 3, reserved 1, limit 8 (spec.max)" or, if nodes hold more
+// than the specs of the pods request, "cpu: used 3 (2 by spec), reserved 1, limit 8 (spec.max)".
 func (r ResourceRow) String() string {
-	text := fmt.Sprintf("%s: used %s, reserved %s", r.Name, &r.Used, &r.Reserved)
+	text := fmt.Sprintf("%s: used %s%s, reserved %s", r.Name, &r.Used, quota.BySpec(r.Asked), &r.Reserved)
 	if r.Limit == nil {
 		return text + ", no limit"
 	}
@@ -131,7 +134,7 @@ func (h *holdings) row(q *quota.Quota, done map[string]bool) Row {
 }
 
 func (h *holdings) resources(q *quota.Quota) (rows []ResourceRow) {
-	used, reserved := h.accounts.used[q.Name], h.reserved[q.Name]
+	used, reserved, apart := h.accounts.used[q.Name], h.reserved[q.Name], h.accounts.apart[q.Name]
 	names := map[corev1.ResourceName]bool{}
 	for name := range q.Max {
 		names[name] = true
@@ -147,7 +150,7 @@ func (h *holdings) resources(q *quota.Quota) (rows []ResourceRow) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		row := ResourceRow{Name: name, Used: used[name], Reserved: reserved[name]}
+		row := ResourceRow{Name: name, Used: used[name], Asked: without(used[name], apart[name]), Reserved: reserved[name]}
 		if limit, source, ok := q.Limit(name); ok {
 			row.Limit, row.Source = &limit, source
 		}
@@ -170,8 +173,8 @@ func (h *holdings) waiting(q *quota.Quota) (rows []WaitingRow) {
 	return rows
 }
 
-// Sums returns what the pods of each quota and its descendants request, observed or reserved, in the form of the
-// child-request annotation. The error is that of Report.
+// Sums returns what the pods of each quota and its descendants request by their specs, observed or reserved, in the form
+// of the child-request annotation. The error is that of Report.
 func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 	rows, err := l.Report()
 	sums := map[string]api.ResourceList{}
@@ -180,6 +183,9 @@ func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 		of := api.ResourceList{}
 		for _, r := range row.Resources {
 			total := sum{r.Name: r.Used}
+			if r.Asked != nil {
+				total[r.Name] = *r.Asked
+			}
 			total.plus(r.Name, r.Reserved)
 			if all := total[r.Name]; !all.IsZero() {
 				of[r.Name] = all

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -32,6 +33,8 @@ type QuotaAdmission struct {
 	Ledger Ledger
 	// OnUpdate requires that a pod fits into the quota that an update moves it to (gate EnableQuotaAdmissionOnUpdate).
 	OnUpdate bool
+	// Counting is what the ledger charges pods for.
+	Counting quota.Counting
 }
 
 // evaluateQuota refuses pods that do not fit into their elastic quota, or into one above it. It decides which requests
@@ -80,8 +83,8 @@ func (q QuotaAdmission) step(
 }
 
 // needsCapacity reports whether a request may need capacity: it creates a pod, moves a pod to another quota, resizes
-// it, or sets a status by which an ended pod counts again. A pod that is being deleted is no exception: it counts until
-// it is gone, which may take long.
+// it, makes it count for other resources, or sets a status by which an ended pod counts again or a pod counts for more.
+// A pod that is being deleted is no exception: it counts until it is gone, which may take long.
 func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 	old := storedPod(req)
 	switch {
@@ -91,12 +94,26 @@ func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 		return req.SubResource == ""
 	case req.Operation != admissionv1.Update || old == nil:
 		return false
-	case req.SubResource == "status" && ended(old):
+	case req.SubResource == "resize":
+		return true
+	case req.SubResource == "status" && (ended(old) || q.Counting.Allocated && !sameAllocation(pod, old)):
 		return true
 	case req.SubResource == "" || req.SubResource == "status":
-		return q.OnUpdate && !sameQuotaLabel(pod, old)
+		return q.OnUpdate && !sameQuotaLabel(pod, old) || q.Counting.Replace && !sameReplacement(pod, old)
 	}
-	return req.SubResource == "resize"
+	return false
+}
+
+// sameAllocation reports whether an update keeps what the node has allocated. A kubelet's own report is not judged.
+func sameAllocation(is, was *admit.Pod) bool {
+	return equality.Semantic.DeepEqual(is.Allocation(), was.Allocation())
+}
+
+// sameReplacement reports whether an update keeps the resources that the pod counts for.
+func sameReplacement(is, was *admit.Pod) bool {
+	now, _ := is.Annotation(api.AnnotationReplaceResources)
+	before, _ := was.Annotation(api.AnnotationReplaceResources)
+	return now == before
 }
 
 // ended reports whether a pod has ended and uses nothing any more.
@@ -106,22 +123,34 @@ func ended(pod *admit.Pod) bool {
 
 // ledgerRequest returns the question for the ledger.
 func ledgerRequest(req *admit.Request, pod *admit.Pod) quota.Request {
-	return quota.Request{Key: quota.BindingKeyOf(req.Namespace, pod), Read: func() (now, stored *quota.Pod) {
-		if old := storedPod(req); old != nil {
-			stored = countedPod(req, old)
+	ask := quota.Request{Key: quota.BindingKeyOf(req.Namespace, pod)}
+	old := storedPod(req)
+	if old == nil {
+		ask.Read = func() (now, stored *quota.Pod) { return countedPod(req, pod, corev1.PodStatus{}), nil }
+		return ask
+	}
+	ask.From = old.ResourceVersion()
+	ask.Read = func() (now, stored *quota.Pod) {
+		was := old.Allocation()
+		is := was // only a write of the status changes it
+		if req.SubResource == "status" {
+			is = pod.Allocation()
 		}
-		return countedPod(req, pod), stored
-	}}
+		return countedPod(req, pod, is), countedPod(req, old, was)
+	}
+	return ask
 }
 
-// countedPod returns a pod as quotas count it. The namespace comes from the request, and so does the identity if a
-// hand-written review has none.
-func countedPod(req *admit.Request, pod *admit.Pod) *quota.Pod {
+// countedPod returns a pod as quotas count it, with what its node has allocated. The namespace comes from the request,
+// and so does the identity if a hand-written review has none.
+func countedPod(req *admit.Request, pod *admit.Pod, allocated corev1.PodStatus) *quota.Pod {
 	meta := metav1.ObjectMeta{
 		Namespace: req.Namespace, Name: pod.Name(), UID: cmp.Or(pod.UID(), req.UID), Labels: pod.Labels(), Annotations: pod.Annotations(),
+		Generation: pod.Generation(),
 	}
 	spec := pod.Asking()
-	return quota.PodOf(&meta, &spec, &corev1.PodStatus{Phase: pod.Phase()})
+	allocated.Phase = pod.Phase()
+	return quota.PodOf(&meta, &spec, &allocated)
 }
 
 // maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
@@ -138,8 +167,9 @@ func refusals(verdict quota.PodVerdict) (problems field.ErrorList) {
 		if i == maxRefusals {
 			return append(problems, field.Forbidden(at, fmt.Sprintf("and %d more limits, in quotas above these", len(verdict.Excess)-i)))
 		}
-		problems = append(problems, field.Forbidden(at, fmt.Sprintf("quota %s: %s requested %s, used %s%s, limit %s (%s); %s",
-			describeQuota(item.Quota, verdict.Binding), item.Resource, &item.Requested, &item.Used, reserved(item), &item.Limit, item.Source, remedy(item))))
+		problems = append(problems, field.Forbidden(at, fmt.Sprintf("quota %s: %s requested %s%s, used %s%s%s, limit %s (%s); %s",
+			describeQuota(item.Quota, verdict.Binding), item.Resource, &item.Requested, quota.BySpec(item.RequestedAsked),
+			&item.Used, quota.BySpec(item.UsedAsked), reserved(item), &item.Limit, item.Source, remedy(item))))
 	}
 	return problems
 }

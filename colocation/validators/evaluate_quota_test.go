@@ -301,15 +301,60 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 	}
 }
 
+// Which updates are evaluated because of what the node holds, or of what the pod counts for. Pod p of team-b, which uses
+// 2 of 4 without it, is stored with 1 by spec while its node holds 2.
+func TestEvaluateQuotaHeld(t *testing.T) {
+	const team, by = "team-b", byLabel + `Forbidden: quota team-b (via label): `
+	status := func(pod, allocated string) string {
+		return strings.TrimSuffix(pod, "}") + `,"status":{"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"` + allocated + `"}}]}}`
+	}
+	pod := func(requests string) string { return askingPod(team, requests, "") }
+	const note = `,"annotations":{"` + api.AnnotationReplaceResources + `":"cpu:"}`
+	all := quota.Counting{Allocated: true, Replace: true}
+	for _, c := range []struct {
+		name, sub string
+		counting  quota.Counting
+		old, pod  string
+		reserves  bool
+		want      string
+	}{
+		{"status that allocates more", "status", all, status(pod("cpu=1"), "2"), status(pod("cpu=1"), "3"), true,
+			by + `cpu requested 3 (1 by spec), used 2, limit 4` + fromMax + makeRoom},
+		{"status that allocates more, with room", "status", all, status(pod("cpu=1"), "1"), status(pod("cpu=1"), "2"), true, ""},
+		{"status that allocates more, gate off", "status", quota.Counting{}, status(pod("cpu=1"), "2"), status(pod("cpu=1"), "3"), false, ""},
+		{"status that allocates less", "status", all, status(pod("cpu=1"), "3"), status(pod("cpu=1"), "2"), false, ""},
+		{"resize up to what is held", "resize", all, status(pod("cpu=1"), "2"), status(pod("cpu=2"), "2"), false, ""},
+		{"resize above what is held", "resize", all, status(pod("cpu=1"), "2"), status(pod("cpu=3"), "2"), true,
+			by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
+		{"resize, with a status in the object alone", "resize", all, status(pod("cpu=1"), "2"), status(pod("cpu=1"), "9"), false, ""},
+		{"resize down", "resize", all, status(pod("cpu=2"), "2"), status(pod("cpu=1"), "2"), false, ""},
+		{"annotation removed", "", all, askingPod(team, "cpu=3", note), pod("cpu=3"), true, by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
+		{"annotation removed through the status", "status", all, askingPod(team, "cpu=3", note), pod("cpu=3"), true,
+			by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
+		{"annotation removed, with room", "", all, askingPod(team, "cpu=1", note), pod("cpu=1"), true, ""},
+		{"annotation removed, gates off", "", quota.Counting{Allocated: true}, askingPod(team, "cpu=3", note), pod("cpu=3"), false, ""},
+		{"annotation added", "", all, pod("cpu=3"), askingPod(team, "cpu=3", note), false, ""},
+	} {
+		b := departments(map[string]corev1.ResourceList{team: limits("cpu=2")}, ledger.Options{Counting: c.counting})
+		ask := b.admission()
+		ask.Counting = c.counting
+		req := requestFor(t, "ns1", c.pod, c.old)
+		req.Operation, req.SubResource = admissionv1.Update, c.sub
+		if got := evaluated(t, ask, req); got != c.want || (b.Stats().Reservations == 1) != (c.reserves && c.want == "") {
+			t.Errorf("%s: held %d, %s\nwant %s", c.name, b.Stats().Reservations, got, c.want)
+		}
+	}
+}
+
 // Another label that leads to the same quota does not move the pod, and an update that keeps the label does not wait
 // for the quotas.
 func TestEvaluateQuotaStays(t *testing.T) {
 	b := departments(nil, ledger.Options{})
-	evaluated(t, QuotaAdmission{b, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
+	evaluated(t, QuotaAdmission{Ledger: b, OnUpdate: true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("", "cpu=9", "")))
 	if b.held != 1 || b.Stats().Reservations > 0 {
 		t.Errorf("asked %d, held %d", b.held, b.Stats().Reservations)
 	}
-	evaluated(t, QuotaAdmission{brokenLedger{admit.ErrNotReady}, true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
+	evaluated(t, QuotaAdmission{Ledger: brokenLedger{admit.ErrNotReady}, OnUpdate: true}, requestFor(t, "team-a", askingPod("team-a", "cpu=9", ""), askingPod("team-a", "cpu=9", "")))
 }
 
 // What the ledger receives: the pod with its identity and namespace, its quota, and what it counts for.
@@ -366,7 +411,7 @@ func TestEvaluateQuotaStored(t *testing.T) {
 		b := departments(nil, ledger.Options{})
 		req := requestFor(t, "ns1", c.pod, c.old)
 		req.SubResource = c.sub
-		evaluated(t, QuotaAdmission{b, true}, req)
+		evaluated(t, QuotaAdmission{Ledger: b, OnUpdate: true}, req)
 		got := "not read"
 		if len(b.read) == 1 {
 			if got = "none"; b.read[0].stored != nil {
