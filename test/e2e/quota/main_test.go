@@ -3,6 +3,7 @@
 // API server's request timeout and usher's expiry are short here, and etcd keeps its whole history.
 //
 //	pods_test.go       single pods
+//	held_test.go       pods that hold more or less than they request: resizes that wait
 //	quotas_test.go     changes of quotas
 //	late_test.go       a watch that lags by more than the expiry
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`

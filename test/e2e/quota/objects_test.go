@@ -103,7 +103,7 @@ func known(ctx context.Context, name string) error {
 // row is a quota in /debug/quotas.
 type row struct {
 	Name, Namespace string
-	Resources       []struct{ Name, Used, Reserved, Limit, Source string }
+	Resources       []struct{ Name, Used, Asked, Reserved, Limit, Source string }
 	Waiting         []struct{ Pod string }
 	Children        []row
 }
