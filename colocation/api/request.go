@@ -41,6 +41,23 @@ func HeldRequest(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.Resource
 	return held
 }
 
+// Unreported reports whether a container that requests resources has no allocation in the status.
+func Unreported(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
+	if len(status.ContainerStatuses) > maxStatuses {
+		return true // perhaps
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		if one := statusOf(status, c.Name); len(c.Resources.Requests) > 0 && (one == nil || one.AllocatedResources == nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxStatuses is the number of containers' statuses that may be searched for each container.
+const maxStatuses = 100
+
 // InfeasibleResize returns the condition by which the node of a pod calls its resize infeasible; nil if it does not.
 func InfeasibleResize(status *corev1.PodStatus) *corev1.PodCondition {
 	for i := range status.Conditions {
@@ -60,8 +77,8 @@ func resizing(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
 	switch {
 	case InfeasibleResize(status) != nil, spec.Resources != nil && (status.Resources != nil || status.AllocatedResources != nil):
 		return true
-	case len(status.ContainerStatuses)+len(status.InitContainerStatuses) > 100:
-		return true // too many to search them for each container
+	case len(status.ContainerStatuses)+len(status.InitContainerStatuses) > maxStatuses:
+		return true // perhaps
 	}
 	return differs(spec.Containers, status) || differs(spec.InitContainers, status)
 }

@@ -125,7 +125,7 @@ func TestHostileStatus(t *testing.T) {
 			containers = append(containers, fmt.Sprintf(`{"name":"c%d","resources":{"requests":{"cpu":"1"}}}`, i%16))
 			statuses = append(statuses, fmt.Sprintf(`{"name":"x%d","allocatedResources":{"cpu":"%d"}}`, i, i))
 		}
-		raw := fmt.Appendf(nil, `{"spec":{"containers":[%s]},"status":{"containerStatuses":[%s]}}`, strings.Join(containers, ","), strings.Join(statuses, ","))
+		raw := fmt.Appendf(nil, `{"spec":{"nodeName":"n","containers":[%s]},"status":{"containerStatuses":[%s]}}`, strings.Join(containers, ","), strings.Join(statuses, ","))
 		return func() { watchedPod(t, raw) }
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/quantity"
 )
 
 // accounts holds what the pods that this replica has observed are charged for. It is a Follower of the pods: a change
@@ -144,10 +145,17 @@ func (a *accounts) reached(version string) {
 	a.changed = make(chan struct{})
 }
 
-// newAccount creates the account of a pod. before is the previous account of its key, or nil.
+// newAccount creates the account of a pod. before is the previous account of its key, or nil. As long as a node has not
+// reported what it has allocated, a pod counts for the most that the node may have seen.
 func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *account {
 	now := &account{pod: pod, charge: a.counting.Charge(pod), since: version}
-	if before != nil && before.pod.UID == pod.UID && before.equalCharge(now) {
+	if before == nil || before.pod.UID != pod.UID {
+		return now
+	}
+	if a.counting.Allocated && pod.Unreported && !covers(now.charge, before.charge) {
+		now.charge = quantity.Larger(now.charge, before.charge)
+	}
+	if before.equalCharge(now) {
 		now.since = before.since
 	}
 	return now

@@ -137,6 +137,40 @@ func TestAccountsApart(t *testing.T) {
 	expect(t, "carried out", apart(), "a1 3/0 b 0/0 top 3/0 | a1 0/0 b 0/0 top 0/0 ")
 }
 
+// Before its node has reported, a pod counts for the most that it requested since it was bound.
+func TestAccountsUnreported(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	pod := func(uid, requests string, unreported bool) *quota.Pod {
+		p := makePod("q/p", uid, requests)
+		p.Unreported = unreported
+		return p
+	}
+	for i, c := range []struct {
+		what string
+		pod  *quota.Pod
+		want string
+	}{
+		{"not bound", pod("u", "cpu=8", false), "8/0, 8/0 by spec"},
+		{"resized before that", pod("u", "cpu=6", false), "6/0, 6/0 by spec"},
+		{"bound", pod("u", "cpu=6", true), "6/0, 6/0 by spec"},
+		{"resized", pod("u", "cpu=2 memory=1", true), "6/1, 2/1 by spec"},
+		{"resized again", pod("u", "cpu=7", true), "7/1, 7/0 by spec"},
+		{"the node reports", shrinking("q/p", "u", "cpu=2", "cpu=6"), "6/0, 2/0 by spec"},
+		{"and has carried it out", pod("u", "cpu=2", false), "2/0, 2/0 by spec"},
+		{"another", pod("v", "cpu=1", true), "1/0, 1/0 by spec"},
+	} {
+		b.Pods().Put(seenPod(c.pod, i+1))
+		usedNow(b)
+		used, asked := b.accounts.used["q"], sum{}
+		asked.add(corev1.ResourceList(used))
+		asked.sub(corev1.ResourceList(b.accounts.apart["q"]))
+		expect(t, c.what, inShort(corev1.ResourceList(used))+", "+inShort(corev1.ResourceList(asked))+" by spec", c.want)
+	}
+	b.Pods().Remove(seenPod(pod("v", "", true), 99))
+	usedNow(b)
+	expect(t, "in the end", inShort(corev1.ResourceList(b.accounts.apart["q"])), "0/0")
+}
+
 // When the tree changes, the charges of pods move with it.
 func TestAccountsTree(t *testing.T) {
 	b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "", "cpu=9"))

@@ -60,7 +60,7 @@ func (a *accounts) chargeApart(of *held, one *account, change func(sum, corev1.R
 
 // apartOf returns the part of a pod's charge that its spec does not request; nil for nearly all pods.
 func (a *accounts) apartOf(pod *quota.Pod, charge corev1.ResourceList) sum {
-	if pod.Held == nil || !a.counting.Allocated {
+	if pod.Held == nil && !pod.Unreported || !a.counting.Allocated {
 		return nil
 	}
 	apart := sum{}

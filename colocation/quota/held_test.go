@@ -56,6 +56,26 @@ func pending(reason string, generation int) string {
 	return fmt.Sprintf(`,"conditions":[{"type":"Ready"},{"type":"PodResizePending","status":"True","reason":%q,"observedGeneration":%d}]`, reason, generation)
 }
 
+// TestUnreported: a node has reported when every container with requests has an allocation.
+func TestUnreported(t *testing.T) {
+	const bound = `"nodeName":"n",`
+	for _, c := range []struct {
+		what, spec, status string
+		want               bool
+	}{
+		{"not bound", containers("c=2"), "", false},
+		{"bound", bound + containers("c=2"), "", true},
+		{"in part", bound + containers("c=2 d=1"), statuses("c=2/2 d=-/1"), true},
+		{"in full", bound + containers("c=2 d=1"), statuses("c=2/2 d=1/-"), false},
+		{"nothing is requested", bound + `"containers":[{"name":"c"}]`, statuses("c=-/-"), false},
+		{"ended", bound + containers("c=2"), `"phase":"Failed"`, false},
+	} {
+		if got := podFrom(t, "", c.spec, c.status).Unreported; got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
 // TestHeld: what a pod counts for while a resize waits or is not carried out.
 func TestHeld(t *testing.T) {
 	const (

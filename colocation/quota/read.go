@@ -27,6 +27,7 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
 		held.Replaced = api.HeldRequest(replaced, replaceInStatus(spec, status, text))
 	}
+	p.Unreported = spec.NodeName != "" && api.Unreported(spec, status)
 	if held.Requests != nil || held.Replaced != nil {
 		p.Held = &Held{Requests: held.Requests, Replaced: held.Replaced, Unsettled: unsettled(meta, status)}
 		p.Held.complete(p)
