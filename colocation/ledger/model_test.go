@@ -27,7 +27,7 @@ var (
 )
 
 // The guarantee of the package, tested against random schedules of a simulated cluster: pods are created, moved,
-// resized and deleted; replicas are killed; calls and answers are lost; watches lag; limits change. A failing schedule
+// resized and deleted; nodes carry out resizes late, or never; replicas are killed; calls and answers are lost; watches lag; limits change. A failing schedule
 // prints its seed and its history. Goroutines may be scheduled differently in another run, so a seed may need several
 // runs to fail.
 func TestModel(t *testing.T) {
@@ -39,7 +39,12 @@ func TestModel(t *testing.T) {
 	var taken atomic.Int64
 	var mu sync.Mutex
 	var total simStats
-	t.Cleanup(func() { t.Logf("%+v", total) })
+	t.Cleanup(func() {
+		t.Logf("%+v", total)
+		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Withdrawn == 0) {
+			t.Error("the schedules show too little")
+		}
+	})
 	for i := range runtime.GOMAXPROCS(0) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
@@ -63,6 +68,7 @@ func (s *simStats) add(o simStats) {
 	s.Stored, s.Updated, s.Conflicts = s.Stored+o.Stored, s.Updated+o.Updated, s.Conflicts+o.Conflicts
 	s.Writes, s.Lost, s.Late = s.Writes+o.Writes, s.Lost+o.Lost, s.Late+o.Late
 	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
+	s.Enacted, s.Infeasible, s.Withdrawn = s.Enacted+o.Enacted, s.Infeasible+o.Infeasible, s.Withdrawn+o.Withdrawn
 }
 
 // world is a cluster with replicas and clients.
@@ -174,9 +180,9 @@ func (w *world) chaos(events int) {
 
 func (w *world) event() func() {
 	switch x := w.c.n(100); {
-	case x < 50:
+	case x < 45:
 		return w.create
-	case x < 65:
+	case x < 70:
 		return w.update
 	case x < 85:
 		return w.change
@@ -243,6 +249,16 @@ func (w *world) anyPod() (*quota.Pod, int) {
 		return nil, 0
 	}
 	return w.pod(keys[w.c.n(len(keys))])
+}
+
+// node returns what the node of a pod has reported.
+func (w *world) node(p *quota.Pod) nodeState {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if one := w.c.pods[podKey(p)]; one != nil && one.pod.UID == p.UID {
+		return one.node
+	}
+	return nodeState{}
 }
 
 func (w *world) pod(key string) (*quota.Pod, int) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func (w *world) askOne(r *replica, req request) (outcome, grant) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		v, err := r.ledger.Reserve(ctx, askChange(req.old, req.pod))
+		v, err := r.ledger.Reserve(ctx, req.ask())
 		answers <- answer{v, err}
 	}()
 	select {
@@ -91,6 +92,15 @@ func (w *world) heard(r *replica, req request, v quota.PodVerdict, err error) ou
 		return unknown
 	}
 	return granted
+}
+
+// ask returns what the API server sends.
+func (r request) ask() quota.Request {
+	ask := askChange(r.old, r.pod)
+	if r.old != nil {
+		ask.From = strconv.Itoa(r.version)
+	}
+	return ask
 }
 
 func (r request) String() string {
@@ -183,6 +193,7 @@ func (w *world) createOnce(pod *quota.Pod) bool {
 	w.c.stats.Stored++
 	w.c.note("store %s", req)
 	w.c.putPod(pod, &g)
+	w.go_(func() { w.kubelet(pod) })
 	return true
 }
 
@@ -192,20 +203,34 @@ func (w *world) update() {
 	if old == nil {
 		return
 	}
-	change := func(p *quota.Pod) { p.Requests = w.amounts() }
-	if leaf := w.anyLeaf(); w.c.chance(0.5) {
-		change = func(p *quota.Pod) { p.Label, p.Labelled = leaf, true }
+	change := func(p *quota.Pod, _ nodeState) { p.Requests = w.amounts() }
+	switch leaf := w.anyLeaf(); w.c.n(4) {
+	case 0:
+		change = func(p *quota.Pod, _ nodeState) { p.Label, p.Labelled = leaf, true }
+	case 1:
+		change = withdraw
 	}
 	for range 1 + w.c.n(3) {
 		if old == nil || old.Ended {
 			return
 		}
-		pod := *old
-		change(&pod)
+		pod, node := *old, w.node(old)
+		change(&pod, node)
+		if !sameAmounts(pod.Requests, old.Requests) {
+			node.generation++
+		}
+		node.dress(&pod)
 		if w.updateOnce(request{pod: &pod, old: old, version: version, deadline: time.Now().Add(simRequest)}) {
 			return
 		}
 		old, version = w.pod(podKey(old))
+	}
+}
+
+// withdraw resizes a pod to what its node has allocated.
+func withdraw(p *quota.Pod, node nodeState) {
+	if node.allocated != nil {
+		p.Requests = node.allocated
 	}
 }
 
@@ -227,6 +252,11 @@ func (w *world) updateOnce(req request) bool {
 	w.c.stats.Updated++
 	w.c.note("store %s", req)
 	w.c.putPod(req.pod, &g)
+	if resized := w.c.pods[podKey(req.pod)]; !sameAmounts(req.pod.Requests, req.old.Requests) {
+		if resized.node.generation++; sameAmounts(req.pod.Requests, resized.node.allocated) {
+			w.c.stats.Withdrawn++
+		}
+	}
 	return true
 }
 
@@ -275,11 +305,9 @@ func (w *world) change1(key string, uid types.UID, how int) {
 			next.Gone = time.Now().Add(grace)
 		}
 	case 2:
-		next.Ended, next.Requests = true, nil
-	case 3:
-		next.Node = "node"
+		next.Ended, next.Requests, next.Held = true, nil, nil
 	}
-	w.c.note("change %s (%s): %s", key, uid, []string{"", "deleting", "ended", "bound"}[how])
+	w.c.note("change %s (%s): %s", key, uid, []string{"", "deleting", "ended", "touched"}[how])
 	w.c.putPod(&next, nil)
 }
 

@@ -59,11 +59,13 @@ type cluster struct {
 // simStats prove that schedules were not empty.
 type simStats struct {
 	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots int
+	Enacted, Infeasible, Withdrawn                                                                                          int
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
 type storedPod struct {
 	pod     *quota.Pod
+	node    nodeState
 	version int
 	grant   grant
 	at      time.Time
@@ -165,7 +167,7 @@ func (c *cluster) putPod(pod *quota.Pod, g *grant) {
 	now := &storedPod{pod: pod, version: c.rv, at: time.Now()}
 	before := c.pods[podKey(pod)]
 	if before != nil {
-		now.grant, now.at = before.grant, before.at
+		now.grant, now.at, now.node = before.grant, before.at, before.node
 	}
 	c.pods[podKey(pod)] = now
 	if g != nil {
@@ -219,7 +221,7 @@ func (p *storedPod) charge() corev1.ResourceList {
 	if p.pod.Ended || !p.pod.Gone.IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone) {
 		return nil
 	}
-	return p.pod.Requests
+	return counting.Charge(p.pod)
 }
 
 // pathOf returns the quotas that a pod counts in.
@@ -257,7 +259,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 			since = now.grant.began // the top's limits come with the version that is written
 		}
 		used := c.used(q.Name)
-		for name := range now.pod.Requests {
+		for name := range now.charge() {
 			if limit, limited := c.quotas[q.Name].highest(name, since); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
 				total := used[name]
 				c.note("STORED %s: %s of %s above %s in %s", podKey(now.pod), name, total.String(), limit.String(), q.Name)
@@ -275,7 +277,7 @@ func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.Resou
 	if before == nil || !slices.Contains(c.pathOf(before.pod), q) {
 		return true
 	}
-	amount := now.pod.Requests[name]
+	amount := now.charge()[name]
 	return amount.Cmp(before.charge()[name]) > 0
 }
 

@@ -35,7 +35,7 @@ func newReplica(c *cluster, name string, lag time.Duration, faults float64, swee
 	r := &replica{c: c, name: name, lag: lag, faults: faults, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
-	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Expiry: simExpiry, Replica: name,
+	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name,
 		Now: func() time.Time { return time.Now().Add(skew) }})
 	go r.watch(podKind)
 	go r.watch(quotaKind)

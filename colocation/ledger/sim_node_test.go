@@ -1,0 +1,85 @@
+package ledger
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// counting is what the replicas count, and what the model checks.
+var counting = quota.Counting{Allocated: true}
+
+// nodeState is what the node of a pod has reported. It reports what the pod requested at that very moment: what a node
+// has taken up and not reported yet is not known to anybody.
+type nodeState struct {
+	allocated, enacted   corev1.ResourceList // nil before the pod was bound
+	infeasible           bool                // the resize of generation observed
+	generation, observed int64               // generation is that of the pod
+}
+
+// dress sets what the node holds for a pod, as its status says.
+func (n nodeState) dress(p *quota.Pod) {
+	spec := &corev1.PodSpec{NodeName: p.Node, Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: p.Requests}}}}
+	status := &corev1.PodStatus{}
+	if n.allocated != nil {
+		status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: n.allocated,
+			Resources: &corev1.ResourceRequirements{Requests: n.enacted}}}
+	}
+	if n.infeasible {
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible, ObservedGeneration: n.observed}}
+	}
+	seen := quota.PodOf(&metav1.ObjectMeta{Generation: n.generation}, spec, status)
+	p.Held, p.Unreported = seen.Held, seen.Unreported
+}
+
+func sameAmounts(a, b corev1.ResourceList) bool { return covers(a, b) && covers(b, a) }
+
+// kubelet runs a pod on its node, step by step, for some time.
+func (w *world) kubelet(pod *quota.Pod) {
+	for step := range 8 {
+		time.Sleep(w.c.upTo([]time.Duration{time.Second, simLag}[min(step, 1)]))
+		if w.c.over() || !w.carryOut(pod, w.c.chance(0.25)) {
+			return
+		}
+	}
+}
+
+// carryOut binds a pod, or does the next step of its resize: the node allocates what is requested, or calls it
+// infeasible, and then gives the containers what is allocated. It returns false when the pod has gone.
+func (w *world) carryOut(pod *quota.Pod, refuses bool) bool {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	one := w.c.pods[podKey(pod)]
+	if one == nil || one.pod.UID != pod.UID || one.pod.Ended {
+		return false
+	}
+	next, node := *one.pod, one.node
+	switch {
+	case node.allocated == nil:
+		next.Node, node.allocated, node.enacted = "node", next.Requests, next.Requests
+	case node.infeasible && node.observed == node.generation:
+		return true // it has answered
+	case !sameAmounts(node.allocated, next.Requests) && refuses:
+		node.infeasible, node.observed = true, node.generation
+		w.c.stats.Infeasible++
+	case !sameAmounts(node.allocated, next.Requests):
+		node.allocated, node.infeasible = next.Requests, false
+	case !sameAmounts(node.allocated, node.enacted) || node.infeasible:
+		node.enacted, node.infeasible = node.allocated, false
+		w.c.stats.Enacted++
+	default:
+		return true
+	}
+	node.dress(&next)
+	before := one.charge()
+	w.c.note("node of %s (%s): allocated %s, given %s, infeasible %v", podKey(&next), next.UID, inShort(node.allocated), inShort(node.enacted), node.infeasible)
+	w.c.putPod(&next, nil)
+	now := w.c.pods[podKey(&next)]
+	if now.node = node; !covers(before, now.charge()) {
+		w.c.fail("the node of %s makes it count for more", podKey(&next))
+	}
+	return true
+}
