@@ -79,7 +79,7 @@ func pods(count int) objects {
 	}}
 }
 
-// storedPod returns the text of a running pod, with placeholders for its quota and node.
+// storedPod returns the text of a running pod, with placeholders for its quota and node. Its status is that of a kubelet.
 func storedPod() (metadata, rest string) {
 	_, pod := podReview("20KB-pod-changed")
 	pod.Spec.Containers = pod.Spec.Containers[:1]
@@ -96,6 +96,13 @@ func storedPod() (metadata, rest string) {
 	for _, kind := range []corev1.PodConditionType{"PodScheduled", "Initialized", "ContainersReady", "Ready"} {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: "True"})
 	}
+	running, started, requests := &pod.Spec.Containers[0], true, pod.Spec.Containers[0].Resources.Requests
+	pod.Status.AllocatedResources, pod.Status.Resources = requests, &corev1.ResourceRequirements{Requests: requests}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: running.Name, Ready: true, Started: &started, Image: running.Image, ImageID: "sha256:0123456789abcdef", ContainerID: "containerd://0123456789abcdef",
+		State:              corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		AllocatedResources: requests, Resources: &running.Resources,
+	}}
 	metadata = marshaled(pod.ObjectMeta)
 	return metadata[1 : len(metadata)-1], fmt.Sprintf(`,"spec":%s,"status":%s`, marshaled(pod.Spec), marshaled(pod.Status))
 }
