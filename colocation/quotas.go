@@ -145,6 +145,17 @@ func (q questions) storedTree(ctx context.Context, awaited string) (*quota.Tree,
 	return q.QuotasWithPods()
 }
 
+// boundTree returns the stored quotas; it waits up to maxAwait for a quota named awaited.
+func (q questions) boundTree(ctx context.Context, awaited string) (*quota.Tree, error) {
+	return q.quotas.await(ctx, awaited, q.QuotaTree)
+}
+
+// hasNamespace reports whether there is a namespace with a name.
+func (q questions) hasNamespace(name string) (bool, error) {
+	_, known, err := q.NamedNamespace(name)
+	return known, err
+}
+
 // podsOf returns the pods that belong to a quota, and their number.
 func (q questions) podsOf(name string) ([]string, int) { return q.PodsOf(name, q.quotas.labelOnly) }
 

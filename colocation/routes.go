@@ -192,9 +192,15 @@ func (d deps) podQuestions(ask questions) validators.PodQuestions {
 			Evaluated:         d.quotasEvaluated(),
 			EvaluatedOnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
+		Selection: validators.QuotaSelection{Policy: d.quotaPolicy(), Tree: ask.boundTree, Core: ask.Reader.Questions()},
 		Binding:   config.SectionOf[sections.Binding](d.policy),
 		Admission: d.quotaAdmission(),
 	}
+}
+
+// quotaPolicy returns the policy on whose quotas are whose.
+func (d deps) quotaPolicy() *sections.QuotaPolicy {
+	return config.SectionOf[sections.Quotas](d.policy).Compile()
 }
 
 // quotasEvaluated returns the mode of step evaluate-quota; empty if its gate is off.
@@ -223,10 +229,10 @@ func (d deps) validateQuotas(ask questions) admit.Chain {
 	changes := rules.Rules{
 		UpdateResourceKey: d.gates.On(api.GateElasticQuotaEnableUpdateResourceKey),
 		GuaranteeUsage:    d.gates.On(api.GateElasticQuotaGuaranteeUsage),
-		HasPods:           ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting,
+		HasPods:           ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting, HasNamespace: ask.hasNamespace,
 	}
 	return admit.Validate(views.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{
-		Tree: ask.storedTree, Pending: d.state.pendingQuotas(), Rules: changes,
+		Policy: d.quotaPolicy(), Quotas: ask.awaitedTree, Tree: ask.storedTree, Pending: d.state.pendingQuotas(), Rules: changes,
 	}))
 }
 

@@ -35,6 +35,8 @@ func sectionOf(step string) string {
 		return "restrictions"
 	case "node-name", "binding-bypass", "binding-labels":
 		return "binding"
+	case "quota-selection", "quota-authority":
+		return "quotas"
 	case "node-amplification":
 		return "nodeAmplification"
 	}

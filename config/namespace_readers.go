@@ -12,10 +12,12 @@ import (
 // NamespaceReaders returns the paths of what needs to know the labels or annotations of Namespaces. Where they are not
 // known, it would not do what it says.
 func (p *Policy) NamespaceReaders() (paths []string) {
-	text, err := json.Marshal(p)
 	var file map[string]any
-	if err != nil || json.Unmarshal(text, &file) != nil {
-		return nil // a policy that was decoded can be encoded
+	for _, sections := range []any{p.others, p} {
+		text, err := json.Marshal(sections)
+		if err != nil || json.Unmarshal(text, &file) != nil {
+			return nil // a policy that was decoded can be encoded
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if name == "nodeSelector" {

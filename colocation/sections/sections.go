@@ -17,5 +17,6 @@ func All() map[string]func() config.Section {
 	return map[string]func() config.Section{
 		"nodeAmplification": func() config.Section { return &NodeAmplification{} },
 		"binding":           func() config.Section { return &Binding{} },
+		"quotas":            func() config.Section { return &Quotas{} },
 	}
 }

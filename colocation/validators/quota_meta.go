@@ -85,13 +85,10 @@ func sameQuotaLabel(is, was *admit.Pod) bool {
 // judge checks the quota that a pod moves to. The quota that it already belongs to is not checked again.
 func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *admit.Pod) field.ErrorList {
 	b := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), m.LabelOnly)
-	evaluated := req.ModeOf(evaluateQuotaName, m.Evaluated) == admit.Enforce
-	if old != nil {
-		if tree.Bind(quota.BindingKeyOf(req.Namespace, old), m.LabelOnly).Name == b.Name {
-			req.Explain("the pod stays in quota %s", b.Name)
-			return nil
-		}
-		evaluated = evaluated && m.EvaluatedOnUpdate
+	evaluated := m.refusesUnknown(req, old != nil)
+	if old != nil && tree.Bind(quota.BindingKeyOf(req.Namespace, old), m.LabelOnly).Name == b.Name {
+		req.Explain("the pod stays in quota %s", b.Name)
+		return nil
 	}
 	switch {
 	case b.Unknown() && !evaluated:
@@ -108,6 +105,11 @@ func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *a
 		req.Explain("quota %s (via %s) takes pods", b.Name, b.Via)
 	}
 	return nil
+}
+
+// refusesUnknown reports whether step evaluate-quota refuses a request whose pod names a quota that does not exist.
+func (m QuotaMembership) refusesUnknown(req *admit.Request, update bool) bool {
+	return req.ModeOf(evaluateQuotaName, m.Evaluated) == admit.Enforce && (!update || m.EvaluatedOnUpdate)
 }
 
 // childrenOf lists some quotas that a pod may use instead of their parent.

@@ -11,12 +11,17 @@ import (
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/document"
 )
 
-// QuotaQuestions is what the step quota-rules depends on.
+// QuotaQuestions is what the steps quota-rules and quota-authority depend on.
 type QuotaQuestions struct {
+	// Policy is who may shape the tree; nil: every user.
+	Policy *sections.QuotaPolicy
+	// Quotas is like Tree, for a step that does not ask about pods.
+	Quotas func(ctx context.Context, awaited string) (*quota.Tree, error)
 	// Tree returns the stored quotas. If awaited is not empty, it waits briefly until a quota of that name is stored or
 	// pending, because another replica may just have admitted it. An error that wraps admit.ErrNotReady makes the
 	// client retry.
@@ -54,22 +59,26 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 // stored returns the query for the tree, after waiting for the new parent of the quota. Pending calls the query again
 // under its lock, where it must not wait.
 func (q QuotaQuestions) stored(ctx context.Context, c rules.Change) func() (*quota.Tree, error) {
-	if c.New != nil && (c.Old == nil || c.Old.Parent != c.New.Parent) {
-		_, _ = q.Tree(ctx, c.New.Parent) // Pending gets the error again
+	if parent := newParent(c); parent != "" {
+		_, _ = q.Tree(ctx, parent) // Pending gets the error again
 	}
 	return func() (*quota.Tree, error) { return q.Tree(ctx, "") }
+}
+
+// newParent returns the parent that a change gives to its quota; empty if it gives none.
+func newParent(c rules.Change) string {
+	if c.New == nil || c.Old != nil && c.Old.Parent == c.New.Parent {
+		return ""
+	}
+	return c.New.Parent
 }
 
 // judgeQuota reads the request and reports the verdict. A request that changes nothing that a rule reads, like most
 // writes of the scheduler, is not even decoded.
 func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Change) (rules.Verdict, error)) (field.ErrorList, error) {
-	if req.SubResource != "" || req.Object != nil && req.OldObject != nil && !quotaChanged(q, views.AsElasticQuota(req.OldObject)) {
-		req.Explain("the request changes nothing that the rules of quotas read")
+	change, some := readChange(req, q)
+	if !some {
 		return nil, nil
-	}
-	change := quotaChange(req, q)
-	if unreadable(req.Object) || unreadable(req.OldObject) {
-		return nil, nil // reported by the chain
 	}
 	verdict, err := judge(change)
 	if err != nil {
@@ -82,6 +91,16 @@ func judgeQuota(req *admit.Request, q *views.ElasticQuota, judge func(rules.Chan
 		req.Explain("the quota tree stays a tree: parent, tree id, resources, sums of min and namespaces fit")
 	}
 	return verdict.Problems, nil
+}
+
+// readChange returns the change that a request makes; some is false if there is nothing to judge.
+func readChange(req *admit.Request, q *views.ElasticQuota) (change rules.Change, some bool) {
+	if req.SubResource != "" || req.Object != nil && req.OldObject != nil && !quotaChanged(q, views.AsElasticQuota(req.OldObject)) {
+		req.Explain("the request changes nothing that the rules of quotas read")
+		return change, false
+	}
+	change = quotaChange(req, q)
+	return change, !unreadable(req.Object) && !unreadable(req.OldObject) // the chain reports what does not decode
 }
 
 // quotaLabels and quotaAnnotations are the keys that the rules read.

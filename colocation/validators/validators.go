@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
@@ -18,6 +19,7 @@ type PodQuestions struct {
 	Reservations Reservations
 	Nodes        NodeLabels
 	Quotas       QuotaMembership
+	Selection    QuotaSelection    // which quotas pods may choose
 	Binding      *sections.Binding // the users that may bind pods to nodes; nil: all users
 	Admission    QuotaAdmission    // whether the pod fits into its quota
 }
@@ -29,6 +31,7 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 		reservePod(),
 		qosPriority(skipPriority),
 		quotaMeta(ask.Quotas),
+		quotaSelection(ask.Selection, ask.Quotas),
 		deviceResource(),
 		requiredLabels(ask.RulesFrom, ask.LabelRules),
 		topology(),
@@ -39,13 +42,14 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 	}
 }
 
-// PodStatuses returns the checks of what a write of a pod's status changes besides the status. quota-meta is listed
-// only where quotas are evaluated.
+// PodStatuses returns the checks of what a write of a pod's status changes besides the status. quota-meta and
+// quota-selection are listed only where quotas are evaluated.
 func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
-	membership := quotaMeta(ask.Quotas)
-	membership.Gate = "EnableQuotaAdmission"
+	membership, selection := quotaMeta(ask.Quotas), quotaSelection(ask.Selection, ask.Quotas)
+	membership.Gate, selection.Gate = api.GateEnableQuotaAdmission, api.GateEnableQuotaAdmission
 	return []admit.Validator[admit.Pod]{
 		membership,
+		selection,
 		bindingBypass(ask.Binding),
 		evaluateQuota(ask.Admission),
 	}
@@ -95,9 +99,11 @@ func ReservationChecks() []admit.Validator[views.Reservation] {
 	}
 }
 
-// ElasticQuotas returns the checks of elastic quotas that are created, updated or deleted.
+// ElasticQuotas returns the checks of elastic quotas that are created, updated or deleted. quota-rules is last, because
+// it commits.
 func ElasticQuotas(ask QuotaQuestions) []admit.Validator[views.ElasticQuota] {
 	return []admit.Validator[views.ElasticQuota]{
+		quotaAuthority(ask),
 		quotaRules(ask),
 	}
 }

@@ -29,6 +29,8 @@ type Rules struct {
 	HasPods func(quota string) (names []string, total int)
 	// NamespaceDeleting reports whether a namespace is being deleted, so that its content must be deletable.
 	NamespaceDeleting func(namespace string) (bool, error)
+	// HasNamespace reports whether there is a namespace with a name. Only Overreach asks it.
+	HasNamespace func(name string) (bool, error)
 }
 
 // Change is a change of a quota. Old is nil on CREATE, New on DELETE.
