@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -50,6 +51,23 @@ func (c *Cluster) Version(ctx context.Context, collection string, name types.Nam
 		err = json.Unmarshal(raw, &found)
 	}
 	return found.ResourceVersion, err
+}
+
+// Exists reports whether a declared collection has an object with a name, in any namespace. The answer is not older than
+// the question, and needs no right beyond those of the watch. It fails like Read.
+func (c *Cluster) Exists(ctx context.Context, collection, name string) (bool, error) {
+	client, k, err := c.remote(collection)
+	if err != nil {
+		return false, err
+	}
+	raw, err := client.Get().AbsPath(append(c.rows[k].path(), c.rows[k].resource)...).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
+		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()).DoRaw(ctx)
+	var found metav1.PartialObjectMetadataList
+	if err == nil {
+		err = json.Unmarshal(raw, &found)
+	}
+	return len(found.Items) > 0, err
 }
 
 // Annotate sets one annotation of an object, or removes it if text is empty. If version is not empty, only that version

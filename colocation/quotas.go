@@ -30,10 +30,19 @@ type quotas struct {
 	ledger    *ledger.Ledger // nil unless quotas are evaluated
 	labelOnly bool
 	watched   bool // the cluster is an API server, where other replicas admit quotas too
+
+	exists func(ctx context.Context, name string) (bool, error) // asks the API server for a quota; nil: it cannot be asked
+	asking atomic.Int32                                         // the questions under way
+	asked  atomic.Int64                                         // all questions so far
 }
 
 func newQuotas(o options, source string, gates gate.Set, evaluated bool, log logrus.FieldLogger) *quotas {
 	q := &quotas{pending: rules.NewPending(time.Now), labelOnly: gates.On(api.GateDisableDefaultQuota), watched: source == "api"}
+	if q.watched {
+		q.exists = func(ctx context.Context, name string) (bool, error) {
+			return q.cluster.Load().Exists(ctx, api.CollectionElasticQuotas, name)
+		}
+	}
 	if !evaluated {
 		return q
 	}
@@ -87,15 +96,19 @@ func (q *quotas) stored() (*quota.Tree, error) {
 // milliseconds.
 const maxAwait = 300 * time.Millisecond
 
-// await returns a tree as soon as it has the named quota, or when maxAwait or ctx is over. It does not wait for an
-// empty name, nor when the cluster is read from files, where a missing quota will not appear.
+// maxAsking is how many questions for quotas the API server gets at once.
+const maxAsking = 4
+
+// await returns a tree as soon as it has the named quota, or when the API server says that there is none, or when
+// maxAwait or ctx is over. It does not wait for an empty name, nor when the cluster is read from files, where a missing
+// quota will not appear.
 func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tree, error)) (*quota.Tree, error) {
 	if !q.watched || name == "" || api.ReservedQuota(name) {
 		return tree()
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAwait)
 	defer cancel()
-	for {
+	for first := true; ; first = false {
 		now, err := q.now() // before the tree, so that no change is missed
 		if err != nil {
 			return nil, err
@@ -104,7 +117,7 @@ func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tre
 		if err != nil {
 			return nil, err
 		}
-		if _, known := found.Get(name); known {
+		if _, known := found.Get(name); known || first && q.missing(ctx, name) {
 			return found, nil
 		}
 		select {
@@ -113,6 +126,18 @@ func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tre
 			return found, nil
 		}
 	}
+}
+
+// missing reports that the API server has no quota of a name: what a watch has shown cannot say that. It is false if the
+// API server cannot be asked, or does not answer in time.
+func (q *quotas) missing(ctx context.Context, name string) bool {
+	defer q.asking.Add(-1)
+	if q.asking.Add(1) > maxAsking || q.exists == nil {
+		return false
+	}
+	q.asked.Add(1)
+	exists, err := q.exists(ctx, name)
+	return err == nil && !exists
 }
 
 // run maintains the records, and with childRequest the annotations of the quotas, until ctx ends.

@@ -2,8 +2,10 @@ package colocation
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,5 +75,51 @@ func TestAwaitNoQuota(t *testing.T) {
 	asked = 0
 	if _, err := (&quotas{}).await(t.Context(), "never", never); err != nil || asked != 1 {
 		t.Errorf("with files: asked %d times, %v", asked, err)
+	}
+}
+
+// TestAwaitAsks: await asks the API server for a quota that the watch has not shown, once, and does not wait for one that
+// is not there.
+func TestAwaitAsks(t *testing.T) {
+	dir := t.TempDir()
+	q := quotasIn(t, dir)
+	var names []string
+	there, failed := false, error(nil)
+	q.exists = func(_ context.Context, name string) (bool, error) {
+		names = append(names, name)
+		other := strings.Replace(newQuota, `"new"`, fmt.Sprintf(`"other-%d"`, q.asked.Load()), 1) // a change while it waits
+		if err := os.WriteFile(filepath.Join(dir, "other.json"), []byte(other), 0o600); err != nil {
+			t.Error(err)
+		}
+		return there, failed
+	}
+	shown := quota.NewTree([]*quota.Quota{{Name: "shown"}})
+	tree := func() (*quota.Tree, error) { return shown, nil }
+	waits := func(name string) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if found, err := q.await(ctx, name, tree); err != nil || found != shown {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+		return ctx.Err() != nil
+	}
+	for _, c := range []struct {
+		name        string
+		there       bool
+		failed      error
+		asks, waits bool
+	}{
+		{name: "shown"}, {name: ""}, {name: api.DefaultQuota}, {name: "typo", asks: true}, {name: "typo", asks: true},
+		{name: "new", there: true, asks: true, waits: true}, {name: "new", failed: context.DeadlineExceeded, asks: true, waits: true},
+	} {
+		names, there, failed = nil, c.there, c.failed
+		if waited := waits(c.name); waited != c.waits || (len(names) == 1 && names[0] == c.name) != c.asks || len(names) > 1 {
+			t.Errorf("%+v: waited %v, asked for %q", c, waited, names)
+		}
+	}
+	names = nil
+	q.asking.Store(maxAsking)
+	if !waits("typo") || len(names) > 0 || q.asking.Load() != maxAsking || q.asked.Load() != 4 {
+		t.Errorf("with enough questions under way: asked for %q, %d in all", names, q.asked.Load())
 	}
 }

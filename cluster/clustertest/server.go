@@ -228,7 +228,8 @@ func (f *Server) selected(r *http.Request, resource string) (objects []json.RawM
 
 func matches(r *http.Request, key string) bool {
 	want, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
-	return !ok || strings.HasSuffix("/"+key, "/"+want) && strings.Contains(r.URL.Path, "/namespaces/"+strings.Split(key, "/")[0]+"/")
+	everywhere := !strings.Contains(r.URL.Path, "/namespaces/")
+	return !ok || strings.HasSuffix("/"+key, "/"+want) && (everywhere || strings.Contains(r.URL.Path, "/namespaces/"+strings.Split(key, "/")[0]+"/"))
 }
 
 // Requests returns how often each kind of request was made, such as "list pods".

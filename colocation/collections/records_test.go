@@ -88,6 +88,27 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestExists: a quota is found by its name alone, in any namespace, and only its metadata is sent.
+func TestExists(t *testing.T) {
+	f, store := recording(t)
+	for name, want := range map[string]bool{"top": true, "to": false, "org": false, "absent": false} {
+		if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", name); err != nil || got != want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	var accept string
+	f.Set(func() { accept = f.Accept["elasticquotas"]; f.Refuse["elasticquotas"] = http.StatusForbidden })
+	if !strings.Contains(accept, "as=PartialObjectMetadataList") {
+		t.Errorf("Accept: %s", accept)
+	}
+	if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", "top"); err == nil || got {
+		t.Errorf("refused: %v, %v", got, err)
+	}
+	if _, err := store.Cluster.Exists(t.Context(), "unicorns", "top"); err == nil {
+		t.Error("an undeclared collection")
+	}
+}
+
 // TestRecordsFail: the error says whether to start again, to give up, or that the write may have happened.
 func TestRecordsFail(t *testing.T) {
 	ctx := t.Context()
