@@ -5,6 +5,7 @@
 //	pods_test.go       single pods
 //	held_test.go       pods that hold more or less than they request: resizes that wait
 //	quotas_test.go     changes of quotas
+//	tenant*_test.go    what a tenant may try
 //	late_test.go       a watch that lags by more than the expiry
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
 //	load_test.go       the clients
