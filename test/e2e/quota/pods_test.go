@@ -44,6 +44,40 @@ func TestFull(t *testing.T) {
 	stored(t, createPod(ctx, "full", "nobodys", "", "100"))
 }
 
+// TestUnknownName: a replica asks the API server for a quota that its watch has not shown. A pod that names one which has
+// just been created is admitted, through any replica; one that names none is refused.
+func TestUnknownName(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	departments(ctx, t, "unknown", "20", "1", "1")
+	before := asksOf(ctx, t)
+	for i := range 10 {
+		name := fmt.Sprint("unknown-new-", i)
+		_, err := cluster.Admin().Create(ctx, quotaPath("unknown", ""), newQuota("unknown", name, "unknown-all", "1", false))
+		stored(t, err)
+		stored(t, createPod(ctx, "unknown", fmt.Sprint("new-", i), name, "1"))
+		kubetest.RefusedWith(t, createPod(ctx, "unknown", "typo", fmt.Sprint("unknown-typo-", i), "1"), "no elastic quota has this name")
+	}
+	if asked := asksOf(ctx, t) - before; asked < 10 {
+		t.Errorf("the replicas asked %d times", asked)
+	}
+}
+
+// asksOf returns how often the replicas have asked the API server for a quota by name.
+func asksOf(ctx context.Context, t *testing.T) (all int) {
+	t.Helper()
+	for _, r := range usher.Replicas {
+		_, metrics, err := r.Get(ctx, "/metrics")
+		stored(t, err)
+		_, rest, _ := strings.Cut(metrics, `usher_quota_reads_total{reason="name"} `)
+		var n int
+		if _, err := fmt.Sscan(rest, &n); err != nil {
+			t.Fatal(err)
+		}
+		all += n
+	}
+	return all
+}
+
 // TestRoomComesBack: room is released by a deletion, by termination, by a deletion that is never completed, and by an
 // expiry.
 func TestRoomComesBack(t *testing.T) {
