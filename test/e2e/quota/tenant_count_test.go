@@ -176,3 +176,29 @@ func TestTenantResizes(t *testing.T) {
 	}
 	deletePod(ctx, t, "steps", "ending")
 }
+
+// TestTenantRenames: where the gates let an annotation rename what a pod counts for, a change of the annotation is judged
+// like a resize.
+func TestTenantRenames(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	a, _ := departments(ctx, t, "renames", "8", "4", "4")
+	renaming, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-renames", Flags: []string{
+		"--cluster=api", "--kubeconfig=" + cluster.Dir() + "/" + usherUser + ".kubeconfig", "--quota-reservation-expiry=" + expiry.String(),
+		"--feature-gates=" + gates + ",ElasticQuotaEvaluationTransformPod=true,ReplaceResourcesTransformer=true"}})
+	stored(t, err)
+	t.Cleanup(renaming.Stop)
+	t.Cleanup(func() { stored(t, front.lead(usher)) })
+	stored(t, front.lead(renaming))
+	const key = "pod.koordinator.sh/replace-resources"
+	pod := newPod("renamed", a, "3")
+	pod["metadata"].(kubetest.Object)["annotations"] = kubetest.Object{key: "cpu:"}
+	_, err = cluster.Admin().Create(ctx, podPath("renames", ""), pod)
+	stored(t, err)
+	stored(t, createPod(ctx, "renames", "honest", a, "2"))
+	for _, value := range []string{"null", `""`, `"cpu:cpu"`} {
+		_, err = cluster.Admin().Patch(ctx, podPath("renames", "renamed"), kubetest.MergePatch, fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, key, value))
+		kubetest.RefusedWith(t, err, "quota renames-a (via label)", "cpu requested 3, used ", "limit 4")
+	}
+	_, err = cluster.Admin().Patch(ctx, podPath("renames", "renamed"), kubetest.MergePatch, fmt.Sprintf(`{"metadata": {"annotations": {%q: "cpu:example.com/cores"}}}`, key))
+	stored(t, err)
+}
