@@ -169,15 +169,20 @@ func (o *objects) update(object Object) {
 	o.put(object)
 }
 
-// overwrite stores an object that was read after a conflict, even if an apparently newer one is known: that one was
-// wrong.
-func (o *objects) overwrite(object Object) {
+// overwrite stores an object that was read after a write with a version had failed, even if that version seems to be
+// newer: it was wrong. Another one that the watch has brought while the object was being read is not overwritten by an
+// older one.
+func (o *objects) overwrite(object Object, version string) {
 	if object.Quota == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.store(object)
+	if o.known[keyOf(object.Quota)].Version == version {
+		o.store(object)
+	} else {
+		o.put(object)
+	}
 }
 
 func (o *objects) put(object Object) {

@@ -31,3 +31,18 @@ func TestObjectsReached(t *testing.T) {
 		}
 	}
 }
+
+// TestOverwrite: what was read after a failed write replaces the version that failed, also by an older one, but not what
+// the watch has brought in the meantime.
+func TestOverwrite(t *testing.T) {
+	for _, c := range []struct{ known, failed, read, want string }{
+		{"5", "5", "7", "7"}, {"5", "5", "4", "4"}, {"9", "5", "7", "9"}, {"6", "5", "7", "7"},
+	} {
+		b := lay(t, makeQuota("q", "", "cpu=9"))
+		q, _ := b.tree.Get("q")
+		b.objects.update(Object{Quota: q, Version: c.known})
+		b.objects.overwrite(Object{Quota: q, Version: c.read}, c.failed)
+		now, _ := b.objects.get(keyOf(q))
+		expect(t, c.known+" read "+c.read, now.Version, c.want)
+	}
+}

@@ -31,7 +31,7 @@ func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 		return err
 	}
 	l.counts.failures.Add(1)
-	l.readAgain(ctx, key) // the write may have happened
+	l.readAgain(ctx, key, v.top.Version) // the write may have happened
 	return busy(err)
 }
 
@@ -47,7 +47,7 @@ func (l *Ledger) awaitOther(ctx context.Context, key types.NamespacedName, versi
 		select {
 		case <-changed:
 		case <-enough:
-			l.readAgain(ctx, key)
+			l.readAgain(ctx, key, version)
 			return
 		case <-ctx.Done():
 			return
@@ -58,10 +58,10 @@ func (l *Ledger) awaitOther(ctx context.Context, key types.NamespacedName, versi
 // maxOther is how long a conflict waits for the watch, which nearly always brings the other write within milliseconds.
 const maxOther = 50 * time.Millisecond
 
-// readAgain reads an object after a write has failed.
-func (l *Ledger) readAgain(ctx context.Context, key types.NamespacedName) {
+// readAgain reads an object after a write with a version has failed.
+func (l *Ledger) readAgain(ctx context.Context, key types.NamespacedName, version string) {
 	l.counts.reads.Add(1)
 	if fresh, err := l.options.Store.Read(ctx, key); err == nil {
-		l.objects.overwrite(fresh)
+		l.objects.overwrite(fresh, version)
 	}
 }
