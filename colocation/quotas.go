@@ -192,6 +192,16 @@ func (s state) ledger() validators.Ledger {
 	return s.quotas.ledger
 }
 
+// announce returns how a change of a quota becomes known to all who admit pods; nil if quotas are not evaluated.
+func (s state) announce() func(context.Context, *quota.Tree, rules.Change, string) error {
+	if s.quotas == nil || s.quotas.ledger == nil {
+		return nil
+	}
+	return func(ctx context.Context, tree *quota.Tree, c rules.Change, from string) error {
+		return s.quotas.ledger.Announce(ctx, tree, ledger.QuotaChange{Old: c.Old, New: c.New, From: from})
+	}
+}
+
 func (s state) pendingQuotas() *rules.Pending {
 	if s.quotas == nil {
 		return nil

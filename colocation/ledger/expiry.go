@@ -146,14 +146,15 @@ func (l *Ledger) Run(ctx context.Context) {
 }
 
 func (l *Ledger) sweep(ctx context.Context) {
+	reached := l.objects.reached() // before the tree, which may then be newer
 	tree, err := l.tree()
 	if err != nil {
 		return
 	}
 	for _, object := range l.objects.withRecord() {
-		v := view{tree: tree, top: object, now: l.options.Now()}
+		v := view{tree: tree, top: object, now: l.options.Now(), reached: reached}
 		made, err := l.makePlan(v, nil)
-		for err == nil && l.confirmExpired(ctx, made.expired) {
+		for err == nil && (l.confirmExpired(ctx, made.expired) || l.askChanges(ctx, made.doubtful)) {
 			made, err = l.makePlan(v, nil)
 		}
 		if err == nil && made.dropped > 0 {

@@ -59,13 +59,14 @@ type bench struct {
 	tree  *quota.Tree // as the test knows it
 	known atomic.Pointer[quota.Tree]
 	clock time.Time
+	began time.Time
 	store *fakeStore
 }
 
 // lay returns a bench whose ledger knows the given quotas.
 func lay(t testing.TB, quotas ...*quota.Quota) *bench {
 	t.Helper()
-	b := &bench{clock: time.Unix(1e9, 0), store: &fakeStore{objects: map[types.NamespacedName]Object{}}}
+	b := &bench{clock: time.Unix(1e9, 0), began: time.Now(), store: &fakeStore{objects: map[types.NamespacedName]Object{}, version: 1}}
 	b.grow(quotas...)
 	b.Ledger = b.replica("r1")
 	return b
@@ -163,6 +164,7 @@ type fakeStore struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]Object
 	writes  int
+	version int // of the newest change
 	// pods are stored, at podVersion.
 	pods       map[types.NamespacedName]*quota.Pod
 	podVersion string
@@ -204,11 +206,17 @@ func (s *fakeStore) swap(key types.NamespacedName, version, record string) (Obje
 	if now.Version != version {
 		return Object{}, ErrConflict
 	}
-	count, _ := strconv.Atoi(version)
-	now.Version, now.Record = strconv.Itoa(count+1), record
+	now.Version, now.Record = s.next(version), record
 	s.objects[key] = now
 	s.writes++
 	return now, nil
+}
+
+// next returns the version of the next change.
+func (s *fakeStore) next(version string) string {
+	count, _ := strconv.Atoi(version)
+	s.version = max(s.version, count) + 1
+	return strconv.Itoa(s.version)
 }
 
 // expect compares got with want.

@@ -58,6 +58,7 @@ type Ledger struct {
 	objects  *objects
 	counts   counters
 	revoked  *revoked
+	changes  answers
 
 	mu     sync.Mutex
 	queues map[string]*queue // by the name of the top quota
@@ -79,7 +80,7 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), queues: map[string]*queue{}}
+	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), changes: answers{all: map[changeID]bool{}}, queues: map[string]*queue{}}
 	if o.Store == nil {
 		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
 	}
@@ -113,7 +114,9 @@ func (l *Ledger) Judge(ctx context.Context, req quota.Request) (quota.PodVerdict
 		if v.elsewhere == "" {
 			return v.PodVerdict, v.err
 		}
-		top = v.elsewhere
+		if top = v.elsewhere; v.later && !l.awaitChange(ctx) {
+			return quota.PodVerdict{}, errChanging
+		}
 	}
 }
 
@@ -170,6 +173,9 @@ func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate
 		if err == nil && made.refused && l.confirmExpired(ctx, made.expired) {
 			continue
 		}
+		if err == nil && made.waits && l.askChanges(ctx, made.doubtful) {
+			continue
+		}
 		if !lags(err) {
 			return made, v, err
 		}
@@ -194,6 +200,7 @@ const maxBehind = time.Second
 
 // attempt makes a plan. All candidates are bound, charged and judged in the same tree.
 func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidate) (plan, view, error) {
+	reached := l.objects.reached() // before the tree, which may then be newer
 	tree, err := l.tree()
 	if err != nil {
 		return plan{}, view{}, err
@@ -210,6 +217,7 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 	if err != nil {
 		return plan{}, v, err
 	}
+	v.reached = reached
 	made, err := l.makePlan(v, placed)
 	return made, v, err
 }
@@ -218,13 +226,9 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 // a newer one exists, the write that follows fails with a conflict.
 func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, error) {
 	q, _ := tree.Get(top)
-	object, known := l.objects.get(keyOf(q))
-	if !known {
-		var err error
-		if object, err = l.options.Store.Read(ctx, keyOf(q)); err != nil {
-			return view{}, busy(err)
-		}
-		l.objects.update(object)
+	object, err := l.object(ctx, q)
+	if err != nil {
+		return view{}, err
 	}
 	if object.Quota == nil {
 		object.Quota = q
@@ -233,4 +237,18 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 		return view{}, errOldTree // it may no longer be the top, so that other replicas write elsewhere
 	}
 	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
+}
+
+// object returns the newest state of a quota object that this replica knows.
+func (l *Ledger) object(ctx context.Context, q *quota.Quota) (Object, error) {
+	object, known := l.objects.get(keyOf(q))
+	if known {
+		return object, nil
+	}
+	object, err := l.options.Store.Read(ctx, keyOf(q))
+	if err != nil {
+		return Object{}, busy(err)
+	}
+	l.objects.update(object)
+	return object, nil
 }

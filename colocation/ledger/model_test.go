@@ -69,6 +69,7 @@ func (s *simStats) add(o simStats) {
 	s.Writes, s.Lost, s.Late = s.Writes+o.Writes, s.Lost+o.Lost, s.Late+o.Late
 	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
 	s.Enacted, s.Infeasible, s.Withdrawn = s.Enacted+o.Enacted, s.Infeasible+o.Infeasible, s.Withdrawn+o.Withdrawn
+	s.Announced += o.Announced
 }
 
 // world is a cluster with replicas and clients.

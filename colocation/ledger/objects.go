@@ -16,7 +16,9 @@ type objects struct {
 	records map[types.NamespacedName]bool // the objects that carry a record
 	parsed  map[types.NamespacedName]parsed
 
+	shown   map[types.NamespacedName]shown
 	version string        // the quotas are known up to this resourceVersion
+	floor   string        // the newest resourceVersion at which the watch has shown a change of the tree
 	changed chan struct{} // closed at the next change
 
 	tree        *quota.Tree       // the tree that misplaced and misplacedOn belong to; nil if they must be computed again
@@ -30,8 +32,15 @@ type parsed struct {
 	record record // shared: must not be modified
 }
 
+// shown is a quota as the watch has shown it last.
+type shown struct {
+	quota   *quota.Quota
+	version string
+}
+
 func newObjects() *objects {
 	return &objects{
+		shown: map[types.NamespacedName]shown{},
 		known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{},
 		changed: make(chan struct{}),
 	}
@@ -67,12 +76,17 @@ func (o *objects) cacheRecord(key types.NamespacedName, text string, rec record)
 func (o *objects) Replace(all []Seen, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.known
+	before, seenBefore := o.known, o.shown
+	o.shown = make(map[types.NamespacedName]shown, len(all))
+	if older(version, o.floor) {
+		o.floor = "" // the store was restored from a backup
+	}
 	o.known, o.records, o.tree = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, nil
 	for _, seen := range all {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)
 			o.put(object)
+			o.show(object, seenBefore[key].quota)
 			// An older cluster version means that the store was restored from a backup: then the object known before is
 			// wrong.
 			if b, known := before[key]; known && !older(version, b.Version) {
@@ -89,6 +103,7 @@ func (o *objects) Put(seen Seen) {
 	defer o.mu.Unlock()
 	if object, ok := objectOf(seen); ok {
 		o.put(object)
+		o.show(object, o.shown[keyOf(object.Quota)].quota)
 	}
 	o.upTo(seen.Version)
 }
@@ -99,8 +114,18 @@ func (o *objects) Remove(seen Seen) {
 	defer o.mu.Unlock()
 	if object, ok := objectOf(seen); ok {
 		o.remove(keyOf(object.Quota), seen.Version)
+		delete(o.shown, keyOf(object.Quota))
+		o.floor = newest(o.floor, seen.Version)
 	}
 	o.upTo(seen.Version)
+}
+
+// show records what the watch shows of a quota. before is what it showed last, or nil. The caller holds mu.
+func (o *objects) show(object Object, before *quota.Quota) {
+	o.shown[keyOf(object.Quota)] = shown{object.Quota, object.Version}
+	if !sameForPods(before, object.Quota) {
+		o.floor = newest(o.floor, object.Version)
+	}
 }
 
 // remove forgets an object that was deleted at a version, unless a newer one of its name is known.
@@ -126,6 +151,17 @@ func (o *objects) reached() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.version
+}
+
+// treeVersion returns the newest resourceVersion at which the watch has shown a change of the tree, if the watch had come
+// that far when it had reached a version; else nothing.
+func (o *objects) treeVersion(reached string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if older(reached, o.floor) {
+		return ""
+	}
+	return o.floor
 }
 
 // change returns a channel that is closed when the watch brings the next change.
@@ -238,7 +274,7 @@ func (o *objects) findMisplaced(key types.NamespacedName) {
 		}
 		o.misplacedOn[key] = true
 		all := o.misplaced[top]
-		o.misplaced[top] = record{Seen: newest(all.Seen, found.Seen), Pods: append(all.Pods, r)}
+		o.misplaced[top] = record{Seen: newest(all.Seen, found.Seen), Tree: newest(all.Tree, found.Tree), Pods: append(all.Pods, r)}
 	}
 }
 

@@ -21,6 +21,7 @@ type view struct {
 	tree      *quota.Tree
 	top       Object // the object that carries the tree's record
 	misplaced record // reservations for quotas of this tree on other objects: the quotas were elsewhere at the time
+	reached   string // the resourceVersion that the tree includes all changes up to
 	now       time.Time
 }
 
@@ -29,8 +30,10 @@ type plan struct {
 	verdicts []verdict
 	next     record        // the record to write
 	granted  bool          // something was reserved: the record must be written before the verdicts that are not settled are sent
-	dropped  int           // the number of reservations that the next record no longer holds
+	dropped  int           // the number of reservations and announced changes that the next record no longer holds
 	refused  bool          // some pod does not fit, or its reservation does not
+	waits    bool          // some pod waits for an announced change
+	doubtful []change      // announced changes that may not have been stored
 	expired  []reservation // expired reservations, which count until their pods are known not to come
 }
 
@@ -40,6 +43,7 @@ type verdict struct {
 	err       error
 	held      *reservation // the reservation that the record must hold for it; nil if none is needed
 	elsewhere string       // the top of the tree that the candidate now belongs to; empty if the verdict is final
+	later     bool         // the candidate is to be decided again, because a change of its quotas is being stored
 	firm      bool         // the pod would not fit either if the plan had reserved nothing for others
 }
 
@@ -53,6 +57,9 @@ var errBehind = fmt.Errorf("the quota ledger waits for pods that another replica
 
 // errOldTree means that this replica has not observed a change of the quotas that another replica has.
 var errOldTree = fmt.Errorf("the quota ledger waits for quotas that another replica has seen already: %w", admit.ErrNotReady)
+
+// errChanging means that a change of the pod's quotas has been admitted, and that this replica has not observed it yet.
+var errChanging = fmt.Errorf("the quota ledger waits for a change of the pod's quotas that is being stored: %w", admit.ErrNotReady)
 
 // lags reports whether a decision failed because this replica has to observe more first.
 func lags(err error) bool { return errors.Is(err, errBehind) || errors.Is(err, errOldTree) }
@@ -76,9 +83,11 @@ func (l *Ledger) makePlan(v view, placed []placement) (made plan, _ error) {
 	if err != nil {
 		l.options.Log.WithError(err).WithField("quota", v.top.Quota.Name).Error("the quota's annotation " + Annotation + " is damaged and begins anew")
 	}
-	if l.Shared() && older(v.top.Version, before.Seen) {
-		// The manifest was copied from another cluster: within one cluster, what was observed is older than the record.
-		before.Seen = ""
+	if l.Shared() {
+		before = before.without(v.top.Version)
+	}
+	if older(v.reached, newest(before.Tree, v.misplaced.Tree)) {
+		return plan{}, errOldTree
 	}
 	l.accounts.with(v.tree, func(a *accounts) {
 		if err = a.upTo(newest(before.Seen, v.misplaced.Seen)); err == nil {
@@ -93,12 +102,18 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
 	counted := newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods))
+	changes := l.openChanges(v, before.Changes)
 	made := unjudged(placed)
-	made.dropped, made.expired = len(before.Pods)-len(next.Pods), append(expired, more...)
+	made.expired, made.doubtful = append(expired, more...), changes.doubtful
+	made.dropped = len(before.Pods) - len(next.Pods) + len(before.Changes) - len(changes.kept)
 	var spent budget
 	spent.all, spent.of = next.size()
 	for i := range placed {
 		if placed[i].top != v.top.Quota.Name {
+			continue
+		}
+		if changes.concern(&placed[i]) {
+			made.verdicts[i], made.waits = verdict{elsewhere: v.top.Quota.Name, later: true}, true
 			continue
 		}
 		counted.paths[placed[i].verdict.Binding.Name] = placed[i].path
@@ -106,7 +121,10 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 		made.granted = made.granted || made.verdicts[i].held != nil
 		made.refused = made.refused || len(made.verdicts[i].Excess) > 0 || made.verdicts[i].err != nil
 	}
-	made.next = record{Seen: newest(next.Seen, misplaced.Seen), Pods: counted.all()}
+	made.next = record{
+		Seen: newest(next.Seen, misplaced.Seen), Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(changes.tree, l.objects.treeVersion(v.reached))),
+		By: l.options.Replica, Changes: changes.kept, Pods: counted.all(),
+	}
 	return made
 }
 

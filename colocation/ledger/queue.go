@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // queue holds the waiters for a decision about one tree. One batch is decided at a time; all that arrive meanwhile form
@@ -109,12 +110,36 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 func (l *Ledger) replyAll(batch []*waiter, p plan) {
 	for i, w := range batch {
 		v := p.verdicts[i]
-		if v.elsewhere != "" {
+		if v.later {
+			l.enqueueLater(v.elsewhere, w)
+		} else if v.elsewhere != "" {
 			l.enqueue(v.elsewhere, w)
 		} else if !l.reply(w, v) && v.held != nil {
 			l.revoke(*v.held)
 		}
 	}
+}
+
+// enqueueLater enqueues a waiter again when the change of its quotas may have been observed.
+func (l *Ledger) enqueueLater(top string, w *waiter) {
+	if !w.deferred {
+		w.deferred = true
+		l.counts.waitsForChange.Add(1)
+	}
+	go func() {
+		l.awaitChange(w.ctx)
+		l.enqueue(top, w)
+	}()
+}
+
+// awaitChange waits until the watch of the quotas brings something, or a moment. It returns false if ctx has ended.
+func (l *Ledger) awaitChange(ctx context.Context) bool {
+	select {
+	case <-l.objects.change():
+	case <-time.After(maxChange / 100): // also for a change between the decision and now
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // revoke withdraws reservations whose callers received no answer, except those that are shared with another answer.

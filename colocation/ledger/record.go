@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,19 @@ func (r record) text() string {
 		text += ","
 	}
 	return text + `"pods":[` + strings.Join(parts, ",") + `]}`
+}
+
+// without returns the record without what is newer than the object that it was found on: that comes from the manifest of
+// another cluster. Within one cluster, what was observed is older than the record.
+func (r record) without(version string) record {
+	if older(version, r.Seen) {
+		r.Seen = ""
+	}
+	if older(version, r.Tree) {
+		r.Tree = ""
+	}
+	r.Changes = slices.DeleteFunc(slices.Clone(r.Changes), func(c change) bool { return older(version, c.From) })
+	return r
 }
 
 // size returns the length of the reservations in bytes, in total and by the namespaces of the pods.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 )
 
@@ -315,15 +316,77 @@ func (w *world) change1(key string, uid types.UID, how int) {
 func (w *world) limit() {
 	name := w.names[w.c.n(len(w.names))]
 	amount := w.c.n(12) + 1
+	w.changeQuota(name, func(next *quota.Quota) bool {
+		if next.Max = next.Max.DeepCopy(); next.Max == nil {
+			return false
+		}
+		next.Max[corev1.ResourceCPU] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
+		return true
+	})
+}
+
+// changeQuota changes a quota as the API server does: a replica admits the change and announces it, and then it is
+// stored, unless the quota has changed since. Some changes bypass usher, some are refused by another webhook, and some are
+// stored later than a replica waits for them.
+func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
+	bypass, slow := w.c.chance(0.1), 500*time.Millisecond
+	if w.c.chance(0.1) {
+		slow = 2 * maxChange
+	}
+	for range 3 {
+		w.c.mu.Lock()
+		one := w.c.quotas[name]
+		old, version := one.Quota, one.Version
+		w.c.mu.Unlock()
+		next := *old
+		if !how(&next) {
+			return
+		}
+		asked := time.Now()
+		if !bypass && w.announce(QuotaChange{Old: old, New: &next, From: version}) != nil {
+			return
+		}
+		time.Sleep(w.c.upTo(slow))
+		if w.c.chance(w.refusals) {
+			return
+		}
+		if w.storeQuota(name, version, &next, bypass || time.Since(asked) > maxChange-2*simSkew) {
+			return
+		}
+	}
+}
+
+func (w *world) announce(change QuotaChange) error {
+	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
+	defer cancel()
+	r := w.anyReplica()
+	tree, err := r.known(ctx, "")
+	if err == nil {
+		err = r.ledger.Announce(ctx, tree, change)
+	}
+	w.c.say("%s announces %s of %s below %s: %v", r.name, change.New.Name, inShort(change.New.Max), change.New.Parent, err)
+	if err == nil {
+		w.c.count(func(s *simStats) { s.Announced++ })
+	}
+	return err
+}
+
+// storeQuota stores a change that was judged on a version, and reports false if there is a newer one.
+func (w *world) storeQuota(name, version string, next *quota.Quota, late bool) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	next := *w.c.quotas[name].Quota
-	if next.Max = next.Max.DeepCopy(); next.Max == nil {
-		return
+	one := w.c.quotas[name]
+	if w.c.isDown() || one.Version != version {
+		return false
 	}
-	next.Max[corev1.ResourceCPU] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
-	w.c.note("limit of %s is %d", name, amount)
-	w.c.putQuota(name, &next)
+	if one.Quota.Parent != next.Parent {
+		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late})
+		w.c.stats.Reroots++
+	}
+	w.c.note("quota %s: %s below %s, late: %v", name, inShort(next.Max), next.Parent, late)
+	w.c.putQuota(name, next)
+	one.specs[len(one.specs)-1].late = late
+	return true
 }
 
 func (w *world) touch() {
@@ -333,21 +396,34 @@ func (w *world) touch() {
 	w.c.putQuota(name, nil)
 }
 
-// reroot gives a top quota a parent.
+// reroot gives a top quota a parent, or moves a leaf below another parent.
 func (w *world) reroot() {
-	w.c.mu.Lock()
-	defer w.c.mu.Unlock()
-	if !w.reroots || len(w.tops) < 2 {
+	if !w.reroots {
+		return
+	}
+	if w.c.chance(0.5) {
+		leaf, parent := w.anyLeaf(), w.names[w.c.n(len(w.names))]
+		w.changeQuota(leaf, func(next *quota.Quota) bool {
+			w.c.mu.Lock()
+			defer w.c.mu.Unlock()
+			inner := next.Parent != api.RootQuota && w.c.quotas[parent].Quota.IsParent
+			next.Parent = parent
+			return inner
+		})
+		return
+	}
+	w.mu.Lock()
+	if len(w.tops) < 2 {
+		w.mu.Unlock()
 		return
 	}
 	child, parent := w.tops[len(w.tops)-1], w.tops[0]
-	next := *w.c.quotas[child].Quota
-	next.Parent = parent
 	w.tops = w.tops[:len(w.tops)-1]
-	w.c.reroots = append(w.c.reroots, time.Now())
-	w.c.stats.Reroots++
-	w.c.note("parent of %s is %s", child, parent)
-	w.c.putQuota(child, &next)
+	w.mu.Unlock()
+	w.changeQuota(child, func(next *quota.Quota) bool {
+		next.Parent = parent
+		return true
+	})
 }
 
 // outage restarts the API server: it serves no requests, and all watches break.

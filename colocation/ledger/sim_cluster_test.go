@@ -50,7 +50,7 @@ type cluster struct {
 	more    chan struct{} // closed at the next change
 	down    time.Time     // until then requests are not served
 	broken  int           // outages so far: each breaks all watches
-	reroots []time.Time
+	reroots []reroot
 	history []string
 	failed  bool
 	stats   simStats
@@ -59,7 +59,7 @@ type cluster struct {
 // simStats prove that schedules were not empty.
 type simStats struct {
 	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots int
-	Enacted, Infeasible, Withdrawn                                                                                          int
+	Enacted, Infeasible, Withdrawn, Announced                                                                               int
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
@@ -83,6 +83,13 @@ type storedQuota struct {
 type spec struct {
 	at    time.Time
 	quota *quota.Quota
+	late  bool // it was not announced in time: it counts from when a replica observes it
+}
+
+// reroot is a change of a quota's place.
+type reroot struct {
+	at   time.Time
+	late bool
 }
 
 // event is one change of a kind.
@@ -196,7 +203,7 @@ func (c *cluster) putQuota(name string, q *quota.Quota) {
 	c.rv++
 	if q != nil {
 		one.Quota = q
-		one.specs = append(one.specs, spec{time.Now(), q})
+		one.specs = append(one.specs, spec{at: time.Now(), quota: q})
 		c.growTree()
 	}
 	c.logQuota(one)
@@ -241,26 +248,26 @@ func (c *cluster) used(name string) sum {
 }
 
 // checkGrowth checks the guarantee: where a pod that was just stored has grown, all stored pods together are within a
-// limit that was set at some time since the request began.
+// limit that was set at some time since the request began, or since what the replica had observed of a change that was
+// not announced in time.
 func (c *cluster) checkGrowth(now, before *storedPod) {
-	view := now.grant.view
+	began, view := now.grant.began, now.grant.view
 	for _, p := range c.pods {
-		if !p.at.Before(now.grant.began) && p.grant.view.Before(view) {
+		if !p.at.Before(began) && p.grant.view.Before(view) {
 			view = p.grant.view // a replica that decided later, from an older picture
 		}
 	}
-	if slices.ContainsFunc(c.reroots, func(at time.Time) bool { return !at.Before(view) }) {
+	if slices.ContainsFunc(c.reroots, func(r reroot) bool { return !r.at.Before(began) || r.late && !r.at.Before(view) }) {
 		return
 	}
 	path := c.pathOf(now.pod)
 	for i, q := range path {
-		since := view
 		if i == len(path)-1 {
-			since = now.grant.began // the top's limits come with the version that is written
+			view = began // the top's limits come with the version that is written
 		}
 		used := c.used(q.Name)
 		for name := range now.charge() {
-			if limit, limited := c.quotas[q.Name].highest(name, since); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
+			if limit, limited := c.quotas[q.Name].highest(name, began, view); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
 				total := used[name]
 				c.note("STORED %s: %s of %s above %s in %s", podKey(now.pod), name, total.String(), limit.String(), q.Name)
 				c.fail("quota %s: the pods ask for %s of %s, and the limit is %s", q.Name, total.String(), name, limit.String())
@@ -281,11 +288,18 @@ func (c *cluster) grew(now, before *storedPod, q *quota.Quota, name corev1.Resou
 	return amount.Cmp(before.charge()[name]) > 0
 }
 
-// highest returns the highest limit at any time since.
-func (o *storedQuota) highest(name corev1.ResourceName, since time.Time) (most quota.Amount, limited bool) {
+// highest returns the highest limit at any time since a request began, or since the view of a replica if the change that
+// followed was late.
+func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (most quota.Amount, limited bool) {
 	for i, s := range o.specs {
-		if i+1 < len(o.specs) && o.specs[i+1].at.Before(since) {
-			continue
+		if i+1 < len(o.specs) {
+			next, since := o.specs[i+1], began
+			if next.late {
+				since = view
+			}
+			if next.at.Before(since) {
+				continue
+			}
 		}
 		limit, _, ok := s.quota.Limit(name)
 		if !ok {

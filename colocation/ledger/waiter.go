@@ -13,6 +13,7 @@ type waiter struct {
 	candidate *candidate
 	answer    chan verdict // buffered, for the single answer
 	state     atomic.Int32
+	deferred  bool // it has waited for a change of its quotas
 }
 
 // A waiter is either answered or gone, never both, so that nothing is reserved for a caller that does not know of it.

@@ -30,6 +30,9 @@ type QuotaQuestions struct {
 	Pending *rules.Pending
 	// Rules are the settings of the gates, and the queries about pods and namespaces.
 	Rules rules.Rules
+	// Announce makes an admitted change known to all who admit pods, before it is stored. from is the resourceVersion that
+	// the change was judged on; empty for a new quota. Nil where pods are not checked against quotas.
+	Announce func(ctx context.Context, tree *quota.Tree, c rules.Change, from string) error
 }
 
 // quotaRules enforces the rules of the quota tree, see package rules. An admitted change is kept until the tree shows
@@ -50,7 +53,11 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 				if err := ctx.Err(); err != nil {
 					return rules.Verdict{}, err
 				}
-				return ask.Pending.Admit(ask.Rules, stored, c)
+				verdict, err := ask.Pending.Admit(ask.Rules, stored, c)
+				if err == nil && len(verdict.Problems) == 0 {
+					err = ask.announce(ctx, req, c)
+				}
+				return verdict, err
 			})
 		},
 	}
@@ -71,6 +78,23 @@ func newParent(c rules.Change) string {
 		return ""
 	}
 	return c.New.Parent
+}
+
+// announce announces an admitted change. If it fails, the change must not be stored; Pending then forgets it after some
+// seconds.
+func (q QuotaQuestions) announce(ctx context.Context, req *admit.Request, c rules.Change) error {
+	if q.Announce == nil {
+		return nil
+	}
+	tree, err := q.Tree(ctx, "")
+	if err != nil {
+		return err
+	}
+	from := ""
+	if req.OldObject != nil {
+		from = views.AsElasticQuota(req.OldObject).Readable().ResourceVersion
+	}
+	return q.Announce(ctx, tree, c, from)
 }
 
 // judgeQuota reads the request and reports the verdict. A request that changes nothing that a rule reads, like most

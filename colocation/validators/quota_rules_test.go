@@ -226,3 +226,45 @@ func TestQuotaRulesWarnsOfFlaws(t *testing.T) {
 		t.Errorf("a change that fixes it: %q", got)
 	}
 }
+
+// An admitted change is announced before it is stored, with the version that it replaces; a refused one and a dry run are
+// not. A change that cannot be announced is not admitted.
+func TestQuotaRulesAnnounces(t *testing.T) {
+	stored := quotaText("q", "", `,"resourceVersion":"7"`, `"max":{"cpu":"4"}`)
+	lower := quotaText("q", "", `,"resourceVersion":"7"`, `"max":{"cpu":"3"}`)
+	for _, c := range []struct {
+		name, object, old, want string
+		dry                     bool
+		fails                   error
+	}{
+		{"an update", lower, stored, "q 4 -> q 3 from 7", false, nil},
+		{"a new quota", lower, "", " -> q 3 from ", false, nil},
+		{"a deletion", "", stored, "q 4 ->  from 7", false, nil},
+		{"a refused change", quotaText("q", "parent=nowhere", "", ""), stored, "", false, nil},
+		{"a dry run", lower, stored, "", true, nil},
+		{"a change that cannot be announced", lower, stored, "q 4 -> q 3 from 7", false, admit.ErrNotReady},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask, got := forest(t), ""
+			if c.old != "" {
+				ask = forest(t, c.old)
+			}
+			ask.Announce = func(_ context.Context, _ *quota.Tree, change rules.Change, from string) error {
+				in := func(q *quota.Quota) string {
+					if q == nil {
+						return ""
+					}
+					return q.Name + " " + q.Max.Cpu().String()
+				}
+				got = in(change.Old) + " -> " + in(change.New) + " from " + from
+				return c.fails
+			}
+			req := quotaRequest(t, c.object, c.old)
+			req.DryRun = c.dry
+			problems := admitQuota(t, ask, req)
+			if got != c.want || (len(problems) > 0) != (c.fails != nil || strings.Contains(c.name, "refused")) {
+				t.Errorf("announced %q, want %q; problems %q", got, c.want, problems)
+			}
+		})
+	}
+}

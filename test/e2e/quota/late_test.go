@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// lateUsher starts another usher with one replica, whose pod watch can be stalled. through selects the usher for all
+// lateUsher starts another usher with one replica, whose watches can be stalled. through selects the usher for all
 // reviews.
 func lateUsher(ctx context.Context, t *testing.T, name string, expiry time.Duration) (late *kubetest.Usher, line *slowLine, through func(*kubetest.Usher)) {
 	t.Helper()
@@ -52,7 +52,7 @@ func TestLateWatch(t *testing.T) {
 	late, line, through := lateUsher(ctx, t, "usher-late", expiry)
 	through(late)
 	stored(t, createPod(ctx, "late", "first", b, "1")) // its watch works
-	line.hold()
+	line.hold(podWatch)
 	stored(t, createPod(ctx, "late", "second", a, "2"))
 	kubetest.RefusedWith(t, createPod(ctx, "late", "third", a, "1"), "reserved 2, limit 2")
 	through(usher) // the others see the pod, and remove its reservation
@@ -81,7 +81,7 @@ func TestSoakLateResize(t *testing.T) {
 	through(usher)
 	settled(ctx, t, a, "2")
 	empty(ctx, t, "resized", "resized-all") // so that nothing else delays it
-	line.hold()
+	line.hold(podWatch)
 	_, err := cluster.Admin().Patch(ctx, podPath("resized", "small")+"/resize", kubetest.StrategicPatch,
 		`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}`)
 	stored(t, err)
@@ -115,7 +115,7 @@ func TestAllLate(t *testing.T) {
 	}
 	through(deaf)
 	stored(t, createPod(ctx, "deaf", "first", b, "1"))
-	line.hold()
+	line.hold(podWatch)
 	stored(t, createPod(ctx, "deaf", "second", a, "2"))
 	pause(ctx, expiry+time.Second)
 	if err := createPod(ctx, "deaf", "third", a, "2"); err == nil {
@@ -123,12 +123,19 @@ func TestAllLate(t *testing.T) {
 	}
 }
 
-// slowLine is a proxy between an usher and the API server that can delay the events of a pod watch.
+// The paths of the watches that a slowLine can delay.
+const (
+	podWatch   = "/api/v1/pods"
+	quotaWatch = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+)
+
+// slowLine is a proxy between an usher and the API server that can delay the events of watches.
 type slowLine struct {
 	server     *httptest.Server
 	kubeconfig string
 
 	mu   sync.Mutex
+	held string        // the path of the watch that is delayed
 	open chan struct{} // closed while nothing is delayed
 }
 
@@ -142,8 +149,8 @@ func newSlowLine(name string) (*slowLine, error) {
 	proxy := &httputil.ReverseProxy{Transport: cluster.Transport(usherUser), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(r *http.Response) error {
-			if r.Request.URL.Path == "/api/v1/pods" && strings.Contains(r.Request.URL.RawQuery, "watch") {
-				r.Body = slowBody{r.Body, l}
+			if strings.Contains(r.Request.URL.RawQuery, "watch") {
+				r.Body = slowBody{r.Body, l, r.Request.URL.Path}
 			}
 			return nil
 		}}
@@ -155,10 +162,11 @@ func newSlowLine(name string) (*slowLine, error) {
 	return l, err
 }
 
-func (l *slowLine) hold() {
+// hold delays the events of a watch until release.
+func (l *slowLine) hold(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open = make(chan struct{})
+	l.held, l.open = path, make(chan struct{})
 }
 
 func (l *slowLine) release() {
@@ -171,21 +179,24 @@ func (l *slowLine) release() {
 	}
 }
 
-func (l *slowLine) wait() {
+func (l *slowLine) wait(path string) {
 	l.mu.Lock()
-	open := l.open
+	open, held := l.open, l.held
 	l.mu.Unlock()
-	<-open
+	if path == held {
+		<-open
+	}
 }
 
-// slowBody returns no data while the line is held.
+// slowBody returns no data while the line holds its path.
 type slowBody struct {
 	io.ReadCloser
 	line *slowLine
+	path string
 }
 
 func (b slowBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
-	b.line.wait()
+	b.line.wait(b.path)
 	return n, err
 }

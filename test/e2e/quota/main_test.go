@@ -7,6 +7,7 @@
 //	quotas_test.go     changes of quotas
 //	tenant*_test.go    what a tenant may try
 //	late_test.go       a watch that lags by more than the expiry
+//	tree_test.go       changes of quotas that a watch has not shown
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
 //	load_test.go       the clients
 //	checker_test.go    replays etcd's history, and checks every admission against the limits

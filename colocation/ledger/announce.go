@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+)
+
+// QuotaChange is a change of a quota that has been admitted and is about to be stored.
+type QuotaChange struct {
+	Old, New *quota.Quota // Old is nil for a new quota, New for one that is deleted
+	From     string       // the resourceVersion of Old; empty for a new quota
+}
+
+func (c QuotaChange) identity() types.NamespacedName {
+	if c.New != nil {
+		return c.New.Identity()
+	}
+	return c.Old.Identity()
+}
+
+// Announce writes a change into the records of the trees whose pods it concerns, so that no replica decides on these
+// pods by the state before. A change that takes nothing from any pod is not written. tree is the current tree, with or
+// without the change. The error wraps admit.ErrNotReady; the change must then not be admitted.
+func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) error {
+	if !l.Shared() || sameForPods(c.Old, c.New) {
+		return nil
+	}
+	tops, names := concerns(tree, c, l.options.LabelOnly)
+	if len(tops) == 0 {
+		return nil
+	}
+	if len(names) > maxIn {
+		names = nil
+	}
+	made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
+	for _, top := range tops {
+		if names == nil {
+			made.In = []string{top.Name} // which is on the path of all pods of the tree
+		}
+		if err := l.announceAt(ctx, top, made); err != nil {
+			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", c.identity(), top.Name, err)
+		}
+	}
+	return nil
+}
+
+// maxIn bounds the names in an announcement.
+const maxIn = 50
+
+// maxAnnounce bounds the attempts to write an announcement.
+const maxAnnounce = 10
+
+// announceAt adds a change to the record of one quota.
+func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, c change) error {
+	for attempt := 1; ; attempt++ {
+		object, err := l.object(ctx, top)
+		if errors.Is(err, ErrGone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before, _ := l.objects.record(object) // a damaged one begins anew
+		err = l.write(ctx, view{top: object}, plan{next: before.announcing(c)})
+		if errors.Is(err, ErrGone) {
+			return nil // no replica can write decisions there
+		}
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if attempt == maxAnnounce || ctx.Err() != nil {
+			return busy(err)
+		}
+	}
+}
+
+// announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns
+// the pods of both.
+func (r record) announcing(c change) record {
+	r.Tree = newest(r.Tree, c.From) // who has not observed what the change was judged on is behind
+	r.Changes = slices.Clone(r.Changes)
+	if i := slices.IndexFunc(r.Changes, func(other change) bool { return other.Quota == c.Quota }); i >= 0 {
+		c.In = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.In, r.Changes[i].In))))
+		r.Changes = slices.Delete(r.Changes, i, i+1)
+	}
+	r.Changes = append(r.Changes, c)
+	r.Changes = r.Changes[max(0, len(r.Changes)-maxChanges):]
+	return r
+}
+
+// concerns returns the quotas whose pods must not be decided on before a change is observed, and the tops of the trees
+// that they are in before or after it. A change that only gives room concerns none. The quota itself is never among the
+// tops: its own write conflicts with any decision that is written there, and a webhook must not write to the object under
+// review, because the API server would then ask again.
+func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Quota, names []string) {
+	id := c.identity()
+	before := tree.With(map[types.NamespacedName]*quota.Quota{id: c.Old})
+	after := tree.With(map[types.NamespacedName]*quota.Quota{id: c.New})
+	all := map[string]bool{}
+	switch {
+	case c.Old == nil:
+	case c.New == nil:
+		all[id.Name] = true
+	default:
+		if tightens(c.Old, c.New) || c.Old.Parent != c.New.Parent {
+			all[id.Name] = true
+		}
+		joins(all, before.Path(id.Name), after.Path(id.Name))
+	}
+	for _, namespace := range namespacesOf(c) {
+		key := quota.BindingKey{Namespace: namespace}
+		was, is := before.Bind(key, labelOnly), after.Bind(key, labelOnly)
+		if was.Name != is.Name {
+			if was.Quota != nil {
+				all[was.Name] = true
+			}
+			joins(all, before.Path(was.Name), after.Path(is.Name))
+		}
+	}
+	at := map[string]*quota.Quota{}
+	for name := range all {
+		for _, path := range [][]*quota.Quota{before.Path(name), after.Path(name)} {
+			if len(path) > 0 && path[len(path)-1].Identity() != id && !api.ReservedQuota(path[len(path)-1].Name) {
+				at[path[len(path)-1].Name] = path[len(path)-1]
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		tops = append(tops, at[name])
+	}
+	return tops, slices.Sorted(maps.Keys(all))
+}
+
+// joins adds the quotas of a path whose sums grow because pods move to it from another path.
+func joins(all map[string]bool, from, to []*quota.Quota) {
+	for _, q := range to {
+		if !slices.ContainsFunc(from, func(other *quota.Quota) bool { return other.Name == q.Name }) {
+			all[q.Name] = true
+		}
+	}
+}
+
+// namespacesOf returns the namespaces that a change may bind to another quota.
+func namespacesOf(c QuotaChange) []string {
+	lists := map[string]int{}
+	for _, q := range []*quota.Quota{c.Old, c.New} {
+		if q == nil {
+			continue
+		}
+		own := q.Namespaces
+		if q.Name == q.Namespace {
+			own = append(slices.Clone(own), q.Name)
+		}
+		for _, namespace := range slices.Compact(slices.Sorted(slices.Values(own))) {
+			lists[namespace]++
+		}
+	}
+	both := c.Old != nil && c.New != nil
+	maps.DeleteFunc(lists, func(_ string, n int) bool { return both && n == 2 })
+	return slices.Sorted(maps.Keys(lists))
+}

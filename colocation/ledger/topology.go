@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// A change of a quota must count on every replica from the moment when it is stored, not from when its watch shows it.
+// Two parts of the record see to that. Before a change is stored, its admission announces it in the records of the trees
+// concerned (see Announce): a replica that finds the announcement and has not observed the change lets the pods
+// concerned wait. And every record says which version of the tree it was decided by: changes that were not announced
+// count for all replicas once one of them that has observed them has decided.
+
+// maxChange is how long the pods concerned wait for an announced change to be stored. The API server stores it within
+// milliseconds, or not at all because another webhook refuses it. After that time the store is asked.
+const maxChange = 2 * time.Second
+
+// maxChanges bounds the announcements in a record; the oldest are dropped first.
+const maxChanges = 100
+
+// sameForPods reports whether two states of a quota treat pods equally: the same limits for the pods of the same
+// namespaces, at the same place. Either may be nil.
+func sameForPods(a, b *quota.Quota) bool {
+	if a == b || a == nil || b == nil {
+		return a == b
+	}
+	equal := func(x, y quota.Amount) bool { return x.Cmp(y) == 0 }
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.Parent == b.Parent && a.Created.Equal(b.Created) &&
+		slices.Equal(a.Namespaces, b.Namespaces) && maps.EqualFunc(a.Max, b.Max, equal) && maps.EqualFunc(a.Admission, b.Admission, equal)
+}
+
+// tightens reports whether a limit of a quota falls or appears.
+func tightens(before, after *quota.Quota) bool {
+	for _, list := range []corev1.ResourceList{after.Max, after.Admission} {
+		for name := range list {
+			was, _, limited := before.Limit(name)
+			is, _, _ := after.Limit(name)
+			if !limited || is.Cmp(was) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// open is what a plan must know of the announced changes of a record.
+type open struct {
+	kept  []change        // those that the record keeps: this replica has not observed them
+	tree  string          // the newest version of the others, which the record requires of all replicas from now on
+	names map[string]bool // the quotas whose pods must wait
+	// doubtful are the changes that may not have been stored, because they were announced more than maxChange ago. The
+	// store can tell.
+	doubtful []change
+}
+
+// openChanges divides the announced changes of a record by what this replica has observed.
+func (l *Ledger) openChanges(v view, changes []change) (o open) {
+	o.names = map[string]bool{}
+	for _, c := range changes {
+		version, observed := l.objects.observed(c, v.tree)
+		stored, asked := l.changes.get(c)
+		switch age := v.now.Sub(time.UnixMilli(c.At)); {
+		case observed:
+			o.tree = newest(o.tree, version)
+			continue
+		case asked && !stored:
+			continue
+		case !asked && (age >= maxChange || age <= -maxChange):
+			o.doubtful = append(o.doubtful, c)
+		}
+		o.kept = append(o.kept, c)
+		for _, name := range c.In {
+			o.names[name] = true
+		}
+	}
+	return o
+}
+
+// concern reports whether the pods of a placement must wait.
+func (o *open) concern(p *placement) bool {
+	return len(o.names) > 0 && slices.ContainsFunc(p.path, func(q *quota.Quota) bool { return o.names[q.Name] })
+}
+
+// askChanges asks the store whether changes have been stored, and reports whether it has learned anything.
+func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned bool) {
+	for _, c := range doubtful {
+		object, err := l.options.Store.Read(ctx, c.key())
+		switch {
+		case err == nil:
+			l.changes.set(c, object.Version != c.From)
+		case errors.Is(err, ErrGone):
+			l.changes.set(c, c.From != "")
+		default:
+			continue
+		}
+		learned = true
+	}
+	return learned
+}
+
+// answers holds whether changes of which the store was asked have been stored.
+type answers struct {
+	mu  sync.Mutex
+	all map[changeID]bool
+}
+
+// changeID identifies a change.
+type changeID struct {
+	quota, from, by string
+	at              int64
+}
+
+func (c change) id() changeID { return changeID{c.Quota, c.From, c.By, c.At} }
+
+func (c change) key() types.NamespacedName {
+	namespace, name, _ := strings.Cut(c.Quota, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func (a *answers) get(c change) (stored, asked bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	stored, asked = a.all[c.id()]
+	return stored, asked
+}
+
+// set stores an answer. It forgets the others when there are many: they can be asked for again.
+func (a *answers) set(c change, stored bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) > maxChanges {
+		clear(a.all)
+	}
+	a.all[c.id()] = stored
+}
+
+// observed reports whether the watch has shown a newer state of a quota than the one that a change replaces, and the tree
+// includes it, with the version of that state.
+func (o *objects) observed(c change, tree *quota.Tree) (version string, observed bool) {
+	key := c.key()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last, ok := o.shown[key]; ok {
+		return last.version, older(c.From, last.version) && sameForPods(last.quota, tree.At(key))
+	}
+	return "", c.From != "" && !older(o.version, c.From) && tree.At(key) == nil
+}
