@@ -18,7 +18,6 @@ type holdings struct {
 	own      []*reservation // from the record of the tree's top, in its order
 	byPod    map[string][]*reservation
 	reserved map[string]sum // by quota: reserved in the quota and its descendants, beyond what is used
-	fresh    map[string]sum // by quota: the part of reserved that hold and release have added
 	paths    map[string][]*quota.Quota
 }
 
@@ -34,7 +33,6 @@ func newHoldings(tree *quota.Tree, a *accounts, own, misplaced []*reservation) *
 	for key := range h.byPod {
 		h.count(key)
 	}
-	h.fresh = map[string]sum{}
 	return h
 }
 
@@ -83,20 +81,14 @@ func (h *holdings) has(r *reservation) bool {
 // keeps reserved in step.
 func (h *holdings) count(key string) {
 	for _, q := range h.places(key) {
-		list := h.heldIn(key, q)
-		sumOf(h.reserved, q.Name).add(list)
-		if h.fresh != nil {
-			sumOf(h.fresh, q.Name).add(list)
-		}
+		sumOf(h.reserved, q.Name).add(h.heldIn(key, q))
 	}
 }
 
 // uncount subtracts the reservations of a pod from reserved.
 func (h *holdings) uncount(key string) {
 	for _, q := range h.places(key) {
-		list := h.heldIn(key, q)
-		sumOf(h.reserved, q.Name).sub(list)
-		sumOf(h.fresh, q.Name).sub(list)
+		sumOf(h.reserved, q.Name).sub(h.heldIn(key, q))
 	}
 }
 
@@ -189,18 +181,6 @@ func (h *holdings) excess(p *placement, latest func(*quota.Quota) *quota.Quota) 
 		}
 	}
 	return found
-}
-
-// firm reports whether a limit would be exceeded as well without what was reserved since newHoldings.
-func (h *holdings) firm(found []quota.Excess) bool {
-	return slices.ContainsFunc(found, func(e quota.Excess) bool {
-		total := sum{e.Resource: e.Requested}
-		total.plus(e.Resource, e.Used)
-		total.plus(e.Resource, e.Reserved)
-		total.minus(e.Resource, h.fresh[e.Quota][e.Resource])
-		all := total[e.Resource]
-		return all.Cmp(e.Limit) > 0
-	})
 }
 
 // others returns what all other pods use and have reserved in a quota.

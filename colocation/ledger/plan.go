@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"usher.dev/usher/admit"
@@ -101,7 +102,8 @@ func (l *Ledger) makePlan(v view, placed []placement) (made plan, _ error) {
 func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placement) plan {
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
-	counted := newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods))
+	count := func() *holdings { return newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods)) }
+	counted, first := count(), sync.OnceValue(count)
 	changes := l.openChanges(v, before.Changes)
 	made := unjudged(placed)
 	made.expired, made.doubtful = append(expired, more...), changes.doubtful
@@ -117,9 +119,13 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 			continue
 		}
 		counted.paths[placed[i].verdict.Binding.Name] = placed[i].path
-		made.verdicts[i] = l.judge(v, counted, &placed[i], &spent)
-		made.granted = made.granted || made.verdicts[i].held != nil
-		made.refused = made.refused || len(made.verdicts[i].Excess) > 0 || made.verdicts[i].err != nil
+		one := l.judge(v, counted, &placed[i], &spent)
+		if len(one.Excess) > 0 {
+			one.firm = !made.granted || len(first().excess(&placed[i], v.latest)) > 0
+		}
+		made.verdicts[i] = one
+		made.granted = made.granted || one.held != nil
+		made.refused = made.refused || len(one.Excess) > 0 || one.err != nil
 	}
 	made.next = record{
 		Seen: newest(next.Seen, misplaced.Seen), Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(changes.tree, l.objects.treeVersion(v.reached))),
@@ -156,21 +162,22 @@ func (s *budget) add(namespace string, n int) bool {
 	return true
 }
 
+// latest returns the newest known state of a quota.
+func (v *view) latest(q *quota.Quota) *quota.Quota {
+	if v.top.Quota != nil && q.Name == v.top.Quota.Name {
+		return v.top.Quota
+	}
+	return q
+}
+
 // judge returns the verdict on one candidate and reserves its request for the rest of the plan.
 func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) verdict {
 	answer := verdict{PodVerdict: p.verdict}
-	latest := func(q *quota.Quota) *quota.Quota {
-		if v.top.Quota != nil && q.Name == v.top.Quota.Name {
-			return v.top.Quota
-		}
-		return q
-	}
-	if answer.Excess = counted.excess(p, latest); len(answer.Excess) > 0 {
-		answer.firm = counted.firm(answer.Excess)
+	if answer.Excess = counted.excess(p, v.latest); len(answer.Excess) > 0 {
 		return answer
 	}
 	held := &reservation{
-		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, latest),
+		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, v.latest),
 		Update: p.before != nil, From: p.from, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.revoked.has(held) || counted.has(held) {
