@@ -19,14 +19,18 @@ import (
 
 // TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger,
 // and with one compare-and-swap for each pod. The ways alternate in one run, so that other load on the machine affects
-// all of them. The test asserts nothing about time.
+// all of them; only the replicas of one way run at a time. The test asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 20*time.Minute)
 	grow(ctx, t, "speed", newQuota("speed", "speed-top", "", "100000", true), newQuota("speed", "speed-leaf", "speed-top", "100000", false),
 		newQuota("speed", "speed-plain", "speed-top", "100000", false))
 	without, alone := another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
-	t.Cleanup(func() { front.instead.Store(nil); stored(t, front.lead(usher)) })
+	t.Cleanup(func() {
+		front.instead.Store(nil)
+		stored(t, front.lead(usher))
+		run(context.Background(), t, usher)
+	})
 	plain := newPlainLedgers(replicas())
 	ways := []*way{
 		{name: "without quotas", through: without, first: replicas()},
@@ -37,6 +41,11 @@ func TestSoakSpeed(t *testing.T) {
 	}
 	for range 4 {
 		for _, w := range ways {
+			for _, u := range []*kubetest.Usher{usher, without, alone} {
+				if u != w.through {
+					stop(u)
+				}
+			}
 			w.measure(ctx, t, 400, 32)
 		}
 	}
@@ -59,6 +68,36 @@ func another(ctx context.Context, t *testing.T, name string, replicas int, gates
 	return u
 }
 
+// run starts the replicas of an usher that do not run, and waits until they are ready.
+func run(ctx context.Context, t *testing.T, u *kubetest.Usher) {
+	t.Helper()
+	for _, r := range u.Replicas {
+		if !r.Process().Running() {
+			stored(t, r.Start(ctx))
+		}
+	}
+	eventually(ctx, t, func(ctx context.Context) error {
+		for i, r := range u.Replicas {
+			if err := r.Ready(ctx); err != nil {
+				return err
+			}
+			if !u.Balancer.IsReady(i) {
+				return fmt.Errorf("%s gets no reviews yet", r.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// stop ends the replicas of an usher.
+func stop(u *kubetest.Usher) {
+	for _, r := range u.Replicas {
+		if r.Process().Running() {
+			r.Kill()
+		}
+	}
+}
+
 // way is one of those that TestSoakSpeed compares, with what it took.
 type way struct {
 	name    string
@@ -75,6 +114,7 @@ type way struct {
 // measure creates pods this way.
 func (w *way) measure(ctx context.Context, t *testing.T, pods, clients int) {
 	t.Helper()
+	run(ctx, t, w.through)
 	stored(t, front.leadToFirst(w.through, w.first))
 	front.instead.Store(nil)
 	if w.instead != nil {
@@ -86,7 +126,10 @@ func (w *way) measure(ctx context.Context, t *testing.T, pods, clients int) {
 	w.add(ctx, t, -1)
 	w.rates, w.pods = append(w.rates, rate(ctx, t, pods, clients)), w.pods+pods
 	w.add(ctx, t, 1)
-	clearPods(ctx, t)
+	if _, err := cluster.Admin().Delete(ctx, podPath("speed", "")); err != nil {
+		t.Error(err)
+	}
+	pause(ctx, time.Second) // until the watches have brought it
 }
 
 // add adds what was counted and used so far, or subtracts it.
@@ -152,15 +195,6 @@ func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
 		t.Error(err)
 	}
 	return float64(pods) / took.Seconds()
-}
-
-// clearPods deletes all pods, and waits until the replicas have seen it.
-func clearPods(ctx context.Context, t *testing.T) {
-	t.Helper()
-	if _, err := cluster.Admin().Delete(ctx, podPath("speed", "")); err != nil {
-		t.Error(err)
-	}
-	settled(ctx, t, "speed-leaf", "0")
 }
 
 // plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which
