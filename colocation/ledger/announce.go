@@ -85,7 +85,7 @@ func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, c change) err
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns
 // the pods of both.
 func (r record) announcing(c change) record {
-	r.Tree = newest(r.Tree, c.From) // who has not observed what the change was judged on is behind
+	r.By, r.Tree = c.By, newest(r.Tree, c.From) // who has not observed what the change was judged on is behind
 	r.Changes = slices.Clone(r.Changes)
 	if i := slices.IndexFunc(r.Changes, func(other change) bool { return other.Quota == c.Quota }); i >= 0 {
 		c.In = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.In, r.Changes[i].In))))

@@ -59,6 +59,7 @@ type Ledger struct {
 	counts   counters
 	revoked  *revoked
 	changes  answers
+	pace     pace
 
 	mu     sync.Mutex
 	queues map[string]*queue // by the name of the top quota

@@ -17,7 +17,8 @@ type objects struct {
 	parsed  map[types.NamespacedName]parsed
 
 	shown   map[types.NamespacedName]shown
-	version string        // the quotas are known up to this resourceVersion
+	version string // the quotas are known up to this resourceVersion
+	writers map[types.NamespacedName]*writers
 	floor   string        // the newest resourceVersion at which the watch has shown a change of the tree
 	changed chan struct{} // closed at the next change
 
@@ -40,7 +41,7 @@ type shown struct {
 
 func newObjects() *objects {
 	return &objects{
-		shown: map[types.NamespacedName]shown{},
+		shown: map[types.NamespacedName]shown{}, writers: map[types.NamespacedName]*writers{},
 		known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{},
 		changed: make(chan struct{}),
 	}
@@ -134,6 +135,7 @@ func (o *objects) remove(key types.NamespacedName, version string) {
 		delete(o.known, key)
 		delete(o.records, key)
 		delete(o.parsed, key)
+		delete(o.writers, key)
 		o.tree = nil
 	}
 }
@@ -229,6 +231,9 @@ func (o *objects) put(object Object) {
 
 func (o *objects) store(object Object) {
 	key := keyOf(object.Quota)
+	if object.Record != "" && o.known[key].Record != object.Record {
+		o.noteWriter(key, object.Record)
+	}
 	o.known[key] = object
 	if has := object.Record != ""; has != o.records[key] || o.misplacedOn[key] {
 		o.tree = nil

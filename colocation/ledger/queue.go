@@ -65,15 +65,18 @@ func (q *queue) take(n int) (first []*waiter) {
 // serve decides and writes until all callers of a batch are answered or gone. Callers that arrive meanwhile join each
 // further attempt.
 func (l *Ledger) serve(q *queue, batch []*waiter) {
+	patience := time.Now().Add(maxTurn)
 	for batch = stillWaiting(batch); len(batch) > 0; batch = l.more(q, batch) {
 		ctx, cancel := context.WithDeadline(context.Background(), lastDeadline(batch))
-		made, err := l.tryBatch(ctx, q.top, batch)
+		made, err := l.tryBatch(ctx, q.top, batch, patience)
 		cancel()
 		switch {
 		case err == nil:
 			l.replyAll(batch, made)
 			return
-		case errors.Is(err, ErrConflict), errors.Is(err, errCallerGone):
+		case errors.Is(err, ErrConflict):
+			patience = time.Now().Add(maxTurn)
+		case errors.Is(err, errCallerGone), errors.Is(err, errWaited):
 		default:
 			l.revoke(made.held()...) // the record may have been written nevertheless
 			l.failAll(batch, err)
@@ -82,11 +85,16 @@ func (l *Ledger) serve(q *queue, batch []*waiter) {
 	}
 }
 
+// errWaited means that this replica has waited for its turn, so that the batch must be decided on again, with what has
+// happened meanwhile.
+var errWaited = errors.New("it was another replica's turn to write")
+
 // errCallerGone means that a caller left while its batch was being decided.
 var errCallerGone = errors.New("a caller has gone")
 
-// tryBatch decides on a batch and writes the record if anything was reserved.
-func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (plan, error) {
+// tryBatch decides on a batch and writes the record if anything was reserved. It waits for its turn to write only until
+// patience ends.
+func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, patience time.Time) (plan, error) {
 	candidates := make([]*candidate, len(batch))
 	for i, w := range batch {
 		candidates[i] = w.candidate
@@ -101,6 +109,9 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter) (pla
 		} else if !w.present() {
 			return plan{}, errCallerGone
 		}
+	}
+	if l.awaitTurn(ctx, keyOf(v.top.Quota), patience) {
+		return plan{}, errWaited
 	}
 	return made, l.write(ctx, v, made)
 }

@@ -15,7 +15,9 @@ var errReverted = errors.New("the API server did not keep the quota's reservatio
 func (l *Ledger) write(ctx context.Context, v view, p plan) error {
 	key, text := keyOf(v.top.Quota), p.next.text()
 	l.counts.writes.Add(1)
+	began := time.Now()
 	object, err := l.options.Store.Write(ctx, key, v.top.Version, text)
+	l.pace.add(time.Since(began))
 	if err == nil && object.Record != text {
 		l.options.Log.WithField("quota", key.Name).Error(errReverted.Error())
 		err = errReverted
