@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
@@ -134,12 +136,13 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 	return made
 }
 
-// limited returns the charge of a pod for the resources that any quota on its path limits. The others may be many and
-// do not matter.
+// limited returns the charge of a pod for the resources that any quota on its path limits, and for CPU and memory, which a
+// quota may limit by the time that the pod is stored. The others may be many and do not matter.
 func limited(p *placement, latest func(*quota.Quota) *quota.Quota) api.ResourceList {
 	list := api.ResourceList{}
 	for name, amount := range p.charge {
-		if slices.ContainsFunc(p.path, func(q *quota.Quota) bool { _, _, ok := latest(q).Limit(name); return ok }) {
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory ||
+			slices.ContainsFunc(p.path, func(q *quota.Quota) bool { _, _, ok := latest(q).Limit(name); return ok }) {
 			list[name] = amount
 		}
 	}
