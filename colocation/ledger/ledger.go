@@ -58,7 +58,7 @@ type Ledger struct {
 	objects  *objects
 	counts   counters
 	revoked  *revoked
-	changes  answers
+	found    found // of announced changes
 	pace     pace
 
 	mu     sync.Mutex
@@ -81,7 +81,7 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), changes: answers{all: map[changeID]bool{}}, queues: map[string]*queue{}}
+	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), found: found{all: map[changeID]foundChange{}}, queues: map[string]*queue{}}
 	if o.Store == nil {
 		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
 	}

@@ -350,7 +350,7 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 		if w.c.chance(w.refusals) {
 			return
 		}
-		if w.storeQuota(name, version, &next, bypass || time.Since(asked) > maxChange-2*simSkew) {
+		if w.storeQuota(name, version, &next, bypass || time.Since(asked) > maxChange) {
 			return
 		}
 	}

@@ -58,8 +58,8 @@ type open struct {
 	kept  []change        // those that the record keeps: this replica has not observed them
 	tree  string          // the newest version of the others, which the record requires of all replicas from now on
 	names map[string]bool // the quotas whose pods must wait
-	// doubtful are the changes that may not have been stored, because they were announced more than maxChange ago. The
-	// store can tell.
+	// doubtful are the changes that may not have been stored, because they were found more than maxChange ago. The store
+	// can tell.
 	doubtful []change
 }
 
@@ -67,15 +67,14 @@ type open struct {
 func (l *Ledger) openChanges(v view, changes []change) (o open) {
 	o.names = map[string]bool{}
 	for _, c := range changes {
-		version, observed := l.objects.observed(c, v.tree)
-		stored, asked := l.changes.get(c)
-		switch age := v.now.Sub(time.UnixMilli(c.At)); {
-		case observed:
+		if version, observed := l.objects.observed(c, v.tree); observed {
 			o.tree = newest(o.tree, version)
 			continue
-		case asked && !stored:
+		}
+		switch found := l.found.get(c, v.now); {
+		case found.asked && !found.stored:
 			continue
-		case !asked && (age >= maxChange || age <= -maxChange):
+		case !found.asked && v.now.Sub(found.at) >= maxChange:
 			o.doubtful = append(o.doubtful, c)
 		}
 		o.kept = append(o.kept, c)
@@ -97,9 +96,9 @@ func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned boo
 		object, err := l.options.Store.Read(ctx, c.key())
 		switch {
 		case err == nil:
-			l.changes.set(c, object.Version != c.From)
+			l.found.set(c, object.Version != c.From)
 		case errors.Is(err, ErrGone):
-			l.changes.set(c, c.From != "")
+			l.found.set(c, c.From != "")
 		default:
 			continue
 		}
@@ -108,10 +107,16 @@ func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned boo
 	return learned
 }
 
-// answers holds whether changes of which the store was asked have been stored.
-type answers struct {
+// found holds the announced changes that this replica has found in records. When they were announced does not matter: the
+// clocks of replicas differ.
+type found struct {
 	mu  sync.Mutex
-	all map[changeID]bool
+	all map[changeID]foundChange
+}
+
+type foundChange struct {
+	at            time.Time // when it was found
+	asked, stored bool      // whether the store was asked, and its answer
 }
 
 // changeID identifies a change.
@@ -127,21 +132,29 @@ func (c change) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func (a *answers) get(c change) (stored, asked bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	stored, asked = a.all[c.id()]
-	return stored, asked
+// get returns what is known of a change that is found in a record now. It forgets all others when there are many: they are
+// found again.
+func (f *found) get(c change, now time.Time) foundChange {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one, known := f.all[c.id()]
+	if !known {
+		if len(f.all) > 10*maxChanges {
+			clear(f.all)
+		}
+		one = foundChange{at: now}
+		f.all[c.id()] = one
+	}
+	return one
 }
 
-// set stores an answer. It forgets the others when there are many: they can be asked for again.
-func (a *answers) set(c change, stored bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.all) > maxChanges {
-		clear(a.all)
-	}
-	a.all[c.id()] = stored
+// set notes the answer of the store.
+func (f *found) set(c change, stored bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.all[c.id()]
+	one.asked, one.stored = true, stored
+	f.all[c.id()] = one
 }
 
 // observed reports whether the watch has shown a newer state of a quota than the one that a change replaces, and the tree

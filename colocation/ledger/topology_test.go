@@ -317,16 +317,17 @@ func TestAnnouncedForNothing(t *testing.T) {
 		}, 1},
 		{"a pod", func(b *bench, r *watcher) { expect(t, "a pod", <-r.asks(makePod("q/p", "u", "cpu=1")), "granted") }, 0},
 		{"tidied up at once", func(b *bench, r *watcher) { r.sweep(t.Context()) }, 1},
-		{"tidied up", func(b *bench, r *watcher) { time.Sleep(2 * maxChange); r.sweep(t.Context()) }, 0},
+		{"tidied up", func(b *bench, r *watcher) { r.sweep(t.Context()); time.Sleep(maxChange); r.sweep(t.Context()) }, 0},
 		{"stored, and tidied up", func(b *bench, r *watcher) {
 			b.store.set(makeQuota("q", "top", "cpu=1"))
-			time.Sleep(2 * maxChange)
+			r.sweep(t.Context())
+			time.Sleep(maxChange)
 			r.sweep(t.Context())
 		}, 1},
 		{"stored, and a pod", func(b *bench, r *watcher) {
 			b.store.set(makeQuota("q", "top", "cpu=1"))
-			time.Sleep(2 * maxChange)
 			answer := r.asks(makePod("q/p", "u", "cpu=2"))
+			time.Sleep(2 * maxChange)
 			expect(t, "a pod", soon(answer), "waits")
 			r.show("q")
 			expect(t, "a pod", soon(answer), "full q cpu: 2+0+0 of 1")
