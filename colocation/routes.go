@@ -232,7 +232,8 @@ func (d deps) validateQuotas(ask questions) admit.Chain {
 		HasPods:           ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting, HasNamespace: ask.hasNamespace,
 	}
 	return admit.Validate(views.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{
-		Policy: d.quotaPolicy(), Quotas: ask.awaitedTree, Tree: ask.storedTree, Pending: d.state.pendingQuotas(), Rules: changes, Announce: d.state.announce(),
+		Policy: d.quotaPolicy(), Quotas: ask.awaitedTree, Tree: ask.storedTree, Pending: d.state.pendingQuotas(), Rules: changes,
+		Announce: d.state.announce(),
 	}))
 }
 

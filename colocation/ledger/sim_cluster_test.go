@@ -58,8 +58,8 @@ type cluster struct {
 
 // simStats prove that schedules were not empty.
 type simStats struct {
-	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots int
-	Enacted, Infeasible, Withdrawn, Announced                                                                               int
+	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced int
+	Enacted, Infeasible, Withdrawn                                                                                                     int
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
