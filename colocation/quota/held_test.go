@@ -80,6 +80,7 @@ func TestUnreported(t *testing.T) {
 func TestHeld(t *testing.T) {
 	const (
 		generation5, generation6 = `"generation":5`, `"generation":6`
+		deleted                  = `,"deletionTimestamp":"2026-01-01T00:00:00Z"`
 		sidecar                  = `,"initContainers":[{"name":"s","restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}}]`
 		init5                    = `,"initContainers":[{"name":"i","resources":{"requests":{"cpu":"5"}}}]`
 		overhead                 = `,"overhead":{"cpu":"250m"}`
@@ -112,6 +113,9 @@ func TestHeld(t *testing.T) {
 			"cpu=2 unsettled", "cpu=6", "cpu=6"},
 		{"infeasible, then to less", generation6, containers("c=1"), statuses("c=2/2") + pending("Infeasible", 5), all,
 			"cpu=2 unsettled", "cpu=2", "cpu=1"},
+		{"infeasible, being deleted", generation6 + deleted, containers("c=100"), statuses("c=2/2") + pending("Infeasible", 5), all, "cpu=2", "cpu=2", "cpu=100"},
+		{"infeasible, resized and being deleted", generation6 + deleted, containers("c=9"), statuses("c=2/2") + pending("Infeasible", 4), all,
+			"cpu=2 unsettled", "cpu=9", "cpu=9"},
 		{"infeasible, withdrawn", generation6, containers("c=2"), statuses("c=2/2") + pending("Infeasible", 5), all, "nil", "cpu=2", "cpu=2"},
 		{"infeasible, no status of the container", generation5, containers("c=6"), statuses("") + pending("Infeasible", 5), all, "", "", "cpu=6"},
 		{"two in opposite directions", "", containers("a=3 b=1"), statuses("a=1/1 b=3/3"), all, "nil", "cpu=4", "cpu=4"},

@@ -48,8 +48,11 @@ func (h *Held) complete(p *Pod) {
 // unsettled reports whether the status calls a resize infeasible, but perhaps not the one of the current spec. A node
 // that does not report the generation may mean any.
 func unsettled(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
-	infeasible := api.InfeasibleResize(status)
-	return infeasible != nil && (infeasible.ObservedGeneration == 0 || infeasible.ObservedGeneration < meta.Generation)
+	infeasible, requested := api.InfeasibleResize(status), meta.Generation
+	if meta.DeletionTimestamp != nil {
+		requested-- // the last generation is the deletion, which requests nothing
+	}
+	return infeasible != nil && (infeasible.ObservedGeneration == 0 || infeasible.ObservedGeneration < requested)
 }
 
 // goneAt returns the end of a pod's grace period as Kubernetes' own quota computes it: the deletion timestamp, which

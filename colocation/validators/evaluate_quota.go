@@ -148,6 +148,9 @@ func countedPod(req *admit.Request, pod *admit.Pod, allocated corev1.PodStatus) 
 		Namespace: req.Namespace, Name: pod.Name(), UID: cmp.Or(pod.UID(), req.UID), Labels: pod.Labels(), Annotations: pod.Annotations(),
 		Generation: pod.Generation(),
 	}
+	if pod.Deleting() {
+		meta.DeletionTimestamp = &metav1.Time{}
+	}
 	spec := pod.Asking()
 	allocated.Phase = pod.Phase()
 	return quota.PodOf(&meta, &spec, &allocated)

@@ -309,6 +309,10 @@ func TestEvaluateQuotaHeld(t *testing.T) {
 		return strings.TrimSuffix(pod, "}") + `,"status":{"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"` + allocated + `"}}]}}`
 	}
 	pod := func(requests string) string { return askingPod(team, requests, "") }
+	infeasible := func(pod string, generation int) string { // of which the first was refused, and the second is the deletion
+		pod = strings.Replace(pod, `"metadata":{`, fmt.Sprintf(`"metadata":{"generation":%d,"deletionTimestamp":"2026-01-01T00:00:00Z",`, generation), 1)
+		return strings.Replace(status(pod, "2"), `"status":{`, `"status":{"conditions":[{"type":"PodResizePending","reason":"Infeasible","observedGeneration":1}],`, 1)
+	}
 	const note = `,"annotations":{"` + api.AnnotationReplaceResources + `":"cpu:"}`
 	all := quota.Counting{Allocated: true, Replace: true}
 	for _, c := range []struct {
@@ -328,6 +332,8 @@ func TestEvaluateQuotaHeld(t *testing.T) {
 			by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
 		{"resize, with a status in the object alone", "resize", all, status(pod("cpu=1"), "2"), status(pod("cpu=1"), "9"), false, ""},
 		{"resize down", "resize", all, status(pod("cpu=2"), "2"), status(pod("cpu=1"), "2"), false, ""},
+		{"resize of an infeasible one that is being deleted", "resize", all, infeasible(pod("cpu=100"), 2), infeasible(pod("cpu=3"), 3), true,
+			by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
 		{"annotation removed", "", all, askingPod(team, "cpu=3", note), pod("cpu=3"), true, by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
 		{"annotation removed through the status", "status", all, askingPod(team, "cpu=3", note), pod("cpu=3"), true,
 			by + `cpu requested 3, used 2, limit 4` + fromMax + makeRoom},
