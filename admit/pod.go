@@ -117,7 +117,7 @@ func asking(containers iter.Seq[*Container]) (all []corev1.Container) {
 func (p *Pod) Allocation() corev1.PodStatus {
 	status := p.root.Get("status")
 	return corev1.PodStatus{
-		Phase: p.Phase(), Conditions: resizePending(status),
+		Phase: p.Phase(), ObservedGeneration: document.As[int64](status.Get("observedGeneration")), Conditions: resizePending(status),
 		InitContainerStatuses: allocations(status.Get("initContainerStatuses")), ContainerStatuses: allocations(status.Get("containerStatuses")),
 		AllocatedResources: document.As[corev1.ResourceList](status.Get("allocatedResources")),
 		Resources:          document.As[*corev1.ResourceRequirements](status.Get("resources")),

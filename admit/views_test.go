@@ -233,14 +233,14 @@ func TestAsking(t *testing.T) {
 
 // TestAllocation: Allocation agrees with the whole typed status.
 func TestAllocation(t *testing.T) {
-	full := `{"status":{"phase":"Running","qosClass":"Burstable","conditions":[{"type":"Ready","status":"True"},
+	full := `{"status":{"phase":"Running","observedGeneration":6,"qosClass":"Burstable","conditions":[{"type":"Ready","status":"True"},
 	  {"type":"PodResizePending","status":"True","reason":"Infeasible","observedGeneration":5}],
 	  "allocatedResources":{"cpu":"2"},"resources":{"requests":{"cpu":"1"}},
 	  "initContainerStatuses":[{"name":"i","allocatedResources":{"cpu":1}}],
 	  "containerStatuses":[{"name":"c","ready":true,"state":{"running":{}},"allocatedResources":{"cpu":"2"},"resources":{"requests":{"cpu":"3"}}},{"name":"d"}]}}`
 	for _, shape := range append(slices.Clone(shapes), full) {
 		whole := AsPod(parse(t, shape)).Object().Status
-		want := corev1.PodStatus{Phase: whole.Phase, AllocatedResources: whole.AllocatedResources, Resources: whole.Resources}
+		want := corev1.PodStatus{Phase: whole.Phase, ObservedGeneration: whole.ObservedGeneration, AllocatedResources: whole.AllocatedResources, Resources: whole.Resources}
 		for _, c := range whole.Conditions {
 			if c.Type == corev1.PodResizePending {
 				want.Conditions = append(want.Conditions, c)

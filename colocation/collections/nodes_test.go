@@ -103,6 +103,34 @@ func TestKeepPodWhole(t *testing.T) {
 	}
 }
 
+// TestKeepPodStatus: everything of the status that quota.PodOf reads is decoded.
+func TestKeepPodStatus(t *testing.T) {
+	const spec = `"metadata":{"generation":6},"spec":{"nodeName":"n","containers":[{"name":"c","resources":{"requests":{"cpu":"9"}}}]`
+	for status, want := range map[string]string{
+		``: "none unreported",
+		`"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"9"}}]`:                                                                                         "none",
+		`"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"9"},"resources":{"requests":{"cpu":"10"}}}]`:                                                   "10",
+		`"initContainerStatuses":[{"name":"c","allocatedResources":{"cpu":"11"}}]`:                                                                                    "11",
+		`"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"2"}}],"conditions":[{"type":"PodResizePending","reason":"Infeasible","observedGeneration":5}]`: "2 unsettled",
+		`"containerStatuses":[{"name":"c","allocatedResources":{"cpu":"2"}}],"observedGeneration":6,` +
+			`"conditions":[{"type":"PodResizePending","reason":"Infeasible","observedGeneration":5}]`: "2",
+	} {
+		_, p := keptPod(t, "ns", `{`+spec+`},"status":{`+status+`}}`)
+		got := "none"
+		if p.Held != nil {
+			if got = p.Held.Requests.Cpu().String(); p.Held.Unsettled {
+				got += " unsettled"
+			}
+		}
+		if p.Unreported {
+			got += " unreported"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", status, got, want)
+		}
+	}
+}
+
 // TestHostilePod: no file makes usher compute for minutes.
 func TestHostilePod(t *testing.T) {
 	for _, spec := range []string{`"containers":[{"resources":{"requests":{"cpu":"1e-99999999"}}}]`, `"overhead":{"cpu":"1e-99999999"}`,

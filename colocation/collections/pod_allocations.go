@@ -9,6 +9,7 @@ import (
 // allocatedStatus is the part of a pod's status that quota.PodOf reads.
 type allocatedStatus struct {
 	Phase                 corev1.PodPhase   `json:"phase"`
+	ObservedGeneration    int64             `json:"observedGeneration"`
 	Conditions            []resizeCondition `json:"conditions"`
 	InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
 	ContainerStatuses     []containerStatus `json:"containerStatuses"`
@@ -72,6 +73,7 @@ func (p *countedPod) status() *corev1.PodStatus {
 	}
 	status := &corev1.PodStatus{
 		Phase:                 p.Status.Phase,
+		ObservedGeneration:    p.Status.ObservedGeneration,
 		InitContainerStatuses: known.statuses(p.Status.InitContainerStatuses),
 		ContainerStatuses:     known.statuses(p.Status.ContainerStatuses),
 	}

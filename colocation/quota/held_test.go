@@ -113,6 +113,8 @@ func TestHeld(t *testing.T) {
 			"cpu=2 unsettled", "cpu=6", "cpu=6"},
 		{"infeasible, then to less", generation6, containers("c=1"), statuses("c=2/2") + pending("Infeasible", 5), all,
 			"cpu=2 unsettled", "cpu=2", "cpu=1"},
+		{"infeasible, and another change", generation6, containers("c=100"), statuses("c=2/2") + pending("Infeasible", 5) + `,"observedGeneration":6`, all,
+			"cpu=2", "cpu=2", "cpu=100"},
 		{"infeasible, being deleted", generation6 + deleted, containers("c=100"), statuses("c=2/2") + pending("Infeasible", 5), all, "cpu=2", "cpu=2", "cpu=100"},
 		{"infeasible, resized and being deleted", generation6 + deleted, containers("c=9"), statuses("c=2/2") + pending("Infeasible", 4), all,
 			"cpu=2 unsettled", "cpu=9", "cpu=9"},

@@ -46,13 +46,14 @@ func (h *Held) complete(p *Pod) {
 }
 
 // unsettled reports whether the status calls a resize infeasible, but perhaps not the one of the current spec. A node
-// that does not report the generation may mean any.
+// that does not report the generation may mean any; one that has observed a later generation, and left the condition as
+// it was, has found no other resize in it.
 func unsettled(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
 	infeasible, requested := api.InfeasibleResize(status), meta.Generation
 	if meta.DeletionTimestamp != nil {
 		requested-- // the last generation is the deletion, which requests nothing
 	}
-	return infeasible != nil && (infeasible.ObservedGeneration == 0 || infeasible.ObservedGeneration < requested)
+	return infeasible != nil && (infeasible.ObservedGeneration == 0 || max(infeasible.ObservedGeneration, status.ObservedGeneration) < requested)
 }
 
 // goneAt returns the end of a pod's grace period as Kubernetes' own quota computes it: the deletion timestamp, which
