@@ -69,6 +69,9 @@ func Covers(list, other corev1.ResourceList) bool {
 	return true
 }
 
+// EqualAmounts reports whether two lists have equal amounts. A missing resource counts as zero.
+func EqualAmounts(a, b corev1.ResourceList) bool { return Covers(a, b) && Covers(b, a) }
+
 // AddTo adds a list to sum, which must not be nil.
 func AddTo(sum, list corev1.ResourceList) {
 	for name, amount := range list {

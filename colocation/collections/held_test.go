@@ -57,7 +57,7 @@ func heldAsInTheLibrary(t *testing.T, rng *rand.Rand) bool {
 		if p.Held != nil {
 			p.Held.Unsettled = false // the library does not know generations
 		}
-		if got := (quota.Counting{Allocated: true}).Charge(p); !quantity.Covers(got, want) || !quantity.Covers(want, got) {
+		if got := (quota.Counting{Allocated: true}).Charge(p); !quantity.EqualAmounts(got, want) {
 			t.Fatalf("%s: %v, want %v:\n%s", way, got, want, raw)
 		}
 	}

@@ -152,7 +152,7 @@ func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *
 	if before == nil || before.pod.UID != pod.UID {
 		return now
 	}
-	if a.counting.Allocated && pod.Unreported && !covers(now.charge, before.charge) {
+	if a.counting.Allocated && pod.Unreported && !quantity.Covers(now.charge, before.charge) {
 		now.charge = quantity.Larger(now.charge, before.charge)
 	}
 	if before.equalCharge(now) {
@@ -176,7 +176,7 @@ func (a *accounts) insert(key string, now *account) {
 
 // equalCharge reports whether two states of a pod are charged equally, to the same binding key.
 func (b *account) equalCharge(now *account) bool {
-	return b.pod.BindingKey() == now.pod.BindingKey() && b.pod.Ended == now.pod.Ended && covers(b.charge, now.charge) && covers(now.charge, b.charge)
+	return b.pod.BindingKey() == now.pod.BindingKey() && b.pod.Ended == now.pod.Ended && quantity.EqualAmounts(b.charge, now.charge)
 }
 
 func (a *accounts) drop(key string) {

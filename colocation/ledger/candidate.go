@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/quantity"
 )
 
 // candidate is a pod that requests a reservation. It is read once and placed anew in the tree of each attempt.
@@ -81,7 +82,7 @@ func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 // grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to
 // the same quota. A pod that gives up resources need not fit into a quota that has since become too small for it.
 func (p *placement) grows() bool {
-	return p.before == nil || p.before.Name != p.verdict.Binding.Name || !covers(p.beforeCharge, p.charge)
+	return p.before == nil || p.before.Name != p.verdict.Binding.Name || !quantity.Covers(p.beforeCharge, p.charge)
 }
 
 // judged returns the limit of a quota that applies to the pod's request for a resource. ok is false if there is no

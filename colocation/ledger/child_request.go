@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/quantity"
 )
 
 // WriteChildRequest writes the annotation api.AnnotationQuotaChildRequest of a quota and changes nothing else.
@@ -67,5 +68,5 @@ func equalAmounts(text string, want api.ResourceList) bool {
 		return len(want) == 0
 	}
 	has, err := api.ParseJSONText[api.ResourceList](text)
-	return err == nil && covers(corev1.ResourceList(has), corev1.ResourceList(want)) && covers(corev1.ResourceList(want), corev1.ResourceList(has))
+	return err == nil && quantity.EqualAmounts(corev1.ResourceList(has), corev1.ResourceList(want))
 }

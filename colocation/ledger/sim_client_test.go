@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/quantity"
 )
 
 // The outcomes of a request.
@@ -217,7 +218,7 @@ func (w *world) update() {
 		}
 		pod, node := *old, w.node(old)
 		change(&pod, node)
-		if !sameAmounts(pod.Requests, old.Requests) {
+		if !quantity.EqualAmounts(pod.Requests, old.Requests) {
 			node.generation++
 		}
 		node.dress(&pod)
@@ -253,8 +254,8 @@ func (w *world) updateOnce(req request) bool {
 	w.c.stats.Updated++
 	w.c.note("store %s", req)
 	w.c.putPod(req.pod, &g)
-	if resized := w.c.pods[podKey(req.pod)]; !sameAmounts(req.pod.Requests, req.old.Requests) {
-		if resized.node.generation++; sameAmounts(req.pod.Requests, resized.node.allocated) {
+	if resized := w.c.pods[podKey(req.pod)]; !quantity.EqualAmounts(req.pod.Requests, req.old.Requests) {
+		if resized.node.generation++; quantity.EqualAmounts(req.pod.Requests, resized.node.allocated) {
 			w.c.stats.Withdrawn++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/quantity"
 )
 
 // counting is what the replicas count, and what the model checks.
@@ -35,8 +36,6 @@ func (n nodeState) dress(p *quota.Pod) {
 	p.Held, p.Unreported = seen.Held, seen.Unreported
 }
 
-func sameAmounts(a, b corev1.ResourceList) bool { return covers(a, b) && covers(b, a) }
-
 // kubelet runs a pod on its node, step by step, for some time.
 func (w *world) kubelet(pod *quota.Pod) {
 	for step := range 8 {
@@ -62,12 +61,12 @@ func (w *world) carryOut(pod *quota.Pod, refuses bool) bool {
 		next.Node, node.allocated, node.enacted = "node", next.Requests, next.Requests
 	case node.infeasible && node.observed == node.generation:
 		return true // it has answered
-	case !sameAmounts(node.allocated, next.Requests) && refuses:
+	case !quantity.EqualAmounts(node.allocated, next.Requests) && refuses:
 		node.infeasible, node.observed = true, node.generation
 		w.c.stats.Infeasible++
-	case !sameAmounts(node.allocated, next.Requests):
+	case !quantity.EqualAmounts(node.allocated, next.Requests):
 		node.allocated, node.infeasible = next.Requests, false
-	case !sameAmounts(node.allocated, node.enacted) || node.infeasible:
+	case !quantity.EqualAmounts(node.allocated, node.enacted) || node.infeasible:
 		node.enacted, node.infeasible = node.allocated, false
 		w.c.stats.Enacted++
 	default:
@@ -78,7 +77,7 @@ func (w *world) carryOut(pod *quota.Pod, refuses bool) bool {
 	w.c.note("node of %s (%s): allocated %s, given %s, infeasible %v", podKey(&next), next.UID, inShort(node.allocated), inShort(node.enacted), node.infeasible)
 	w.c.putPod(&next, nil)
 	now := w.c.pods[podKey(&next)]
-	if now.node = node; !covers(before, now.charge()) {
+	if now.node = node; !quantity.Covers(before, now.charge()) {
 		w.c.fail("the node of %s makes it count for more", podKey(&next))
 	}
 	return true

@@ -44,16 +44,6 @@ func (s sum) raise(list corev1.ResourceList) {
 	}
 }
 
-// covers reports whether list holds at least the amounts of other.
-func covers(list, other corev1.ResourceList) bool {
-	for name, q := range other {
-		if q.Cmp(list[name]) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // sumOf returns the sum of a quota, to be changed.
 func sumOf(all map[string]sum, name string) sum {
 	of := all[name]
