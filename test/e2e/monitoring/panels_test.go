@@ -219,7 +219,7 @@ func wantClosedLabels(ctx context.Context, t *testing.T, p prometheus) {
 	if err := json.Unmarshal([]byte(text), &labels); err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"__name__", "alertname", "decision", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode",
+	known := []string{"__name__", "alertname", "decision", "for", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode",
 		"namespace", "operation", "outcome", "override", "reason", "result", "route", "severity", "step", "version"}
 	for _, name := range labels.Data {
 		if !slices.Contains(known, name) {
