@@ -125,13 +125,22 @@ func notByKubelets() []registration.MatchCondition {
 		`has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups)`}}
 }
 
-// bindingConditions matches every Binding if bindings are authorized, otherwise only those with a quota label.
+// bindingConditions matches every Binding if bindings are authorized, otherwise only those that could change what their
+// pod counts for.
 func bindingConditions(gates gate.Set) []registration.MatchCondition {
 	if gates.On(api.GateBindingAdmissionWebhook) {
 		return nil
 	}
-	return []registration.MatchCondition{{Name: "quota-label", Expression: fmt.Sprintf(
-		"has(object.metadata.labels) && %q in object.metadata.labels", api.LabelQuotaName)}}
+	name, has := "quota-label", hasKey("labels", api.LabelQuotaName)
+	if counting(gates).Replace {
+		name, has = "quota-label-or-renaming", has+" || "+hasKey("annotations", api.AnnotationReplaceResources)
+	}
+	return []registration.MatchCondition{{Name: name, Expression: has}}
+}
+
+// hasKey returns the CEL expression for a key in the labels or annotations of an object.
+func hasKey(field, key string) string {
+	return fmt.Sprintf("has(object.metadata.%s) && %q in object.metadata.%[1]s", field, key)
 }
 
 // onlyObject is the match condition for a single object, so that the API server calls the webhook for no other.
@@ -218,7 +227,7 @@ func (d deps) quotaAdmission() validators.QuotaAdmission {
 }
 
 func (d deps) validateBindings(ask questions) admit.Chain {
-	return admit.Validate(views.AsBinding, validators.Bindings(d.policy, ask.Pod))
+	return admit.Validate(views.AsBinding, validators.Bindings(d.policy, ask.Pod, counting(d.gates).Replace))
 }
 
 func (d deps) mutateQuotas(ask questions) admit.Chain {

@@ -24,7 +24,7 @@ func TestUndeclaredNeed(t *testing.T) {
 	with := func(needs ...string) handlers.Route {
 		r := binding
 		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, options: wing.options}.chain(func(ask questions) admit.Chain {
-			declared, undeclared := validators.Bindings(w.Policy, ask.Pod), validators.Bindings(w.Policy, ask.Pod)
+			declared, undeclared := validators.Bindings(w.Policy, ask.Pod, true), validators.Bindings(w.Policy, ask.Pod, true)
 			for i := range undeclared {
 				undeclared[i].Needs = needs
 			}

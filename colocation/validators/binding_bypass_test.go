@@ -53,19 +53,28 @@ func TestBindingBypass(t *testing.T) {
 	}
 }
 
-// A Binding cannot set a quota label on its pod, not even an empty one.
+// A Binding cannot set a quota label on its pod, not even an empty one, nor rename its resources where that counts.
 func TestBindingLabels(t *testing.T) {
-	const key = "quota.scheduling.koordinator.sh/name"
-	for labels, refused := range map[string]bool{
-		`null`: false, `{}`: false, `{"topology.kubernetes.io/zone":"a"}`: false,
-		`{"` + key + `":"team-b"}`: true, `{"` + key + `":""}`: true,
+	const label, annotation = "quota.scheduling.koordinator.sh/name", "pod.koordinator.sh/replace-resources"
+	const noLabel = "metadata.labels[" + label + "]: Forbidden: the API server would copy it to the pod"
+	const noAnnotation = "metadata.annotations[" + annotation + "]: Forbidden: the API server would copy it to the pod"
+	for _, c := range []struct {
+		meta    string
+		renames bool
+		wants   []string
+	}{
+		{`{"name":"web-1","labels":null}`, true, nil},
+		{`{"name":"web-1","labels":{},"annotations":{}}`, true, nil},
+		{`{"name":"web-1","labels":{"topology.kubernetes.io/zone":"a"},"annotations":{"a":"b"}}`, true, nil},
+		{`{"name":"web-1","labels":{"` + label + `":"team-b"}}`, false, []string{noLabel}},
+		{`{"name":"web-1","labels":{"` + label + `":""}}`, true, []string{noLabel}},
+		{`{"name":"web-1","annotations":{"` + annotation + `":"cpu:"}}`, true, []string{noAnnotation}},
+		{`{"name":"web-1","annotations":{"` + annotation + `":""}}`, true, []string{noAnnotation}},
+		{`{"name":"web-1","annotations":{"` + annotation + `":"cpu:"}}`, false, nil},
+		{`{"name":"web-1","labels":{"` + label + `":"a"},"annotations":{"` + annotation + `":"cpu:"}}`, true, []string{noLabel, noAnnotation}},
 	} {
-		req := requestFor(t, "default", `{"metadata":{"name":"web-1","labels":`+labels+`},"target":{"name":"node-7"}}`, "")
-		problems, err := bindingLabels().Run(t.Context(), req, views.AsBinding(req.Object))
-		var wants []string
-		if refused {
-			wants = []string{"metadata.labels[" + key + "]: Forbidden: the API server would copy it to the pod"}
-		}
-		wantProblems(t, labels, problems, err, wants...)
+		req := requestFor(t, "default", `{"metadata":`+c.meta+`,"target":{"name":"node-7"}}`, "")
+		problems, err := bindingLabels(c.renames).Run(t.Context(), req, views.AsBinding(req.Object))
+		wantProblems(t, c.meta, problems, err, c.wants...)
 	}
 }

@@ -10,21 +10,27 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// bindingLabels keeps Bindings from moving pods to other quotas: the API server copies a Binding's labels to its pod,
-// replacing existing ones (feature gate PodTopologyLabelsAdmission, on by default since Kubernetes 1.35). Schedulers
-// send no quota label, so there is no need to evaluate such a move.
-func bindingLabels() admit.Validator[views.Binding] {
+// bindingLabels keeps Bindings from changing what pods count for: the API server copies a Binding's annotations to its
+// pod, and its labels, too (feature gate PodTopologyLabelsAdmission, on by default since Kubernetes 1.35), replacing
+// existing ones. Schedulers send neither the quota label nor, where renames counts for quotas, the annotation that
+// renames resources, so there is no need to evaluate such a change.
+func bindingLabels(renames bool) admit.Validator[views.Binding] {
 	return admit.Validator[views.Binding]{
 		Name: "binding-labels",
-		Doc:  "refuses Bindings that give their pod another elastic quota",
+		Doc:  "refuses Bindings that give their pod another elastic quota, or other resources to count",
 		Gate: api.GateEnableQuotaAdmission,
-		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
-			if !b.HasLabel(api.LabelQuotaName) {
-				req.Explain("the Binding has no label %s", api.LabelQuotaName)
-				return nil, nil
+		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (problems field.ErrorList, _ error) {
+			const detail = "the API server would copy it to the pod, past the pod's quota; leave it out, and set it on the pod itself"
+			if b.HasLabel(api.LabelQuotaName) {
+				problems = append(problems, field.Forbidden(quotaPath, detail))
 			}
-			return field.ErrorList{field.Forbidden(quotaPath,
-				"the API server would copy it to the pod, past the pod's quota; leave it out, and label the pod itself")}, nil
+			if _, renamed := b.Annotation(api.AnnotationReplaceResources); renamed && renames {
+				problems = append(problems, field.Forbidden(admit.AnnotationPath(api.AnnotationReplaceResources), detail))
+			}
+			if len(problems) == 0 {
+				req.Explain("the Binding changes nothing that counts for quotas")
+			}
+			return problems, nil
 		},
 	}
 }

@@ -55,11 +55,12 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 	}
 }
 
-// Bindings returns the checks of Bindings: the user, and the labels that they change.
-func Bindings(policy *config.Policy, pods PodMeta) []admit.Validator[views.Binding] {
+// Bindings returns the checks of Bindings: the user, and the metadata that they change. renames reports whether the
+// annotation replace-resources counts for quotas.
+func Bindings(policy *config.Policy, pods PodMeta, renames bool) []admit.Validator[views.Binding] {
 	return []admit.Validator[views.Binding]{
 		binding(config.SectionOf[sections.Binding](policy), pods),
-		bindingLabels(),
+		bindingLabels(renames),
 	}
 }
 
