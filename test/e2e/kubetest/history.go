@@ -19,15 +19,15 @@ type Change struct {
 	Value    []byte // as the API server stores it: protobuf for its own kinds, JSON for custom resources; nil for a deletion
 }
 
-// History returns every change of the keys with a prefix, from the start of the cluster up to a revision that has been
-// reached already. A watch of the API server would miss changes while the API server restarts. The history is complete
-// if etcd is never compacted: --etcd-compaction-interval=0.
-func (c *Cluster) History(ctx context.Context, prefix string, upTo int64, each func(Change) error) error {
+// Changes calls each with every change of the keys with a prefix, from a revision on, as they happen, until ctx ends or
+// each returns an error. It reads from etcd: a watch of the API server would miss changes while the API server
+// restarts. Nothing is missing if etcd is never compacted: --etcd-compaction-interval=0.
+func (c *Cluster) Changes(ctx context.Context, prefix string, from int64, each func(Change) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch on return
 	end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 	encode := func(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
-	body := fmt.Sprintf(`{"create_request": {"key": %q, "range_end": %q, "start_revision": "1"}}`, encode(prefix), encode(end))
+	body := fmt.Sprintf(`{"create_request": {"key": %q, "range_end": %q, "start_revision": "%d"}}`, encode(prefix), encode(end), from)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, localURL(c.ports.etcd)+"/v3/watch", strings.NewReader(body))
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *Cluster) History(ctx context.Context, prefix string, upTo int64, each f
 		if err := lines.Decode(&line); err != nil {
 			return fmt.Errorf("etcd's history of %s: %w", prefix, err)
 		}
-		if done, err := line.each(upTo, each); done || err != nil {
+		if err := line.each(each); err != nil {
 			return err
 		}
 	}
@@ -64,23 +64,19 @@ type watchLine struct {
 	}
 }
 
-// each calls a function for the changes of a line; it is done when the revision is reached.
-func (l *watchLine) each(upTo int64, each func(Change) error) (done bool, err error) {
+// each calls a function with the changes of a line.
+func (l *watchLine) each(each func(Change) error) error {
 	if l.Error != nil || l.Result.Canceled {
-		return true, fmt.Errorf("etcd gives no history: %s %s", l.Error, l.Result.CancelReason)
+		return fmt.Errorf("etcd gives no history: %s %s", l.Error, l.Result.CancelReason)
 	}
 	for _, e := range l.Result.Events {
 		revision, err := strconv.ParseInt(e.KV.ModRevision, 10, 64)
 		if err != nil {
-			return true, err
-		}
-		if revision > upTo {
-			return true, nil
+			return err
 		}
 		if err := each(Change{revision, string(e.KV.Key), e.Type == "DELETE", e.KV.Value}); err != nil {
-			return true, err
+			return err
 		}
-		done = revision == upTo
 	}
-	return done, nil
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"usher.dev/usher/e2e/kubetest"
+	"usher.dev/usher/e2e/quota/checker"
 )
 
 // trial is one run of the guarantee.
@@ -21,6 +22,10 @@ type trial struct {
 	clients int
 	crowd   *crowd
 	random  *rand.Rand
+	through *kubetest.Usher
+	checker *watched
+	limits  map[string]int // by quota, in cores
+	every   time.Duration  // a process is killed after one to eight times that
 	writes  map[string]int // of records, by their result
 }
 
@@ -105,14 +110,16 @@ func seedOf(t *testing.T) uint64 {
 // pods fit.
 func newTrial(ctx context.Context, t *testing.T, namespace string, scale, clients, pods int, until time.Time) *trial {
 	t.Helper()
-	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, writes: map[string]int{}}
+	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, through: usher, checker: watch(ctx, t, namespace),
+		limits: map[string]int{}, every: 500 * time.Millisecond, writes: map[string]int{}}
 	r.random = rand.New(rand.NewPCG(r.seed, 0))
-	r.crowd = &crowd{namespace: namespace, pods: pods, until: until}
+	r.crowd = &crowd{namespace: namespace, pods: pods, until: until, act: come}
 	var tree []kubetest.Object
 	add := func(name, parent string, cores int, isParent bool) {
 		if parent != "" {
 			parent = namespace + "-" + parent
 		}
+		r.limits[namespace+"-"+name] = cores * scale
 		tree = append(tree, newQuota(namespace, namespace+"-"+name, parent, strconv.Itoa(cores*scale), isParent))
 		if !isParent {
 			r.crowd.leaves = append(r.crowd.leaves, namespace+"-"+name)
@@ -147,13 +154,13 @@ func (r *trial) after(pods int64, done <-chan struct{}) {
 	}
 }
 
-// chaos kills a process every few seconds until the clients are done.
+// chaos kills a process now and then until the clients are done.
 func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
 			return
-		case <-time.After(time.Duration(500+r.random.IntN(3500)) * time.Millisecond):
+		case <-time.After(r.every + time.Duration(r.random.Int64N(int64(7*r.every)))):
 		}
 		switch n := r.random.IntN(10); {
 		case n < 7:
@@ -168,7 +175,7 @@ func (r *trial) chaos(ctx context.Context, done <-chan struct{}) {
 
 // killReplica kills a replica and starts it again a moment later.
 func (r *trial) killReplica(ctx context.Context) {
-	one := usher.Replicas[r.random.IntN(len(usher.Replicas))]
+	one := r.through.Replicas[r.random.IntN(len(r.through.Replicas))]
 	r.crowd.counts.Add("SIGKILL of a replica", 1)
 	r.addWrites(ctx, one)
 	one.Kill()
@@ -203,10 +210,10 @@ func (r *trial) changeLimit(ctx context.Context) {
 }
 
 // settle ends the chaos, waits for the expiry, fills all quotas, and checks the whole history.
-func (r *trial) settle(ctx context.Context) {
+func (r *trial) settle(ctx context.Context) *checker.Checker {
 	r.t.Helper()
 	front.calm()
-	if err := usher.Balancer.Wait(ctx, len(usher.Replicas)); err != nil {
+	if err := r.through.Balancer.Wait(ctx, len(r.through.Replicas)); err != nil {
 		r.t.Fatal(err)
 	}
 	pause(ctx, expiry)
@@ -215,27 +222,23 @@ func (r *trial) settle(ctx context.Context) {
 			r.fill(ctx, fmt.Sprintf("fill-%d-%d", i, cpu), leaf, cpu)
 		}
 	}
-	c := replay(ctx, r.t, r.crowd.namespace)
-	for _, problem := range c.problems {
-		r.t.Error(problem)
-	}
+	told, c := r.checker.check(ctx, r.t), r.checker.Checker
 	if r.t.Failed() {
 		r.compare(ctx, c)
 	}
 	for _, leaf := range r.crowd.leaves {
-		if room := c.room(leaf); room > 0 { // negative if the limit was lowered
+		if room := c.Room(leaf); room > 0 { // negative if the limit was lowered
 			r.t.Errorf("quota %s has room for %dm cpu, and takes no pod", leaf, room)
 		}
 	}
-	r.tell(ctx, c)
+	r.tell(ctx, told)
+	return c
 }
 
 // compare prints the stored pods and the state of each replica, to show which of them is wrong.
-func (r *trial) compare(ctx context.Context, c *checker) {
-	for key, pod := range c.pods {
-		r.t.Logf("stored: %s of %s: %dm", key, pod.quota, pod.cpu)
-	}
-	for _, replica := range usher.Replicas {
+func (r *trial) compare(ctx context.Context, c *checker.Checker) {
+	r.t.Logf("stored:\n%s", strings.Join(c.Pods(), "\n"))
+	for _, replica := range r.through.Replicas {
 		_, text, err := replica.Get(ctx, "/debug/quotas?pods=true")
 		r.t.Logf("%s thinks (%v):\n%s", replica.Name, err, text)
 		_, text, _ = replica.Get(ctx, "/metrics")
@@ -276,10 +279,11 @@ func (r *trial) fill(ctx context.Context, name, leaf string, cpu int) {
 }
 
 // tell prints the counts, and fails if they are too low for a meaningful test.
-func (r *trial) tell(ctx context.Context, c *checker) {
-	r.t.Logf("history: %d pods added, %d grown or moved, %d ended, %d deleted, %d records written", c.added, c.grown, c.ended, c.deleted, c.records)
+func (r *trial) tell(ctx context.Context, told checker.Told) {
+	r.t.Logf("history: %d pods added, %d grown or moved, %d ended, %d deleted, %d records written; quotas were filled to %.1f %%",
+		told.Added, told.Grown, told.Ended, told.Deleted, told.Records, told.Fullest)
 	r.t.Logf("lost answers %d, refused by the other webhook %d%s", front.lostCount.Load(), front.refusedCount.Load(), &r.crowd.counts)
-	for _, replica := range usher.Replicas {
+	for _, replica := range r.through.Replicas {
 		r.addWrites(ctx, replica)
 		if log := replica.Process().Log(); strings.Contains(log, "panic") {
 			r.t.Errorf("%s: the log tells of a panic:\n%s", replica.Name, log)
@@ -291,7 +295,7 @@ func (r *trial) tell(ctx context.Context, c *checker) {
 			r.t.Errorf("%d times %s", n, what)
 		}
 	}
-	if r.crowd.counts.Get(isStored) < r.crowd.pods/5 || r.crowd.counts.Get(fullUp) < r.crowd.pods/20 || c.deleted < r.crowd.pods/20 {
+	if r.crowd.counts.Get(isStored) < r.crowd.pods/5 || r.crowd.counts.Get(fullUp) < r.crowd.pods/20 || told.Deleted < r.crowd.pods/20 {
 		r.t.Error("too little happened: this run says nothing")
 	}
 }

@@ -133,6 +133,7 @@ const (
 type slowLine struct {
 	server     *httptest.Server
 	kubeconfig string
+	pauses     func() (before, long time.Duration) // of each watch by itself, again and again; may be nil
 
 	mu   sync.Mutex
 	held string        // the path of the watch that is delayed
@@ -150,7 +151,7 @@ func newSlowLine(name string) (*slowLine, error) {
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(r *http.Response) error {
 			if strings.Contains(r.Request.URL.RawQuery, "watch") {
-				r.Body = slowBody{r.Body, l, r.Request.URL.Path}
+				r.Body = &slowBody{ReadCloser: r.Body, line: l, path: r.Request.URL.Path}
 			}
 			return nil
 		}}
@@ -188,15 +189,21 @@ func (l *slowLine) wait(path string) {
 	}
 }
 
-// slowBody returns no data while the line holds its path.
+// slowBody returns no data while the line holds its path, or pauses.
 type slowBody struct {
 	io.ReadCloser
 	line *slowLine
 	path string
+	next time.Time // of the next pause
 }
 
-func (b slowBody) Read(into []byte) (int, error) {
+func (b *slowBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.line.wait(b.path)
+	if b.line.pauses != nil && time.Now().After(b.next) {
+		before, long := b.line.pauses()
+		time.Sleep(long)
+		b.next = time.Now().Add(before)
+	}
 	return n, err
 }

@@ -47,13 +47,18 @@ type crowd struct {
 	until     time.Time
 	begun     atomic.Int64
 	counts    kubetest.Counts
+
+	// act is what a client does each time, with a name for a new pod.
+	act func(ctx context.Context, v *visitor, name string)
+	// dress completes a new pod; may be nil.
+	dress func(pod kubetest.Object, random *rand.Rand)
 }
 
 // run runs the clients until all pods were tried and the time is over.
 func (c *crowd) run(ctx context.Context, seed uint64, clients int) {
 	var all sync.WaitGroup
 	for i := range clients {
-		one := &visitor{crowd: c, random: rand.New(rand.NewPCG(seed, uint64(i)+1)), number: i, own: map[string]string{}}
+		one := &visitor{crowd: c, random: rand.New(rand.NewPCG(seed, uint64(i)+1)), number: i, own: map[string]*owned{}}
 		all.Go(func() { one.work(ctx) })
 	}
 	all.Wait()
@@ -64,28 +69,40 @@ type visitor struct {
 	*crowd
 	random *rand.Rand
 	number int
-	own    map[string]string // the quota of each of its stored pods
+	own    map[string]*owned // its stored pods
 }
 
-// work makes one request after the other, most of them for new pods.
+// owned is what a client asked for one of its pods, in thousandths of a core.
+type owned struct{ cpu, before int }
+
+// work makes one request after the other.
 func (v *visitor) work(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		if v.begun.Add(1) > int64(v.pods) && time.Now().After(v.until) {
 			return
 		}
-		v.visit(ctx, fmt.Sprintf("c%d-%d", v.number, n))
-		if v.random.IntN(3) == 0 {
-			v.disturb(ctx)
-		}
+		v.act(ctx, v, fmt.Sprintf("c%d-%d", v.number, n))
 		if v.random.IntN(50) == 0 {
 			pause(ctx, time.Duration(v.random.IntN(1000))*time.Millisecond)
 		}
 	}
 }
 
+// come creates a pod, and sometimes does something with another one.
+func come(ctx context.Context, v *visitor, name string) {
+	v.visit(ctx, name)
+	if v.random.IntN(3) == 0 {
+		v.disturb(ctx)
+	}
+}
+
 // visit creates a pod, some twice at once like an impatient client, and retries requests without an answer.
 func (v *visitor) visit(ctx context.Context, name string) {
-	pod := newPod(name, v.leaf(), fmt.Sprintf("%dm", 100*(1+v.random.IntN(5))))
+	cpu := 100 * (1 + v.random.IntN(5))
+	pod := newPod(name, v.leaf(), fmt.Sprintf("%dm", cpu))
+	if v.dress != nil {
+		v.dress(pod, v.random)
+	}
 	twice := v.random.IntN(10) == 0
 	for range 40 {
 		if twice {
@@ -96,7 +113,7 @@ func (v *visitor) visit(ctx context.Context, name string) {
 		}
 		result := outcome(v.create(ctx, pod, ""))
 		if v.counts.Add(result, 1); result == isStored {
-			v.own[name] = pod["metadata"].(kubetest.Object)["labels"].(kubetest.Object)[prefix+"name"].(string)
+			v.own[name] = &owned{cpu, cpu}
 		}
 		if result != outOfReach || ctx.Err() != nil {
 			return
@@ -118,32 +135,57 @@ func (v *visitor) create(ctx context.Context, pod kubetest.Object, query string)
 
 func (v *visitor) leaf() string { return v.leaves[v.random.IntN(len(v.leaves))] }
 
-// disturb deletes, terminates, moves or resizes one of its pods. This may fail while the API server is unavailable.
-func (v *visitor) disturb(ctx context.Context) {
+// any returns the name of one of its pods; empty if it has none.
+func (v *visitor) any() string {
 	if len(v.own) == 0 {
-		return
+		return ""
 	}
 	names := slices.Sorted(maps.Keys(v.own))
-	name := names[v.random.IntN(len(names))]
-	var err error
-	var what string
+	return names[v.random.IntN(len(names))]
+}
+
+// disturb deletes, terminates, moves or resizes one of its pods. This may fail while the API server is unavailable.
+func (v *visitor) disturb(ctx context.Context) {
+	name := v.any()
+	if name == "" {
+		return
+	}
 	switch v.random.IntN(8) {
 	default:
-		what = "delete"
-		_, err = cluster.Admin().Delete(ctx, podPath(v.namespace, name))
-		delete(v.own, name)
+		v.remove(ctx, name)
 	case 0:
-		what = "end"
-		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/status", kubetest.MergePatch, `{"status": {"phase": "Succeeded"}}`)
-		delete(v.own, name)
+		v.end(ctx, name)
 	case 1, 2:
-		what = "move"
-		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name), kubetest.MergePatch,
-			kubetest.Object{"metadata": kubetest.Object{"labels": kubetest.Object{prefix + "name": v.leaf()}}})
+		v.move(ctx, name)
 	case 3:
-		what = "resize"
-		_, err = cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/resize", kubetest.StrategicPatch, fmt.Sprintf(
-			`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "%dm"}}}]}}`, 100*(1+v.random.IntN(6))))
+		v.resize(ctx, "resize", name, 100*(1+v.random.IntN(6)))
+	}
+}
+
+func (v *visitor) remove(ctx context.Context, name string) {
+	_, err := cluster.Admin().Delete(ctx, podPath(v.namespace, name))
+	delete(v.own, name)
+	v.counts.Add("delete: "+outcome(err), 1)
+}
+
+func (v *visitor) end(ctx context.Context, name string) {
+	_, err := cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/status", kubetest.MergePatch, `{"status": {"phase": "Succeeded"}}`)
+	delete(v.own, name)
+	v.counts.Add("end: "+outcome(err), 1)
+}
+
+func (v *visitor) move(ctx context.Context, name string) {
+	_, err := cluster.Admin().Patch(ctx, podPath(v.namespace, name), kubetest.MergePatch,
+		kubetest.Object{"metadata": kubetest.Object{"labels": kubetest.Object{prefix + "name": v.leaf()}}})
+	v.counts.Add("move: "+outcome(err), 1)
+}
+
+// resize resizes a pod in place, in thousandths of a core.
+func (v *visitor) resize(ctx context.Context, what, name string, cpu int) {
+	_, err := cluster.Admin().Patch(ctx, podPath(v.namespace, name)+"/resize", kubetest.StrategicPatch, fmt.Sprintf(
+		`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "%dm"}}}]}}`, cpu))
+	if err == nil {
+		v.own[name] = &owned{cpu, v.own[name].cpu}
 	}
 	v.counts.Add(what+": "+outcome(err), 1)
 }

@@ -9,8 +9,10 @@
 //	late_test.go       a watch that lags by more than the expiry
 //	tree_test.go       changes of quotas that a watch has not shown
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
+//	soak_held_test.go  the same while pods are resized and quotas change: TestHeld, and TestSoakHeld of `make soak`
+//	kubelet_test.go    hollow kubelets that carry out resizes
 //	load_test.go       the clients
-//	checker_test.go    replays etcd's history, and checks every admission against the limits
+//	checker_test.go    reads etcd's history as it happens, for the checker in checker/
 //	front_test.go      the proxy in front of the replicas
 //	speed_test.go      the cost of the ledger
 package quota
@@ -42,7 +44,8 @@ const (
 
 func TestMain(m *testing.M) {
 	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{
-		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"}}, start)
+		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"},
+		EtcdFlags: []string{"--quota-backend-bytes=8589934592"}}, start) // a soak writes more than etcd's default of 2 GiB
 }
 
 // replicas returns the number of replicas: two, or three in a soak.

@@ -110,7 +110,11 @@ type row struct {
 
 // report returns a replica's report on the quotas.
 func report(ctx context.Context, replica int) (rows []row, err error) {
-	status, text, err := usher.Replicas[replica].Get(ctx, "/debug/quotas?o=json&pods=true")
+	return reportOf(ctx, usher.Replicas[replica])
+}
+
+func reportOf(ctx context.Context, replica *kubetest.Replica) (rows []row, err error) {
+	status, text, err := replica.Get(ctx, "/debug/quotas?o=json&pods=true")
 	if err == nil && status != 200 {
 		err = fmt.Errorf("/debug/quotas: %d %s", status, text)
 	}

@@ -19,6 +19,7 @@ import (
 // there is room.
 func TestTenantRepeats(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
+	history := watch(ctx, t, "repeats")
 	a, b := departments(ctx, t, "repeats", "8", "4", "4")
 	one, many := newPod("one", a, "3"), newPod("", b, "1")
 	many["metadata"].(kubetest.Object)["generateName"] = "many-"
@@ -48,16 +49,14 @@ func TestTenantRepeats(t *testing.T) {
 		eventually(ctx, t, func(ctx context.Context) error { return createPod(ctx, "repeats", fmt.Sprint("rest-", n), b, "1") })
 	}
 	kubetest.RefusedWith(t, createPod(ctx, "repeats", "over", b, "1"), "limit 4")
-	c := replay(ctx, t, "repeats")
-	for _, problem := range c.problems {
-		t.Error(problem)
-	}
+	history.check(ctx, t)
 }
 
 // TestTenantAgain: a pod that is deleted and created under one name, larger each time and by several clients at once,
 // never takes the quota above its limit.
 func TestTenantAgain(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
+	history := watch(ctx, t, "again")
 	a, _ := departments(ctx, t, "again", "4", "3", "4")
 	stored(t, createPod(ctx, "again", "other", a, "1"))
 	var all sync.WaitGroup
@@ -70,12 +69,8 @@ func TestTenantAgain(t *testing.T) {
 		})
 	}
 	all.Wait()
-	c := replay(ctx, t, "again")
-	for _, problem := range c.problems {
-		t.Error(problem)
-	}
-	if c.added < 5 || c.deleted < 5 {
-		t.Errorf("too little happened: %d pods added, %d deleted", c.added, c.deleted)
+	if told := history.check(ctx, t); told.Added < 5 || told.Deleted < 5 {
+		t.Errorf("too little happened: %d pods added, %d deleted", told.Added, told.Deleted)
 	}
 	settled(ctx, t, a, "1")
 }
