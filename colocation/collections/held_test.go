@@ -23,7 +23,7 @@ import (
 // TestHeldEqualsComponentHelpers: a pod counts for what the scheduler's own library computes, whether the watch or a
 // review delivers it.
 func TestHeldEqualsComponentHelpers(t *testing.T) {
-	pods, seed := 100_000, rand.Uint64()
+	pods, seed := randomPods, rand.Uint64()
 	if testing.Short() {
 		pods = 5_000
 	}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package collections
+
+// randomPods is the number of pods that TestHeldEqualsComponentHelpers compares.
+const randomPods = 100_000
