@@ -157,6 +157,10 @@ func TestAccountsUnreported(t *testing.T) {
 		{"resized again", pod("u", "cpu=7", true), "7/1, 7/0 by spec"},
 		{"the node reports", shrinking("q/p", "u", "cpu=2", "cpu=6"), "6/0, 2/0 by spec"},
 		{"and has carried it out", pod("u", "cpu=2", false), "2/0, 2/0 by spec"},
+		{"resized", pod("u", "cpu=5", true), "5/0, 5/0 by spec"},
+		{"taken back, which the node may not know", pod("u", "cpu=2", true), "5/0, 2/0 by spec"},
+		{"it had taken it up", shrinking("q/p", "u", "cpu=2", "cpu=5"), "5/0, 2/0 by spec"},
+		{"and has given it back", pod("u", "cpu=2", false), "2/0, 2/0 by spec"},
 		{"another", pod("v", "cpu=1", true), "1/0, 1/0 by spec"},
 	} {
 		b.Pods().Put(seenPod(c.pod, i+1))

@@ -56,21 +56,28 @@ func pending(reason string, generation int) string {
 	return fmt.Sprintf(`,"conditions":[{"type":"Ready"},{"type":"PodResizePending","status":"True","reason":%q,"observedGeneration":%d}]`, reason, generation)
 }
 
-// TestUnreported: a node has reported when every container with requests has an allocation.
+// TestUnreported: a node has reported when every container with requests has an allocation, and when it has observed the
+// generation of the pod, if it reports which it has observed.
 func TestUnreported(t *testing.T) {
 	const bound = `"nodeName":"n",`
 	for _, c := range []struct {
 		what, spec, status string
 		want               bool
+		meta               string
 	}{
-		{"not bound", containers("c=2"), "", false},
-		{"bound", bound + containers("c=2"), "", true},
-		{"in part", bound + containers("c=2 d=1"), statuses("c=2/2 d=-/1"), true},
-		{"in full", bound + containers("c=2 d=1"), statuses("c=2/2 d=1/-"), false},
-		{"nothing is requested", bound + `"containers":[{"name":"c"}]`, statuses("c=-/-"), false},
-		{"ended", bound + containers("c=2"), `"phase":"Failed"`, false},
+		{"not bound", containers("c=2"), "", false, ""},
+		{"bound", bound + containers("c=2"), "", true, ""},
+		{"in part", bound + containers("c=2 d=1"), statuses("c=2/2 d=-/1"), true, ""},
+		{"in full", bound + containers("c=2 d=1"), statuses("c=2/2 d=1/-"), false, ""},
+		{"nothing is requested", bound + `"containers":[{"name":"c"}]`, statuses("c=-/-"), false, ""},
+		{"an older generation", bound + containers("c=2"), statuses("c=2/2") + `,"observedGeneration":5`, true, `"generation":6`},
+		{"the generation", bound + containers("c=2"), statuses("c=2/2") + `,"observedGeneration":6`, false, `"generation":6`},
+		{"no generation", bound + containers("c=2"), statuses("c=2/2"), false, `"generation":6`},
+		{"only its deletion is not observed", bound + containers("c=2"), statuses("c=2/2") + `,"observedGeneration":5`, false,
+			`"generation":6,"deletionTimestamp":"2026-01-01T00:00:00Z"`},
+		{"ended", bound + containers("c=2"), `"phase":"Failed"`, false, ""},
 	} {
-		if got := podFrom(t, "", c.spec, c.status).Unreported; got != c.want {
+		if got := podFrom(t, c.meta, c.spec, c.status).Unreported; got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}

@@ -30,8 +30,8 @@ type Pod struct {
 	Held *Held
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
-	// Unreported reports that the pod has a node, which has not reported yet what it has allocated for each container. It
-	// may be more than the spec requests now.
+	// Unreported reports that the pod has a node, which has not reported yet what it has allocated for each container, or
+	// for the current generation of the pod. It may have taken up more than the spec requests now.
 	Unreported bool
 	// Gone is the time from which a pod that is being deleted no longer counts, whether its node confirms its end or
 	// not; zero if the pod is not being deleted.

@@ -27,7 +27,7 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
 		held.Replaced = api.HeldRequest(replaced, replaceInStatus(spec, status, text))
 	}
-	p.Unreported = spec.NodeName != "" && api.Unreported(spec, status)
+	p.Unreported = spec.NodeName != "" && (api.Unreported(spec, status) || behind(meta, status))
 	if held.Requests != nil || held.Replaced != nil {
 		p.Held = &Held{Requests: held.Requests, Replaced: held.Replaced, Unsettled: unsettled(meta, status)}
 		p.Held.complete(p)
@@ -49,11 +49,23 @@ func (h *Held) complete(p *Pod) {
 // that does not report the generation may mean any; one that has observed a later generation, and left the condition as
 // it was, has found no other resize in it.
 func unsettled(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
-	infeasible, requested := api.InfeasibleResize(status), meta.Generation
+	infeasible := api.InfeasibleResize(status)
+	return infeasible != nil &&
+		(infeasible.ObservedGeneration == 0 || max(infeasible.ObservedGeneration, status.ObservedGeneration) < requestedGeneration(meta))
+}
+
+// behind reports whether a node says that it has not observed the current spec.
+func behind(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
+	return status.ObservedGeneration > 0 && status.ObservedGeneration < requestedGeneration(meta)
+}
+
+// requestedGeneration returns the generation of the last change of the spec. The deletion of a pod, its last generation,
+// requests nothing.
+func requestedGeneration(meta *metav1.ObjectMeta) int64 {
 	if meta.DeletionTimestamp != nil {
-		requested-- // the last generation is the deletion, which requests nothing
+		return meta.Generation - 1
 	}
-	return infeasible != nil && (infeasible.ObservedGeneration == 0 || max(infeasible.ObservedGeneration, status.ObservedGeneration) < requested)
+	return meta.Generation
 }
 
 // goneAt returns the end of a pod's grace period as Kubernetes' own quota computes it: the deletion timestamp, which

@@ -211,6 +211,9 @@ func (i *intent) next() (status *corev1.PodStatus, more bool) {
 		status.Conditions = nil
 		return status, true
 	}
+	if i.pod.Status.ObservedGeneration < i.pod.Generation {
+		return status, true // there is nothing to do, and it says so
+	}
 	return nil, false
 }
 
