@@ -90,11 +90,6 @@ func (f *frontDoor) certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
 }
 
-func (f *frontDoor) close() {
-	f.server.CloseClientConnections()
-	f.server.Close()
-}
-
 // calm stops dropping answers and refusing pods.
 func (f *frontDoor) calm() {
 	f.lost.Store(0)
