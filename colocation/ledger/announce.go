@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,6 +41,14 @@ func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) 
 	if len(names) > maxIn {
 		names = nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxAnnounce)
+	defer cancel()
+	select { // one after another, because they would overtake each other's writes
+	case l.announcing <- struct{}{}:
+		defer func() { <-l.announcing }()
+	case <-ctx.Done():
+		return busy(context.Cause(ctx))
+	}
 	made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
 	for _, top := range tops {
 		if names == nil {
@@ -55,12 +64,12 @@ func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) 
 // maxIn bounds the names in an announcement.
 const maxIn = 50
 
-// maxAnnounce bounds the attempts to write an announcement.
-const maxAnnounce = 10
+// maxAnnounce bounds the time for an announcement, with the wait for others.
+const maxAnnounce = 5 * time.Second
 
-// announceAt adds a change to the record of one quota.
+// announceAt adds a change to the record of one quota, as often as other replicas overtake the write.
 func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, c change) error {
-	for attempt := 1; ; attempt++ {
+	for {
 		object, err := l.object(ctx, top)
 		if errors.Is(err, ErrGone) {
 			return nil
@@ -70,13 +79,12 @@ func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, c change) err
 		}
 		before, _ := l.objects.record(object) // a damaged one begins anew
 		err = l.write(ctx, view{top: object}, plan{next: before.announcing(c)})
-		if errors.Is(err, ErrGone) {
+		switch {
+		case errors.Is(err, ErrGone):
 			return nil // no replica can write decisions there
-		}
-		if !errors.Is(err, ErrConflict) {
+		case !errors.Is(err, ErrConflict):
 			return err
-		}
-		if attempt == maxAnnounce || ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return busy(err)
 		}
 	}

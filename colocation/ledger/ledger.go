@@ -61,6 +61,8 @@ type Ledger struct {
 	found    found // of announced changes
 	pace     pace
 
+	announcing chan struct{} // has a value while a change is announced
+
 	mu     sync.Mutex
 	queues map[string]*queue // by the name of the top quota
 }
@@ -81,7 +83,10 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), found: found{all: map[changeID]foundChange{}}, queues: map[string]*queue{}}
+	l := &Ledger{
+		options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), found: found{all: map[changeID]foundChange{}},
+		announcing: make(chan struct{}, 1), queues: map[string]*queue{},
+	}
 	if o.Store == nil {
 		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
 	}

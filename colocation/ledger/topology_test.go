@@ -3,9 +3,11 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -360,5 +362,27 @@ func TestAnnouncedDryRun(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		expect(t, "later", b.judged(r.Judge(t.Context(), ask(makePod("q/p", "u", "cpu=1")))), "granted")
+	})
+}
+
+// Many changes at once, as from a controller, do not overtake each other's announcements.
+func TestAnnounceMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quotas := []*quota.Quota{makeQuota("top", "", "cpu=99")}
+		for i := range 40 {
+			quotas = append(quotas, makeQuota(fmt.Sprintf("q%d", i), "top", "cpu=4"))
+		}
+		b := lay(t, quotas...)
+		b.store.before = func() error { time.Sleep(5 * time.Millisecond); return nil }
+		r := b.watcher("r1")
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() { r.announce(t, makeQuota(fmt.Sprintf("q%d", i), "top", "cpu=1")) })
+		}
+		all.Wait()
+		found, err := parseRecord(b.store.get("top").Record)
+		if conflicts := r.Stats().Conflicts; err != nil || len(found.Changes) != 40 || conflicts != 0 {
+			t.Errorf("%d changes are announced, after %d conflicts: %v", len(found.Changes), conflicts, err)
+		}
 	})
 }
