@@ -39,7 +39,7 @@ test: ## run everything that needs no API server, with the race detector
 	go test -race -timeout 30m ./...
 	go test ./mutators ./test/process ./colocation/collections -run 'TestAllocations|TestHeldEqualsComponentHelpers'
 	cd test/load && go test -race ./...
-	cd release && go test ./...
+	cd deploy/release && go test ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
@@ -72,7 +72,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go tool staticcheck ./...
 	go mod tidy -diff
 	cd test/load && go vet ./... && go mod tidy -diff
-	cd release && go vet ./... && go mod tidy -diff
+	cd deploy/release && go vet ./... && go mod tidy -diff
 	cd test/browser && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
@@ -117,10 +117,10 @@ image: ## build the container image (IMAGE=usher:dev)
 	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
 image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image (IMAGE=usher:dev)
-	cd release && go run . image --version "$(VERSION)" --image "$(IMAGE)" --out ../bin/image
+	cd deploy/release && go run . image --version "$(VERSION)" --image "$(IMAGE)" --out ../../bin/image
 
 release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release; see docs/release.md
-	cd release && go run . archives --version "$(VERSION)" --out ../bin/release
+	cd deploy/release && go run . archives --version "$(VERSION)" --out ../../bin/release
 
 vuln: ## govulncheck, where its database can be reached
 	@.ci/vuln

@@ -22,7 +22,7 @@ func TestExplainFindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, _ := filepath.Glob("explain/*.go")
+	more, _ := filepath.Glob("command/explain/*.go")
 	for _, file := range append(files, more...) {
 		for _, m := range finding.FindAllStringSubmatch(harness.ReadFile(t, file), -1) {
 			in[m[1]] = true

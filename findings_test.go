@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/doctor"
+	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/test/harness"
 )
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"usher.dev/usher/cases"
+	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/test/harness"
 )
 
@@ -31,10 +31,10 @@ func TestGoldenRefusals(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			for _, cause := range status.Details.Causes {
-				known[cases.RefusalOf(cause.Message, cause.Field, string(cause.Type))] = true
+				known[policytest.RefusalOf(cause.Message, cause.Field, string(cause.Type))] = true
 			}
 		}
 	}
 	delete(known, "")
-	harness.CompareGolden(t, "cases/refusals.txt", strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n")
+	harness.CompareGolden(t, "command/policytest/refusals.txt", strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n")
 }

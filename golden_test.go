@@ -165,13 +165,13 @@ func TestPictureIsCurrent(t *testing.T) {
 // TestGoldenTable: the table of contents is the one that the tests of test/process use, which cannot import this
 // package.
 func TestGoldenTable(t *testing.T) {
-	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "testdata/ca.crt"},
+	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
 		"webhooks-policy": {"webhooks", "--config", "samples/policy.yaml"}} {
 		code, out, errors := usher(t, args...)
 		if code != 0 {
 			t.Fatal(errors)
 		}
-		harness.CompareGolden(t, filepath.Join("testdata", file+".golden"), out)
+		harness.CompareGolden(t, filepath.Join("test", "testdata", file+".golden"), out)
 	}
 }
 

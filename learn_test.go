@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/learn"
+	"usher.dev/usher/command/learn"
 	"usher.dev/usher/test/harness"
 )
 
@@ -64,7 +64,7 @@ func TestLessonsAreComplete(t *testing.T) {
 				t.Errorf("%s: what is missing is one line: %q", l.Name, c.Missing)
 			}
 		}
-		if row := fmt.Sprintf("| %d | [%s](../learn/lessons/%s/lesson.md) | %d |", l.Number, l.Title, l.Name, l.Minutes); !strings.Contains(page, row) {
+		if row := fmt.Sprintf("| %d | [%s](../command/learn/lessons/%s/lesson.md) | %d |", l.Number, l.Title, l.Name, l.Minutes); !strings.Contains(page, row) {
 			t.Errorf("docs/learn.md lacks the row %s", row)
 		}
 		if l.Needs != "" && (l.Script("start.sh") == "" || l.Script("solution.sh") == "") {

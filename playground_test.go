@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/playground"
+	"usher.dev/usher/command/playground"
 	"usher.dev/usher/samples"
 	"usher.dev/usher/test/harness"
 )

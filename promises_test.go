@@ -19,13 +19,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/command"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/manifest"
 	"usher.dev/usher/test/harness"
 )
 
@@ -244,8 +244,8 @@ func TestLeastKubernetes(t *testing.T) {
 		golden, row string
 		conditions  bool
 	}{
-		{"testdata/webhooks.golden", "| core | 1.27 or newer |", false},
-		{"testdata/webhooks-colocation.golden", "| colocation | 1.28 or newer |", true},
+		{"test/testdata/webhooks.golden", "| core | 1.27 or newer |", false},
+		{"test/testdata/webhooks-colocation.golden", "| colocation | 1.28 or newer |", true},
 	} {
 		if got := strings.Contains(harness.ReadFile(t, c.golden), "matchConditions:"); got != c.conditions || !strings.Contains(page, c.row) {
 			t.Errorf("%s has matchConditions: %v; deploy/README.md must have the row %s", c.golden, got, c.row)
@@ -313,78 +313,59 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// TestImportsRunOneWay: only routes.go imports the colocation suite, and the core's packages import each other in one
-// direction only.
+// floors are the rules of the house: what a folder of the product may import of usher, with everything below it. Its own
+// folders are always allowed. The first row that matches a package counts.
+var floors = []struct {
+	room string
+	may  []string
+}{
+	{"internal", nil},
+	{"samples", nil},
+	{"admit", []string{"internal"}},
+	{"config", []string{"admit", "validators/expression", "validators/imageref", "internal"}},
+	{"mutators", []string{"config", "admit", "internal"}},
+	{"validators", []string{"mutators", "config", "admit", "internal"}},
+	{"handlers", []string{"admit", "internal"}},
+	{"cluster", []string{"admit", "internal"}},
+	{"certs", []string{"internal"}},
+	{"server", []string{"handlers", "cluster", "certs", "config", "admit", "internal"}},
+	{"command", []string{"server", "handlers", "cluster", "certs", "config", "admit", "samples", "internal"}},
+	{"colocation", []string{"server/suite", "mutators", "handlers", "cluster", "config", "admit", "internal"}},
+	{".", []string{"colocation", "command", "server", "validators", "mutators", "handlers", "cluster", "config", "admit"}},
+}
+
+// foreign are the packages of others that steps, and what they stand on, must not import.
+var foreign = []string{"net/http", "k8s.io/client-go"}
+
+// TestImportsRunOneWay: only routes.go imports the colocation suite, and the folders import each other in one direction
+// only. Steps know neither HTTP nor a client.
 func TestImportsRunOneWay(t *testing.T) {
-	const module = "usher.dev/usher/"
-	may := map[string][]string{ // a package of the core, and the packages that it may import
-		"quantity":            {},
-		"gate":                {},
-		"nearest":             {},
-		"poll":                {},
-		"connections":         {},
-		"apiserver":           {},
-		"manifest":            {"document"},
-		"certs":               {"poll"},
-		"trust":               {"apiserver", "certs", "poll"},
-		"document":            {"quantity"},
-		"document/strategic":  {"document", "quantity"},
-		"admit":               {"document", "document/strategic", "gate", "quantity"},
-		"expression":          {"document"},
-		"imageref":            {},
-		"config":              {"admit", "expression", "imageref", "nearest", "poll", "quantity"},
-		"amplify":             {"admit", "document", "quantity"},
-		"amplify/amplifytest": {"admit", "amplify", "config", "document"},
-		"placement":           {"admit", "config", "document"},
-		"injection":           {"admit", "config"},
-		"mutators":            {"admit", "amplify", "config", "injection", "placement", "quantity"},
-		"validators":          {"admit", "config", "document", "expression", "imageref", "injection", "placement"},
-		"handlers":            {"admit", "document", "gate"},
-		"auditlog":            {},
-		"callers":             {"poll"},
-		"throttle":            {"admit", "config", "handlers"},
-		"cluster":             {"admit", "document", "apiserver", "manifest", "poll"},
-		"cluster/clustertest": {"cluster"},
-		"suite":               {"admit", "cluster", "config", "document", "gate", "handlers"},
-		"explain":             {"handlers", "review"},
-		"review":              {"admit", "document", "handlers", "manifest", "nearest", "suite"},
-		"matching":            {},
-		"doctor":              {"apiserver", "manifest", "matching", "nearest", "review", "webhooks"},
-		"samples":             {},
-		"learn":               {"review"},
-		"recording":           {"explain", "handlers"},
-		"playground":          {"admit", "cluster", "config", "gate", "handlers", "learn", "recording", "review", "suite"},
-		"webhooks":            {"apiserver", "certs", "handlers", "manifest"},
-		"cases":               {"admit", "cluster", "config", "document", "gate", "handlers", "manifest", "nearest", "review", "suite"},
-		"command":             {"admit", "apiserver", "auditlog", "callers", "cases", "certs", "cluster", "config", "connections", "doctor", "explain", "gate", "handlers", "learn", "manifest", "matching", "nearest", "playground", "poll", "recording", "review", "samples", "suite", "throttle", "trust", "webhooks"},
-		".":                   {"admit", "cluster", "colocation", "command", "config", "gate", "handlers", "mutators", "suite", "validators"},
-	}
-	never := map[string][]string{ // packages of others that a package must not import
-		"mutators": {"net/http", "k8s.io/client-go"}, "validators": {"net/http", "k8s.io/client-go"},
-		"handlers": {"k8s.io/client-go"}, "admit": {"k8s.io/client-go", "net/http/httptest"}, "document": {"net/http", "k8s.io/client-go"},
+	below := func(dir string, rooms ...string) bool {
+		return slices.ContainsFunc(rooms, func(room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") })
 	}
 	for _, file := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(file))
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(dir, "test/") {
+		if strings.HasSuffix(file, "_test.go") || below(dir, "test") || strings.HasSuffix(dir, "test") {
 			continue
 		}
-		inColocation := strings.HasPrefix(dir, "colocation")
-		allowed, known := may[dir]
-		if !known && !inColocation {
-			t.Errorf("%s: the package %s has no row in this test: say what it may import", file, dir)
+		floor := slices.IndexFunc(floors, func(f struct {
+			room string
+			may  []string
+		}) bool {
+			return below(dir, f.room)
+		})
+		if floor < 0 {
+			t.Errorf("%s: its folder has no row in this test: say what it may import", file)
+			continue
 		}
 		for _, path := range importsOf(t, file) {
-			ours, isOurs := strings.CutPrefix(path, module)
-			switch {
-			case isOurs && inColocation && (ours == "command" || ours == "certs" || ours == "connections"):
-				t.Errorf("%s imports %s: the suite knows neither commands nor the network", file, path)
-			case isOurs && !inColocation && (!slices.Contains(allowed, ours) || ours == "colocation" && file != "routes.go"):
+			ours, isOurs := strings.CutPrefix(path, "usher.dev/usher/")
+			if isOurs && !below(ours, append(floors[floor].may, floors[floor].room)...) || below(ours, "colocation") && dir == "." && file != "routes.go" {
 				t.Errorf("%s imports %s: imports run one way, see docs/architecture.md", file, path)
 			}
-			for _, bad := range never[strings.TrimPrefix(dir, "colocation/")] {
-				if path == bad || strings.HasPrefix(path, bad+"/") {
-					t.Errorf("%s imports %s", file, path)
-				}
+			if below(dir, "mutators", "validators", "colocation/mutators", "colocation/validators", "admit") && below(path, foreign...) ||
+				below(dir, "handlers") && below(path, "k8s.io/client-go") {
+				t.Errorf("%s imports %s", file, path)
 			}
 		}
 	}
@@ -653,7 +634,7 @@ func usher(t *testing.T, args ...string) (code int, out, errors string) {
 // paragraph that was broken by mistake has neither.
 func TestCodeSpansAreClosed(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "learn/lessons/*/lesson.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "command/learn/lessons/*/lesson.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil || len(pages) == 0 {
 			t.Fatalf("%s: no pages: %v", pattern, err)

@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/validators"
 )
 

@@ -79,7 +79,7 @@ func ourTexts(t *testing.T) (texts []string) {
 			texts = append(texts, strings.ReplaceAll(harness.ReadFile(t, file), `\"`, `"`))
 		}
 	}
-	for _, dir := range append([]string{"testdata"}, harness.SampleDirs...) {
+	for _, dir := range append([]string{"test/testdata"}, harness.SampleDirs...) {
 		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
 			if strings.HasSuffix(path, ".golden") {
 				texts = append(texts, strings.Join(strings.Fields(harness.ReadFile(t, path)), " "))

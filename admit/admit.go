@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/gate"
 )
 
 // Request is one admission request. A step reports what is neither an edit nor a verdict through Warnf, Audit and

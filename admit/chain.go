@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/gate"
 )
 
 // Step describes a step.

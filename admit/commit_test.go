@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 // TestCommit: a check remembers something only when nothing else refuses, and never for what does not happen.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // The field paths of a pod's lists of containers.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // productionPod returns the pod of a sample, which has some 20 KB without white space.

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Image is the view of a place of a pod that names an image: a container's image, or an image volume's reference.

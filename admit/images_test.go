@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // TestImagesFindsAllOfTheType: every field of a pod's spec that names an image is found, also in a list that a later

@@ -5,7 +5,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // A mirror pod is what the kubelet of its own node stores; the annotation alone makes none.

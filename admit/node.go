@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Node is the view of a core/v1 Node.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // TestDraw: known numbers, so that every release decides alike; a uniform spread; independent for each profile.

@@ -10,7 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // BenchmarkOverrides measures what overrides add to a review of the 20 KB pod with six steps: without overrides, and with

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Surroundings are what overrides depend on besides the request.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // place is where an override is filed: under something without which it cannot match.

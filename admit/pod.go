@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/document/strategic"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/document/strategic"
 )
 
 // Pod is the view of a core/v1 Pod.

@@ -3,7 +3,7 @@ package admit
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // SecurityContext returns spec.securityContext, which applies to all containers; nil if it is not set.

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Differs returns the names of the fields of want that the container does not have with the same value. What the

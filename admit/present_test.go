@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // TestDiffers: what the API server and others add to an injected container is no difference, what they change is.

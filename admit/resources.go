@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
 )
 
 // Resources is the view of a resource list: requests, limits, overhead, allocatable or capacity.

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // After is called when a step has ended; it may read the request's object in its current state.

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // shapes are pods and nodes as people and old clients write them.

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Workload is the view of an object from whose template a controller makes pods: a Deployment, StatefulSet, DaemonSet,

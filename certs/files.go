@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 // The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so a mounted Secret,

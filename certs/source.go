@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 // Source serves the certificate in a directory (tls.crt, tls.key), and reloads it without a restart. It is safe for

@@ -19,7 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 func newPair(t *testing.T, at time.Time) Pair {

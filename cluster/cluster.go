@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/internal/poll"
 )
 
 // Options say what is kept of a cluster.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/manifest"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/poll"
 )
 
 // files is a directory of manifests.

@@ -16,8 +16,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"usher.dev/usher/cluster/clustertest"
-	"usher.dev/usher/manifest"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/poll"
 )
 
 // write makes files in a new directory, or in dir.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
@@ -24,9 +25,8 @@ import (
 	"usher.dev/usher/colocation/mutators"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 )
 
 // Suite is the colocation suite: its flags, its view of the cluster, and its state of the quotas. The zero value is

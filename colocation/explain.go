@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 )
 
 // Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation/ledger"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
 

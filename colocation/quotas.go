@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
@@ -18,7 +19,6 @@ import (
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/validators"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 )
 

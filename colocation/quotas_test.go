@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 const newQuota = `{"apiVersion":"scheduling.sigs.k8s.io/v1alpha1","kind":"ElasticQuota","metadata":{"namespace":"quotas","name":"new"}}`

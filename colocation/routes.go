@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/mutators"
 	"usher.dev/usher/colocation/quota/rules"
@@ -16,7 +17,6 @@ import (
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 )
 

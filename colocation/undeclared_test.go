@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/auditlog"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/auditlog"
 )
 
 // auditFlags say where the audit log goes.

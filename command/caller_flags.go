@@ -8,7 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/callers"
+	"usher.dev/usher/server/callers"
 )
 
 // callerFlags say who may post reviews.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"usher.dev/usher/callers"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
+	"usher.dev/usher/server/callers"
 )
 
 // openGate opens the gate for callers that the flags ask for, and follows its files until ctx ends.

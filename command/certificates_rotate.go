@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/trust"
+	"usher.dev/usher/certs/rotation"
 )
 
 // rotateOptions are the flags of usher certs rotate.
@@ -56,7 +56,7 @@ func (p Program) rotate(ctx context.Context, o rotateOptions) error {
 	if err != nil {
 		return err
 	}
-	r := trust.Rotation{Client: client, Target: o.target(), CA: o.ca, Distrust: o.distrust}
+	r := rotation.Rotation{Client: client, Target: o.target(), CA: o.ca, Distrust: o.distrust}
 	r.Target.Hosts = names
 	if err := r.Request(ctx); err != nil {
 		return err

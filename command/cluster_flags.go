@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/apiserver"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/internal/poll"
 )
 
 // clusterFlags say where usher learns what the cluster looks like.

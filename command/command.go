@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/suite"
 )
 
 // Program is what the commands work with.

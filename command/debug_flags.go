@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/callers"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/callers"
 )
 
 // debugFlags say what is under /debug on the operations listener, and who may read it.

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/doctor"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/suite"
 )
 
 // doctorOptions are the flags of usher doctor.

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/apiserver"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/certs/rotation"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/doctor"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/trust"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // examineFlags say how usher is run, where its Deployment does not.
@@ -130,7 +130,7 @@ func (p Program) rightsOf(deployed doctor.Deployed, served []handlers.Route) (ru
 		rules = clusterRole(p.Suites, served).Rules
 	}
 	if deployed.Flag("certs") == "managed" {
-		rules = slices.Concat(rules, trust.SecretRights(), trust.ConfigurationRights())
+		rules = slices.Concat(rules, rotation.SecretRights(), rotation.ConfigurationRights())
 	}
 	return rules
 }

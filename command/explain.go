@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/explain"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/review"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/review"
 )
 
 // explainOptions are the flags of usher explain.

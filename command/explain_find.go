@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/doctor"
-	"usher.dev/usher/explain"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/explain"
 )
 
 // kindOf is a kind whose objects usher explain finds, and what users call it.

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"usher.dev/usher/doctor"
+	"usher.dev/usher/command/doctor"
 )
 
 // installation is what is read of the Deployment of an installed usher.

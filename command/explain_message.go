@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/explain"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // explainMessage explains the text of a refusal by the policy, and lists the requests with its id.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/explain"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/suite"
 )
 
 // syncTime is how long the state of the cluster may take to arrive.

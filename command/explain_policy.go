@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"usher.dev/usher/command/explain"
 	"usher.dev/usher/config"
-	"usher.dev/usher/explain"
 )
 
 // sectionOf returns the section of the policy file that a step obeys; "" for a step that has none: it obeys objects of

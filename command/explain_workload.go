@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/doctor"
-	"usher.dev/usher/explain"
-	"usher.dev/usher/review"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/apiserver"
 )
 
 // explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.

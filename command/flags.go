@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/gate"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/server/suite"
 )
 
 // suiteFlags are the flags that suites add to a command. In its help they stand below the command's own, under a heading for each suite.

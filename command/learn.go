@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"usher.dev/usher/learn"
-	"usher.dev/usher/review"
+	"usher.dev/usher/command/learn"
+	"usher.dev/usher/command/review"
 )
 
 // learnOptions are the flags of usher learn.

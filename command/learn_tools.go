@@ -11,13 +11,13 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/cases"
-	"usher.dev/usher/doctor"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/learn"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/learn"
+	"usher.dev/usher/command/policytest"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/suite"
 )
 
 // learnTools returns what lessons are checked with: the same as the commands test and doctor.
@@ -27,11 +27,11 @@ func (p Program) learnTools(kubeconfig string) learn.Tools {
 
 // learnCase runs one case whose files are in a folder.
 func (p Program) learnCase(ctx context.Context, folder string, document []byte) (differences []string, err error) {
-	found, problems := cases.Read(filepath.Join(folder, "check.case.yaml"), document)
+	found, problems := policytest.Read(filepath.Join(folder, "check.case.yaml"), document)
 	if len(problems) > 0 || len(found) != 1 {
 		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
 	}
-	program := cases.Program{Suites: p.NewSuites().WithDefaults(), NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
+	program := policytest.Program{Suites: p.NewSuites().WithDefaults(), NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
 	for _, r := range program.Run(ctx, found, func(int) {}) {
 		for _, f := range r.Report.Findings {
 			differences = append(differences, f.Message)

@@ -3,11 +3,11 @@ package command
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"usher.dev/usher/throttle"
+	"usher.dev/usher/server/ratelimit"
 )
 
 // limitMetrics count what is beyond the limits of the policy.
-type limitMetrics struct{ *throttle.Limits }
+type limitMetrics struct{ *ratelimit.Limits }
 
 var (
 	limitExceeded = prometheus.NewDesc("usher_limit_exceeded_total", "Reviews beyond a limit of the policy, refused or only counted.",

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"usher.dev/usher/certs"
-	"usher.dev/usher/connections"
+	"usher.dev/usher/server/connections"
 )
 
 // How many connections may be open at once. Five API servers hardly have 200 reviews under way each, and a thousand idle

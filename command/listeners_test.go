@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.dev/usher/connections"
+	"usher.dev/usher/server/connections"
 )
 
 // TestServersHaveTimeLimits: a client that is silent or slow holds a connection for a limited time, and an API server

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 func TestGateMetrics(t *testing.T) {

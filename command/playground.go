@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"usher.dev/usher/learn"
-	"usher.dev/usher/playground"
-	"usher.dev/usher/recording"
+	"usher.dev/usher/command/learn"
+	"usher.dev/usher/command/playground"
+	"usher.dev/usher/command/recording"
 	"usher.dev/usher/samples"
 )
 

@@ -3,7 +3,7 @@ package command
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 // policyMetrics says which policy is active.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/command/recording"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/recording"
 )
 
 // recordFlags say where reviews are recorded.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 // pollEvery is how often the policy file, the certificate and the cluster directory are compared with what is in force: small reads,

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/review"
+	"usher.dev/usher/command/review"
 )
 
 // requestFlags say which manifests or AdmissionReviews are read, and which request a manifest stands for.

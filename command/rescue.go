@@ -7,7 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/webhooks"
 )
 
 // rescue is what to run when usher blocks a cluster and cannot be restored.

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 )
 
 // reviewOptions are the flags of usher review.

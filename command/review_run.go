@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/doctor"
+	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // reviewing is one run of `usher review`.

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/manifest"
-	"usher.dev/usher/matching"
-	"usher.dev/usher/review"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/webhooks"
 )
 
 // unregistered knows what the shipped webhook configurations keep away from routes.
@@ -33,7 +33,7 @@ func (u unregistered) why(r handlers.Route, req *admit.Request) string {
 	if !slices.ContainsFunc(u.registered, func(other handlers.Route) bool { return other.Path == r.Path }) {
 		return "only one route is registered for the status of nodes, see docs/overcommit.md"
 	}
-	var selectors matching.Hook
+	var selectors webhookmatch.Hook
 	for _, e := range webhooks.Entries([]handlers.Route{r}) {
 		if e.Covers(req) {
 			selectors.NamespaceSelector, selectors.ObjectSelector = e.Namespaces(webhooks.Address{Namespace: "usher"}), e.Objects()
@@ -42,11 +42,11 @@ func (u unregistered) why(r handlers.Route, req *admit.Request) string {
 	}
 	everything := registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
 	selectors.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}}
-	asked := matching.Request{AdmissionRequest: asAPI(req), Space: matching.Namespace{Labels: u.labels[req.Namespace]}, VirtualSent: true}
+	asked := webhookmatch.Request{AdmissionRequest: asAPI(req), Space: webhookmatch.Namespace{Labels: u.labels[req.Namespace]}, VirtualSent: true}
 	if _, known := u.labels[req.Namespace]; !known {
 		asked.Space.Labels = r.OptIn.AsMap() // nothing is known of the namespace: take it for one that opted in
 	}
-	if v := new(matching.Matcher).One(context.Background(), asked, selectors); !v.Called {
+	if v := new(webhookmatch.Matcher).One(context.Background(), asked, selectors); !v.Called {
 		return v.Filter + ": " + v.Why
 	}
 	return ""
@@ -78,7 +78,7 @@ func (w registeredAs) why(r handlers.Route, req *admit.Request) (why string) {
 		i := slices.IndexFunc(w, func(hook review.Webhook) bool { return hook.Name == e.Name })
 		switch {
 		case i < 0 || !e.Covers(req):
-		case w[i].Called || w[i].Filter == matching.Unknown: // what it would do is worth knowing all the same
+		case w[i].Called || w[i].Filter == webhookmatch.Unknown: // what it would do is worth knowing all the same
 			return ""
 		default:
 			why = w[i].Filter + ": " + w[i].Why

@@ -19,15 +19,15 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
-	"usher.dev/usher/auditlog"
-	"usher.dev/usher/callers"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
-	"usher.dev/usher/connections"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/throttle"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/auditlog"
+	"usher.dev/usher/server/callers"
+	"usher.dev/usher/server/connections"
+	"usher.dev/usher/server/ratelimit"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // service is everything that runs while usher serves.
@@ -37,7 +37,7 @@ type service struct {
 	out     io.Writer
 	metrics *prometheus.Registry
 	edge    handlers.Server
-	limits  *throttle.Limits
+	limits  *ratelimit.Limits
 	gate    *callers.Gate // nil with --auth=off
 	audit   *auditlog.Log // nil without --audit-log
 	suites  suite.List
@@ -59,7 +59,7 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out,
-		limits: throttle.New(time.Now)}
+		limits: ratelimit.New(time.Now)}
 	return s.run(ctx, stop)
 }
 

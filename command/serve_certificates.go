@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"usher.dev/usher/apiserver"
 	"usher.dev/usher/certs"
-	"usher.dev/usher/trust"
+	"usher.dev/usher/certs/rotation"
+	"usher.dev/usher/internal/apiserver"
 )
 
 // openCertificate opens where the certificate comes from, and keeps it current until ctx ends.
@@ -68,8 +68,8 @@ func (s *service) keepCertificates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := trust.Log{Info: func(text string) { s.log.Info(text) }, Warn: func(text string) { s.log.Warn(text) }}
-	k := trust.NewKeeper(client, s.certificates.target(), names, s.certificates.life, s.certificates.leafLife, log)
+	log := rotation.Log{Info: func(text string) { s.log.Info(text) }, Warn: func(text string) { s.log.Warn(text) }}
+	k := rotation.NewKeeper(client, s.certificates.target(), names, s.certificates.life, s.certificates.leafLife, log)
 	s.serveCertificate(k.GetCertificate, k.Ready, func() time.Time { leaf, _ := k.Ends(); return leaf })
 	s.metrics.MustRegister(
 		timestamp("usher_ca_expiry_timestamp_seconds", "When the CA that signs the served certificates ends.", func() time.Time { _, ca := k.Ends(); return ca }),
@@ -104,7 +104,7 @@ func (o *certificateFlags) client(kubeconfig string) (apiserver.Client, error) {
 	return apiserver.New(config)
 }
 
-func (o *certificateFlags) target() trust.Target {
+func (o *certificateFlags) target() rotation.Target {
 	namespace, name, _ := strings.Cut(o.service, "/")
-	return trust.Target{Namespace: namespace, Service: name}
+	return rotation.Target{Namespace: namespace, Service: name}
 }

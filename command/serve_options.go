@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 // serveOptions are the flags of usher serve.

@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // use activates a policy, or keeps the current one if the new one is invalid.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/nearest"
+	"usher.dev/usher/internal/nearest"
 )
 
 // stepsCommand is `usher steps`.

@@ -13,12 +13,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/review"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 )
 
 // effectiveOptions are the flags of usher steps --effective.

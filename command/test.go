@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cases"
+	"usher.dev/usher/command/policytest"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/review"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/webhooks"
 )
 
 // testOptions are the flags of usher test.
@@ -113,12 +113,12 @@ func (o *testOptions) check() (err error) {
 
 // test runs the cases of directories and prints what became of each.
 func (p Program) test(ctx context.Context, o testOptions) error {
-	found := cases.Find(o.dirs, o.config, o.cluster)
-	chosen := cases.Matching(found.Cases, o.chosen)
+	found := policytest.Find(o.dirs, o.config, o.cluster)
+	chosen := policytest.Matching(found.Cases, o.chosen)
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usher test -v` prints their names", o.run, len(found.Cases))
 	}
-	program := cases.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
 		Now: time.Now(), Command: o.command}
 	results := program.Run(ctx, chosen, p.progress(len(chosen)))
 	if o.update {
@@ -127,7 +127,7 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 			return err
 		}
 	}
-	reports := append(found.Problems, cases.Reports(results)...)
+	reports := append(found.Problems, policytest.Reports(results)...)
 	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 }
 
 // updateTests rewrites what failing cases expect, and returns the results of running them again.
-func (p Program) updateTests(ctx context.Context, program cases.Program, failing []cases.Result, text bool) ([]cases.Result, error) {
-	lines, err := cases.Update(failing)
+func (p Program) updateTests(ctx context.Context, program policytest.Program, failing []policytest.Result, text bool) ([]policytest.Result, error) {
+	lines, err := policytest.Update(failing)
 	to := p.Err
 	if text {
 		to = p.Out
@@ -147,7 +147,7 @@ func (p Program) updateTests(ctx context.Context, program cases.Program, failing
 	if err != nil {
 		return nil, err
 	}
-	again, err := cases.Reread(failing)
+	again, err := policytest.Reread(failing)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (p Program) progress(all int) func(int) {
 }
 
 // coverageOf returns a report of the coverage if it is asked for.
-func coverageOf(ctx context.Context, program cases.Program, results []cases.Result, o testOptions) []review.Report {
+func coverageOf(ctx context.Context, program policytest.Program, results []policytest.Result, o testOptions) []review.Report {
 	if !o.coverage {
 		return nil
 	}

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // webhooksOptions are the flags of usher webhooks.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/apiserver"
-	"usher.dev/usher/gate"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/webhooks"
 )
 
 // applyOptions are the flags of usher webhooks apply.

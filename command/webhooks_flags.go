@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
-	"usher.dev/usher/webhooks"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
 )
 
 // registrationFlags say for what usher is registered, and where the API server finds it.

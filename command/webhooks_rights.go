@@ -6,7 +6,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/trust"
+	"usher.dev/usher/certs/rotation"
 )
 
 // certificateRights are the rights of usher serve --certs=managed, with their bindings to usher's service account, or
@@ -19,13 +19,13 @@ func certificateRights(namespace, user string) []any {
 	kind := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
-	const secrets, bundles = "usher-certs", trust.BundleManager
+	const secrets, bundles = "usher-certs", rotation.BundleManager
 	who := []rbacv1.Subject{subject(namespace, user)}
 	return []any{
-		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: meta(secrets, namespace), Rules: trust.SecretRights()},
+		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: meta(secrets, namespace), Rules: rotation.SecretRights()},
 		rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta(secrets, namespace), Subjects: who,
 			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "Role", Name: secrets}},
-		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta(bundles, ""), Rules: trust.ConfigurationRights()},
+		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta(bundles, ""), Rules: rotation.ConfigurationRights()},
 		rbacv1.ClusterRoleBinding{TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta(bundles, ""), Subjects: who,
 			RoleRef: rbacv1.RoleRef{APIGroup: api, Kind: "ClusterRole", Name: bundles}},
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 var steps = Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}, Unspaced: []string{"overcommit"}}

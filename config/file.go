@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"usher.dev/usher/poll"
+	"usher.dev/usher/internal/poll"
 )
 
 // MaxFile is the maximum size of a policy file in bytes, that of a ConfigMap.

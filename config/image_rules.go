@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/imageref"
+	"usher.dev/usher/validators/imageref"
 )
 
 // ImageRules is the policy on images. An image must satisfy every rule that selects its pod.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/nearest"
+	"usher.dev/usher/internal/nearest"
 )
 
 // Limits bound how many reviews are decided in a second.

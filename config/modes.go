@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/nearest"
+	"usher.dev/usher/internal/nearest"
 )
 
 // checkModes returns the modes of steps that do not exist.

@@ -10,7 +10,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 // Overcommit is the policy on amplifying nodes.

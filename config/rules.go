@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/expression"
+	"usher.dev/usher/validators/expression"
 )
 
 // Rules are checks of objects of any kind, written in CEL.

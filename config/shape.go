@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/nearest"
+	"usher.dev/usher/internal/nearest"
 )
 
 // checkShape returns every value that does not have the type of its field, and every field that does not exist. value is what JSON decoded

@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // encodeReview returns an AdmissionReview with a response as encoding/json encodes it, but in one buffer, and without a

@@ -3,7 +3,7 @@ package handlers
 import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // head reads the small fields of a request, without the handle that an edit would need. If a field has the wrong type,

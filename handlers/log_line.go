@@ -10,7 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // TimeFormat is the format of the time in lines of JSON.

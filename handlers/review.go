@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // callerFault is the answer to a request that is not a valid review: the HTTP status, and a text for the caller.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 // Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 )
 
 // TestRowsDerive: the fields that a row does not set.

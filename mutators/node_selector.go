@@ -8,7 +8,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/placement"
+	"usher.dev/usher/mutators/placement"
 )
 
 // nodeSelector adds the node selector of the namespace to new pods, and its default tolerations. A pod that selects

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 	"usher.dev/usher/test/seed"
 )
 

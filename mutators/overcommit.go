@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/config"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // overcommit makes a node look larger to the scheduler, by the ratios of its pool. It stores the amounts that the

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/amplify"
-	"usher.dev/usher/amplify/amplifytest"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/mutators/amplify/amplifytest"
 )
 
 // The walk-through's node in both modes, under writes of all writers.

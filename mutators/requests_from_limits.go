@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/config"
-	"usher.dev/usher/quantity"
 )
 
 // requestsFromLimits computes the requests of containers and init containers from their limits, so that more pods fit on

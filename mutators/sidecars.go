@@ -14,7 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/injection"
+	"usher.dev/usher/mutators/injection"
 )
 
 // sidecars injects containers, init containers (native sidecars among them), volumes, pull secrets, variables and volume

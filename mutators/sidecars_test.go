@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 	"usher.dev/usher/test/seed"
 )
 

@@ -16,7 +16,7 @@ if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz";
 fi
 
 shelf() { sed -n 's/^| \[\([^]]*\)\].*/\1/p' samples/README.md; }
-everything() { shelf; (cd testdata/reviews && ls -- */*.json | sed 's/\.json$//'); }
+everything() { shelf; (cd test/testdata/reviews && ls -- */*.json | sed 's/\.json$//'); }
 
 # choose prints the cases that a word names: one by its whole name, else those on the shelf that hold the word, else any.
 choose() {
@@ -61,7 +61,7 @@ post() {
 total=0 allowed=0 changed=0 denied=0 other=0
 for case in $cases; do
 	file=samples/reviews/$case.json
-	[ -f "$file" ] || file=testdata/reviews/$case.json
+	[ -f "$file" ] || file=test/testdata/reviews/$case.json
 	printf '\n%s\n' "$case"
 	total=$((total + 1))
 	post "$case"

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
 
 func TestDeniedNames(t *testing.T) {

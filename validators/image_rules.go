@@ -10,7 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/imageref"
+	"usher.dev/usher/validators/imageref"
 )
 
 // imageRules refuses images that the policy does not allow: of containers, init containers, ephemeral containers and

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
 
 // goldPods selects the pods with the label tier=gold.

@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/placement"
+	"usher.dev/usher/mutators/placement"
 )
 
 // nodeSelectorLimits refuses pods whose node selector lacks that of their namespace, or that select nodes by labels or

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
-	"usher.dev/usher/expression"
+	"usher.dev/usher/validators/expression"
 )
 
 // rules refuses objects that violate a rule of the policy. All rules that are for a request are evaluated. A violation

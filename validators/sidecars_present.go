@@ -12,7 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/injection"
+	"usher.dev/usher/mutators/injection"
 )
 
 // sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image, and

@@ -1,6 +1,6 @@
 package api
 
-import "usher.dev/usher/gate"
+import "usher.dev/usher/admit/gate"
 
 // The feature gates of the colocation suite, with Koordinator's names. Gates of routes and steps are listed with the
 // route or the step; the others are arguments of steps, in routes.go.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
 
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
 )
 
 // ParseJSONText decodes the JSON text of an annotation as the API server decodes JSON: names are case-sensitive, and

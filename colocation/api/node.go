@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/amplify"
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // LabelOvercommitPrefix is the prefix of the node labels that set the ratio of a resource, such as overcommit-cpu:

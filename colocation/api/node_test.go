@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 func TestParseRatioNumber(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
 )
 
 // TestHeldEqualsComponentHelpers: a pod counts for what the scheduler's own library computes, whether the watch or a

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/amplify"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // PodRequests holds what quotas need of all pods: requests, node, quota label, and whether they have ended.

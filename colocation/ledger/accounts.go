@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/quantity"
 )
 
 // accounts holds what the pods that this replica has observed are charged for. It is a Follower of the pods: a change

@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/quantity"
 )
 
 // candidate is a pod that requests a reservation. It is read once and placed anew in the tree of each attempt.

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/quantity"
 )
 
 // WriteChildRequest writes the annotation api.AnnotationQuotaChildRequest of a quota and changes nothing else.

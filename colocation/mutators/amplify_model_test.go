@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/amplify"
-	"usher.dev/usher/amplify/amplifytest"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/mutators/amplify/amplifytest"
 )
 
 // cluster models a node's kubelet with its cache, and the other writers of the status. The kubelet patches the

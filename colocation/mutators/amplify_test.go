@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/amplify"
-	"usher.dev/usher/amplify/amplifytest"
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/mutators/amplify/amplifytest"
 )
 
 // A step of a sequence: the ratios from now on, and one write.

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
-	"usher.dev/usher/document"
 )
 
 // benchColocated is a pod as sent by an API server: 2.9 KB, three containers.

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify/amplifytest"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
-	"usher.dev/usher/document"
+	"usher.dev/usher/mutators/amplify/amplifytest"
 
 	"usher.dev/usher/test/seed"
 )

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/gate"
 )
 
 // deviceResourceSpec translates a container's GPU resources for the scheduler: koordinator.sh/gpu, in percent of a

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // lists writes resources in short notation: "gpu=200 shared=2" is a JSON object of quantities, "-" is absent.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/gate"
 )
 
 // extendedResourceSpec repeats a pod's batch resources in an annotation. Kubernetes does not know batch-cpu and

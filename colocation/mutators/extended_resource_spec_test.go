@@ -11,8 +11,8 @@ import (
 	"gopkg.in/evanphx/json-patch.v4"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
 
 	"usher.dev/usher/test/seed"
 )

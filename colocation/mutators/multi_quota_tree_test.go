@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/document"
 )
 
 // twoTrees are the quotas of the reference's tests, and a quota of a tree without a profile.

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/sections"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // NodeMetrics returns the measurements of Koordinator's node agent for a node; known is false if there are none, or not

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
-	"usher.dev/usher/amplify/amplifytest"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/mutators/amplify/amplifytest"
 )
 
 const ratioKey, rawKey = api.AnnotationAmplificationRatio, api.AnnotationRawAllocatable

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // rawWitness returns an entry made from Koordinator's annotations, for a resource without an entry of our own: ours was

@@ -12,10 +12,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
 )
 
 // quotas are the quotas of the tests: a parent in a tree, and one in none.

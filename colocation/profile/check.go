@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document/strategic"
 )
 
 // Check returns what keeps a profile from being evaluated, and what pods would be refused for: invalid labels and

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document/strategic"
 )
 
 // Compile prepares profiles, in any order. A profile that cannot be evaluated is never applied. It remains in the set,

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"usher.dev/usher/colocation/labelindex"
+	"usher.dev/usher/internal/labelindex"
 )
 
 // index files each profile once: under a label of the pod if its selector requires one, otherwise under a label of the

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/colocation/labelindex"
-	"usher.dev/usher/document/strategic"
+	"usher.dev/usher/internal/labelindex"
 )
 
 // Profile is one compiled profile.

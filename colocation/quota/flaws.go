@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/quantity"
 )
 
 // FlawKind is one of the Flaw constants.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 // Amount is an exact quantity of a resource.

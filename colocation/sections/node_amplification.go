@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/config"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // NodeAmplification is the policy on amplifying nodes. If it is not set, a node's label or annotation alone decides,

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/document"
 )
 
 func TestNodeAmplificationProblems(t *testing.T) {

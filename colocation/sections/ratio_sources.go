@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // SLORatios returns the ratios of resource-amplification-config for a node with the given labels: decimal numbers by

@@ -1,6 +1,6 @@
 package slo
 
-import "usher.dev/usher/document"
+import "usher.dev/usher/admit/document"
 
 // Keys returns the data keys that are checked, in the order in which problems are reported.
 func Keys() []string {

@@ -3,7 +3,7 @@ package slo
 import (
 	"iter"
 
-	"usher.dev/usher/colocation/labelindex"
+	"usher.dev/usher/internal/labelindex"
 )
 
 // newIndex indexes the entries that may select a node.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 // A strategy's share of the network is either a percentage, written as a number, or a bandwidth in bytes per second,

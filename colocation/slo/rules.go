@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 // rule is the type and the range of a JSON value. Values are as returned by api.ParseJSONText: 64-bit integers are

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/colocation/labelindex"
+	"usher.dev/usher/internal/labelindex"
 )
 
 // The data keys of the ConfigMap.

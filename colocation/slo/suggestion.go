@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"usher.dev/usher/nearest"
+	"usher.dev/usher/internal/nearest"
 )
 
 // warnOfKeys warns of data keys that look misspelt. Other unknown keys are ignored: third parties use the ConfigMap

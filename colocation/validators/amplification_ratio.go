@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/amplify"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/mutators/amplify"
 )
 
 // NodeRequests returns the sum of the cpu and memory requests of the pods on a node; known is false if it is not

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/document"
 )
 
 // bank is a ledger in memory that records the questions.

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
 )
 
 // storedProfile is an existing profile; it selects on label tier.

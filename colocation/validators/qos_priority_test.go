@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 
 	"usher.dev/usher/test/seed"
 )

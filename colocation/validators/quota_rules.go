@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
 )
 
 // QuotaQuestions is what the steps quota-rules and quota-authority depend on.

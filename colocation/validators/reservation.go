@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
-	"usher.dev/usher/quantity"
 )
 
 // reservation refuses reservations that the scheduler could not serve, that no pod or every pod could use, and changes

@@ -17,8 +17,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/quantity"
 )
 
 // held returns an available reservation that uses nothing of its node; lists are "cpu=4 memory=8Gi".

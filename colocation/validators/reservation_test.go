@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
 )
 
 const (
@@ -180,19 +180,28 @@ func TestReservationQuantityOfDoom(t *testing.T) {
 	}
 }
 
+// reviewedPod returns the pod of a sample of real size.
+func reviewedPod(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../test/testdata/reviews/validate-pods/production-pod.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var review struct {
+		Request struct{ Object json.RawMessage }
+	}
+	if err := json.Unmarshal(text, &review); err != nil || len(review.Request.Object) == 0 {
+		t.Fatal("the sample has no object: ", err)
+	}
+	return review.Request.Object
+}
+
 // FuzzReservationTemplate: any template equals itself as encoded by a typed client, and no check takes long.
 func FuzzReservationTemplate(f *testing.F) {
 	f.Add([]byte(goodTemplate))
 	f.Add([]byte(`{"spec":{"overhead":{"cpu":"1e-5000000"}}}`))
 	f.Add([]byte(`{"spec":{"containers":[{"resources":{"limits":{"cpu":[{"a":1e99}]}}}]}}`))
-	if pod, err := os.ReadFile("../../testdata/reviews/validate-pods/production-pod.json"); err == nil {
-		var review struct {
-			Request struct{ Object json.RawMessage }
-		}
-		if err := json.Unmarshal(pod, &review); err == nil {
-			f.Add([]byte(review.Request.Object))
-		}
-	}
+	f.Add(reviewedPod(f))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
 			return

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/slo"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/document"
 )
 
 var sloMap = types.NamespacedName{Namespace: "koordinator-system", Name: "slo-controller-config"}

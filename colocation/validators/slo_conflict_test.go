@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/slo"
-	"usher.dev/usher/document"
 )
 
 func nodeWith(t testing.TB, labels map[string]string, deleting bool) *document.Document {

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // Binding is the view of a core/v1 Binding, which binds the pod of the same name to a node.

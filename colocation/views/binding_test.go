@@ -3,7 +3,7 @@ package views
 import (
 	"testing"
 
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 func TestBindingView(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
 )
 
 // ColocationProfile is the view of a ClusterColocationProfile.

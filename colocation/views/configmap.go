@@ -2,7 +2,7 @@ package views
 
 import (
 	"usher.dev/usher/admit"
-	"usher.dev/usher/document"
+	"usher.dev/usher/admit/document"
 )
 
 // ConfigMap is the view of a core/v1 ConfigMap.

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
 )
 
 // ElasticQuota is the view of an ElasticQuota.

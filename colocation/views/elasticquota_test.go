@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
 )
 
 func TestElasticQuota(t *testing.T) {

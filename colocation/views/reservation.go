@@ -2,8 +2,8 @@ package views
 
 import (
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
 )
 
 // Reservation is the view of a Reservation, see api.Reservation.

@@ -6,9 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/document"
-	"usher.dev/usher/document/strategic"
 )
 
 func TestReservation(t *testing.T) {

@@ -74,7 +74,7 @@ func TestSamplesThroughTheAPIServer(t *testing.T) {
 		"mutate-pods": sendPod, "validate-pods": sendPod, "mutate-nodes": sendNode,
 	} {
 		shelf, _ := filepath.Glob("../../samples/reviews/" + route + "/*.json")
-		others, _ := filepath.Glob("../../testdata/reviews/" + route + "/*.json")
+		others, _ := filepath.Glob("../testdata/reviews/" + route + "/*.json")
 		files := append(shelf, others...)
 		if len(shelf) == 0 || len(others) == 0 {
 			t.Fatalf("%d samples of %s on the shelf, %d others", len(shelf), route, len(others))

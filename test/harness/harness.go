@@ -15,7 +15,7 @@ import (
 
 // SampleDirs are the directories of sample reviews, with a folder for each route: first the shelf for human readers,
 // then all others.
-var SampleDirs = []string{"samples/reviews", "testdata/reviews"}
+var SampleDirs = []string{"samples/reviews", "test/testdata/reviews"}
 
 // ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) string {
@@ -33,7 +33,7 @@ func Samples(t testing.TB) []string {
 	var names []string
 	for _, file := range SampleFiles(t, "*") {
 		name := strings.TrimSuffix(filepath.ToSlash(file), ".json")
-		names = append(names, strings.Join(strings.Split(name, "/")[2:], "/"))
+		names = append(names, path.Join(path.Base(path.Dir(name)), path.Base(name)))
 	}
 	return names
 }

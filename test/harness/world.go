@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/suite"
+	"usher.dev/usher/server/suite"
 )
 
 // DefaultServer returns a server without observers and with default limits for tests.

@@ -85,7 +85,7 @@ func atRoot(t *testing.T) (docs string) {
 	}
 	docs = filepath.Join(dir, "docs")
 	if err := errors.Join(os.Symlink(filepath.Join(root, "samples"), filepath.Join(dir, "samples")),
-		os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata")), os.Mkdir(docs, 0o755),
+		os.Symlink(filepath.Join(root, "test"), filepath.Join(dir, "test")), os.Mkdir(docs, 0o755),
 		os.WriteFile(filepath.Join(docs, growthPage), []byte("before\n"+growthBegins+"old\n"+growthEnds+"\nafter\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/review"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -355,13 +355,13 @@ func (p place) altered(random *rand.Rand, text string) string {
 // copyOfSamples returns a copy of the cases, which refer to the samples by absolute paths.
 func copyOfSamples(t *testing.T) string {
 	t.Helper()
-	dir, samples, testdata := t.TempDir(), absolute(t, "samples"), absolute(t, "testdata")
+	dir, samples, testdata := t.TempDir(), absolute(t, "samples"), absolute(t, "test/testdata")
 	for _, file := range caseFiles(t, "samples/tests") {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.ReplaceAll(strings.ReplaceAll(string(raw), "../../../testdata", testdata), "../..", samples)
+		text := strings.ReplaceAll(strings.ReplaceAll(string(raw), "../../../test/testdata", testdata), "../..", samples)
 		for _, local := range []string{"policy.yaml", "pod.yaml"} {
 			text = strings.ReplaceAll(text, ": "+local, ": "+samples+"/tests/team-labels/"+local)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/cases"
+	"usher.dev/usher/command/policytest"
 )
 
 // TestCaseUpdate: --update writes what has become of an object, in the place of what is expected and nowhere else, and says so.
@@ -155,10 +155,10 @@ limits: [{name: all, by: namespace, perSecond: 1, burst: 1}]
 		return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", labels: {" + labels + "}}, spec: {containers: [{name: app, image: nginx}]}}"
 	}
 	shown := []string{aCase(pod("web", "team: shop"), "{verdict: allowed}")}
-	measure := func() cases.Coverage {
+	measure := func() policytest.Coverage {
 		dir := directory(t, map[string]string{"case.yaml": strings.Join(shown, "---\n"), "p.yaml": policy})
 		code, out, errors := run(t, "", "test", "--coverage", "-o", "json", "--suite", "core", "--config", filepath.Join(dir, "p.yaml"), dir)
-		var reports []struct{ Coverage cases.Coverage }
+		var reports []struct{ Coverage policytest.Coverage }
 		if err := json.Unmarshal([]byte(out), &reports); err != nil || code != 0 || len(reports) != len(shown)+1 {
 			t.Fatal(code, out, errors, err)
 		}

@@ -26,7 +26,7 @@ func run(t *testing.T, in string, args ...string) (code int, out, errors string)
 
 // TestCommandGoldens compares the output of the commands with goldens. `make golden` rewrites them.
 func TestCommandGoldens(t *testing.T) {
-	ca, open := filepath.Join("testdata", "ca.crt"), strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
+	ca, open := filepath.Join("test", "testdata", "ca.crt"), strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))
 	for file, c := range map[string]struct {
 		args string
 		code int
@@ -61,7 +61,7 @@ func TestCommandGoldens(t *testing.T) {
 		"doctor-cluster":      {"doctor --cluster-dir samples/cluster", 1},
 		"doctor-json": {"doctor samples/manifests/node.yaml --operation UPDATE --subresource status --as system:node:node-1 " +
 			"--cluster-dir samples/cluster -o json", 0},
-		"review-broken":       {"review --cluster-dir testdata/cluster-broken testdata/broken-profile.json", 0},
+		"review-broken":       {"review --cluster-dir test/testdata/cluster-broken test/testdata/broken-profile.json", 0},
 		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml", 0},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCommandGoldens(t *testing.T) {
 			if code != c.code || errors != "" {
 				t.Errorf("usher %s: exit code %d, want %d: %s", c.args, code, c.code, errors)
 			}
-			harness.CompareGolden(t, filepath.Join("testdata", file+".golden"), out)
+			harness.CompareGolden(t, filepath.Join("test", "testdata", file+".golden"), out)
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},
 		{"", "webhooks --fail-closed=/mutate-nodes", 2, []string{"--fail-closed /mutate-nodes", "heartbeat"}},
 		{"", "steps extra", 2, []string{"there is no step extra"}},
-		{"", "review --operation DELETE testdata/manifests/deployment.yaml", 0, []string{"skipped  DELETE Deployment default/web"}},
+		{"", "review --operation DELETE test/testdata/manifests/deployment.yaml", 0, []string{"skipped  DELETE Deployment default/web"}},
 		{"", "steps -n batch", 2, []string{"--namespace goes with --effective"}},
 		{"", "steps --as ann", 2, []string{"--as goes with --effective"}},
 		{"", "steps --effective -f no-such-file", 2, []string{"no-such-file"}},

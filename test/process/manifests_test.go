@@ -12,7 +12,7 @@ import (
 // TestManifestGoldens reviews manifests as people write them: output of Helm and kustomize, lists, workloads, CRDs, typos. A first line such as
 // "# usher review --strict; exit code 1" says with which flags, else there are none.
 func TestManifestGoldens(t *testing.T) {
-	files, err := filepath.Glob("testdata/manifests/*.*")
+	files, err := filepath.Glob("test/testdata/manifests/*.*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestManifestGoldens(t *testing.T) {
 		})
 	}
 	if reviewed < 20 {
-		t.Errorf("only %d manifests in testdata/manifests", reviewed)
+		t.Errorf("only %d manifests in test/testdata/manifests", reviewed)
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
-	"usher.dev/usher/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )

@@ -129,7 +129,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 // between those of the pod.
 func TestUnknownFieldsSurviveEverything(t *testing.T) {
 	suites := program()
-	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "testdata/policies/together.yaml")))
+	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
 	policy.NodeSelector.Tolerations = nil // by which a toleration that another one covers is removed, with its fields
 	mux := harness.DefaultServer().Serve(harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy).Routes())
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/gate"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )

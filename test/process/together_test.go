@@ -20,7 +20,7 @@ import (
 // often it reinvokes. What usher has changed once, its own checks accept.
 func TestEverythingTogether(t *testing.T) {
 	suites := program()
-	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "testdata/policies/together.yaml")))
+	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
 	world := harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy)
 	mux := harness.DefaultServer().Serve(world.Routes())
 	wantAllAwake(t, world.Routes())

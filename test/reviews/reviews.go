@@ -153,7 +153,7 @@ func readNode(sample string) (review *admissionv1.AdmissionReview, node, old *co
 func read(route, sample string) *admissionv1.AdmissionReview {
 	text, err := os.ReadFile(filepath.Join(root(), "samples", "reviews", route, sample+".json"))
 	if os.IsNotExist(err) {
-		text, err = os.ReadFile(filepath.Join(root(), "testdata", "reviews", route, sample+".json"))
+		text, err = os.ReadFile(filepath.Join(root(), "test", "testdata", "reviews", route, sample+".json"))
 	}
 	must(err)
 	review := &admissionv1.AdmissionReview{}

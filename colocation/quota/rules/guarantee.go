@@ -5,9 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/quantity"
 )
 
 // checkGuarantee requires that the tree guarantees the min of a quota: by what is guaranteed to the quota itself, or to

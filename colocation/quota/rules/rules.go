@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/quantity"
 )
 
 // Rules are the rules for changes of elastic quotas: those of Koordinator's webhook, but reporting all problems at

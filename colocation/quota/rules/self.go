@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/quantity"
+	"usher.dev/usher/admit/quantity"
 )
 
 // checkSelf checks a quota on its own.

@@ -1,8 +1,8 @@
 package rules
 
 import (
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/quantity"
 )
 
 // checkSum keeps the sum of the min of a parent's children within the parent's own. All siblings count, also those that

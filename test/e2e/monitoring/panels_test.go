@@ -56,7 +56,7 @@ func TestNoPanelIsEmpty(t *testing.T) {
 // strays sends a replica what an API server sends only if something is wrong: no review, and one for a route that is off.
 func strays(ctx context.Context, t *testing.T, r *kubetest.Replica) {
 	t.Helper()
-	review, err := kubetest.ReadFile("testdata/reviews/validate-reservation/reservation-all-wrong.json")
+	review, err := kubetest.ReadFile("test/testdata/reviews/validate-reservation/reservation-all-wrong.json")
 	if err != nil {
 		t.Fatal(err)
 	}

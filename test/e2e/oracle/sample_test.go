@@ -45,7 +45,7 @@ type golden struct {
 // readSamples reads all samples, those in samples/ and the others.
 func readSamples(root string) (all []*sample, err error) {
 	var files []string
-	for _, dir := range []string{"samples", "testdata"} {
+	for _, dir := range []string{"samples", "test/testdata"} {
 		found, err := filepath.Glob(filepath.Join(root, dir, "reviews", "*", "*.json"))
 		if err != nil || len(found) == 0 {
 			return nil, fmt.Errorf("no samples in %s: %w", dir, err)

@@ -42,7 +42,7 @@ const nodeSize = 25 << 10
 
 // nodeObject returns a node as its kubelet has registered it, with as many images as make it nodeSize large.
 func nodeObject(name string, labelled bool) ([]byte, error) {
-	text, err := kubetest.ReadFile("testdata/reviews/mutate-nodes/overcommit-heartbeat.json")
+	text, err := kubetest.ReadFile("test/testdata/reviews/mutate-nodes/overcommit-heartbeat.json")
 	if err != nil {
 		return nil, err
 	}

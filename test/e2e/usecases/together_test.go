@@ -14,7 +14,7 @@ import (
 func TestEverythingTogether(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	namespace(ctx, t, "together", kubetest.Object{"team": "web"}, nil)
-	use(ctx, t, "testdata/policies/together.yaml")
+	use(ctx, t, "test/testdata/policies/together.yaml")
 	awaitRefusal(ctx, t, "/api/v1/namespaces/together/pods", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "offensive"},
 		"spec": {"containers": [{"name": "a", "image": "a"}]}}`)
 	cluster.NewPatcher(ctx, t, "zz-after-usher", "together")

@@ -1,0 +1,306 @@
+package rotation
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/certs"
+)
+
+const day = 24 * time.Hour
+
+var (
+	start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	plan  = Plan{Names: []string{"usher.usher.svc", "localhost"}, CALife: 365 * day, LeafLife: 30 * day, Distrust: time.Minute}
+)
+
+// one is a replica and what it sees, for tests of the rules.
+type one struct {
+	t       *testing.T
+	state   State
+	view    View
+	settled bool // every CA that the caBundles contain
+	news    string
+}
+
+// installed returns a replica that serves, and one registered webhook that trusts it.
+func installed(t *testing.T) *one {
+	o := &one{t: t, view: View{Now: start}, settled: true}
+	o.step()
+	o.view.Entries = [][]byte{o.state.Bundle}
+	o.step()
+	return o
+}
+
+// step is one round of a replica that can write everything.
+func (o *one) step() {
+	o.t.Helper()
+	o.view.Settled = func(ca *x509.Certificate) bool {
+		for _, bundle := range o.view.Entries {
+			if !bytes.Contains(bundle, encode(certList{ca})) {
+				return false
+			}
+		}
+		return o.settled
+	}
+	next, news, err := plan.Advance(o.state, o.view)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	again, more, err := plan.Advance(next, o.view)
+	if err != nil || len(more) > 0 || !bytes.Equal(again.Bundle, next.Bundle) || !bytes.Equal(again.Leaf.Cert, next.Leaf.Cert) {
+		o.t.Fatalf("a second step changes something: %q after %q, %v", more, news, err)
+	}
+	o.state, o.news = next, strings.Join(news, "; ")
+	o.view.Served = o.view.Serve(o.state.Leaf)
+	o.view.Known = o.state.Bundle
+}
+
+func (o *one) trustAll() {
+	for i := range o.view.Entries {
+		o.view.Entries[i] = o.state.Bundle
+	}
+}
+
+// want checks how many CAs are announced and retired, and that what is served verifies, unless nothing can.
+func (o *one) want(next bool, retired int, news string) {
+	o.t.Helper()
+	if got := o.state.Next.Cert != nil; got != next || len(o.state.Retired) != retired || !strings.Contains(o.news, news) || news == "" && o.news != "" {
+		o.t.Errorf("announced %v, %d retired, %q; want %v, %d, %q", got, len(o.state.Retired), o.news, next, retired, news)
+	}
+	if !o.view.good(o.view.Served) {
+		o.t.Error("what is served does not verify")
+	}
+}
+
+// later moves the clock to a part of a certificate's life.
+func (o *one) later(cert []byte, part float64) {
+	c := parse(cert)
+	o.view.Now = c.NotBefore.Add(time.Duration(part * float64(c.NotAfter.Sub(c.NotBefore))))
+}
+
+func TestFirstStart(t *testing.T) {
+	o := &one{t: t, view: View{Now: start}, settled: true}
+	o.step()
+	o.want(false, 0, "(there is no CA that can sign); the CA")
+	leaf, ca := parse(o.state.Leaf.Cert), parse(o.state.Active.Cert)
+	if leaf.NotAfter != start.Add(30*day) || ca.NotAfter != start.Add(365*day) || o.state.Active.LeavesEnd != leaf.NotAfter {
+		t.Errorf("leaf until %s, CA until %s, leaves until %s", leaf.NotAfter, ca.NotAfter, o.state.Active.LeavesEnd)
+	}
+	if !bytes.Equal(o.state.Bundle, o.state.Active.Cert) || leaf.VerifyHostname("usher.usher.svc") != nil {
+		t.Error("wrong bundle or name")
+	}
+	o.step()
+	o.want(false, 0, "")
+}
+
+// TestFirstStartOfWhatIsRegistered: webhooks without a caBundle trust nobody, so there is nothing to wait for.
+func TestFirstStartOfWhatIsRegistered(t *testing.T) {
+	o := &one{t: t, view: View{Now: start, Entries: [][]byte{nil, []byte("damaged")}}}
+	o.step()
+	o.trustAll()
+	o.want(false, 0, "signs from now on; issued")
+}
+
+func TestLeafIsRenewed(t *testing.T) {
+	o := installed(t)
+	first := o.state.Leaf
+	o.later(first.Cert, 0.60)
+	o.step()
+	o.want(false, 0, "")
+	o.later(first.Cert, 0.67)
+	o.step()
+	o.want(false, 0, "(due for renewal)")
+	if Serial(o.state.Leaf.Cert) == Serial(first.Cert) || !bytes.Equal(o.view.Served.Cert, o.state.Leaf.Cert) {
+		t.Error("the old leaf is stored or served")
+	}
+}
+
+// TestCAIsRenewed: each stage of a renewal, in order, and none before its time.
+func TestCAIsRenewed(t *testing.T) {
+	o := installed(t)
+	old := o.state.Active
+	o.later(old.Cert, 0.6)
+	o.step() // a new leaf
+	o.later(old.Cert, 0.67)
+	o.settled = false
+	o.step()
+	oldLeaf := o.state.Leaf
+	o.want(true, 0, "(the CA is due for renewal)")
+	if o.state.Active.LeavesEnd != parse(oldLeaf.Cert).NotAfter {
+		t.Error("it is not known when the last leaf ends")
+	}
+	o.step()
+	o.want(true, 0, "")
+	o.settled = true // but the caBundles do not contain it
+	o.step()
+	o.want(true, 0, "")
+	o.trustAll()
+	o.settled = false // they do, for a moment
+	o.step()
+	o.want(true, 0, "")
+	o.settled = true
+	o.step()
+	o.want(false, 1, "signs from now on; issued")
+	if !signed(parse(o.state.Active.Cert), parse(o.view.Served.Cert)) || len(o.state.Retired[0].Key) > 0 {
+		t.Error("the old leaf is served, or the old key kept")
+	}
+	o.view.Now = parse(oldLeaf.Cert).NotAfter
+	o.step()
+	o.want(false, 1, "issued")
+	o.view.Now = o.view.Now.Add(time.Second)
+	o.step()
+	o.want(false, 0, "is no longer trusted: its last certificate has ended")
+	if !bytes.Equal(o.state.Bundle, o.state.Active.Cert) {
+		t.Error("the bundle holds more than the CA")
+	}
+}
+
+func TestRequests(t *testing.T) {
+	o := installed(t)
+	leaf, ca := Serial(o.state.Leaf.Cert), Serial(o.state.Active.Cert)
+	o.state.ReplaceLeaf = leaf
+	o.step()
+	o.want(false, 0, "(requested)")
+	o.step()
+	o.want(false, 0, "")
+	o.state.ReplaceCA = ca
+	o.step()
+	o.want(true, 0, "(requested)")
+	o.trustAll()
+	o.step()
+	o.want(false, 1, "signs from now on; issued")
+	o.trustAll()
+	o.state.DistrustCA = ca
+	o.step()
+	o.view.Now = o.view.Now.Add(plan.Distrust + time.Second)
+	o.step()
+	o.want(false, 0, "is no longer trusted")
+}
+
+// TestExpiredCA: a CA that has ended is noticed although the leaf has not, and nothing is waited for.
+func TestExpiredCA(t *testing.T) {
+	o := installed(t)
+	o.settled = false
+	expired, _ := certs.NewAuthorityUntil(start.Add(-10*day), start.Add(-day))
+	o.state.Active.Pair = expired
+	o.view.Entries[0], o.view.Known, o.state.Bundle = expired.Cert, nil, nil
+	o.step()
+	o.trustAll()
+	o.want(false, 0, "expired on 2026-02-28T12:00:00Z")
+	if parse(o.state.Active.Cert).NotAfter != start.Add(365*day) {
+		t.Error("the CA was not replaced")
+	}
+}
+
+// TestLostSecrets: what is served stays trusted until a new CA is, whatever is lost or damaged.
+func TestLostSecrets(t *testing.T) {
+	damage := map[string]func(*one){
+		"CA deleted":         func(o *one) { o.state.Active = Authority{} },
+		"CA key damaged":     func(o *one) { o.state.Active.Key = []byte("damaged") },
+		"another CA's key":   func(o *one) { o.state.Active.Key = installed(o.t).state.Active.Key },
+		"CA not yet valid":   func(o *one) { o.state.Active.Pair, _ = certs.NewAuthority(o.view.Now.Add(day)) },
+		"a leaf, not a CA":   func(o *one) { o.state.Active.Pair = o.state.Leaf },
+		"both deleted":       func(o *one) { o.state = State{} },
+		"both, CA unknown":   func(o *one) { o.state, o.view.Known = State{}, nil },
+		"CA of another kind": func(o *one) { o.state.Active = installed(o.t).state.Active; o.settled = false },
+	}
+	for name, damage := range damage {
+		t.Run(name, func(t *testing.T) {
+			o := installed(t)
+			before := o.view.Served
+			damage(o)
+			o.settled = false
+			o.step()
+			if !bytes.Equal(o.view.Served.Cert, before.Cert) || !bytes.Equal(o.state.Leaf.Cert, before.Cert) {
+				t.Fatalf("the leaf changed before the new CA is trusted: %s", o.news)
+			}
+			o.trustAll()
+			if !o.view.good(before) && name != "CA of another kind" {
+				t.Fatal("the new bundle does not trust what is served")
+			}
+			o.step()
+			o.settled = true
+			o.step()
+			o.trustAll()
+			if Serial(o.state.Leaf.Cert) == Serial(before.Cert) || !o.view.good(o.view.Served) {
+				t.Errorf("no new leaf in the end: %s", o.news)
+			}
+		})
+	}
+}
+
+// TestLostLeaf: a leaf that is deleted, damaged or of other names is issued at once.
+func TestLostLeaf(t *testing.T) {
+	for name, damage := range map[string]func(*one){
+		"deleted":       func(o *one) { o.state.Leaf = certs.Pair{} },
+		"damaged":       func(o *one) { o.state.Leaf.Cert = o.state.Leaf.Cert[:100] },
+		"key exchanged": func(o *one) { o.state.Leaf.Key = o.state.Active.Key },
+		"ended":         func(o *one) { o.view.Now = o.view.Now.Add(31 * day) },
+		"other names": func(o *one) {
+			o.state.Leaf, _ = certs.Issue(o.state.Active.Pair, []string{"x.svc"}, start)
+		},
+		"clock back": func(o *one) {
+			o.state.Leaf, _ = certs.IssueUntil(o.state.Active.Pair, plan.Names, start.Add(day), start.Add(9*day))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := installed(t)
+			before := Serial(o.view.Served.Cert)
+			damage(o)
+			o.step()
+			o.want(false, 0, "issued")
+			if Serial(o.view.Served.Cert) == before {
+				t.Error("the old leaf is served")
+			}
+		})
+	}
+}
+
+// TestMoreNames: a replica of an older version does not undo what a newer one has issued.
+func TestMoreNames(t *testing.T) {
+	o := installed(t)
+	o.state.Leaf, _ = certs.Issue(o.state.Active.Pair, append([]string{"more.svc", "::1"}, plan.Names...), start)
+	o.step()
+	o.want(false, 0, "")
+}
+
+// TestMigration: a certificate that was made elsewhere, and its CA, are used until a CA of the cluster is trusted.
+func TestMigration(t *testing.T) {
+	o := &one{t: t, view: View{Now: start}}
+	ca, _ := certs.NewAuthority(start)
+	leaf, _ := certs.Issue(ca, plan.Names, start)
+	o.state, o.view.Entries = State{Leaf: leaf, Bundle: ca.Cert}, [][]byte{ca.Cert}
+	o.step()
+	o.want(true, 1, "made the CA")
+	if !bytes.Equal(o.view.Served.Cert, leaf.Cert) {
+		t.Error("it serves another certificate")
+	}
+	o.trustAll()
+	o.settled = true
+	o.step()
+	o.want(false, 1, "issued")
+}
+
+// TestCloseToTheEndOfTheCA: a leaf does not outlive its CA, and is not issued again and again before that ends.
+func TestCloseToTheEndOfTheCA(t *testing.T) {
+	o := installed(t)
+	o.settled = false // the caBundles cannot be written
+	issued := 0
+	for part := 0.5; part < 0.999; part += 0.004 {
+		o.later(o.state.Active.Cert, part)
+		o.step()
+		if strings.Contains(o.news, "issued") {
+			issued++
+		}
+		if parse(o.state.Leaf.Cert).NotAfter.After(parse(o.state.Active.Cert).NotAfter) {
+			t.Fatal("the leaf outlives its CA")
+		}
+	}
+	if issued > 12 {
+		t.Errorf("%d leaves in half a year", issued)
+	}
+}

@@ -1,0 +1,284 @@
+package rotation
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"usher.dev/usher/certs"
+	"usher.dev/usher/test/seed"
+)
+
+const (
+	caLife, leafLife = time.Hour, 20 * time.Minute
+	lag              = 25 * time.Second // the longest time until an API server uses a configuration that was written
+)
+
+var (
+	caPath, tlsPath = secretPath("usher", CASecret), secretPath("usher", TLSSecret)
+	mutating        = configurationPath(Collections[0])
+	validating      = configurationPath(Collections[1])
+)
+
+// world is a cluster: an API server, two more that hear of configurations late, and replicas.
+type world struct {
+	*server
+	t        *testing.T
+	rnd      *rand.Rand
+	replicas []*replica
+	used     [2]map[string]map[string][]byte // by API server, configuration and entry: the caBundles in use
+
+	usedVersion [2]map[string]int
+
+	excused  time.Time // until then, entries may be damaged
+	verified map[string]time.Time
+	log      []string
+}
+
+type replica struct {
+	keeper *Keeper
+	stop   func()
+}
+
+func newWorld(t *testing.T, rnd *rand.Rand, replicas int) *world {
+	w := &world{server: newServer(rnd), t: t, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 0)), replicas: make([]*replica, replicas),
+		verified: map[string]time.Time{}}
+	w.ahead, w.slow = 3*365*day+7*time.Minute, 400*time.Millisecond // the replicas' clocks are wrong by years
+	for i := range w.used {
+		w.used[i], w.usedVersion[i] = map[string]map[string][]byte{}, map[string]int{}
+	}
+	w.changed = func(path string) {
+		if path != mutating && path != validating {
+			return
+		}
+		bundles := w.bundles(path)
+		for i := range w.used {
+			version := w.version[path]
+			time.AfterFunc(time.Duration(w.rnd.Float64()*float64(lag)), func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if version > w.usedVersion[i][path] {
+					w.used[i][path], w.usedVersion[i][path] = bundles, version
+				}
+			})
+		}
+	}
+	return w
+}
+
+func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
+
+func (w *world) say(format string, args ...any) {
+	w.log = append(w.log, w.now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+func (w *world) start(i int) {
+	ctx, stop := context.WithCancel(context.Background())
+	tell := func(text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.say("%d: %s", i, text)
+	}
+	r := &replica{stop: stop, keeper: NewKeeper(w.client(w.t), Target{Namespace: "usher", Service: "usher"}, plan.Names, caLife, leafLife, Log{tell, tell})}
+	w.replicas[i] = r
+	go r.keeper.Run(ctx)
+}
+
+// run lets the world run for a while, and checks at every moment that what is served is trusted by every API server.
+func (w *world) run(d time.Duration) {
+	w.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+		w.check()
+	}
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.failWithLog()
+	defer w.mu.Unlock()
+	if w.now().Before(w.excused) {
+		return
+	}
+	for i, r := range w.replicas {
+		if r == nil || r.keeper.Ready() != nil {
+			continue
+		}
+		leaf := parse(r.keeper.current.Load().leaf.Cert)
+		for j := range w.used {
+			for path, entries := range w.used[j] {
+				for name, bundle := range entries {
+					if !w.verifies(leaf, bundle) {
+						w.t.Errorf("%s: replica %d serves %x, which API server %d does not trust for %s of %s", w.now().Format("15:04:05"), i, leaf.SerialNumber, j, name, path)
+					}
+				}
+			}
+		}
+	}
+}
+
+// verifies is the function of that name; what it returned is remembered for ten seconds, because it is slow.
+func (w *world) verifies(leaf *x509.Certificate, bundle []byte) bool {
+	key := leaf.SerialNumber.String() + string(bundle)
+	if at, found := w.verified[key]; !found || w.now().Sub(at) > 10*time.Second || w.now().After(leaf.NotAfter) {
+		if !verifies(leaf, bundle, w.now()) {
+			return false
+		}
+		w.verified[key] = w.now()
+	}
+	return true
+}
+
+// settled checks that all replicas are ready and serve one leaf.
+func (w *world) settled() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.failWithLog()
+	defer w.mu.Unlock()
+	serials := map[string]bool{}
+	for i, r := range w.replicas {
+		if err := r.keeper.Ready(); err != nil {
+			w.t.Errorf("replica %d is not ready: %v", i, err)
+		}
+		serials[Serial(r.keeper.current.Load().leaf.Cert)] = true
+	}
+	if len(serials) != 1 {
+		w.t.Errorf("the replicas serve %v", slices.Collect(maps.Keys(serials)))
+	}
+}
+
+// failWithLog ends a test that has failed.
+func (w *world) failWithLog() {
+	if w.t.Failed() {
+		w.t.Fatalf("the end of the log:\n%s", strings.Join(w.log[max(0, len(w.log)-40):], "\n"))
+	}
+}
+
+// inBubble runs a test in simulated time, and stops all replicas in the end.
+func inBubble(t *testing.T, replicas int, test func(*world)) {
+	rnd := seed.Random(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, rnd, replicas)
+		defer func() {
+			for _, r := range w.replicas {
+				if r != nil {
+					r.stop()
+				}
+			}
+			time.Sleep(time.Minute)
+		}()
+		test(w)
+	})
+}
+
+// TestNoRequestMeetsAnUnknownCertificate: replicas start, restart and are killed; Secrets are deleted and damaged;
+// entries come and go; rotations are requested; the API server is slow, fails or is away. At every moment every API
+// server trusts what every ready replica serves.
+func TestNoRequestMeetsAnUnknownCertificate(t *testing.T) {
+	rounds := 10
+	if os.Getenv("USHER_LONG") != "" {
+		rounds = 2000
+	}
+	inBubble(t, 3, func(w *world) {
+		w.faulty = 0.02
+		w.register(mutating, "a", "b")
+		for i := range w.replicas {
+			w.start(i)
+		}
+		w.excused = w.now().Add(2*time.Minute + lag)
+		w.run(3 * time.Minute)
+		w.settled()
+		for range rounds {
+			w.mu.Lock()
+			kind := w.rnd.IntN(len(faults))
+			w.say("FAULT %s", faults[kind].name)
+			w.mu.Unlock()
+			faults[kind].act(w)
+			w.run(time.Duration(3+w.rnd.IntN(4)) * time.Minute)
+			w.settled()
+		}
+	})
+}
+
+var faults = []struct {
+	name string
+	act  func(*world)
+}{
+	{"nothing", func(*world) {}},
+	{"a replica restarts", func(w *world) { w.restart(w.rnd.IntN(len(w.replicas))) }},
+	{"all replicas restart", func(w *world) {
+		for i := range w.replicas {
+			w.restart(i)
+		}
+	}},
+	{"the CA is deleted", func(w *world) { w.remove(caPath) }},
+	{"the leaf is deleted", func(w *world) { w.remove(tlsPath) }},
+	{"both are deleted", func(w *world) { w.remove(caPath); w.remove(tlsPath) }},
+	{"both are deleted, and a replica restarts", func(w *world) { w.remove(tlsPath); w.remove(caPath); w.restart(0) }},
+	{"the CA is emptied", func(w *world) { w.edit(caPath, func(o map[string]any) { o["data"] = map[string]any{} }) }},
+	{"data is damaged", func(w *world) {
+		for _, path := range []string{caPath, tlsPath} {
+			w.edit(path, func(o map[string]any) {
+				data, _ := o["data"].(map[string]any)
+				for _, key := range slices.Sorted(maps.Keys(data)) {
+					if w.rnd.IntN(3) == 0 {
+						data[key] = "ZGFtYWdlZA=="
+					}
+				}
+			})
+		}
+	}},
+	{"the API server is away", func(w *world) {
+		w.mu.Lock()
+		w.away = true
+		w.mu.Unlock()
+		w.run(90 * time.Second)
+		w.mu.Lock()
+		w.away = false
+		w.mu.Unlock()
+	}},
+	{"a CA is requested", func(w *world) { w.request(caPath, activeCert) }},
+	{"a leaf is requested", func(w *world) { w.request(tlsPath, certs.CertFile) }},
+	{"entries change", func(w *world) { // one that is new has no caBundle at first
+		w.mu.Lock()
+		w.excused = w.now().Add(30*time.Second + lag)
+		w.mu.Unlock()
+		names := []string{"a", "b", "c", "d"}
+		w.rnd.Shuffle(4, func(i, j int) { names[i], names[j] = names[j], names[i] })
+		w.register([]string{mutating, validating}[w.rnd.IntN(2)], names[:w.rnd.IntN(5)]...)
+	}},
+	{"caBundles are emptied", func(w *world) {
+		w.mu.Lock()
+		w.excused = w.now().Add(30*time.Second + lag)
+		w.mu.Unlock()
+		for _, path := range []string{mutating, validating} {
+			w.edit(path, func(o map[string]any) {
+				all, _ := o["webhooks"].([]any)
+				for _, entry := range all {
+					delete(entry.(map[string]any)["clientConfig"].(map[string]any), "caBundle")
+				}
+			})
+		}
+	}},
+}
+
+func (w *world) restart(i int) {
+	w.replicas[i].stop()
+	time.Sleep(time.Duration(w.rnd.IntN(3000)) * time.Millisecond)
+	w.start(i)
+}
+
+func (w *world) request(path, cert string) {
+	serial := Serial(w.data(path)[cert])
+	w.edit(path, func(o map[string]any) {
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{replaceAnnotation: serial}
+	})
+}

@@ -1,0 +1,101 @@
+// Package rotation keeps the certificates of all replicas in a cluster: a CA and a serving certificate in two Secrets, and
+// the CAs that the webhook configurations trust. Whichever replica comes first renews what is due; the others use it.
+//
+//	trust.go    what the Secrets hold
+//	advance.go  the rules: what they hold next; leaf.go: when a leaf is issued
+//	view.go     what a replica sees of the cluster
+//	secret.go   the Secrets as objects
+//	bundle.go   the caBundles of webhook configurations
+//	keeper.go   the loop of a replica: read, decide, write, serve
+//	trusted.go  what a replica knows and writes of the caBundles
+//	serving.go  which certificate a replica serves, and what the rest of the program may know
+//	rotate.go   request a new certificate or CA, and follow it
+//
+// A new CA is first announced: it is written to every caBundle and does not sign. When every caBundle has contained it
+// for a while, it becomes the active one and signs a new leaf. The old one is then retired: its certificate stays in the
+// caBundles until the last leaf that it signed has ended. So a leaf that was good when a replica began to serve it stays
+// good for as long as it is valid, and replicas need not agree on when to change.
+package rotation
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+	"time"
+
+	"usher.dev/usher/certs"
+)
+
+// State is what both Secrets hold.
+type State struct {
+	Active  Authority   // signs leaves; without a certificate, there is none
+	Next    Authority   // announced
+	Retired []Authority // trusted, without keys
+	Leaf    certs.Pair
+	Bundle  []byte // the CAs to trust, as they stand beside the leaf
+
+	// The serial numbers, in hexadecimal, of a CA and a leaf that somebody wants replaced, and of a CA that is not to be
+	// trusted any longer than it is needed.
+	ReplaceCA, ReplaceLeaf, DistrustCA string
+}
+
+// Authority is a CA.
+type Authority struct {
+	certs.Pair
+	LeavesEnd time.Time // when the last leaf that it signed ends; zero if it has signed none, or that is not known
+}
+
+// Bundle returns the certificates of all CAs of a state as PEM, always in the same order.
+func Bundle(s State) []byte {
+	var all []*x509.Certificate
+	for _, a := range append([]Authority{s.Active, s.Next}, s.Retired...) {
+		all = append(all, parseAll(a.Cert)...)
+	}
+	return encode(all)
+}
+
+type certList = []*x509.Certificate
+
+func encode(all certList) []byte {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b *x509.Certificate) int {
+		return cmp.Or(a.NotBefore.Compare(b.NotBefore), bytes.Compare(a.Raw, b.Raw))
+	})
+	all = slices.CompactFunc(all, (*x509.Certificate).Equal)
+	var text []byte
+	for _, cert := range all {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	return text
+}
+
+// parseAll returns the certificates in text, and leaves out what is damaged.
+func parseAll(text []byte) (all []*x509.Certificate) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, cert)
+		}
+	}
+	return all
+}
+
+// parse returns the first certificate in text, or nil.
+func parse(text []byte) *x509.Certificate {
+	for _, cert := range parseAll(text) {
+		return cert
+	}
+	return nil
+}
+
+// Serial returns the serial number of a certificate in hexadecimal, as openssl prints it, or "" if there is none.
+func Serial(cert []byte) string {
+	if c := parse(cert); c != nil {
+		return c.SerialNumber.Text(16)
+	}
+	return ""
+}

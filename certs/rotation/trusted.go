@@ -1,0 +1,73 @@
+package rotation
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// remember keeps the caBundles, and since when each CA is in all of them.
+func (k *Keeper) remember(configurations []configuration) {
+	k.read, k.entries = true, nil
+	for _, c := range configurations {
+		k.entries = append(k.entries, c.bundles()...)
+	}
+	since := map[[sha256.Size]byte]time.Time{}
+	for cert, entries := range count(k.entries) {
+		if entries < len(k.entries) {
+			continue
+		}
+		since[cert] = time.Now()
+		if before, ok := k.since[cert]; ok {
+			since[cert] = before
+		}
+	}
+	k.since = since
+}
+
+// count returns how many bundles contain each certificate.
+func count(bundles [][]byte) map[[sha256.Size]byte]int {
+	in := map[[sha256.Size]byte]int{}
+	for _, bundle := range bundles {
+		seen := map[[sha256.Size]byte]bool{}
+		for _, cert := range parseAll(bundle) {
+			if key := sha256.Sum256(cert.Raw); !seen[key] {
+				seen[key] = true
+				in[key]++
+			}
+		}
+	}
+	return in
+}
+
+// trust writes the caBundles that differ.
+func (k *Keeper) trust(ctx context.Context, configurations []configuration, bundle []byte) (written bool, err error) {
+	for _, c := range configurations {
+		entries := c.wrong(bundle)
+		if len(entries) == 0 || len(bundle) == 0 { // without a bundle, nothing could be stored
+			continue
+		}
+		k.warnOfOthers(c, entries[0])
+		if failed := c.write(ctx, k.client, entries, bundle); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		written = true
+		k.writes.Add(1)
+		k.log.Info(fmt.Sprintf("certificates: wrote the caBundle of %d webhooks of %s", len(entries), c.name()))
+	}
+	return written, err
+}
+
+// warnOfOthers names another writer of a caBundle, once an hour.
+func (k *Keeper) warnOfOthers(c configuration, entry int) {
+	who := c.writer(entry)
+	if said, again := k.warned[who]; who == "" || again && time.Since(said) < time.Hour {
+		return
+	}
+	k.warned[who] = time.Now()
+	k.log.Warn(fmt.Sprintf("certificates: %s writes the caBundle of %s too, which usher replaces: leave the field out there, "+
+		"or serve with --cert-dir", who, c.Webhooks[entry].Name))
+}

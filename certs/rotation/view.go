@@ -1,0 +1,79 @@
+package rotation
+
+import (
+	"crypto/x509"
+	"time"
+
+	"usher.dev/usher/certs"
+)
+
+// View is what a replica sees of the cluster.
+type View struct {
+	Now     time.Time  // by the clock of the API server
+	Name    string     // by which API servers call the replica; empty: by any
+	Entries [][]byte   // the caBundle of each registered webhook that calls this Service
+	Served  certs.Pair // what the replica serves; none at its start
+	Known   []byte     // certificates of CAs that the replica has known before
+
+	// Settled reports whether every caBundle has contained a CA for so long that every API server uses it.
+	Settled func(*x509.Certificate) bool
+}
+
+// valid reports whether a leaf can be served at all: certificate and key match, and it is valid now.
+func (v View) valid(leaf certs.Pair) bool {
+	cert, err := leaf.Serving()
+	return err == nil && certs.CheckDates(cert.Leaf, v.Now) == nil
+}
+
+// good reports whether a leaf is valid, and verifies under the caBundle of every entry.
+func (v View) good(leaf certs.Pair) bool { return v.valid(leaf) && v.trusted(parse(leaf.Cert)) }
+
+// trusted reports whether a leaf verifies under the caBundle of every entry.
+func (v View) trusted(leaf *x509.Certificate) bool {
+	for _, bundle := range v.Entries {
+		if !verifies(leaf, bundle, v.Now) {
+			return false
+		}
+	}
+	return true
+}
+
+// named reports whether a leaf has the name by which API servers call the replica. Replicas of another Service in the same
+// namespace share the Secrets.
+func (v View) named(leaf certs.Pair) bool {
+	cert := parse(leaf.Cert)
+	return v.Name == "" || cert != nil && cert.VerifyHostname(v.Name) == nil
+}
+
+// foreign returns the valid CAs in the caBundles.
+func (v View) foreign() (all []*x509.Certificate) {
+	for _, bundle := range v.Entries {
+		all = append(all, v.authorities(bundle)...)
+	}
+	return all
+}
+
+// authorities returns the valid CAs in text.
+func (v View) authorities(text []byte) (all []*x509.Certificate) {
+	for _, cert := range parseAll(text) {
+		if certs.CheckAuthority(cert, v.Now) == nil {
+			all = append(all, cert)
+		}
+	}
+	return all
+}
+
+// verifies is what an API server does.
+func verifies(leaf *x509.Certificate, bundle []byte, now time.Time) bool {
+	roots := x509.NewCertPool()
+	for _, cert := range parseAll(bundle) {
+		roots.AddCert(cert)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
+	return err == nil
+}
+
+// signed reports whether a CA has signed a leaf.
+func signed(ca, leaf *x509.Certificate) bool {
+	return ca != nil && leaf != nil && leaf.CheckSignatureFrom(ca) == nil
+}

@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	"usher.dev/usher/command/review"
+)
+
+// soon is how long before its end a certificate is reported, unless it has been made for a short time only.
+const soon = 14 * 24 * time.Hour
+
+// serving is a certificate that a server has, with what it sends beside it.
+type serving struct {
+	chain []*x509.Certificate
+	from  string // where it was seen
+}
+
+// fixes are the commands that correct certificates: the caBundle, and the server's.
+type fixes struct{ bundle, leaf string }
+
+// certificateProblems returns what a client finds that trusts a caBundle and calls a server by a name.
+func certificateProblems(t target, roots bundle, s serving, now time.Time, fix fixes) (all []review.Finding) {
+	leaf := s.chain[0]
+	add := func(f review.Finding) { all = append(all, f) }
+	switch {
+	case now.After(leaf.NotAfter):
+		add(problem(expiredCertificate, review.Error, fix.leaf, "the certificate of %s (%s) has expired on %s; by the clock of the API server "+
+			"it is %s.", t, s.from, day(leaf.NotAfter), day(now)))
+	case now.Before(leaf.NotBefore):
+		add(problem(earlyCertificate, review.Error, fix.leaf, "the certificate of %s (%s) is not valid before %s; by the clock of the API "+
+			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
+	case endsSoon(leaf, now):
+		add(problem(expiresSoon, review.Warning, fix.leaf, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
+			t, s.from, day(leaf.NotAfter), days(leaf, now)))
+	}
+	inTime := !now.After(leaf.NotAfter) && !now.Before(leaf.NotBefore)
+	if leaf.VerifyHostname(t.name()) != nil {
+		add(nameProblem(t, leaf, s, fix))
+	}
+	if usages := leaf.ExtKeyUsage; len(usages) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages,
+		x509.ExtKeyUsageAny) {
+		add(problem(wrongUsage, review.Error, fix.leaf, "the certificate of %s (%s) is not for servers: its extended key usage lacks server "+
+			"authentication.",
+			t, s.from))
+	}
+	if len(roots.certificates) == 0 {
+		return all // the machine of the API server has other CAs than this one
+	}
+	if !inTime && signer(roots, s) != nil {
+		return all // it is the leaf that is not valid
+	}
+	return append(all, trustProblems(t, roots, s, now, fix)...)
+}
+
+func nameProblem(t target, leaf *x509.Certificate, s serving, fix fixes) review.Finding {
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return problem(legacyCommonName, review.Error, fix.leaf, "the certificate of %s (%s) has no subject alternative name, only the common "+
+			"name %s, which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
+	}
+	return problem(wrongName, review.Error, fix.leaf, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
+		t, s.from, list(names), t.name())
+}
+
+// trustProblems returns whether the certificates in a caBundle verify that of a server, and for how long they will.
+func trustProblems(t target, roots bundle, s serving, now time.Time, fix fixes) []review.Finding {
+	root := verifier(roots, s, now)
+	if root == nil {
+		return []review.Finding{untrusted(t, roots, s, now, fix)}
+	}
+	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
+		return []review.Finding{problem(expiresSoonCA, review.Warning, fix.bundle, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
+			"days.",
+			subject(root), day(root.NotAfter), days(root, now))}
+	}
+	return staleProblems(roots, now, fix)
+}
+
+// staleProblems returns the finding for certificates of a caBundle that are of no use any more.
+func staleProblems(roots bundle, now time.Time, fix fixes) []review.Finding {
+	var stale []string
+	for _, c := range roots.certificates {
+		if now.After(c.NotAfter) {
+			stale = append(stale, subject(c)+", until "+day(c.NotAfter))
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	return []review.Finding{problem(bundleStale, review.Info, fix.bundle, "clientConfig.caBundle also holds what has expired: %s. It does no "+
+		"harm.", list(stale))}
+}
+
+// verifier returns the certificate of a bundle that verifies what a server sends at some time, or nil.
+func verifier(roots bundle, s serving, at time.Time) *x509.Certificate {
+	for _, root := range roots.certificates {
+		pool, between := x509.NewCertPool(), x509.NewCertPool()
+		pool.AddCert(root)
+		for _, c := range s.chain[1:] {
+			between.AddCert(c)
+		}
+		options := x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+		if _, err := s.chain[0].Verify(options); err == nil {
+			return root
+		}
+	}
+	return nil
+}
+
+// untrusted returns why the certificates in a caBundle do not verify that of a server.
+func untrusted(t target, roots bundle, s serving, now time.Time, fix fixes) review.Finding {
+	root := signer(roots, s)
+	if root == nil {
+		return problem(bundleMismatch, review.Error, fix.bundle, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
+			"issued by %s, and the caBundle holds %s. It is the CA of another certificate, or of an older one.",
+			t, s.from, issuer(s.chain), list(subjects(roots.certificates)))
+	}
+	for _, c := range append(slices.Clone(s.chain[1:]), root) {
+		if now.After(c.NotAfter) {
+			return problem(expiredCA, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, has expired on %s. Make a "+
+				"new CA, and certificates by it.", subject(c), t, s.from, day(c.NotAfter))
+		}
+		if now.Before(c.NotBefore) {
+			return problem(earlyCertificate, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, is not valid "+
+				"before %s; by the clock of the API server it is %s.", subject(c), t, s.from, minute(c.NotBefore), minute(now))
+		}
+	}
+	return problem(bundleMismatch, review.Error, fix.bundle, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and "+
+		"may not, as its constraints say.", subject(root), t, s.from)
+}
+
+// signer returns the certificate of a bundle that has signed what a server sends, valid or not, or nil.
+func signer(roots bundle, s serving) *x509.Certificate {
+	for i, c := range s.chain {
+		for _, root := range roots.certificates {
+			if c.Equal(root) || c.CheckSignatureFrom(root) == nil {
+				return root
+			}
+		}
+		if i+1 < len(s.chain) && c.CheckSignatureFrom(s.chain[i+1]) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+func endsSoon(c *x509.Certificate, now time.Time) bool {
+	left := c.NotAfter.Sub(now)
+	return left < soon && left < c.NotAfter.Sub(c.NotBefore)/3
+}
+
+func days(c *x509.Certificate, now time.Time) int { return int(c.NotAfter.Sub(now).Hours() / 24) }
+
+func day(t time.Time) string    { return t.UTC().Format("2 Jan 2006") }
+func minute(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") }
+
+func subject(c *x509.Certificate) string {
+	if name := c.Subject.String(); name != "" {
+		return fmt.Sprintf("%q", name)
+	}
+	return fmt.Sprintf("no. %x", c.SerialNumber)
+}
+
+func issuer(chain []*x509.Certificate) string {
+	last := chain[len(chain)-1]
+	if last.Issuer.String() == last.Subject.String() {
+		return "itself, " + subject(last)
+	}
+	return fmt.Sprintf("%q", last.Issuer.String())
+}
+
+func subjects(all []*x509.Certificate) (names []string) {
+	for _, c := range all {
+		names = append(names, fmt.Sprintf("%s (since %s)", subject(c), day(c.NotBefore)))
+	}
+	return names
+}

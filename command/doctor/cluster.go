@@ -1,0 +1,246 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/command/review"
+)
+
+// width is how many probes are made at the same time.
+const width = 16
+
+// collection returns a kind with its resource.
+func collection(group, version, kind, resource string) Kind {
+	return Kind{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource}
+}
+
+const registrationGroup = "admissionregistration.k8s.io"
+
+// configurationKinds are the kinds of webhook configurations, in the order in which they are called.
+func configurationKinds() []Kind {
+	return []Kind{collection(registrationGroup, "v1", mutatingKind, "mutatingwebhookconfigurations"),
+		collection(registrationGroup, "v1", validatingKind, "validatingwebhookconfigurations")}
+}
+
+// facts are what was read of a cluster.
+type facts struct {
+	source     Source
+	webhooks   []entry
+	namespaces []corev1.Namespace // nil: unknown
+	resources  resources
+	backends   map[target]*backend
+	unread     []unread
+	inside     bool // this machine can call ClusterIPs
+	noServices bool // files without any Service
+	minor      int  // the version of Kubernetes; 0: unknown
+}
+
+// unread is a part of the cluster that could not be read, and what was not looked at for that.
+type unread struct {
+	err  error
+	what string
+}
+
+// now returns the time that certificates are checked against.
+func (f *facts) now() time.Time { return f.source.Now() }
+
+// read reads the cluster. roots are the CAs of its API server.
+func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
+	f := &facts{source: source, resources: builtInResources(), backends: map[target]*backend{}}
+	var lock sync.Mutex
+	failed := func(err error, what string) {
+		lock.Lock()
+		defer lock.Unlock()
+		f.unread = append(f.unread, unread{err, what})
+	}
+	configurations := make([][]entry, 2)
+	inParallel(
+		func() { configurations[0] = readKind(ctx, source, configurationKinds()[0], failed) },
+		func() { configurations[1] = readKind(ctx, source, configurationKinds()[1], failed) },
+		func() {
+			namespaces, err := decodeAll[corev1.Namespace](source.List(ctx, collection("", "v1", "Namespace", "namespaces"), ""))
+			if err != nil {
+				failed(err, "namespaceSelectors, and what they leave in scope")
+			}
+			f.namespaces = namespaces
+		},
+		func() { f.inside = inside(ctx, source, roots) },
+		func() { f.minor = minorVersion(ctx, source) })
+	f.webhooks = slices.Concat(configurations...)
+	if !source.Live() {
+		if len(f.namespaces) == 0 {
+			f.namespaces = nil // files without any say nothing about the namespaces of the cluster
+		}
+		f.noServices = len(source.listFiles(collection("", "v1", "Service", "services"), "")) == 0
+	}
+	for i := range f.namespaces {
+		withName(&f.namespaces[i])
+	}
+	inParallel(func() { f.discover(ctx, failed) }, func() { f.readBackends(ctx) })
+	return f
+}
+
+// withName adds the label that the API server sets on every Namespace.
+func withName(n *corev1.Namespace) {
+	n.Labels = maps.Clone(n.Labels)
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[metadataName] = n.Name
+}
+
+// readKind reads the webhooks of all configurations of a kind, in the order in which the API server calls them.
+func readKind(ctx context.Context, source Source, kind Kind, failed func(error, string)) (all []entry) {
+	list, err := source.List(ctx, kind, "")
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		failed(err, "the webhooks in them")
+	}
+	var configurations [][]entry
+	for _, raw := range list {
+		next, err := readWebhooks(kind.Kind, raw)
+		if err != nil {
+			failed(fmt.Errorf("%s %s: %w", kind.Kind, configurationName(raw), err), "the webhooks in it")
+		}
+		if len(next) > 0 {
+			configurations = append(configurations, next)
+		}
+	}
+	slices.SortStableFunc(configurations, func(a, b []entry) int { return strings.Compare(a[0].configuration.Name, b[0].configuration.Name) })
+	return slices.Concat(configurations...)
+}
+
+// configurationName returns the name of an object, also of one that is no valid one of its kind.
+func configurationName(raw json.RawMessage) string {
+	var object struct{ Metadata struct{ Name string } }
+	_ = json.Unmarshal(raw, &object) // then it has none
+	return object.Metadata.Name
+}
+
+// inParallel runs functions at the same time and waits for them.
+func inParallel(all ...func()) {
+	var group sync.WaitGroup
+	places := make(chan struct{}, width)
+	for _, f := range all {
+		group.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			f()
+		})
+	}
+	group.Wait()
+}
+
+// decodeAll decodes a list of objects.
+func decodeAll[T any](list []json.RawMessage, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	all := make([]T, len(list))
+	for i, raw := range list {
+		if err := json.Unmarshal(raw, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// decodeOne decodes an object.
+func decodeOne[T any](raw json.RawMessage, err error) (object T, _ error) {
+	if err != nil {
+		return object, err
+	}
+	return object, json.Unmarshal(raw, &object)
+}
+
+// discover reads the resources of the groups that rules name. An API server lists them to everyone; of what it does not
+// list, those of Kubernetes are known.
+func (f *facts) discover(ctx context.Context, failed func(error, string)) {
+	if !f.source.Live() {
+		return
+	}
+	groups, err := decodeOne[metav1.APIGroupList](f.source.Read(ctx, "/apis"))
+	if err != nil {
+		failed(err, "rules that can never match")
+		return
+	}
+	paths := map[string]schema.GroupVersion{"/api/v1": {Version: "v1"}}
+	for _, group := range groups.Groups {
+		for _, v := range group.Versions {
+			paths["/apis/"+v.GroupVersion] = schema.GroupVersion{Group: group.Name, Version: v.Version}
+		}
+	}
+	all := resources{groups: map[string]map[string]served{}, whole: true}
+	var lock sync.Mutex
+	var calls []func()
+	for path, version := range paths {
+		calls = append(calls, func() {
+			list, err := decodeOne[metav1.APIResourceList](f.source.Read(ctx, path))
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				all.whole = false // an aggregated API server that is away
+				return
+			}
+			all.addList(version, list)
+		})
+	}
+	inParallel(calls...)
+	f.resources = all.with(builtInResources())
+}
+
+// addList adds the resources of a version, as discovery lists them.
+func (all resources) addList(version schema.GroupVersion, list metav1.APIResourceList) {
+	for _, r := range list.APIResources {
+		next := served{[]string{version.Version}, !r.Namespaced, operationsFor(r.Verbs)}
+		if base, sub, is := strings.Cut(r.Name, "/"); is {
+			next.operations = operationsOf(base, sub, r.Verbs)
+		}
+		all.add(version.Group, r.Name, next)
+	}
+}
+
+// with returns the resources with those of Kubernetes for groups that could not be read.
+func (all resources) with(known resources) resources {
+	if all.whole {
+		return all
+	}
+	for group, names := range known.groups {
+		if all.groups[group] == nil {
+			all.groups[group] = names
+		}
+	}
+	return all
+}
+
+// unreadFindings returns the findings for what could not be read.
+func (f *facts) unreadFindings() (found []review.Finding) {
+	for _, u := range f.unread {
+		found = append(found, unreadFinding(u.err, u.what))
+	}
+	slices.SortFunc(found, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
+	return found
+}
+
+// unreadFinding returns the finding for what could not be read.
+func unreadFinding(err error, what string) review.Finding {
+	fix := "kubectl auth can-i --list"
+	if unreadable, is := errors.AsType[*UnreadableError](err); is && unreadable.Forbidden {
+		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all "+
+			"rights that are needed.",
+			unreadable.What, what)
+	}
+	return problem(notReadable, review.Unknown, "kubectl get --raw /readyz", "%v. Not looked at: %s.", err, what)
+}

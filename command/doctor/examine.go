@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+)
+
+// Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
+// finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
+// the Services of the cluster; nil: it cannot.
+func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Usher) []review.Report {
+	var f *facts
+	var rights []review.Finding
+	inParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
+	matcher := &webhookmatch.Matcher{}
+	needed := usher.neededBy(f.webhooks)
+	var reports []review.Report
+	for _, w := range f.webhooks {
+		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, needed))))
+	}
+	whole := review.Report{Source: f.from(), Kind: "Cluster", Calls: []review.Call{}, Hint: f.leftOut()}
+	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
+		usher.problems(f, needed, rights))
+	for i := range whole.Findings {
+		if whole.Findings[i].Object == "" {
+			whole.Findings[i].Object = "the cluster"
+		}
+	}
+	reports = append(reports, judged(whole))
+	slices.SortStableFunc(reports, func(a, b review.Report) int { return compare(worst(a), worst(b)) })
+	return reports
+}
+
+// problems returns what is wrong with a webhook.
+func (f *facts) problems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+	around := surroundings{f.namespaces, f.minor == 0 || f.minor < virtualEnd, matcher}
+	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w),
+		lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, around),
+		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
+		settingsProblems(w), timeoutProblems(w))
+}
+
+// worst returns the first finding of a report; without one, a finding that comes after all others.
+func worst(r review.Report) review.Finding {
+	if len(r.Findings) == 0 {
+		return review.Finding{ID: "none", Severity: review.Info}
+	}
+	return r.Findings[0]
+}
+
+// from returns where the facts come from.
+func (f *facts) from() string {
+	if f.source.Live() {
+		return "the API server"
+	}
+	return "files"
+}
+
+// leftOut says what files cannot show.
+func (f *facts) leftOut() string {
+	if f.source.Live() {
+		return ""
+	}
+	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api " +
+		"for these"
+}
+
+// Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".
+func Summary(reports []review.Report) string {
+	configurations, count, webhooks := map[string]bool{}, map[review.Severity]int{}, 0
+	for _, r := range reports {
+		if r.Webhook != "" {
+			webhooks++
+			configurations[r.Kind+" "+r.Name] = true
+		}
+		for _, f := range r.Findings {
+			count[f.Severity]++
+		}
+	}
+	if webhooks == 0 && len(count) == 0 {
+		return "there are no webhook configurations"
+	}
+	var parts []string
+	for _, severity := range severities {
+		if n := count[severity]; n > 0 {
+			parts = append(parts, plural(n, nouns[severity]))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing found"}
+	}
+	return fmt.Sprintf("%s in %s: %s", plural(webhooks, "webhook"), plural(len(configurations), "configuration"), strings.Join(parts, ", "))
+}
+
+var nouns = map[review.Severity]string{review.Error: "error", review.Warning: "warning", review.Unknown: "thing that could not be examined",
+	review.Info: "remark"}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if first, rest, is := strings.Cut(noun, " "); is {
+		return fmt.Sprintf("%d %ss %s", n, first, rest)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

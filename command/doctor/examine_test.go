@@ -1,0 +1,615 @@
+package doctor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+)
+
+// hook returns a webhook that has no fault, for ConfigMaps, as a table test changes it.
+func hook(change func(*entry)) entry {
+	w := entry{kind: validatingKind, configuration: metav1.ObjectMeta{Name: "c"}}
+	w.Name = "w.example.com"
+	w.ClientConfig.Service = &registration.ServiceReference{Namespace: "ns", Name: "svc", Port: new(int32(443))}
+	w.Rules = rulesFor("", "v1", "configmaps", registration.Create, registration.NamespacedScope)
+	w.FailurePolicy, w.TimeoutSeconds, w.SideEffects = new(registration.Fail), new(int32(3)), new(registration.SideEffectClassNone)
+	w.AdmissionReviewVersions = []string{"v1"}
+	if change != nil {
+		change(&w)
+	}
+	return w
+}
+
+func rulesFor(group, version, resource string, operation registration.OperationType, scope registration.ScopeType) []registration.RuleWithOperations {
+	return []registration.RuleWithOperations{{Operations: []registration.OperationType{operation},
+		Rule: registration.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &scope}}}
+}
+
+// expectOne fails the test unless the only finding has an id, or there is none for "".
+func expectOne(t *testing.T, found []review.Finding, id string, says ...string) {
+	t.Helper()
+	var ids []string
+	for _, f := range found {
+		ids = append(ids, f.ID)
+		if f.Fix == "" || !strings.HasSuffix(f.Link, "#"+f.ID) || f.Message == "" || !slices.Contains(IDs(), f.ID) {
+			t.Errorf("it is not whole: %+v", f)
+		}
+	}
+	if strings.Join(ids, " ") != id {
+		t.Fatalf("%q, want %q: %+v", ids, id, found)
+	}
+	for _, text := range says {
+		if len(found) > 0 && !strings.Contains(found[0].Message+"\n"+found[0].Fix, text) {
+			t.Errorf("it does not say %q: %+v", text, found[0])
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		name                     string
+		group, version, resource string
+		operation                registration.OperationType
+		scope                    registration.ScopeType
+		want                     string
+		says                     []string
+	}{
+		{"pods", "", "v1", "pods", registration.Create, registration.NamespacedScope, "", nil},
+		{"all operations", "", "v1", "pods", registration.OperationAll, registration.AllScopes, "", nil},
+		{"everything", "*", "*", "*/*", registration.OperationAll, registration.AllScopes, "", nil},
+		{"any version", "apps", "*", "deployments", registration.Update, registration.NamespacedScope, "", nil},
+		{"any group", "*", "*", "deployments/scale", registration.Update, registration.AllScopes, "", nil},
+		{"status of pods", "", "v1", "pods/status", registration.Update, registration.NamespacedScope, "", nil},
+		{"every subresource", "", "v1", "pods/*", registration.Connect, registration.NamespacedScope, "", nil},
+		{"exec", "", "v1", "pods/exec", registration.Connect, registration.NamespacedScope, "", nil},
+		{"a custom resource", "example.com", "v1", "things", registration.Create, registration.AllScopes, "", nil},
+		{"a custom resource named as one of Kubernetes", "example.com", "v1", "services", registration.Create, registration.AllScopes, "", nil},
+		{"singular", "", "v1", "pod", registration.Create, registration.NamespacedScope, unknownResource, []string{"did you mean pods", `/rules/0/resources/0","value":"pods"`}},
+		{"upper case", "", "v1", "Pods", registration.Create, registration.NamespacedScope, unknownResource, []string{"did you mean pods"}},
+		{"status without one", "", "v1", "secrets/status", registration.Update, registration.NamespacedScope, unknownResource, []string{"no subresource status"}},
+		{"wrong group", "", "v1", "deployments", registration.Create, registration.NamespacedScope, wrongGroup, []string{"the group apps", `/rules/0/apiGroups","value":["apps"]`}},
+		{"old group", "extensions", "v1beta1", "ingresses", registration.Create, registration.NamespacedScope, wrongGroup, []string{"networking.k8s.io"}},
+		{"old version", "apps", "v1beta2", "deployments", registration.Create, registration.NamespacedScope, wrongVersion, []string{"served as v1"}},
+		{"nodes in namespaces", "", "v1", "nodes", registration.Create, registration.NamespacedScope, wrongScope, []string{"cluster-scoped"}},
+		{"pods in none", "", "v1", "pods", registration.Create, registration.ClusterScope, wrongScope, []string{"are namespaced"}},
+		{"CREATE of a status", "", "v1", "nodes/status", registration.Create, registration.ClusterScope, neverSent, []string{"only UPDATE"}},
+		{"UPDATE of a binding", "", "v1", "pods/binding", registration.Update, registration.NamespacedScope, neverSent, []string{"only CREATE"}},
+		{"CONNECT to pods", "", "v1", "pods", registration.Connect, registration.NamespacedScope, neverSent, nil},
+		{"logs", "", "v1", "pods/log", registration.Connect, registration.NamespacedScope, neverSent, []string{"no operation on it that webhooks see"}},
+		{"UPDATE of a review", "authorization.k8s.io", "v1", "subjectaccessreviews", registration.Update, registration.AllScopes, neverSent, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := hook(func(w *entry) { w.Rules = rulesFor(c.group, c.version, c.resource, c.operation, c.scope) })
+			found := ruleProblems(w, builtInResources())
+			expectOne(t, found, c.want, c.says...)
+			if len(found) > 0 && found[0].Severity != review.Error {
+				t.Errorf("%s: the only rule never matches", found[0].Severity)
+			}
+		})
+	}
+	t.Run("one of two", func(t *testing.T) {
+		w := hook(func(w *entry) {
+			w.Rules = append(w.Rules, rulesFor("", "v1", "pod", registration.Create, registration.NamespacedScope)...)
+		})
+		if found := ruleProblems(w, builtInResources()); len(found) != 1 || found[0].Severity != review.Warning || !strings.Contains(found[0].Message, "rules[1]") {
+			t.Errorf("%+v", found)
+		}
+	})
+	t.Run("not installed", func(t *testing.T) {
+		all := builtInResources()
+		all.whole = true
+		w := hook(func(w *entry) {
+			w.Rules = rulesFor("example.com", "v1", "things", registration.Create, registration.AllScopes)
+		})
+		expectOne(t, ruleProblems(w, all), notInstalled)
+	})
+}
+
+func TestExact(t *testing.T) {
+	rule := rulesFor("autoscaling", "v2", "horizontalpodautoscalers", registration.Create, registration.NamespacedScope)
+	exact, equivalent := hook(func(w *entry) { w.Rules, w.MatchPolicy = rule, new(registration.Exact) }), hook(func(w *entry) { w.Rules = rule })
+	expectOne(t, exactProblem(exact, builtInResources()), exactMisses, "horizontalpodautoscalers in v1")
+	expectOne(t, exactProblem(equivalent, builtInResources()), "")
+	expectOne(t, exactProblem(hook(func(w *entry) { w.MatchPolicy = new(registration.Exact) }), builtInResources()), "")
+}
+
+func TestService(t *testing.T) {
+	port := corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("https")}
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{port}, Selector: map[string]string{"app": "a", "b": "c"}}}
+	w := hook(nil)
+	at := targetOf(w.ClientConfig)
+	for _, c := range []struct {
+		name   string
+		change func(*corev1.Service)
+		want   string
+		says   []string
+	}{
+		{"healthy", func(*corev1.Service) {}, "", nil},
+		{"no such port", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8443 }, noSuchPort, []string{"only port 8443", `"value":8443`}},
+		{"no port", func(s *corev1.Service) { s.Spec.Ports = nil }, noSuchPort, []string{"no port"}},
+		{"headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, headlessService, nil},
+		{"external", func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "x.example.com"
+		}, externalService, []string{"x.example.com"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := service.DeepCopy()
+			c.change(s)
+			var found []review.Finding
+			if f := serviceProblem(w, at, *s); f != nil {
+				found = append(found, *f)
+			}
+			expectOne(t, found, c.want, c.says...)
+		})
+	}
+	for _, c := range []struct {
+		name  string
+		ready []bool
+		other bool // the slice is of another Service
+		want  string
+		at    []string
+	}{
+		{"ready", []bool{false, true}, false, "", []string{"10.1.0.1:9443"}},
+		{"none", nil, false, noEndpoints, nil},
+		{"another Service's", []bool{true}, true, noEndpoints, nil},
+		{"not ready", []bool{false, false}, false, noReadyEndpoints, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
+				Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(9443))}}}
+			if c.other {
+				slice.Labels[discoveryv1.LabelServiceName] = "other"
+			}
+			for i := range c.ready {
+				slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0." + string(rune('0'+i))}, Conditions: discoveryv1.EndpointConditions{Ready: &c.ready[i]}})
+			}
+			f, at := endpointsProblem(w, service, port, []discoveryv1.EndpointSlice{slice})
+			var found []review.Finding
+			if f != nil {
+				found = append(found, *f)
+			}
+			expectOne(t, found, c.want)
+			if !slices.Equal(at, c.at) {
+				t.Errorf("%v, want %v", at, c.at)
+			}
+			if f != nil && !strings.Contains(f.Fix, "kubectl -n ns get pods -l app=a,b=c") {
+				t.Error(f.Fix)
+			}
+		})
+	}
+}
+
+// authority is a CA, and what it has issued.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, begins, ends time.Time) authority {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	template := &x509.Certificate{SerialNumber: big.NewInt(begins.Unix()), Subject: pkix.Name{CommonName: "CA"}, NotBefore: begins, NotAfter: ends, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	return authority{made(t, template, template, key, key), key}
+}
+
+func made(t *testing.T, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (a authority) issue(t *testing.T, begins, ends time.Time, change func(*x509.Certificate)) *x509.Certificate {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "svc.ns.svc"}, NotBefore: begins, NotAfter: ends,
+		DNSNames: []string{"svc.ns.svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	if change != nil {
+		change(template)
+	}
+	return made(t, template, a.certificate, key, a.key)
+}
+
+func (a authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
+
+func TestCertificates(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	in := func(days int) time.Time { return now.Add(time.Duration(days) * 24 * time.Hour) }
+	good, other, old, ending := newAuthority(t, in(-400), in(400)), newAuthority(t, in(-300), in(400)), newAuthority(t, in(-400), in(-1)), newAuthority(t, in(-400), in(5))
+	issued := func(a authority, begins, ends int, change func(*x509.Certificate)) []*x509.Certificate {
+		return []*x509.Certificate{a.issue(t, in(begins), in(ends), change)}
+	}
+	at := targetOf(hook(nil).ClientConfig)
+	for _, c := range []struct {
+		name  string
+		chain []*x509.Certificate
+		roots []authority
+		want  string
+		says  []string
+	}{
+		{"good", issued(good, -10, 80, nil), []authority{good}, "", nil},
+		{"rotated", issued(good, -10, 80, nil), []authority{other, good}, "", nil},
+		{"made for a day", []*x509.Certificate{good.issue(t, now.Add(-time.Hour), now.Add(23*time.Hour), nil)}, []authority{good}, "", nil},
+		{"no bundle", issued(good, -10, 80, nil), nil, "", nil},
+		{"another CA", issued(good, -10, 80, nil), []authority{other}, bundleMismatch, []string{`"CN=CA"`}},
+		{"expired", issued(good, -90, -1, nil), []authority{good}, expiredCertificate, []string{"21 Nov 2026", "22 Nov 2026"}},
+		{"expired, and of another CA", issued(good, -90, -1, nil), []authority{other}, expiredCertificate + " " + bundleMismatch, nil},
+		{"early", issued(good, 1, 90, nil), []authority{good}, earlyCertificate, nil},
+		{"soon", issued(good, -80, 10, nil), []authority{good}, expiresSoon, []string{"in 10 days"}},
+		{"expired CA", issued(old, -10, 80, nil), []authority{old}, expiredCA, nil},
+		{"CA that ends", issued(ending, -10, 80, nil), []authority{ending}, expiresSoonCA, nil},
+		{"stale CA", issued(good, -10, 80, nil), []authority{good, old}, bundleStale, nil},
+		{"no name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = nil }), []authority{good}, legacyCommonName, []string{"svc.ns.svc"}},
+		{"other name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = []string{"a", "b"} }), []authority{good}, wrongName, []string{"a and b", "not for svc.ns.svc"}},
+		{"for clients", issued(good, -10, 80, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), []authority{good}, wrongUsage, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var text []byte
+			for _, a := range c.roots {
+				text = append(text, a.pem()...)
+			}
+			found := certificateProblems(at, readBundle(text), serving{c.chain, "a test"}, now, fixes{"bundle", "leaf"})
+			expectOne(t, found, c.want, c.says...)
+		})
+	}
+}
+
+func TestBundle(t *testing.T) {
+	now := time.Now()
+	good := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour)).pem()
+	key := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")})
+	block, _ := pem.Decode(good)
+	for _, c := range []struct {
+		name string
+		text string
+		want string
+		says string
+	}{
+		{"good", string(good), "", ""},
+		{"two", string(good) + string(good), "", ""},
+		{"empty", "", bundleMissing, "is empty"},
+		{"text", "hello", bundleInvalid, "no PEM"},
+		{"twice", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==", bundleInvalid, "twice"},
+		{"folded", strings.ReplaceAll(string(good), "\n", " "), bundleInvalid, "folded"},
+		{"DER", string(block.Bytes), bundleInvalid, "DER"},
+		{"damaged", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundleInvalid, "cannot be parsed"},
+		{"more", string(good) + "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", bundleInvalid, "PUBLIC KEY"},
+		{"key", string(good) + string(key), bundleWithKey, "private key"},
+		{"only a key", string(key), bundleWithKey, "private key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := hook(func(w *entry) { w.ClientConfig.CABundle = []byte(c.text) })
+			expectOne(t, bundleProblems(w, targetOf(w.ClientConfig), readBundle([]byte(c.text)), "fix"), c.want, c.says)
+		})
+	}
+}
+
+// FuzzBundle: a caBundle is what anyone who may register webhooks writes.
+func FuzzBundle(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	f.Add([]byte("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		w := hook(func(w *entry) { w.ClientConfig.CABundle = raw })
+		b := readBundle(raw)
+		if found := bundleProblems(w, targetOf(w.ClientConfig), b, "fix"); len(b.certificates) == 0 && len(found) == 0 {
+			t.Error("a caBundle without a certificate is fine")
+		}
+	})
+}
+
+func TestLockOut(t *testing.T) {
+	matcher := &webhookmatch.Matcher{}
+	without := func(names ...string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names}}}
+	}
+	pods := rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+	for _, c := range []struct {
+		name   string
+		change func(*entry)
+		want   string
+		says   []string
+	}{
+		{"ConfigMaps", nil, "", nil},
+		{"pods but there", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns", "kube-system") }, "", nil},
+		{"own namespace", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("kube-system") }, failOwnNamespace, []string{`"values":["kube-system","ns"]`}},
+		{"own namespace, Ignore", func(w *entry) {
+			w.Rules, w.NamespaceSelector, w.FailurePolicy = pods, without("kube-system"), new(registration.Ignore)
+		}, "", nil},
+		{"own namespace, other pods", func(w *entry) {
+			w.Rules, w.NamespaceSelector = pods, without("kube-system")
+			w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"svc"}}}}
+		}, "", nil},
+		{"own namespace, by a condition", func(w *entry) {
+			w.Rules, w.NamespaceSelector = pods, without("kube-system")
+			w.MatchConditions = []registration.MatchCondition{{Name: "elsewhere", Expression: "request.namespace != 'ns'"}}
+		}, "", nil},
+		{"kube-system", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns") }, failKubeSystem, nil},
+		{"leases", func(w *entry) {
+			w.Rules = rulesFor("coordination.k8s.io", "v1", "leases", registration.Update, registration.AllScopes)
+		}, failLeases, []string{"leases of nodes", `"values":["kube-node-lease","kube-system"]`}},
+		{"leases of kube-system", func(w *entry) {
+			w.Rules, w.NamespaceSelector = rulesFor("coordination.k8s.io", "*", "leases", registration.Update, registration.AllScopes), without("kube-node-lease")
+		}, failLeases, []string{"elect a leader"}},
+		{"nodes/status", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
+		}, failNodes, []string{`failurePolicy","value":"Ignore"`}},
+		{"status of people", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
+			w.MatchConditions = []registration.MatchCondition{{Name: "people", Expression: "!('system:nodes' in request.userInfo.groups)"}}
+		}, "", nil},
+		{"new nodes", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "nodes", registration.Create, registration.ClusterScope)
+		}, failNodes, []string{"join"}},
+		{"token reviews", func(w *entry) {
+			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
+		}, failTokenReviews, nil},
+		{"events", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "events", registration.Create, registration.AllScopes)
+		}, failEvents, nil},
+		{"everything", func(w *entry) {
+			w.Rules = rulesFor("*", "*", "*/*", registration.OperationAll, registration.AllScopes)
+		}, strings.Join([]string{failTokenReviews, failNodes, failLeases, failKubeSystem, failEvents, failOwnNamespace, ruleEverything}, " "), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := hook(c.change)
+			expectOne(t, conditionProblems(w, matcher), "")
+			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, surroundings{virtual: true, matcher: matcher}), c.want, c.says...)
+		})
+	}
+	t.Run("token reviews of Kubernetes 1.37", func(t *testing.T) {
+		w := hook(func(w *entry) {
+			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
+		})
+		expectOne(t, lockOutProblems(w, nil, surroundings{matcher: matcher}), "")
+	})
+	t.Run("invalid condition", func(t *testing.T) {
+		w := hook(func(w *entry) {
+			w.MatchConditions = []registration.MatchCondition{{Name: "typo", Expression: "object.metadata.name = 'a'"}}
+		})
+		expectOne(t, conditionProblems(w, matcher), conditionInvalid, "matchConditions[0]")
+	})
+}
+
+// TestFixesGoTogether: the fixes of two findings about one webhook set the same selector, so that none undoes another.
+func TestFixesGoTogether(t *testing.T) {
+	w := hook(func(w *entry) {
+		w.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+	})
+	found := lockOutProblems(w, nil, surroundings{matcher: &webhookmatch.Matcher{}})
+	if len(found) != 2 || found[0].Fix != found[1].Fix || !strings.Contains(found[0].Fix, `"values":["kube-system","ns"]`) {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestFixesAreWords: a name in a file cannot be a command of the shell that a fix is pasted into.
+func TestFixesAreWords(t *testing.T) {
+	const name = "x; touch 'y'"
+	w := hook(func(w *entry) { w.configuration.Name = name })
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "$(id)", Name: name}}
+	service.Spec.ClusterIP = corev1.ClusterIPNone
+	service.Spec.Ports = []corev1.ServicePort{{Port: 443}}
+	endpoints, _ := endpointsProblem(w, service, service.Spec.Ports[0], nil)
+	headless := serviceProblem(w, target{port: 443}, service)
+	for _, fix := range []string{w.remove(), w.show(), w.patch("timeoutSeconds", 3), endpoints.Fix, headless.Fix} {
+		if !strings.Contains(fix, `'x; touch '\''y'\'''`) {
+			t.Errorf("the name is not one word: %s", fix)
+		}
+		if strings.Contains(fix, "-n $(id)") {
+			t.Errorf("the namespace is not one word: %s", fix)
+		}
+	}
+}
+
+// TestUnreadableConfiguration: a configuration that cannot be decoded is named, and those beside it are looked at.
+func TestUnreadableConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	const one = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: %s}\n" +
+		"webhooks: [{name: a.example.com, clientConfig: {url: 'https://a', caBundle: %q}}]\n---\n"
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), fmt.Appendf(nil, one+one, "broken", "%", "fine", "YQ=="), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	all := readKind(t.Context(), source, configurationKinds()[1], func(err error, _ string) { said += err.Error() })
+	if len(all) != 1 || all[0].configuration.Name != "fine" || !strings.Contains(said, validatingKind+" broken: ") {
+		t.Errorf("%d webhooks; %s", len(all), said)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	labels := func(key, value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+	}
+	namespaces := []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, {ObjectMeta: metav1.ObjectMeta{Name: "apps", Labels: map[string]string{"a": "b"}}}}
+	for _, c := range []struct {
+		name       string
+		change     func(*entry)
+		namespaces []corev1.Namespace
+		want       string
+		says       []string
+	}{
+		{"none", nil, namespaces, "", nil},
+		{"matches", func(w *entry) { w.NamespaceSelector = labels("a", "b") }, namespaces, "", nil},
+		{"unknown namespaces", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, nil, "", nil},
+		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, noNamespace, []string{"2 namespaces", "kubectl label namespace apps a=c"}},
+		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(metadataName, "c") }, namespaces, noNamespace, []string{"--show-labels"}},
+		{"nodes", func(w *entry) {
+			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "nodes", registration.Update, registration.AllScopes)
+		}, namespaces, selectorNoEffect, nil},
+		{"namespaces", func(w *entry) {
+			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "namespaces", registration.Update, registration.ClusterScope)
+		}, namespaces, "", nil},
+		{"binding by labels", func(w *entry) {
+			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods/binding", registration.Create, registration.AllScopes)
+		}, namespaces, objectSelectorNever, nil},
+		{"pods by labels", func(w *entry) {
+			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods", registration.Create, registration.AllScopes)
+		}, namespaces, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := hook(c.change)
+			expectOne(t, slices.Concat(namespaceProblems(w, c.namespaces, builtInResources()), objectSelectorProblems(w)), c.want, c.says...)
+		})
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(*entry)
+		want     string
+		severity review.Severity
+	}{
+		{"good", nil, "", ""},
+		{"v1beta1", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1"} }, withoutV1, review.Warning},
+		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, withoutV1, review.Error},
+		{"both", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1", "v1"} }, "", ""},
+		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, sideEffects, review.Warning},
+		{"default time-out", func(w *entry) { w.TimeoutSeconds = nil }, longTimeout, review.Info},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := slices.Concat(settingsProblems(hook(c.change)), timeoutProblems(hook(c.change)))
+			expectOne(t, found, c.want)
+			if len(found) > 0 && found[0].Severity != c.severity {
+				t.Error(found[0].Severity)
+			}
+		})
+	}
+}
+
+func TestWayOfAPod(t *testing.T) {
+	of := func(kind string, seconds int32, selector *metav1.LabelSelector) entry {
+		return hook(func(w *entry) {
+			w.kind, w.TimeoutSeconds, w.NamespaceSelector = kind, &seconds, selector
+			w.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+		})
+	}
+	only := func(name string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{metadataName: name}}
+	}
+	namespaces := []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	for i := range namespaces {
+		withName(&namespaces[i])
+	}
+	for _, c := range []struct {
+		name string
+		all  []entry
+		want string
+		says []string
+	}{
+		{"validating at once", []entry{of(validatingKind, 15, nil), of(validatingKind, 15, nil)}, "", nil},
+		{"mutating one after the other", []entry{of(mutatingKind, 11, nil), of(mutatingKind, 10, nil)}, podTimeouts, []string{"21 s", "timeoutSeconds"}},
+		{"both", []entry{of(mutatingKind, 10, nil), of(validatingKind, 11, nil), of(validatingKind, 3, nil)}, podTimeouts, []string{"21 s"}},
+		{"in different namespaces", []entry{of(mutatingKind, 11, only("a")), of(mutatingKind, 10, only("b"))}, "", nil},
+		{"in one of them", []entry{of(mutatingKind, 11, only("b")), of(mutatingKind, 10, only("b"))}, podTimeouts, []string{"in namespace b"}},
+		{"about something else", []entry{of(mutatingKind, 11, nil), hook(func(w *entry) { w.kind, w.TimeoutSeconds = mutatingKind, new(int32(30)) })}, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { expectOne(t, podProblems(c.all, namespaces), c.want, c.says...) })
+	}
+}
+
+func TestAmplifiers(t *testing.T) {
+	status := rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
+	foreign := hook(func(w *entry) { w.kind, w.Rules = mutatingKind, status })
+	own := hook(func(w *entry) {
+		w.kind, w.Rules, w.configuration.Name, w.Name = mutatingKind, status, "usher", "mutate-nodes.usher.dev"
+	})
+	theirs := hook(func(w *entry) {
+		w.kind, w.Rules, w.configuration.Name = mutatingKind, status, "koordinator-mutating-webhook-configuration"
+	})
+	checks := hook(func(w *entry) { w.Rules = status })
+	expectOne(t, amplifierProblems([]entry{own, checks, hook(nil)}), "")
+	expectOne(t, amplifierProblems([]entry{own, foreign}), twoAmplifiers, "w.example.com")
+	expectOne(t, amplifierProblems([]entry{own, theirs}), twoAmplifiers, "kubectl delete mutatingwebhookconfiguration koordinator-")
+	expectOne(t, koordinatorProblems([]entry{own, theirs}), koordinatorToo, "nodes/status")
+	expectOne(t, koordinatorProblems([]entry{own, foreign}), "")
+}
+
+func TestURLs(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"https://example.com/a", ""}, {"https://127.0.0.1:9443/a", ""}, {"http://example.com/", invalidURL}, {"https:///a", invalidURL},
+		{"https://a@example.com", invalidURL}, {"https://example.com/?a=b", invalidURL}, {"example.com", invalidURL}, {"https://a b/", invalidURL},
+	} {
+		var found []review.Finding
+		if f := urlProblem(hook(nil), c.url); f != nil {
+			found = append(found, *f)
+		}
+		expectOne(t, found, c.want)
+	}
+}
+
+// TestRootCauseFirst: what cannot be looked at because of another fault is no finding, and the worst is first.
+func TestRootCauseFirst(t *testing.T) {
+	dir := t.TempDir()
+	const manifest = `
+apiVersion: v1
+kind: Service
+metadata: {name: other, namespace: ns}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: c}
+webhooks:
+- {name: slow.example.com, clientConfig: {url: "https://example.com/a"}, sideEffects: None, admissionReviewVersions: [v1],
+   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+- {name: gone.example.com, clientConfig: {service: {namespace: ns, name: gone}}, sideEffects: None, admissionReviewVersions: [v1beta1], timeoutSeconds: 3,
+   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+`
+	if err := os.WriteFile(dir+"/c.yaml", []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := Examine(t.Context(), source, nil, Usher{})
+	if len(reports) != 3 {
+		t.Fatalf("%d reports", len(reports))
+	}
+	var ids []string
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			ids = append(ids, string(f.Severity)+" "+f.ID)
+		}
+	}
+	if got, want := strings.Join(ids, ", "), "error service-missing, warning review-version-v1, info timeout-long"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := Summary(reports), "2 webhooks in 1 configuration: 1 error, 1 warning, 1 remark"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if review.ExitOf(reports) != review.Refused || reports[0].Verdict != "failed" || reports[1].Verdict != "passed" {
+		t.Errorf("%d %+v", review.ExitOf(reports), reports)
+	}
+}

@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/command/review"
+)
+
+// connectTime is how long a connection may take to be made. Inside of a cluster it takes milliseconds; a machine outside
+// may wait in vain.
+const connectTime = time.Second
+
+// handshake is what a TLS handshake with a server has shown.
+type handshake struct {
+	address string
+	chain   []*x509.Certificate
+	err     error // nil if chain is not empty
+}
+
+// candidate is an address at which a server may be. On the network of this machine, that of a Service or of a pod may be
+// another one's, unless it is certain.
+type candidate struct {
+	address string
+	certain bool
+}
+
+// probe calls all addresses of one server at the same time, and returns the first handshake that shows anything: a
+// certificate, or why there is none. It sends no request. is reports whether a certificate is that of the server, for
+// addresses that are not certain.
+func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) handshake {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	results := make(chan handshake, len(all))
+	for _, c := range all {
+		go func() {
+			h := shake(ctx, name, c.address)
+			if !c.certain && (h.err != nil || !is(h.chain)) {
+				h = handshake{address: c.address, err: errUnreachable}
+			}
+			results <- h
+		}()
+	}
+	last := handshake{err: errUnreachable}
+	for range all {
+		next := <-results
+		if next.err == nil {
+			return next
+		}
+		if telling(next.err) > telling(last.err) {
+			last = next
+		}
+	}
+	return last
+}
+
+// inside reports whether the ClusterIPs of a cluster can be called from this machine: whether its API server answers at
+// its own. roots are the CAs of that.
+func inside(ctx context.Context, source Source, roots *x509.CertPool) bool {
+	if roots == nil {
+		return false
+	}
+	service, err := decodeOne[corev1.Service](source.Get(ctx, collection("", "v1", "Service", "services"), "default", "kubernetes"))
+	if err != nil || len(service.Spec.Ports) == 0 {
+		return false
+	}
+	const name = "kubernetes.default.svc"
+	h := shake(ctx, name, net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port))))
+	if len(h.chain) == 0 {
+		return false
+	}
+	between := x509.NewCertPool()
+	for _, c := range h.chain[1:] {
+		between.AddCert(c)
+	}
+	_, err = h.chain[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between, CurrentTime: source.Now()})
+	return err == nil
+}
+
+// local reports whether an address is one of this machine.
+func local(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	all, interfacesErr := net.InterfaceAddrs()
+	return errors.Join(err, interfacesErr) == nil && slices.ContainsFunc(all, func(a net.Addr) bool {
+		of, is := a.(*net.IPNet)
+		return is && of.IP.String() == host
+	})
+}
+
+// errUnreachable is the error of a server that cannot be reached from this machine, which says nothing about the API
+// server.
+var errUnreachable = errors.New("cannot be reached from this machine")
+
+// telling returns how much an error says about the server.
+func telling(err error) int {
+	switch {
+	case errors.Is(err, errUnreachable):
+		return 0
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return 1
+	}
+	return 2
+}
+
+// shake makes one connection and the handshake on it, within probeTime.
+func shake(ctx context.Context, name, address string) handshake {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	dialer := net.Dialer{Timeout: connectTime}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		unknown, isDNS := errors.AsType[*net.DNSError](err)
+		if !errors.Is(err, syscall.ECONNREFUSED) && (!isDNS || !unknown.IsNotFound) {
+			err = errUnreachable
+		}
+		return handshake{address: address, err: err}
+	}
+	defer func() { _ = connection.Close() }()
+	var chain []*x509.Certificate
+	client := tls.Client(connection, &tls.Config{ServerName: name, InsecureSkipVerify: true, // it is verified later, by a clock and a caBundle
+		VerifyConnection: func(state tls.ConnectionState) error { chain = state.PeerCertificates; return nil }})
+	err = client.HandshakeContext(ctx)
+	if len(chain) > 0 { // a server may then ask for a certificate of the client, and be refused
+		err = nil
+	}
+	return handshake{address: address, chain: chain, err: err}
+}
+
+// handshakeProblem returns the finding for a handshake without a certificate. It is nil if nothing was found out.
+func handshakeProblem(w entry, t target, h handshake) *review.Finding {
+	pods := w.show()
+	if t.url == "" {
+		pods = "kubectl -n " + review.Word(t.service.Namespace) + " get service " + review.Word(t.service.Name) + " -o yaml"
+	}
+	record, notTLS := errors.AsType[tls.RecordHeaderError](h.err)
+	unknown, isDNS := errors.AsType[*net.DNSError](h.err)
+	var found review.Finding
+	switch {
+	case errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
+		return nil
+	case isDNS:
+		found = problem(unknownHost, review.Error, pods, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name,
+			w.consequence())
+	case errors.Is(h.err, syscall.ECONNREFUSED):
+		found = problem(refusedConnection, review.Error, pods, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
+			"must be the port that the container listens on. %s", t, h.address, w.consequence())
+	case notTLS && strings.HasPrefix(string(record.RecordHeader[:]), "HTTP"):
+		found = problem(plainHTTP, review.Error, pods, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
+			"TLS; usher: without --plain. %s", t, h.address, w.consequence())
+	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
+		found = problem(handshakeTimeout, review.Error, pods, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
+			t, h.address, probeTime, w.consequence())
+	default:
+		found = problem(handshakeFailed, review.Error, pods, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.consequence())
+	}
+	return &found
+}
+
+func isTimeout(err error) bool {
+	timed, is := errors.AsType[net.Error](err)
+	return is && timed.Timeout()
+}
+
+// internal reports whether a host may be known to the machines of the control plane alone.
+func internal(host string) bool {
+	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host,
+		".internal") || !strings.Contains(host, ".")
+}
+
+// addressOf returns the host and port of a URL.
+func addressOf(text string) string {
+	at, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	port := at.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(at.Hostname(), port)
+}
+
+// loopback reports whether a URL leads to the machine of the caller.
+func loopback(text string) bool {
+	at, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(at.Hostname())
+	return at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

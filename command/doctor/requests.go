@@ -1,0 +1,236 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+)
+
+// Examiner says for requests which webhooks of a cluster are called.
+type Examiner struct {
+	source  Source
+	kinds   review.Catalogue
+	hooks   []webhookmatch.Hook
+	matcher webhookmatch.Matcher
+	spaces  map[string]webhookmatch.Namespace // by name, as far as they were asked for
+	served  map[schema.GroupVersionKind]resource
+}
+
+// NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds of which the cluster is not asked.
+func NewExaminer(ctx context.Context, source Source, kinds review.Catalogue) (*Examiner, error) {
+	hooks, err := Hooks(ctx, source)
+	return &Examiner{source: source, kinds: kinds, hooks: hooks,
+		spaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]resource{}}, err
+}
+
+// configurationKind is a kind of webhook configurations.
+func configurationKind(kind, resource string) Kind {
+	return Kind{registration.SchemeGroupVersion.WithKind(kind), resource}
+}
+
+// Hooks returns the webhooks of all configurations, in the order in which the API server asks them.
+func Hooks(ctx context.Context, source Source) (hooks []webhookmatch.Hook, err error) {
+	for _, mutating := range []bool{true, false} {
+		kind := configurationKind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+		if mutating {
+			kind = configurationKind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+		}
+		found, err := source.List(ctx, kind, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range found {
+			var configuration registration.ValidatingWebhookConfiguration // the other kind has the same fields, and one more
+			if err := json.Unmarshal(raw, &configuration); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", kind.Kind, configuration.Name, err)
+			}
+			for _, w := range configuration.Webhooks {
+				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Mutating: mutating, ValidatingWebhook: w})
+			}
+		}
+	}
+	webhookmatch.Sort(hooks)
+	return hooks, nil
+}
+
+// kindOf returns the kind of the configuration of a webhook.
+func kindOf(h webhookmatch.Hook) string {
+	if h.Mutating {
+		return "MutatingWebhookConfiguration"
+	}
+	return "ValidatingWebhookConfiguration"
+}
+
+// Learn takes the labels of Namespaces among documents, which come before those of the cluster unless they are deleted, and
+// asks the cluster for the kinds of all, so that the kinds know them.
+func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o review.Options) {
+	for _, d := range documents {
+		var object metav1.PartialObjectMetadata
+		if d.Err != nil || json.Unmarshal(d.JSON, &object) != nil {
+			continue
+		}
+		kind := object.GroupVersionKind()
+		if kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) && (o.Operation != admissionv1.Delete || !e.source.Live()) {
+			e.spaces[object.Name] = webhookmatch.Namespace{Labels: object.Labels}
+		}
+		if kind.Kind == "AdmissionReview" {
+			continue
+		}
+		if found := e.resourceOf(ctx, kind); found.err == nil {
+			e.kinds.Add(kind, !found.namespaced)
+		}
+	}
+}
+
+// Examine returns the report on a document.
+func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Options) review.Report {
+	request, err := e.request(ctx, d, o)
+	if err != nil {
+		return review.Failed(d, err)
+	}
+	kind := request.Kind.Kind
+	if request.SubResource != "" {
+		kind += "/" + request.SubResource
+	}
+	report := review.Report{Source: d.Source, Of: d.Of, Kind: kind, Namespace: request.Namespace, Name: nameIn(request),
+		Operation: string(request.Operation), Verdict: "passed", Calls: []review.Call{}, Webhooks: []review.Webhook{}}
+	if kind == "Namespace" {
+		report.Namespace = ""
+	}
+	for i, v := range e.matcher.Of(ctx, request, e.hooks) {
+		report.Webhooks = append(report.Webhooks, webhook(e.hooks[i], v))
+		switch {
+		case v.Filter == webhookmatch.Unknown:
+			report.Verdict = "error"
+		case v.Refuses && report.Verdict == "passed":
+			report.Verdict = "failed"
+		}
+	}
+	report.Hint = e.hint(report.Webhooks)
+	return report
+}
+
+// webhook returns the line of a report about a webhook.
+func webhook(h webhookmatch.Hook, v webhookmatch.Verdict) review.Webhook {
+	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name,
+		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
+	if v.As.Resource != "" {
+		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource
+	}
+	return w
+}
+
+// hint says what is not known of webhooks that are asked after one that may change the object.
+func (e *Examiner) hint(webhooks []review.Webhook) string {
+	if len(webhooks) == 0 {
+		return "there is no webhook configuration"
+	}
+	for i, h := range e.hooks {
+		if !h.Mutating || !webhooks[i].Called {
+			continue
+		}
+		for j, later := range e.hooks[i+1:] {
+			filter := webhooks[i+1+j].Filter
+			open := filter == "" || filter == webhookmatch.ObjectSelector || filter == webhookmatch.MatchConditions || filter == webhookmatch.Unknown
+			if open && later.ReadsObject() {
+				return "this is for the object as it was sent; what " + h.Name + " changes may matter to the webhooks after it"
+			}
+		}
+		break
+	}
+	return ""
+}
+
+// nameIn returns the name of the object of a request.
+func nameIn(r webhookmatch.Request) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(r.Object.Raw, &object) == nil && object.GenerateName != "" {
+		return object.GenerateName + "*"
+	}
+	return ""
+}
+
+// request returns the request that a document stands for.
+func (e *Examiner) request(ctx context.Context, d review.Document, o review.Options) (r webhookmatch.Request, err error) {
+	body, err := review.AsReview(d, o, e.kinds)
+	if err != nil {
+		return r, err
+	}
+	var sent, own admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return r, err
+	}
+	if sent.Request == nil {
+		return r, errors.New("the AdmissionReview has no request")
+	}
+	_ = json.Unmarshal(d.JSON, &own)
+	r.AdmissionRequest, r.Sketch = sent.Request, own.Kind != "AdmissionReview"
+	if r.Sketch {
+		e.correctPlural(ctx, &r, own.GroupVersionKind())
+	}
+	e.complete(ctx, &r)
+	return r, nil
+}
+
+// correctPlural replaces a resource that was guessed of the kind of a manifest.
+func (e *Examiner) correctPlural(ctx context.Context, r *webhookmatch.Request, kind schema.GroupVersionKind) {
+	guessed, _ := meta.UnsafeGuessKindToResource(kind)
+	found := e.resourceOf(ctx, kind)
+	if found.err == nil && found.name != "" && r.Resource == metav1.GroupVersionResource(guessed) {
+		r.Resource.Resource, r.RequestResource.Resource = found.name, found.name
+	}
+}
+
+// complete adds what the cluster knows of a request.
+func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
+	client := schema.GroupVersionResource(r.Resource)
+	if r.RequestResource != nil {
+		client = schema.GroupVersionResource(*r.RequestResource)
+	}
+	if client.Resource == "namespaces" && r.Namespace == "" {
+		r.Namespace = r.Name
+	}
+	r.Equivalents, r.EquivalentsErr = e.equivalents(ctx, client, r.SubResource)
+	r.Space = e.space(ctx, r.Namespace)
+	if e.source.Live() {
+		r.Authorize = e.authorize
+		r.VirtualSent = e.sendsVirtual(ctx, client.Group)
+	}
+}
+
+// space returns what is known of a namespace.
+func (e *Examiner) space(ctx context.Context, name string) webhookmatch.Namespace {
+	if name == "" {
+		return webhookmatch.Namespace{}
+	}
+	if known, found := e.spaces[name]; found {
+		return known
+	}
+	raw, err := e.source.Get(ctx, Kind{schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, "namespaces"}, "", name)
+	var object metav1.PartialObjectMetadata
+	if err == nil {
+		err = json.Unmarshal(raw, &object)
+	}
+	if errors.Is(err, ErrNotFound) {
+		err = errors.New("there is no such namespace; create it, or name another one with -n")
+		if !e.source.Live() {
+			err = errors.New("no file has it; put the Namespace into the directory of --cluster-dir")
+		}
+	}
+	space := webhookmatch.Namespace{Labels: object.Labels, Err: err}
+	e.spaces[name] = space
+	return space
+}

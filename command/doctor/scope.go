@@ -1,0 +1,219 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+)
+
+// question is a request that a cluster lives on, to be asked of a webhook.
+type question struct {
+	group, version, kind, resource, sub string
+	namespace, name                     string
+	operation                           registration.OperationType
+	user                                string
+	groups                              []string
+	labels                              map[string]string
+}
+
+const (
+	kubelet    = "system:node:node-1"
+	nodesGroup = "system:nodes"
+)
+
+// newPod is the creation of a pod by the controller of a ReplicaSet.
+func newPod(namespace string, labels map[string]string) question {
+	return question{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
+		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts",
+			"system:authenticated"}, labels: labels}
+}
+
+func byKubelet(q question) question {
+	q.user, q.groups = kubelet, []string{nodesGroup, "system:authenticated"}
+	return q
+}
+
+// surroundings are what it depends on whether a webhook is called, beside the webhook and the request.
+type surroundings struct {
+	namespaces []corev1.Namespace // of the cluster; one that is unknown has no label but its name
+	virtual    bool               // webhooks are called for TokenReviews and the like
+	matcher    *webhookmatch.Matcher
+}
+
+// vital are the requests that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
+type vital struct {
+	id       string
+	severity review.Severity
+	question question
+	leaveOut []string // the namespaces that the fix keeps the webhook away from
+	why      string
+}
+
+// vitals returns the requests to ask of a webhook that calls a Service with a selector.
+func vitals(t target, selector map[string]string) []vital {
+	lease := question{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
+		name: "node-1"}
+	nodeLease, leader := lease, lease
+	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
+	leases := []string{nodeLease.namespace, leader.namespace}
+	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
+	node := question{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
+	status := node
+	status.sub, status.operation = "status", registration.Update
+	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
+	all := []vital{
+		{failTokenReviews, review.Error, question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
+			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "TokenReviews: before Kubernetes 1.37 the API server " +
+			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
+		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
+			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "SubjectAccessReviews: before Kubernetes 1.37 the " +
+			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
+		{failNodes, review.Error, byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
+			"answer, also the one that it runs on"},
+		{failNodes, review.Error, byKubelet(node), nil, "new nodes: none can join the cluster while it does not answer"},
+		{failLeases, review.Error, byKubelet(nodeLease), leases, "the leases of nodes: they go NotReady while it does not answer, " +
+			"also the one that it runs on"},
+		{failLeases, review.Error, leader, leases, "the leases in kube-system, by which the controller manager and the scheduler " +
+			"elect a leader: they stop while it does not answer, so that no pod comes back"},
+		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), []string{"kube-system"}, "pods in kube-system: " +
+			"DNS, network and storage cannot start while it does not answer, and it may need them to start"},
+		{failEvents, review.Warning, byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
+			"costs a call"},
+	}
+	if t.url == "" {
+		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
+		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
+	}
+	return all
+}
+
+// lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
+// is called for. The pods of what it calls have the labels of a selector.
+func lockOutProblems(w entry, selector map[string]string, s surroundings) (found []review.Finding) {
+	if !w.fails() {
+		return nil
+	}
+	t := targetOf(w.ClientConfig)
+	var called []vital
+	var leaveOut []string
+	for _, v := range vitals(t, selector) {
+		again := slices.ContainsFunc(called, func(other vital) bool { return other.id == v.id })
+		if again || v.id == failOwnNamespace && t.service.Namespace == "kube-system" || !w.calledFor(v.question, s) {
+			continue
+		}
+		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)
+	}
+	for _, v := range called {
+		found = append(found, problem(v.id, v.severity, w.keepAway(v, leaveOut), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
+	}
+	if everything(w.Rules) {
+		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests "+
+			"of the control plane fail or wait with the webhook. Name the resources that it is for."))
+	}
+	return found
+}
+
+// everything reports whether a rule is for all resources of all groups.
+func everything(rules []registration.RuleWithOperations) bool {
+	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
+		return slices.Contains(r.APIGroups, "*") && slices.Contains(r.Resources, "*/*")
+	})
+}
+
+// keepAway returns the command that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
+// the webhook are about: each command sets the whole selector, and must not undo another.
+func (w entry) keepAway(v vital, leaveOut []string) string {
+	if w.ushers() {
+		return "usher webhooks apply"
+	}
+	if v.leaveOut == nil {
+		return w.patch("failurePolicy", registration.Ignore)
+	}
+	selector := &metav1.LabelSelector{}
+	if w.NamespaceSelector != nil {
+		selector = w.NamespaceSelector.DeepCopy()
+	}
+	for i, r := range selector.MatchExpressions {
+		if r.Key == metadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, leaveOut))
+			return w.patch("namespaceSelector", selector)
+		}
+	}
+	selector.MatchExpressions = append(selector.MatchExpressions,
+		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
+	return w.patch("namespaceSelector", selector)
+}
+
+// once returns names sorted, each once.
+func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+
+// calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
+func (w entry) calledFor(q question, s surroundings) bool {
+	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
+	return verdict.Called || verdict.Refuses
+}
+
+// hook returns the webhook as matching takes it.
+func (w entry) hook() webhookmatch.Hook {
+	return webhookmatch.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), ValidatingWebhook: registration.ValidatingWebhook{
+		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
+		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, MatchConditions: w.MatchConditions,
+	}}
+}
+
+// request returns the request that a question is about.
+func (q question) request(s surroundings) webhookmatch.Request {
+	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
+	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
+	metadata := map[string]any{"name": q.name, "labels": q.labels}
+	if q.namespace != "" {
+		metadata["namespace"] = q.namespace
+	}
+	object, _ := json.Marshal(map[string]any{"apiVersion": schema.GroupVersion{Group: q.group, Version: q.version}.String(), "kind": q.kind,
+		"metadata": metadata, "spec": map[string]any{}})
+	request := &admissionv1.AdmissionRequest{UID: "doctor", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
+		SubResource: q.sub, RequestSubResource: q.sub, Name: q.name, Namespace: q.namespace, Operation: admissionv1.Operation(q.operation),
+		UserInfo: authenticationv1.UserInfo{Username: q.user, Groups: q.groups}, Object: runtime.RawExtension{Raw: object}}
+	if q.operation != registration.Create {
+		request.OldObject = request.Object
+	}
+	return webhookmatch.Request{AdmissionRequest: request, Space: webhookmatch.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
+		VirtualSent: s.virtual}
+}
+
+// labelsOfNamespace returns the labels of a namespace; one that is unknown has that of its name.
+func labelsOfNamespace(namespaces []corev1.Namespace, name string) map[string]string {
+	for _, n := range namespaces {
+		if n.Name == name {
+			return n.Labels
+		}
+	}
+	return map[string]string{metadataName: name}
+}
+
+// conditionProblems returns the finding for match conditions that do not compile.
+func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+	var wrong []string
+	for i, m := range w.MatchConditions {
+		if err := matcher.Compile(m); err != nil {
+			wrong = append(wrong, fmt.Sprintf("matchConditions[%d] (%s): %s", i, m.Name, strings.Join(strings.Fields(err.Error()), " ")))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return []review.Finding{problem(conditionInvalid, review.Error, w.edit(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
+}

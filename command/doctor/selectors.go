@@ -1,0 +1,165 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/command/review"
+)
+
+// metadataName is the label of a namespace that has its name.
+const metadataName = "kubernetes.io/metadata.name"
+
+// namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are those of the cluster;
+// nil: unknown.
+func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
+	if empty(w.NamespaceSelector) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+	if err != nil {
+		return []review.Finding{problem(noNamespace, review.Error, w.show(), "namespaceSelector is invalid: %v.", err)}
+	}
+	namespaced, cluster := scopes(w.Rules, all)
+	if !namespaced {
+		if cluster && positive(w.NamespaceSelector) {
+			return []review.Finding{problem(selectorNoEffect, review.Warning, w.patch("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
+				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
+				"matchConditions.", selector)}
+		}
+		return nil
+	}
+	if namespaces == nil || slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return selector.Matches(labels.Set(n.Labels)) }) {
+		return nil
+	}
+	fix := "kubectl get namespaces --show-labels"
+	if label := wantedLabel(w.NamespaceSelector); label != "" {
+		fix = "kubectl label namespace " + review.Word(firstOrdinary(namespaces)) + " " + label
+	}
+	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
+		"webhook is never called for what is in them. Label those that it is for.", selector, len(namespaces))}
+}
+
+func empty(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
+}
+
+// positive reports whether a selector asks for a label.
+func positive(s *metav1.LabelSelector) bool {
+	return len(s.MatchLabels) > 0 || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists
+	})
+}
+
+// wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
+func wantedLabel(s *metav1.LabelSelector) string {
+	var wanted []string
+	for key, value := range s.MatchLabels {
+		wanted = append(wanted, key+"="+value)
+	}
+	for _, r := range s.MatchExpressions {
+		switch r.Operator {
+		case metav1.LabelSelectorOpIn:
+			wanted = append(wanted, r.Key+"="+r.Values[0])
+		case metav1.LabelSelectorOpExists:
+			wanted = append(wanted, r.Key+"=true")
+		}
+	}
+	slices.Sort(wanted)
+	for i := range wanted {
+		wanted[i] = review.Word(wanted[i])
+	}
+	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, metadataName+"=") }) {
+		return "" // a label that cannot be set
+	}
+	return strings.Join(wanted, " ")
+}
+
+// firstOrdinary returns a namespace for people's objects, for an example.
+func firstOrdinary(namespaces []corev1.Namespace) string {
+	for _, n := range namespaces {
+		if !strings.HasPrefix(n.Name, "kube-") && !strings.HasSuffix(n.Name, "-system") && n.Name != "usher" {
+			return n.Name
+		}
+	}
+	return "NAMESPACE"
+}
+
+// scopes reports whether rules may match namespaced objects, and whether they may match cluster-scoped ones. A Namespace
+// counts as namespaced: a namespaceSelector has an effect on it.
+func scopes(rules []registration.RuleWithOperations, all resources) (namespaced, cluster bool) {
+	for _, rule := range rules {
+		for _, name := range rule.Resources {
+			base, _, _ := strings.Cut(name, "/")
+			r := all.has(rule.APIGroups, base)
+			switch {
+			case base == "namespaces":
+				namespaced = true
+			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*":
+				cluster = true
+			case r == nil || base == "*":
+				namespaced, cluster = true, true
+			case r.clusterScoped:
+				cluster = true
+			default:
+				namespaced = true
+			}
+		}
+	}
+	return namespaced, cluster
+}
+
+// unlabelled are the resources of which a webhook sees an object without labels of its own.
+var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "nodes/proxy", "services/proxy", "pods/binding",
+	"pods/eviction",
+	"serviceaccounts/token", "bindings"}
+
+// objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
+func objectSelectorProblems(w entry) []review.Finding {
+	if empty(w.ObjectSelector) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
+	if err != nil {
+		return []review.Finding{problem(objectSelectorNever, review.Error, w.show(), "objectSelector is invalid: %v.", err)}
+	}
+	var without []string
+	for _, rule := range w.Rules {
+		for _, name := range rule.Resources {
+			if !slices.Contains(unlabelled, name) {
+				return nil
+			}
+			without = append(without, name)
+		}
+	}
+	if len(without) == 0 || !positive(w.ObjectSelector) {
+		return nil
+	}
+	return []review.Finding{problem(objectSelectorNever, review.Error, w.patch("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
+		"matchConditions.",
+		selector, list(without))}
+}
+
+// settingsProblems returns what is wrong with the plain settings of a webhook.
+func settingsProblems(w entry) (found []review.Finding) {
+	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
+		severity, why := review.Warning, "v1beta1 is the old form, without which newer API servers may do"
+		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
+			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
+		}
+		found = append(found, problem(withoutV1, severity, w.patch("admissionReviewVersions", []string{"v1"}),
+			"admissionReviewVersions is %s, without v1: %s.", list(w.AdmissionReviewVersions), why))
+	}
+	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {
+		found = append(found, problem(sideEffects, review.Warning, w.patch("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
+			"%s, so a dry run (kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that "+
+			"is true of it.", *s))
+	}
+	return found
+}

@@ -1,0 +1,241 @@
+// Package doctor examines what a cluster has registered, and what that does to requests. It only reads.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/apiserver"
+)
+
+// Kind is a kind of objects, and the resource under which an API server has them.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource string
+}
+
+// path returns the path of the collection, in a namespace or, if that is "", in all of them.
+func (k Kind) path(namespace string) string {
+	path := "/apis/" + k.Group + "/" + k.Version
+	if k.Group == "" {
+		path = "/api/" + k.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	return path + "/" + k.Resource
+}
+
+// ErrNotFound is the error for an object that does not exist.
+var ErrNotFound = errors.New("does not exist")
+
+// UnreadableError is the error for what may exist, and could not be read: nothing is known of it.
+type UnreadableError struct {
+	What      string // such as "endpointslices in namespace shop"
+	Forbidden bool   // by RBAC
+	Err       error
+}
+
+func (e *UnreadableError) Error() string {
+	if e.Forbidden {
+		return fmt.Sprintf("%s may not be read: %v", e.What, e.Err)
+	}
+	return fmt.Sprintf("%s could not be read: %v", e.What, e.Err)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// probeTime is how long one request may take, so that a command cannot hang.
+const probeTime = 5 * time.Second
+
+// pageSize is how many objects are read at a time.
+const pageSize = 500
+
+// Source is where objects are read from: an API server, or files that stand for a cluster. The zero value is an empty
+// cluster. It may be used concurrently.
+type Source struct {
+	api   *apiserver.Client // nil for files
+	files []manifest.Object
+	line  *line
+}
+
+// line is the connection to an API server. One that has never answered is not asked again.
+type line struct {
+	sync.Mutex
+	answered bool
+	broken   error
+}
+
+// API returns the source that reads from an API server.
+func API(client apiserver.Client) Source { return Source{api: &client, line: &line{}} }
+
+// Files returns the source that reads the files of a directory, without its subdirectories, as --cluster-dir does.
+func Files(dir string) (Source, error) {
+	objects, err := manifest.ReadDir(dir)
+	if err != nil {
+		return Source{}, fmt.Errorf("--cluster-dir: %w", err)
+	}
+	return Source{files: objects}, nil
+}
+
+// With returns a source that has more objects, which come before those of the same name. An API server has none but its
+// own.
+func (s Source) With(more []manifest.Object) Source {
+	if s.api == nil {
+		s.files = append(more[:len(more):len(more)], s.files...)
+	}
+	return s
+}
+
+// Live reports whether the objects are those of an API server, and not of files.
+func (s Source) Live() bool { return s.api != nil }
+
+// Now returns the time by the clock of the API server; of files, by that of this machine.
+func (s Source) Now() time.Time {
+	if s.api == nil {
+		return time.Now()
+	}
+	return s.api.Now()
+}
+
+// List returns the objects of a kind in a namespace or, if that is "", in all of them; those of files in their order. A
+// kind that the API server does not serve is ErrNotFound.
+func (s Source) List(ctx context.Context, kind Kind, namespace string) (found []json.RawMessage, err error) {
+	if s.api == nil {
+		return s.listFiles(kind, namespace), nil
+	}
+	what := kind.Resource
+	if namespace != "" {
+		what += " in namespace " + namespace
+	}
+	query := map[string]string{"limit": fmt.Sprint(pageSize)}
+	for {
+		raw, err := s.probe(ctx, what, func(ctx context.Context) ([]byte, error) {
+			return s.api.Query(ctx, kind.path(namespace), query)
+		})
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Metadata struct{ Continue string }
+			Items    []json.RawMessage
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, &UnreadableError{What: what, Err: err}
+		}
+		found = append(found, page.Items...)
+		if page.Metadata.Continue == "" {
+			return found, nil
+		}
+		query["continue"] = page.Metadata.Continue
+	}
+}
+
+// listFiles returns the first of the objects with each name. Any version of a kind will do.
+func (s Source) listFiles(kind Kind, namespace string) (found []json.RawMessage) {
+	seen := map[objectName]bool{}
+	for _, o := range s.files {
+		name := nameOf(o)
+		if o.GroupVersionKind().GroupKind() == kind.GroupKind() && (namespace == "" || name.Namespace == namespace) && !seen[name] {
+			seen[name] = true
+			found = append(found, o.JSON)
+		}
+	}
+	return found
+}
+
+// Get returns an object; namespace is "" for one that is not in a namespace.
+func (s Source) Get(ctx context.Context, kind Kind, namespace, name string) (json.RawMessage, error) {
+	what := kind.Resource + " " + name
+	if namespace != "" {
+		what = kind.Resource + " " + namespace + "/" + name
+	}
+	if s.api == nil {
+		for _, o := range s.files {
+			if o.GroupVersionKind().GroupKind() == kind.GroupKind() && nameOf(o) == (objectName{namespace, name}) {
+				return o.JSON, nil
+			}
+		}
+		return nil, fmt.Errorf("%s %w", what, ErrNotFound)
+	}
+	return s.probe(ctx, what, func(ctx context.Context) ([]byte, error) {
+		return s.api.Get(ctx, kind.path(namespace)+"/"+url.PathEscape(name))
+	})
+}
+
+// Ask posts a review, such as a SubjectAccessReview, which an API server answers and does not store.
+func (s Source) Ask(ctx context.Context, path string, review any) (json.RawMessage, error) {
+	if s.api == nil {
+		return nil, &UnreadableError{What: path, Err: errors.New("files do not answer questions; use --cluster=api")}
+	}
+	raw, err := json.Marshal(review)
+	if err != nil {
+		return nil, err
+	}
+	return s.probe(ctx, path, func(ctx context.Context) ([]byte, error) { return s.api.Create(ctx, path, raw) })
+}
+
+// Read returns what is at a path of an API server, such as "/apis/apps/v1", which lists the resources of a version.
+func (s Source) Read(ctx context.Context, path string) (json.RawMessage, error) {
+	if s.api == nil {
+		return nil, &UnreadableError{What: path, Err: errors.New("files have no discovery; use --cluster=api")}
+	}
+	return s.probe(ctx, path, func(ctx context.Context) ([]byte, error) { return s.api.Get(ctx, path) })
+}
+
+// probe sends one request to the API server.
+func (s Source) probe(ctx context.Context, what string, send func(context.Context) ([]byte, error)) (json.RawMessage, error) {
+	if err := s.line.down(); err != nil {
+		return nil, &UnreadableError{What: what, Err: err}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
+	defer cancel()
+	raw, err := send(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	s.line.note(err)
+	switch {
+	case err == nil:
+		return raw, nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%s %w", what, ErrNotFound)
+	}
+	return nil, &UnreadableError{What: what, Forbidden: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err), Err: err}
+}
+
+// down returns why the API server is not asked again, or nil.
+func (l *line) down() error {
+	l.Lock()
+	defer l.Unlock()
+	return l.broken
+}
+
+// note notes whether the API server has answered.
+func (l *line) note(err error) {
+	var status apierrors.APIStatus
+	l.Lock()
+	defer l.Unlock()
+	l.answered = l.answered || err == nil || errors.As(err, &status)
+	if !l.answered {
+		l.broken = err
+	}
+}
+
+// objectName is the name of an object among those of its kind.
+type objectName struct{ Namespace, Name string }
+
+func nameOf(o manifest.Object) objectName {
+	var head struct{ Metadata objectName }
+	_ = json.Unmarshal(o.JSON, &head) // an object without a name is found by none
+	return head.Metadata
+}

@@ -1,0 +1,247 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/server/webhooks"
+)
+
+// Usher is what usher serves, and how it should be registered.
+type Usher struct {
+	At    webhooks.Address
+	Paths []string // that it serves
+	// Needed returns the webhooks that it should be registered with, given the names of those that are.
+	Needed func(registered []string) []webhooks.Hook
+	// Rights are the rights that it needs.
+	Rights []rbacv1.PolicyRule
+	// Unknown is why this may not be how usher is run, or nil.
+	Unknown error
+}
+
+// apply returns the command that registers usher.
+func (u Usher) apply() string {
+	return "usher webhooks apply --service " + review.Word(u.At.Namespace+"/"+u.At.Service)
+}
+
+// webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
+func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.Finding) {
+	if !w.ushers() || len(u.Paths) == 0 {
+		return nil
+	}
+	if !slices.Contains(u.Paths, w.path()) {
+		like := "`usher steps` lists those that it serves."
+		if best := nearest.Of(w.path(), u.Paths); best != "" {
+			like = "Did you mean " + best + "?"
+		}
+		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. "+
+			"%s %s",
+			w.path(), w.consequence(), like)}
+	}
+	if u.Unknown != nil {
+		return nil // what usher needs is not known
+	}
+	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })
+	if i < 0 {
+		return []review.Finding{problem(differs, review.Warning, u.apply(), "usher does not need this webhook with its policy and feature "+
+			"gates: it is called for nothing. %s", otherFlags)}
+	}
+	if lacks := webhooks.Lacks(needed[i], w.Hook); len(lacks) > 0 {
+		return []review.Finding{problem(differs, review.Warning, u.apply(), "the registration is not what usher needs for its policy and "+
+			"feature gates: %s. %s",
+			strings.Join(lacks, "; "), otherFlags)}
+	}
+	return nil
+}
+
+const otherFlags = "If usher runs with others than its Deployment has, pass them: --config, --feature-gates, --suite."
+
+// neededBy returns the webhooks that usher should be registered with, beside those that are.
+func (u Usher) neededBy(registered []entry) []webhooks.Hook {
+	var names []string
+	for _, w := range registered {
+		if w.ushers() {
+			names = append(names, w.Name)
+		}
+	}
+	if len(names) == 0 || u.Needed == nil {
+		return nil
+	}
+	return u.Needed(names)
+}
+
+// problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
+func (u Usher) problems(f *facts, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
+	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
+		return nil
+	}
+	if u.Unknown != nil {
+		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
+	} else {
+		found = append(found, u.missing(f.webhooks, needed)...)
+	}
+	return slices.Concat(found, koordinatorProblems(f.webhooks), rights)
+}
+
+// missing returns the finding for webhooks of usher that are not registered.
+func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Finding {
+	var names []string
+	for _, n := range needed {
+		if !slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == n.Name }) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []review.Finding{problem(notRegistered, review.Error, u.apply(), "usher's policy needs %s, and the API server does not know of "+
+		"it: what it is for is neither checked nor changed. %s", list(names), otherFlags)}
+}
+
+// koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.
+func koordinatorProblems(all []entry) []review.Finding {
+	for _, w := range all {
+		if !koordinators(w) {
+			continue
+		}
+		for _, other := range all {
+			if shared := sharedResource(w, other); other.ushers() && shared != "" {
+				return []review.Finding{problem(koordinatorToo, review.Error, w.remove(), "%s %s is registered for %s, as %s of usher is: both do the "+
+					"same, and two on one object compound. Switch Koordinator's off, too: its gate "+
+					"WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
+			}
+		}
+	}
+	return nil
+}
+
+// sharedResource returns a resource that both webhooks are for, or "".
+func sharedResource(a, b entry) string {
+	for _, rule := range a.Rules {
+		for _, name := range rule.Resources {
+			for _, group := range rule.APIGroups {
+				for _, operation := range rule.Operations {
+					if covers(b.Rules, operation, group, name) {
+						return name
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// rightsProblems asks the API server which of usher's rights are missing.
+func (u Usher) rightsProblems(ctx context.Context, source Source) []review.Finding {
+	if !source.Live() {
+		return nil
+	}
+	missing, err := u.missingRights(ctx, source, u.Rights)
+	if err != nil {
+		return []review.Finding{unreadFinding(err, "the rights of usher")}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	fix := "usher webhooks --rbac | kubectl apply -f -"
+	if strings.Contains(strings.Join(missing, " "), " secrets ") {
+		fix = "usher webhooks --rbac --certs=managed --service " + review.Word(u.At.Namespace+"/"+u.At.Service) + " | kubectl apply -f -"
+	}
+	return []review.Finding{problem(rightsMissing, review.Error, fix, "%s may not: %s. usher needs that, as its Deployment %s/%s runs it.",
+		u.At.User, strings.Join(missing, "; "), u.At.Namespace, u.At.Service)}
+}
+
+// missingRights returns which of some rights a user lacks.
+func (u Usher) missingRights(ctx context.Context, source Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
+	var reviews []authorizationv1.SubjectAccessReview
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			for _, attributes := range attributesOf(rule, verb, u.At.Namespace) {
+				reviews = append(reviews, u.access(attributes))
+			}
+		}
+	}
+	answers := make([]authorizationv1.SubjectAccessReview, len(reviews))
+	errs := make([]error, len(reviews))
+	var calls []func()
+	for i := range reviews {
+		calls = append(calls, func() {
+			answers[i], errs[i] = decodeOne[authorizationv1.SubjectAccessReview](
+				source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews[i]))
+		})
+	}
+	inParallel(calls...)
+	var denied []authorizationv1.ResourceAttributes
+	for i, answer := range answers {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		if !answer.Status.Allowed {
+			denied = append(denied, *reviews[i].Spec.ResourceAttributes)
+		}
+	}
+	return attributesTexts(denied), nil
+}
+
+// access returns the question whether usher may do something.
+func (u Usher) access(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReview {
+	groups := []string{"system:authenticated"}
+	if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
+		namespace, _, _ := strings.Cut(account, ":")
+		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	}
+	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User,
+		Groups: groups}}
+	a.APIVersion, a.Kind = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
+	return a
+}
+
+// attributesOf returns what a rule permits with a verb. Secrets and quotas of usher's own are in its namespace.
+func attributesOf(rule rbacv1.PolicyRule, verb, namespace string) (all []authorizationv1.ResourceAttributes) {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, group := range rule.APIGroups {
+		for _, name := range rule.Resources {
+			for _, object := range names {
+				resource, sub, _ := strings.Cut(name, "/")
+				a := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: object}
+				if resource == "secrets" {
+					a.Namespace = namespace
+				}
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// attributesTexts says what attributes are about, with the verbs for one resource together.
+func attributesTexts(all []authorizationv1.ResourceAttributes) (texts []string) {
+	var resources []string
+	verbs := map[string][]string{}
+	for _, a := range all {
+		resource := strings.TrimSpace(a.Resource + " " + a.Name)
+		if a.Subresource != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"/"+a.Subresource, 1)
+		}
+		if a.Group != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"."+a.Group, 1)
+		}
+		if verbs[resource] == nil {
+			resources = append(resources, resource)
+		}
+		verbs[resource] = append(verbs[resource], a.Verb)
+	}
+	for _, resource := range resources {
+		texts = append(texts, strings.Join(verbs[resource], ", ")+" "+resource)
+	}
+	return texts
+}

@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/webhooks"
+)
+
+// ushers returns a webhook of usher.
+func ushers(change func(*entry)) entry {
+	return hook(func(w *entry) {
+		w.configuration.Name, w.Name, w.ClientConfig.Service.Path = "usher", "validate-pods.usher.dev", new("/validate-pods")
+		if change != nil {
+			change(w)
+		}
+	})
+}
+
+func TestUshersWebhooks(t *testing.T) {
+	needed := ushers(nil).Hook
+	u := Usher{At: webhooks.Address{Namespace: "usher", Service: "usher"}, Paths: []string{"/validate-pods", "/mutate-pods"},
+		Needed: func([]string) []webhooks.Hook { return []webhooks.Hook{needed} }}
+	for _, c := range []struct {
+		name   string
+		change func(*entry)
+		want   string
+		says   string
+	}{
+		{"as needed", nil, "", ""},
+		{"another path", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pod") }, unknownPath, "Did you mean /validate-pods?"},
+		{"a path of something else", func(w *entry) { w.ClientConfig.Service.Path = nil }, unknownPath, "usher steps"},
+		{"for nothing", func(w *entry) { w.Name = "mutate-pods.usher.dev" }, differs, "for nothing"},
+		{"other rules", func(w *entry) { w.Rules[0].Resources = []string{"pods"} }, differs, "registered CREATE of pods"},
+		{"looser", func(w *entry) { w.FailurePolicy = new(registration.Ignore) }, "", ""},
+		{"longer", func(w *entry) { w.TimeoutSeconds = new(int32(9)) }, "", ""},
+		{"of somebody else", func(w *entry) { w.Name = "a.example.com" }, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var says []string
+			if c.says != "" {
+				says = []string{c.says}
+			}
+			expectOne(t, u.webhookProblems(ushers(c.change), []webhooks.Hook{needed}), c.want, says...)
+		})
+	}
+	expectOne(t, u.problems(&facts{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
+	other := ushers(func(w *entry) { w.Name = "mutate-pods.usher.dev" })
+	expectOne(t, u.problems(&facts{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notRegistered, "validate-pods.usher.dev", "--service usher/usher")
+	expectOne(t, u.problems(&facts{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
+	u.Unknown = errors.New("forbidden")
+	expectOne(t, u.problems(&facts{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notReadable)
+}
+
+// live returns a source that asks a server of the test.
+func live(t *testing.T, answer http.HandlerFunc) Source {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return API(client)
+}
+
+func TestRightsOfUsher(t *testing.T) {
+	source := live(t, func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.Method != http.MethodPost {
+			t.Errorf("%s %v", r.Method, err)
+		}
+		a := review.Spec.ResourceAttributes
+		review.Status.Allowed = a.Resource == "pods" && review.Spec.User == "system:serviceaccount:door:usher" && review.Spec.Groups[2] == "system:serviceaccounts:door"
+		if a.Resource == "secrets" && a.Namespace != "door" {
+			t.Errorf("secrets of namespace %q", a.Namespace)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	})
+	u := Usher{At: webhooks.Address{Namespace: "door", Service: "usher", User: "system:serviceaccount:door:usher"}}
+	u.Rights = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
+	expectOne(t, u.rightsProblems(t.Context(), source), "")
+	u.Rights = append(u.Rights, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/scale"}, Verbs: []string{"get", "update"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
+	found := u.rightsProblems(t.Context(), source)
+	expectOne(t, found, rightsMissing, "may not: get, update deployments.apps/scale; get secrets usher-tls", "--certs=managed --service door/usher")
+	expectOne(t, u.rightsProblems(t.Context(), Source{}), "")
+
+	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != notReadable || found[0].Severity != review.Unknown {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestNothingReadable: a cluster of which nothing may be read is unknown, and not fine.
+func TestNothingReadable(t *testing.T) {
+	source := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	reports := Examine(t.Context(), source, nil, Usher{})
+	if review.ExitOf(reports) != review.Unjudged || len(reports) != 1 || len(reports[0].Findings) < 3 {
+		t.Errorf("%+v", reports)
+	}
+	for _, f := range reports[0].Findings {
+		if f.ID != notReadable || f.Severity != review.Unknown || f.Fix == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestDeployed: how usher is run, and with which policy, is what its Deployment says.
+func TestDeployed(t *testing.T) {
+	dir := t.TempDir()
+	const manifest = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: p, namespace: door}
+data: {policy.yaml: "names: {denied: [a]}"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: usher, namespace: door}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: other, args: [--config=no]}
+      - {name: usher, args: [serve, --cluster=api, --config, /etc/usher/policy/policy.yaml], volumeMounts: [{name: policy, mountPath: /etc/usher/policy/}]}
+      volumes: [{name: policy, configMap: {name: p}}]
+`
+	if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := FindDeployed(t.Context(), source, "door", "usher")
+	if d.Err != nil || string(d.Policy) != "names: {denied: [a]}" || d.Flag("cluster") != "api" || d.Flag("certs") != "" || d.Flag("config") != "/etc/usher/policy/policy.yaml" {
+		t.Errorf("%+v", d)
+	}
+	if d := FindDeployed(t.Context(), source, "door", "none"); !errors.Is(d.Err, ErrNotFound) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestFilesOfSomethingElse: what files leave out is no fault.
+func TestFilesOfSomethingElse(t *testing.T) {
+	dir := t.TempDir()
+	const manifest = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: usher, annotations: {cert-manager.io/inject-ca-from: usher/usher-tls}}
+webhooks:
+- {name: mutate-pods.usher.dev, clientConfig: {service: {namespace: usher, name: usher, path: /mutate-pods}}, sideEffects: None, admissionReviewVersions: [v1], timeoutSeconds: 5,
+   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchLabels: {a: b}}}
+`
+	if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := Examine(t.Context(), source, nil, Usher{})
+	if got := Summary(reports); got != "1 webhook in 1 configuration: nothing found" {
+		t.Errorf("%s: %+v", got, reports)
+	}
+	if hint := reports[len(reports)-1].Hint + reports[0].Hint; !strings.Contains(hint, "--cluster=api") {
+		t.Errorf("no line says what files do not show: %q", hint)
+	}
+}

@@ -1,0 +1,159 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/command/review"
+)
+
+const (
+	// patience is how many seconds the webhooks of a pod may take together before it is reported. The API server itself
+	// ends a request after 34 s.
+	patience = 20
+	// longWait is the timeoutSeconds from which one webhook is reported: the API server's default.
+	longWait = 10
+)
+
+// way is the webhooks that a pod created in a namespace may be sent to.
+type way struct {
+	namespace            string
+	mutating, validating []entry
+}
+
+// seconds returns how long the way takes at most: mutating webhooks are called one after the other, validating ones at
+// the same time.
+func (w way) seconds() (sum int32) {
+	for _, m := range w.mutating {
+		sum += m.timeout()
+	}
+	longest := int32(0)
+	for _, v := range w.validating {
+		longest = max(longest, v.timeout())
+	}
+	return sum + longest
+}
+
+// podProblems returns the finding for time-outs that are too long together for the creation of a pod.
+func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
+	if namespaces == nil {
+		namespaces = []corev1.Namespace{{}}
+	}
+	longest := way{}
+	for _, n := range namespaces {
+		if next := wayOf(all, n); next.seconds() > longest.seconds() {
+			longest = next
+		}
+	}
+	if longest.seconds() <= patience {
+		return nil
+	}
+	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a,
+		b entry) int {
+		return int(a.timeout() - b.timeout())
+	})
+	where := ""
+	if longest.namespace != "" {
+		where = " in namespace " + longest.namespace
+	}
+	return []review.Finding{problem(podTimeouts, review.Warning, slowest.patch("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
+		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
+		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
+		where, longest.seconds(), patience, waits(longest.mutating), waits(longest.validating), slowest.Name)}
+}
+
+// wayOf returns the webhooks for pods that are created in a namespace, whatever their labels.
+func wayOf(all []entry, n corev1.Namespace) way {
+	found := way{namespace: n.Name}
+	for _, w := range all {
+		selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !empty(w.NamespaceSelector) && n.Name != "" && !selector.Matches(labels.Set(n.Labels)) {
+			continue
+		}
+		if w.mutating() {
+			found.mutating = append(found.mutating, w)
+		} else {
+			found.validating = append(found.validating, w)
+		}
+	}
+	return found
+}
+
+func waits(all []entry) string {
+	var parts []string
+	for _, w := range all {
+		parts = append(parts, fmt.Sprintf("%s %d s", w.Name, w.timeout()))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// covers reports whether rules name an operation on a resource, in any version.
+func covers(rules []registration.RuleWithOperations, operation registration.OperationType, group, name string) bool {
+	base, sub, hasSub := strings.Cut(name, "/")
+	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
+		return (slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, registration.OperationAll)) &&
+			(slices.Contains(r.APIGroups, group) || slices.Contains(r.APIGroups, "*")) &&
+			slices.ContainsFunc(r.Resources, func(rule string) bool {
+				ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
+				return (ruleBase == "*" || ruleBase == base) && (ruleHasSub && ruleSub == "*" || ruleHasSub == hasSub && ruleSub == sub)
+			})
+	})
+}
+
+// timeoutProblems returns the finding for a webhook for which the API server waits long.
+func timeoutProblems(w entry) []review.Finding {
+	if w.timeout() < longWait {
+		return nil
+	}
+	why := "requests hang that long while the webhook does not answer"
+	if w.TimeoutSeconds == nil || *w.TimeoutSeconds == longWait {
+		why = "10 is the default; " + why
+	}
+	return []review.Finding{problem(longTimeout, review.Info, w.patch("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
+}
+
+// amplifierProblems returns the finding for more than one webhook that may change the status of nodes.
+func amplifierProblems(all []entry) []review.Finding {
+	var found []entry
+	for _, w := range all {
+		if w.mutating() && covers(w.Rules, registration.Update, "", "nodes/status") {
+			found = append(found, w)
+		}
+	}
+	if len(found) < 2 {
+		return nil
+	}
+	var names []string
+	severity := review.Warning
+	for _, w := range found {
+		names = append(names, fmt.Sprintf("%s (%s %s)", w.Name, w.kind, w.configuration.Name))
+		if w.ushers() {
+			severity = review.Error
+		}
+	}
+	last := found[len(found)-1]
+	fix := last.remove()
+	if last.ushers() || found[0].ushers() {
+		fix = "usher webhooks apply"
+	}
+	if i := slices.IndexFunc(found, koordinators); i >= 0 {
+		fix = found[i].remove()
+	}
+	return []review.Finding{problem(twoAmplifiers, severity, fix, "%d mutating webhooks may change the status of nodes: %s. If two of them "+
+		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
+		"one.", len(found), list(names))}
+}
+
+// koordinators reports whether a webhook is one of Koordinator's own.
+func koordinators(w entry) bool {
+	return strings.HasPrefix(w.configuration.Name, "koordinator-") && strings.HasSuffix(w.configuration.Name, "-webhook-configuration")
+}

@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"fmt"
+
+	"usher.dev/usher/command/review"
+)
+
+// Reports returns a report for each request of the log, the oldest first, and one of what could not be read, if any.
+func (l *Log) Reports(o Options) (all []review.Report) {
+	for i := range l.Events {
+		all = append(all, Of(&l.Events[i], o))
+	}
+	for i := range l.Own {
+		all = append(all, OfDecision(&l.Own[i]))
+	}
+	if len(all) == 0 {
+		all = append(all, l.nothing())
+	}
+	if l.Unread+len(l.Torn) > 0 {
+		all = append(all, l.unread())
+	}
+	return all
+}
+
+// nothing is the report for logs without a matching event.
+func (l *Log) nothing() review.Report {
+	return review.Report{Source: fmt.Sprintf("%d lines", l.Lines), Verdict: "error", Calls: []review.Call{},
+		Findings: []review.Finding{{ID: "no-event", Severity: review.Unknown, Object: l.filter.String(), Link: "docs/explain.md#no-event",
+			Message: "no completed request of the log matches. Another API server may have served it, the log may have been rotated, " +
+				"or the audit policy does not log such requests"}}}
+}
+
+// String names what the filter is for.
+func (f Filter) String() string {
+	switch {
+	case f.Refusal != "":
+		return "refusal " + f.Refusal
+	case f.UID != "":
+		return "uid " + f.UID
+	case f.Namespace != "" && f.Name == "":
+		return "namespace " + f.Namespace
+	case f.Namespace != "":
+		return f.Namespace + "/" + f.Name
+	}
+	return f.Name
+}
+
+// unread is the report of the lines that could not be read.
+func (l *Log) unread() review.Report {
+	r := review.Report{Source: fmt.Sprintf("%d lines", l.Lines), Verdict: "passed", Calls: []review.Call{}}
+	for _, problem := range l.Problems {
+		r.Findings = append(r.Findings, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: problem, Link: "docs/explain.md#line-unreadable"})
+	}
+	if more := l.Unread - len(l.Problems); more > 0 {
+		r.Findings = append(r.Findings, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: fmt.Sprintf("and %d more lines", more),
+			Link: "docs/explain.md#line-unreadable"})
+	}
+	for _, at := range l.Torn {
+		r.Findings = append(r.Findings, review.Finding{ID: "line-incomplete", Severity: review.Info, Link: "docs/explain.md#line-incomplete",
+			Message: at.String() + ": the last line is incomplete, and was left out: an API server may still be writing it"})
+	}
+	if l.Unread > 0 {
+		r.Verdict = "error"
+	}
+	return r
+}

@@ -1,0 +1,229 @@
+package explain
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"usher.dev/usher/command/review"
+)
+
+// Hidden is what is shown in place of a value that is not shown.
+const Hidden = "***"
+
+// Mask hides the values of environment variables and annotations, the data of Secrets, and tokens of TokenRequests.
+type Mask struct {
+	// Show shows everything.
+	Show bool
+	// Secret says that the object is a Secret, which a patch does not say.
+	Secret bool
+
+	copies [][]string // paths to which a hidden value was copied
+	values []string   // that were found, and must not be quoted in a text
+}
+
+// isHidden reports whether the value at a path is hidden as a whole. Members of annotations are, but not the map.
+func (m *Mask) isHidden(at []string, secret bool) bool {
+	n := len(at)
+	if n == 0 {
+		return false
+	}
+	above := at[:n-1]
+	if n == 2 && at[1] == "token" && (at[0] == "spec" || at[0] == "status") {
+		return true
+	}
+	if n >= 2 && (at[n-2] == "annotations" || secret && (at[n-2] == "data" || at[n-2] == "stringData")) {
+		return true
+	}
+	if i := slices.Index(above, "env"); i >= 0 {
+		rest := at[i+1:]
+		return len(rest) > 1 && rest[1] != "name" && rest[1] != "valueFrom" || len(rest) == 1 && !isIndex(rest[0])
+	}
+	return slices.ContainsFunc(m.copies, func(to []string) bool { return len(at) >= len(to) && samePlaces(to, at[:len(to)]) })
+}
+
+// copied remembers that a patch copied from one place to another, if what it copied is hidden, or has a part that is
+// hidden only because it was copied there.
+func (m *Mask) copied(from, to []string) {
+	for _, known := range m.copies {
+		if len(known) > len(from) && samePlaces(known[:len(from)], from) {
+			m.copies = append(m.copies, slices.Concat(to, known[len(from):]))
+		}
+	}
+	if m.under(append(from[:len(from):len(from)], "*")) {
+		m.copies = append(m.copies, to)
+	}
+}
+
+// samePlaces reports whether paths are the same but for the indexes of lists: elements move when others are inserted.
+func samePlaces(a, b []string) bool {
+	return slices.EqualFunc(a, b, func(x, y string) bool { return x == y || isIndex(x) && isIndex(y) })
+}
+
+func isIndex(token string) bool {
+	_, err := strconv.Atoi(token)
+	return err == nil || token == "-"
+}
+
+// under reports whether a path is at or below a hidden value.
+func (m *Mask) under(at []string) bool {
+	for i := range at {
+		if m.isHidden(at[:i+1], m.Secret) {
+			return true
+		}
+	}
+	return false
+}
+
+// value returns a value without what is hidden in it. It remembers what it hides.
+func (m *Mask) value(at []string, value any) any {
+	if m.Show {
+		return value
+	}
+	if m.under(at) {
+		m.remember(value)
+		return Hidden
+	}
+	return m.in(at, value, m.Secret)
+}
+
+func (m *Mask) in(at []string, value any, secret bool) any {
+	if m.isHidden(at, secret) || isHolder(at, secret) && isScalar(value) {
+		m.remember(value)
+		return Hidden
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		secret = secret || v["kind"] == "Secret"
+		masked := make(map[string]any, len(v))
+		for key, member := range v {
+			masked[key] = m.in(append(at[:len(at):len(at)], key), member, secret)
+		}
+		return masked
+	case []any:
+		masked := make([]any, len(v))
+		for i, element := range v {
+			at := append(at[:len(at):len(at)], strconv.Itoa(i))
+			if len(at) > 1 && at[len(at)-2] == "env" && !isFields(element) {
+				m.remember(element)
+				masked[i] = Hidden
+				continue
+			}
+			masked[i] = m.in(at, element, secret)
+		}
+		return masked
+	}
+	return value
+}
+
+// isHolder reports whether a path is of a map or list of hidden values, which should not be a scalar.
+func isHolder(at []string, secret bool) bool {
+	if len(at) == 0 {
+		return false
+	}
+	last := at[len(at)-1]
+	inLabels := len(at) > 1 && isMap(at[len(at)-2])
+	return !inLabels && (last == "annotations" || last == "env" || secret && (last == "data" || last == "stringData"))
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any, nil:
+		return false
+	}
+	return true
+}
+
+func isFields(value any) bool {
+	_, ok := value.(map[string]any)
+	return ok
+}
+
+// remember keeps the texts in a hidden value.
+func (m *Mask) remember(value any) {
+	switch v := value.(type) {
+	case string:
+		if v == "" {
+			return
+		}
+		m.values = append(m.values, v)
+		if inner, err := decode([]byte(v)); err == nil && !isScalar(inner) {
+			m.remember(inner) // such as last-applied-configuration
+		}
+		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && len(plain) > 2 {
+			m.values = append(m.values, string(plain))
+		}
+	case json.Number:
+		m.values = append(m.values, v.String())
+	case map[string]any:
+		for _, member := range v {
+			m.remember(member)
+		}
+	case []any:
+		for _, element := range v {
+			m.remember(element)
+		}
+	}
+}
+
+// Object returns a document without what is hidden in it; nil for what is no JSON.
+func (m *Mask) Object(raw []byte) json.RawMessage {
+	value, err := decode(raw)
+	if err != nil {
+		return nil
+	}
+	if fields, ok := value.(map[string]any); ok && fields["kind"] == "Secret" {
+		m.Secret = true
+	}
+	return encode(m.value(nil, value))
+}
+
+func encode(value any) json.RawMessage {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// patch returns operations without what is hidden in them.
+func (m *Mask) patch(patch []operation) (masked []review.Operation) {
+	for _, o := range patch {
+		if o.Op == "copy" || o.Op == "move" {
+			m.copied(tokens(o.From), tokens(o.Path))
+		}
+		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
+		if value, err := decode(o.Value); err == nil && len(o.Value) > 0 {
+			one.Value = encode(m.value(tokens(o.Path), value))
+		}
+		masked = append(masked, one)
+	}
+	return masked
+}
+
+var (
+	// problem matches the beginning of a validation error: FIELD: TYPE:
+	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)
+	// hiddenField matches the paths of fields that are hidden.
+	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
+	// quotation matches a quoted value, also one that is cut off.
+	quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+	// bareValue matches a value without quotes that begins the text of an error.
+	bareValue = regexp.MustCompile(`^[^\s":]+`)
+)
+
+// cut returns a path up to a hidden value: what is below it is content.
+func (m *Mask) cut(p path) path {
+	if m.Show {
+		return p
+	}
+	at := p.tokens()
+	for i := range at {
+		if m.isHidden(at[:i+1], m.Secret) {
+			return p[:i+1]
+		}
+	}
+	return p
+}

@@ -1,0 +1,168 @@
+package playground
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/handlers"
+)
+
+// Input is what a user has typed and chosen. All members may be empty.
+type Input struct {
+	Object      string `json:"object"` // manifests, or an AdmissionReview, as YAML or JSON
+	Old         string `json:"old"`    // the stored object, for an update
+	Policy      string `json:"policy"` // empty: the default policy
+	Cluster     string `json:"cluster"`
+	Gates       string `json:"gates"`
+	Operation   string `json:"operation"`
+	Subresource string `json:"subresource"`
+	User        string `json:"user"`
+	Groups      string `json:"groups"` // separated by commas
+	Namespace   string `json:"namespace"`
+	DryRun      bool   `json:"dryRun"`
+	Path        string `json:"path"` // the only route to call, or a suite; empty: those routes that an API server calls
+}
+
+// options returns how the object is sent.
+func (in Input) options() (review.Options, error) {
+	o := review.Options{Operation: admissionv1.Create, SubResource: in.Subresource, User: "kubernetes-admin", Namespace: "default", DryRun: in.DryRun}
+	if in.Operation != "" {
+		o.Operation = admissionv1.Operation(strings.ToUpper(in.Operation))
+	}
+	if in.User != "" {
+		o.User = in.User
+	}
+	if in.Namespace != "" {
+		o.Namespace = in.Namespace
+	}
+	o.Groups = review.GroupsOf(o.User)
+	if in.Groups != "" {
+		o.Groups = strings.FieldsFunc(in.Groups, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if strings.TrimSpace(in.Old) == "" || o.Operation != admissionv1.Update {
+		return o, nil
+	}
+	old := review.Read("-", strings.NewReader(in.Old))
+	if len(old) != 1 {
+		return o, errTwoOld
+	}
+	if tooDeep(old[0].JSON) {
+		return o, fmt.Errorf("it has more than %d lists and mappings in one another", maxDepth)
+	}
+	o.Old = old[0].JSON
+	return o, old[0].Err
+}
+
+// maxDepth is how many lists and mappings of an object may be in one another. As YAML, each line is indented by all of them:
+// the time that it takes to show an object grows with their square.
+const maxDepth = 500
+
+// tooDeep reports whether a JSON document has more lists and mappings in one another than are shown.
+func tooDeep(raw []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// withPods replaces workloads by the pods of their controllers, as `usher review` does.
+func (w *world) withPods(documents []review.Document, o review.Options) []review.Document {
+	makesPods := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
+	if !makesPods || o.SubResource != "" {
+		return documents
+	}
+	return review.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
+		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
+		return slices.ContainsFunc(w.routes, func(r handlers.Route) bool { return r.Covers(request) })
+	})
+}
+
+// Answer is what the page shows.
+type Answer struct {
+	Problems []Problem `json:"problems"`
+	Objects  []Object  `json:"objects"`
+	Micros   int64     `json:"micros"` // how long it took
+}
+
+// Problem is something that a user can correct: in a tab of the page, at a line counted from 1, or 0.
+type Problem struct {
+	Tab  string `json:"tab"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// Object is what became of one object.
+type Object struct {
+	Report review.Report `json:"report"`
+	Stages []Stage       `json:"stages"`
+	Marks  []Problem     `json:"marks"` // the fields that were refused, at their lines
+}
+
+// Stage is the object at one point on its way.
+type Stage struct {
+	Name    string `json:"name"` // user, stored, or that of the step
+	Path    string `json:"path,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	// Document is the object as YAML, empty if it is as at the stage before.
+	Document string             `json:"document,omitempty"`
+	Patch    []review.Operation `json:"patch,omitempty"`
+	Refused  []string           `json:"refused,omitempty"`
+	Why      []string           `json:"why,omitempty"`
+	Micros   float64            `json:"micros"`
+}
+
+// objectOf returns what the page shows of a report.
+func objectOf(d review.Document, text string, r review.Report) Object {
+	o := Object{Report: r, Stages: []Stage{{Name: "user", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
+	places := newPlaces(text, d.Line)
+	for _, call := range r.Calls {
+		for _, s := range call.Steps {
+			stage := Stage{Name: s.Name, Path: call.Path, Mode: s.Mode, Outcome: review.OutcomeOf(s, call.Path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
+				Micros: float64(s.Took.Nanoseconds()) / 1000}
+			if len(s.Patch) > 0 {
+				stage.Document = yamlOf(s.After)
+			}
+			o.Stages = append(o.Stages, stage)
+		}
+		for _, cause := range call.Causes {
+			o.Marks = append(o.Marks, Problem{"object", places.lineOf(cause.Field), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
+		}
+	}
+	if r.Verdict == "allowed" {
+		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
+	}
+	return o
+}
+
+func yamlOf(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	text, err := yamlFromJSON(raw)
+	if err != nil {
+		return string(raw)
+	}
+	return text
+}

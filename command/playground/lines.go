@@ -1,0 +1,133 @@
+package playground
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"usher.dev/usher/command/review"
+)
+
+func yamlFromJSON(raw []byte) (string, error) {
+	text, err := sigsyaml.JSONToYAML(raw)
+	return string(text), err
+}
+
+// lineInText matches the line that the YAML decoder names.
+var lineInText = regexp.MustCompile(`\bline (\d+)`)
+
+// lineOf returns the line of a problem of a document in the text, counted from 1, or that where the document begins.
+func lineOf(d review.Document, err error) int {
+	if m := lineInText.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	return d.Line
+}
+
+// policyProblems returns the problems of a policy at their lines.
+func policyProblems(text string, wrong []error) (all []Problem) {
+	places := newPlaces(text, 1)
+	for _, err := range wrong {
+		p := Problem{Tab: "policy", Text: err.Error()}
+		if at, ok := errors.AsType[*field.Error](err); ok {
+			p.Line = places.lineOf(at.Field)
+		} else if m := lineInText.FindStringSubmatch(p.Text); m != nil {
+			p.Line, _ = strconv.Atoi(m[1])
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// clusterProblems returns the problems of the manifests that stand for the cluster, one for each line of the error.
+func clusterProblems(err error) (all []Problem) {
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line == "" || line == "cluster files:" {
+			continue
+		}
+		p := Problem{Tab: "cluster", Text: line}
+		if all := lineInText.FindAllStringSubmatch(line, -1); all != nil { // of the document, and then in it
+			p.Line, _ = strconv.Atoi(all[len(all)-1][1])
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// places knows the lines of the fields of a YAML document.
+type places struct {
+	root *yaml.Node
+	off  int // lines before the document
+}
+
+// newPlaces returns the lines of the fields of the document that begins at a line of a text, counted from 1.
+func newPlaces(text string, begins int) places {
+	lines := strings.SplitAfter(text, "\n")
+	off := min(max(begins-1, 0), len(lines))
+	var root yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(strings.Join(lines[off:], "")))
+	if decoder.Decode(&root) != nil || len(root.Content) == 0 {
+		return places{off: off}
+	}
+	return places{root.Content[0], off}
+}
+
+// lineOf returns the line of a field in the text, or of the deepest part of its path that is there. The path, such as
+// spec.containers[0].env[1].name or metadata.labels[acme.com/tier], is that in the object, also if the text is an
+// AdmissionReview. If nothing of it is there, the line is where the document begins.
+func (p places) lineOf(path string) int {
+	at, line := p.root, 1
+	if at == nil {
+		return p.off + line
+	}
+	if _, request := child(at, "request"); request != nil && !strings.HasPrefix(path, "request.") {
+		path = "request.object." + path
+	}
+	for _, part := range partsOf(path) {
+		key, value := child(at, part)
+		if value == nil {
+			break
+		}
+		at, line = value, key.Line
+	}
+	return p.off + line
+}
+
+var pathParts = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
+
+// partsOf splits a path into keys and indices.
+func partsOf(path string) (parts []string) {
+	for _, m := range pathParts.FindAllStringSubmatch(path, -1) {
+		if m[1] != "" {
+			parts = append(parts, m[1])
+			continue
+		}
+		parts = append(parts, m[0])
+	}
+	return parts
+}
+
+// child returns the key and the value of a member of a mapping, or twice the element of a list.
+func child(of *yaml.Node, part string) (key, value *yaml.Node) {
+	switch of.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(of.Content); i += 2 {
+			if of.Content[i].Value == part {
+				return of.Content[i], of.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if n, err := strconv.Atoi(part); err == nil && n >= 0 && n < len(of.Content) {
+			return of.Content[n], of.Content[n]
+		}
+	case yaml.AliasNode:
+		return child(of.Alias, part)
+	}
+	return nil, nil
+}

@@ -1,0 +1,179 @@
+package playground
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/suite"
+)
+
+// maxWorlds is how many worlds are kept: a user changes the object more often than the policy and the cluster.
+const maxWorlds = 8
+
+// world is the program with one cluster, one policy and one set of gates.
+type world struct {
+	suites suite.List
+	gates  gate.Set
+	opened *cluster.Cluster
+	policy *config.Policy
+	routes []handlers.Route
+}
+
+// worlds keeps the worlds that were used last.
+type worlds struct {
+	suites func() suite.List
+	mu     sync.Mutex // suites have state, and one person types
+	last   []keyed
+}
+
+type keyed struct {
+	key   [sha256.Size]byte
+	world *world
+}
+
+func newWorlds(suites func() suite.List) *worlds { return &worlds{suites: suites} }
+
+// facts returns what the page says about usher.
+func (w *worlds) facts() facts {
+	suites := w.suites()
+	f := facts{Policy: string(suites.Schema().DefaultYAML())}
+	for _, g := range suites.Gates() {
+		f.Gates = append(f.Gates, fmt.Sprintf("%s=%t", g.Name, !g.Default))
+	}
+	f.Suites = suites.Names()
+	for _, r := range suites.Table(suite.NoPolicy, gate.Defaults(suites.Gates())) {
+		f.Paths = append(f.Paths, r.Path)
+	}
+	return f
+}
+
+// of returns the world of an input, or what is wrong with its policy, gates or cluster.
+func (w *worlds) of(in Input) (*world, []Problem) {
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", in.Policy, in.Cluster, in.Gates))
+	if i := slices.IndexFunc(w.last, func(k keyed) bool { return k.key == key }); i >= 0 {
+		found := w.last[i]
+		w.last = append(slices.Delete(w.last, i, i+1), found)
+		return found.world, nil
+	}
+	made, problems := w.open(in)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	if len(w.last) == maxWorlds {
+		w.last = slices.Delete(w.last, 0, 1)
+	}
+	w.last = append(w.last, keyed{key, made})
+	return made, nil
+}
+
+func (w *worlds) open(in Input) (*world, []Problem) {
+	suites := w.suites().WithDefaults()
+	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
+	if err != nil {
+		return nil, []Problem{{Tab: "gates", Text: strings.TrimPrefix(err.Error(), "--feature-gates: ")}}
+	}
+	text := []byte(in.Policy)
+	if strings.TrimSpace(in.Policy) == "" {
+		text = suites.Schema().DefaultYAML()
+	}
+	policy, wrong := config.Parse(text, suites.Schema())
+	if len(wrong) > 0 {
+		return nil, policyProblems(in.Policy, wrong)
+	}
+	log := logrus.New()
+	log.SetLevel(logrus.PanicLevel)
+	opened, err := suites.Open("files", gates, log, func(o cluster.Options) (*cluster.Cluster, error) {
+		return cluster.Manifests(map[string][]byte{"cluster": []byte(in.Cluster)}, o)
+	})
+	if err != nil {
+		return nil, clusterProblems(err)
+	}
+	return &world{suites, gates, opened, policy, suites.Routes(policy, gates, suite.Around(opened, time.Now))}, nil
+}
+
+// run decides about an input.
+func (w *worlds) run(ctx context.Context, in Input) Answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return Answer{} // the page has gone while another input was decided about
+	}
+	began := time.Now()
+	world, problems := w.of(in)
+	if len(problems) > 0 {
+		return Answer{Problems: problems}
+	}
+	a := world.run(ctx, in)
+	a.Micros = time.Since(began).Microseconds()
+	return a
+}
+
+// run reviews the objects of an input.
+func (w *world) run(ctx context.Context, in Input) (a Answer) {
+	options, err := in.options()
+	if err != nil {
+		return Answer{Problems: []Problem{{Tab: "old", Text: err.Error()}}}
+	}
+	catalogue := review.NewCatalogue(w.suites.Table(suite.NoPolicy, w.gates))
+	documents := review.Read("-", strings.NewReader(in.Object))
+	documents = w.withPods(documents, options)
+	chooser := review.Chooser{Routes: explained(w.of(in.Path)), Path: onlyPath(in.Path)}
+	for _, d := range documents {
+		if tooDeep(d.JSON) {
+			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
+			continue
+		}
+		body, err := review.AsReview(d, options, catalogue)
+		if err != nil {
+			a.Problems = append(a.Problems, Problem{Tab: "object", Line: lineOf(d, err), Text: err.Error()})
+			continue
+		}
+		choice, err := chooser.Choose(body)
+		if err != nil {
+			a.Problems = append(a.Problems, Problem{Tab: "object", Text: err.Error()})
+			continue
+		}
+		choice.Documents = true
+		a.Objects = append(a.Objects, objectOf(d, in.Object, review.Run(ctx, d, body, choice, w.suites.Kinds())))
+	}
+	return a
+}
+
+// of returns the routes of a suite, or all.
+func (w *world) of(suiteOrPath string) []handlers.Route {
+	if suiteOrPath == "" || strings.HasPrefix(suiteOrPath, "/") {
+		return w.routes
+	}
+	return slices.DeleteFunc(slices.Clone(w.routes), func(r handlers.Route) bool { return r.Suite != suiteOrPath })
+}
+
+// onlyPath returns the only path to call, or "".
+func onlyPath(suiteOrPath string) string {
+	if strings.HasPrefix(suiteOrPath, "/") {
+		return suiteOrPath
+	}
+	return ""
+}
+
+var errTwoOld = errors.New("the stored object is one object, not several")
+
+func explained(routes []handlers.Route) []handlers.Route {
+	all := slices.Clone(routes)
+	for i := range all {
+		all[i].Chain = all[i].Chain.Explained()
+	}
+	return all
+}

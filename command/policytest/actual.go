@@ -1,0 +1,56 @@
+package policytest
+
+import (
+	"encoding/json"
+
+	"usher.dev/usher/command/review"
+)
+
+// actual returns what the members of expect are compared with.
+func actual(r review.Report) (map[string]any, error) {
+	code, reason, message := 0, "", ""
+	warnings, causes, patch, steps := []string{}, any([]any{}), []review.Operation{}, map[string]any{}
+	for _, call := range r.Calls {
+		code, reason, message = call.Code, call.Reason, call.Message
+		warnings, patch = append(warnings, call.Warnings...), append(patch, call.Patch...)
+		if len(call.Causes) > 0 {
+			causes = call.Causes
+		}
+		for _, s := range call.Steps {
+			addOutcome(steps, s)
+		}
+	}
+	after := r.After
+	if r.Verdict != "allowed" || len(after) == 0 {
+		after = json.RawMessage("null") // nothing is stored
+	}
+	got := map[string]any{"verdict": r.Verdict, "code": code, "reason": reason, "message": withoutID(message), "causes": causes,
+		"warnings": warnings, "steps": steps, "patch": patch, "after": after}
+	for key, value := range got {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		if got[key], err = decodeJSON(raw); err != nil {
+			return nil, err
+		}
+	}
+	got["causes"] = withoutIDs(got["causes"])
+	return got, nil
+}
+
+// addOutcome adds the outcome of a step. Of a step on several routes what it did counts, and not where it did nothing.
+func addOutcome(steps map[string]any, s review.Step) {
+	outcome := "untouched"
+	switch {
+	case s.Mode == "off":
+		outcome = "off"
+	case len(s.Refused) > 0:
+		outcome = "refused"
+	case len(s.Patch) > 0:
+		outcome = "changed"
+	}
+	if before, found := steps[s.Name]; !found || before == "off" || before == "untouched" {
+		steps[s.Name] = outcome
+	}
+}

@@ -1,0 +1,169 @@
+package policytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/command/review"
+)
+
+// again sends the result of an allowed case once more, and once more with a foreign sidecar. The findings say what is changed
+// that must not be.
+func (r *run) again() (findings []review.Finding) {
+	result := r.report.After
+	if len(result) == 0 || string(result) == "null" || r.report.Operation != "CREATE" && r.report.Operation != "UPDATE" {
+		return nil
+	}
+	if f := r.idempotence(result); f != nil {
+		return []review.Finding{*f}
+	}
+	if f := r.withSidecar(result); f != nil {
+		return []review.Finding{*f}
+	}
+	return nil
+}
+
+// idempotence sends the result again: nothing may change.
+func (r *run) idempotence(result json.RawMessage) *review.Finding {
+	second, err := r.send(result)
+	if err != nil {
+		return r.finding("idempotence", "the result could not be sent again: "+err.Error(), "")
+	}
+	if second.Verdict != "allowed" && second.Verdict != "skipped" {
+		return r.finding("idempotence", "the result, sent again, is not allowed: "+lastMessage(second), "")
+	}
+	if second.Changed() {
+		return r.finding("idempotence", "the result, sent again, is changed again:", review.DiffNamed("result", "sent again", result, second.After))
+	}
+	return nil
+}
+
+func (r *run) finding(id, message, diff string) *review.Finding {
+	return &review.Finding{ID: id, Severity: review.Error, Object: r.c.where(r.c.line), Message: message, Diff: diff,
+		Fix: "change the policy: an API server asks again when another webhook has changed the object; or write once: REASON into the case"}
+}
+
+func lastMessage(r review.Report) string {
+	if len(r.Calls) == 0 {
+		return r.Verdict
+	}
+	return fmt.Sprintf("%s: %s", r.Verdict, withoutID(r.Calls[len(r.Calls)-1].Message))
+}
+
+// sidecarName is the name of the foreign sidecar, and of its volume.
+const sidecarName = "foreign-sidecar"
+
+// withSidecar sends the result with a container in front, as injectors add it: nothing else may change.
+func (r *run) withSidecar(result json.RawMessage) *review.Finding {
+	object, err := decodeJSON(result)
+	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(r.sent())) {
+		return nil
+	}
+	third, err := r.send(asJSON(object))
+	if err != nil {
+		return r.finding(sidecarName, "the result with a foreign sidecar could not be sent: "+err.Error(), "")
+	}
+	if third.Verdict != "allowed" && third.Verdict != "skipped" {
+		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+lastMessage(third), "")
+	}
+	after, err := decodeJSON(third.After)
+	if err != nil {
+		return r.finding(sidecarName, "the result with a foreign sidecar cannot be read: "+err.Error(), "")
+	}
+	removeSidecar(r.podSpec(object))
+	removeSidecar(r.podSpec(after))
+	removeSummaries(object, after)
+	if !equal(object, after) {
+		return r.finding(sidecarName, "more is changed than the container that another webhook has added:",
+			review.DiffNamed("result", "after a foreign sidecar", asJSON(object), asJSON(after)))
+	}
+	return nil
+}
+
+// sent returns the object as it was sent.
+func (r *run) sent() any {
+	object, _ := decodeJSON(r.report.Before)
+	return object
+}
+
+// podSpec returns the spec of a pod, or of the template of a workload; nil for other objects.
+func (r *run) podSpec(object any) map[string]any {
+	path, found := podSpecs[r.report.Kind]
+	if !found {
+		return nil
+	}
+	for _, key := range path {
+		mapping, _ := object.(map[string]any)
+		object = mapping[key]
+	}
+	spec, _ := object.(map[string]any)
+	return spec
+}
+
+// podSpecs are the paths of pod specs, by kind.
+var podSpecs = map[string][]string{
+	"Pod": {"spec"}, "PodTemplate": {"template", "spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
+	"Deployment": {"spec", "template", "spec"}, "ReplicaSet": {"spec", "template", "spec"}, "StatefulSet": {"spec", "template", "spec"},
+	"DaemonSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"}, "ReplicationController": {"spec", "template", "spec"},
+}
+
+// addSidecar adds a container and its volume in front of those of a pod, and reports whether that is possible. The container
+// is like the first one that was sent, so that it keeps the same rules for images and resources.
+func addSidecar(spec, sent map[string]any) bool {
+	containers, _ := spec["containers"].([]any)
+	originals, _ := sent["containers"].([]any)
+	if len(containers) == 0 || len(originals) == 0 {
+		return false
+	}
+	like, ok := originals[0].(map[string]any)
+	if !ok {
+		return false
+	}
+	sidecar := map[string]any{"name": sidecarName, "volumeMounts": []any{map[string]any{"name": sidecarName, "mountPath": "/foreign-sidecar"}}}
+	for _, key := range []string{"image", "imagePullPolicy", "resources", "securityContext"} {
+		if value, found := like[key]; found {
+			sidecar[key] = value
+		}
+	}
+	volumes, _ := spec["volumes"].([]any)
+	spec["containers"] = slices.Insert(slices.Clone(containers), 0, any(sidecar))
+	spec["volumes"] = slices.Insert(slices.Clone(volumes), 0, any(map[string]any{"name": sidecarName, "emptyDir": map[string]any{}}))
+	return true
+}
+
+// removeSidecar removes the container and the volume that addSidecar has added.
+func removeSidecar(spec map[string]any) {
+	for _, key := range []string{"containers", "volumes"} {
+		list, _ := spec[key].([]any)
+		list = slices.DeleteFunc(slices.Clone(list), func(element any) bool {
+			mapping, _ := element.(map[string]any)
+			return mapping["name"] == sidecarName
+		})
+		maps.DeleteFunc(spec, func(k string, _ any) bool { return k == key })
+		if len(list) > 0 {
+			spec[key] = list
+		}
+	}
+}
+
+// removeSummaries removes the annotations that name the sidecar from a result: such as a summary of the resources of all
+// containers, which is about the sidecar as well.
+func removeSummaries(before, after any) {
+	old, now := annotationsOf(before), annotationsOf(after)
+	for key, value := range now {
+		if text, ok := value.(string); ok && strings.Contains(text, sidecarName) {
+			delete(old, key)
+			delete(now, key)
+		}
+	}
+}
+
+func annotationsOf(object any) map[string]any {
+	mapping, _ := object.(map[string]any)
+	meta, _ := mapping["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	return annotations
+}

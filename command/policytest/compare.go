@@ -1,0 +1,129 @@
+package policytest
+
+import (
+	"encoding/json"
+	"math/big"
+	"regexp"
+	"strings"
+)
+
+// equal reports whether two JSON values are the same: numbers by their value, lists in order, keys of mappings in any order.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		other, ok := b.(map[string]any)
+		if !ok || len(a) != len(other) {
+			return false
+		}
+		for key, value := range a {
+			if same, found := other[key]; !found || !equal(value, same) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		other, ok := b.([]any)
+		if !ok || len(a) != len(other) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], other[i]) {
+				return false
+			}
+		}
+		return true
+	case json.Number:
+		other, ok := b.(json.Number)
+		return ok && equalNumbers(string(a), string(other))
+	}
+	return isScalar(b) && a == b
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// longNumber is the length from which on numbers are only compared as they are written.
+const longNumber = 400
+
+func equalNumbers(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, okX := rational(a)
+	y, okY := rational(b)
+	return okX && okY && x.Cmp(y) == 0
+}
+
+// rational returns the exact value of a number, unless its exponent is so large that its digits would fill the memory.
+func rational(number string) (*big.Rat, bool) {
+	if _, exponent, found := strings.Cut(strings.ToLower(number), "e"); len(number) > longNumber || found && len(exponent) > 4 {
+		return nil, false
+	}
+	return new(big.Rat).SetString(number)
+}
+
+// contains reports whether a value contains a part: a mapping the members of a mapping, each containing that of the part; a
+// list the elements of a list, in the same order, each in an element of its own; and anything else the same value.
+func contains(whole, part any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		mapping, ok := whole.(map[string]any)
+		for key, value := range part {
+			if inner, found := mapping[key]; !ok || !found || !contains(inner, value) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		list, ok := whole.([]any)
+		for _, element := range part {
+			for len(list) > 0 && !contains(list[0], element) {
+				list = list[1:]
+			}
+			if len(list) == 0 {
+				return false
+			}
+			list = list[1:]
+		}
+		return ok
+	}
+	return equal(part, whole)
+}
+
+// containsTexts reports whether a text contains a text, or each of a list.
+func containsTexts(whole string, part any) bool {
+	if text, ok := part.(string); ok {
+		return strings.Contains(whole, withoutID(text))
+	}
+	list, ok := part.([]any)
+	for _, each := range list {
+		if text, isText := each.(string); !isText || !strings.Contains(whole, withoutID(text)) {
+			return false
+		}
+	}
+	return ok
+}
+
+// refusalID matches the id of a refusal at the end of a message, and of the message of a cause.
+var refusalID = regexp.MustCompile(` \(refusal [0-9a-f]{8}\)$|, refusal [0-9a-f]{8}(\))$`)
+
+// withoutID returns a message without the id of the refusal, which depends on the name of the workload.
+func withoutID(message string) string { return refusalID.ReplaceAllString(message, "$1") }
+
+// withoutIDs returns causes without the ids of the refusal.
+func withoutIDs(value any) any {
+	list, _ := value.([]any)
+	for _, each := range list {
+		if cause, ok := each.(map[string]any); ok {
+			if message, isText := cause["message"].(string); isText {
+				cause["message"] = withoutID(message)
+			}
+		}
+	}
+	return value
+}

@@ -1,0 +1,171 @@
+package policytest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"go.yaml.in/yaml/v3"
+	kyaml "sigs.k8s.io/yaml"
+)
+
+// Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
+// have another result without it, so all cases are run again for each part until one differs.
+func (p Program) Cover(ctx context.Context, results []Result) Coverage {
+	w := p.newWorlds()
+	coverer := coverer{worlds: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
+	for _, r := range results {
+		if r.got != nil {
+			coverer.add(r)
+		}
+	}
+	w.make(coverer.settings)
+	c := Coverage{Policies: []PolicyShare{}, Steps: stepsOf(results, w.made), Refusals: refusalsOf(results, w.made)}
+	coverer.measure()
+	for _, tree := range coverer.trees {
+		c.Policies = append(c.Policies, tree.share())
+		c.NotMeasured = append(c.NotMeasured, tree.notMeasured()...)
+	}
+	return c
+}
+
+// coverer measures the coverage of policies.
+type coverer struct {
+	*worlds
+	ctx      context.Context
+	settings []setting
+	trees    []*policyTree
+	byPolicy map[string]*policyTree // by their text
+}
+
+// part is a part of a policy that can be left out.
+type part struct {
+	path  []any // keys and indices
+	leaf  bool  // no part of it can be left out
+	shown bool
+}
+
+// add adds the result of a case to that of its policy.
+func (c *coverer) add(r Result) {
+	s, err := c.settingOf(r.Case)
+	if err != nil {
+		return
+	}
+	if !slices.Contains(c.settings, s) {
+		c.settings = append(c.settings, s)
+	}
+	tree := c.byPolicy[s.policy]
+	if tree == nil {
+		tree = &policyTree{text: s.policy, file: c.policyFile(r.Case), results: map[setting][]Result{}}
+		raw, err := kyaml.YAMLToJSON([]byte(s.policy))
+		if err == nil {
+			tree.value, err = decodeJSON(raw)
+		}
+		if err != nil || yaml.Unmarshal([]byte(s.policy), &tree.lines) != nil {
+			return
+		}
+		tree.addParts(c.worlds, tree.value, nil)
+		c.byPolicy[s.policy] = tree
+		c.trees = append(c.trees, tree)
+	}
+	tree.results[s] = append(tree.results[s], r)
+}
+
+func (c *coverer) policyFile(of *Case) string {
+	if of.config != "" {
+		return of.find(of.config)
+	}
+	return cmp.Or(c.Config, "the embedded policy")
+}
+
+// remarks are keys of overrides whose values are only shown; texts are those of refusals; and unmeasured are sections of which
+// cases show nothing.
+var (
+	remarks    = []string{"ticket", "reason"}
+	texts      = []string{"message", "messageExpression"}
+	unmeasured = map[string]string{"limits": "how many reviews are decided in a second: each case is reviewed alone"}
+)
+
+// child is a member of a mapping or an element of a list.
+type child struct {
+	path  []any
+	value any
+}
+
+// measure finds out which parts a case shows. Clusters are opened once for all policies.
+func (c *coverer) measure() {
+	type place struct{ cluster, gates string }
+	var done []place
+	for _, s := range c.settings {
+		at := place{s.cluster, s.gates}
+		if slices.Contains(done, at) {
+			continue
+		}
+		done = append(done, at)
+		gates, opened, err := c.open(at.cluster, at.gates)
+		if err != nil {
+			continue // the results say so
+		}
+		for _, tree := range c.trees {
+			for _, p := range tree.parts {
+				for under, results := range tree.results {
+					if p.shown || under.cluster != at.cluster || under.gates != at.gates {
+						continue
+					}
+					other := under
+					other.policy = tree.without(p.path)
+					p.shown = c.differs(c.under(other, gates, opened), results, p.isText())
+				}
+			}
+		}
+	}
+}
+
+// isText reports whether a part is a text of refusals.
+func (p *part) isText() bool {
+	key, _ := p.path[len(p.path)-1].(string)
+	return slices.Contains(texts, key)
+}
+
+// differs reports whether some case has another result in a world, in its substance or also in its texts.
+func (c *coverer) differs(w *world, results []Result, withTexts bool) bool {
+	if w.err != nil {
+		return false
+	}
+	var found atomic.Bool
+	each(len(results), func(i int) {
+		if found.Load() {
+			return
+		}
+		r, err := newRun(c.ctx, w, results[i].Case)
+		if err != nil || !equal(visible(r.got, withTexts), visible(results[i].got, withTexts)) {
+			found.Store(true)
+		}
+	})
+	return found.Load()
+}
+
+// visible returns what can be expected of a result, without steps that did nothing. Without texts, it has no messages: a rule
+// that is quoted in the refusal of another is not shown by it.
+func visible(got map[string]any, withTexts bool) map[string]any {
+	only := maps.Clone(got)
+	steps, _ := got["steps"].(map[string]any)
+	only["steps"] = sortedSteps(nil, steps)
+	if withTexts {
+		return only
+	}
+	warnings, _ := got["warnings"].([]any)
+	only["message"], only["warnings"] = "", json.Number(fmt.Sprint(len(warnings)))
+	var causes []any
+	list, _ := got["causes"].([]any)
+	for _, each := range list {
+		cause, _ := each.(map[string]any)
+		causes = append(causes, []any{cause["reason"], cause["field"]})
+	}
+	only["causes"] = causes
+	return only
+}

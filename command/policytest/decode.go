@@ -1,0 +1,214 @@
+package policytest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/nearest"
+)
+
+// Read returns the cases of a file, and the problems of documents that are not YAML. What else is wrong with a case is kept in
+// it, and its result says so.
+func Read(file string, text []byte) (found []*Case, problems []error) {
+	documents, problems := manifest.Documents(file, text)
+	var defaults map[string]json.RawMessage
+	for _, d := range documents {
+		if given, err := defaultsOf(d.JSON); given != nil || err != nil {
+			if defaults = given; err != nil {
+				problems = append(problems, fmt.Errorf("line %d: %w", d.Line, err))
+			}
+			continue
+		}
+		d.JSON = withDefaults(d.JSON, defaults)
+		c := &Case{Place: d.Place, expect: map[string]expectation{}, line: d.Line}
+		c.problem = errors.Join(c.decode(d)...)
+		c.Name = nameOf(file, d.Document, c.Name)
+		found = append(found, c)
+	}
+	return found, problems
+}
+
+// shared are the keys that a document with defaults may have.
+var shared = []string{"cluster", "config", "gates", "path", "request", "suites"}
+
+// defaultsOf returns the members of a document that only has defaults, for the cases after it in the file; nil if it is a case.
+func defaultsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	var document, defaults map[string]json.RawMessage
+	if json.Unmarshal(raw, &document) != nil || document["defaults"] == nil {
+		return nil, nil
+	}
+	if len(document) > 1 {
+		return nil, errors.New("defaults are a document of their own: write --- after them")
+	}
+	if json.Unmarshal(document["defaults"], &defaults) != nil {
+		return nil, fmt.Errorf("defaults must be a mapping of %s", strings.Join(shared, ", "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(defaults)) {
+		if !slices.Contains(shared, key) {
+			return nil, unknownKey("defaults.", key, shared)
+		}
+	}
+	return defaults, nil
+}
+
+// withDefaults returns a case with the defaults that it does not have itself. A review contains its own request.
+func withDefaults(raw json.RawMessage, defaults map[string]json.RawMessage) json.RawMessage {
+	var document map[string]json.RawMessage
+	if len(defaults) == 0 || json.Unmarshal(raw, &document) != nil || document == nil {
+		return raw
+	}
+	for key, value := range defaults {
+		if _, own := document[key]; !own && (key != "request" || document["review"] == nil) {
+			document[key] = value
+		}
+	}
+	merged, err := json.Marshal(document)
+	if err != nil {
+		return raw
+	}
+	return merged
+}
+
+// nameOf returns the full name of a case: the directory of its file, and its own name or that of the file.
+func nameOf(file string, document int, own string) string {
+	name := filepath.ToSlash(filepath.Dir(file)) + "/"
+	if name == "./" {
+		name = ""
+	}
+	if own != "" {
+		return name + own
+	}
+	base := filepath.Base(file)
+	stem := strings.TrimSuffix(strings.TrimSuffix(base, filepath.Ext(base)), ".case")
+	if name == "" || stem != "case" {
+		name += stem
+	}
+	name = strings.TrimSuffix(name, "/")
+	if document > 1 {
+		name += fmt.Sprintf("#%d", document)
+	}
+	return name
+}
+
+// decode reads a document. It returns all problems.
+func (c *Case) decode(d manifest.Document) (problems []error) {
+	var request, expect json.RawMessage
+	problems = decodeMembers("", d.JSON, map[string]any{
+		"name": &c.Name, "manifest": &c.manifest, "review": &c.review, "old": &c.old, "request": &request, "config": &c.config,
+		"cluster": &c.cluster, "gates": &c.gates, "suites": &c.suites, "path": &c.path, "reviewed": &c.reviewed, "at": &c.atIn,
+		"once": &c.once, "expect": &expect,
+	})
+	if len(request) > 0 {
+		r := &c.request
+		problems = append(problems, decodeMembers("request", request, map[string]any{
+			"operation": &r.operation, "user": &r.user, "groups": &r.groups, "namespace": &r.namespace, "dryRun": &r.dryRun,
+			"subresource": &r.subresource,
+		})...)
+	}
+	if len(expect) > 0 {
+		problems = append(problems, c.decodeExpect(expect)...)
+	}
+	c.findLines(d)
+	if len(problems) == 0 {
+		problems = c.check(len(request) > 0)
+	}
+	return problems
+}
+
+// decodeMembers decodes the members of a mapping by their keys. An unknown key is a problem, with the one that was probably
+// meant.
+func decodeMembers(at string, raw json.RawMessage, known map[string]any) (problems []error) {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
+		return []error{fmt.Errorf("%s must be a mapping of %s", cmp.Or(at, "a case"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
+	}
+	if at != "" {
+		at += "."
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		into, found := known[key]
+		switch {
+		case !found:
+			problems = append(problems, unknownKey(at, key, slices.Sorted(maps.Keys(known))))
+		case string(all[key]) == "null":
+			problems = append(problems, fmt.Errorf("%s%s is empty: leave it out", at, key))
+		case json.Unmarshal(all[key], into) != nil:
+			problems = append(problems, fmt.Errorf("%s%s must be %s", at, key, described(into)))
+		}
+	}
+	return problems
+}
+
+func unknownKey(at, key string, known []string) error {
+	if best := nearest.Of(key, known); best != "" {
+		return fmt.Errorf("%s%s is an unknown key; did you mean %s?", at, key, best)
+	}
+	return fmt.Errorf("%s%s is an unknown key; known are %s", at, key, strings.Join(known, ", "))
+}
+
+// described says what a key must be.
+func described(into any) string {
+	switch into.(type) {
+	case *string:
+		return "a text"
+	case *bool:
+		return "true or false"
+	case *[]string:
+		return "a list of texts"
+	case *map[string]bool:
+		return "a mapping of names to true or false"
+	case *content:
+		return "the name of a file, or an object"
+	}
+	return "a mapping"
+}
+
+// UnmarshalJSON reads the name of a file, or an object.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte("{")) {
+		c.inline = slices.Clone(raw)
+		return nil
+	}
+	if err := json.Unmarshal(raw, &c.file); err != nil || c.file == "" {
+		return errors.New("neither a name nor an object")
+	}
+	return nil
+}
+
+// check checks what the members of a case say together.
+func (c *Case) check(hasRequest bool) (problems []error) {
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	r := &c.request
+	r.operation = strings.ToUpper(r.operation)
+	add(!c.manifest.given() && !c.review.given(), "manifest is missing: name the file of the object, or write it here (or review: an AdmissionReview)")
+	add(c.manifest.given() && c.review.given(), "has a manifest and a review: leave one out")
+	add(c.review.given() && (hasRequest || c.old.given()), "an AdmissionReview contains its own request: leave out request and old")
+	add(!slices.Contains([]string{"", "CREATE", "UPDATE", "DELETE", "CONNECT"}, r.operation),
+		"request.operation must be CREATE, UPDATE, DELETE or CONNECT")
+	add(c.old.given() && r.operation != "UPDATE", "old is the stored object of an UPDATE: add request: {operation: UPDATE}")
+	add(!slices.Contains([]string{"", "workload", "pod"}, c.reviewed), "reviewed must be workload or pod")
+	add(c.path != "" && !strings.HasPrefix(c.path, "/"), "path must begin with /, as in /mutate-pods")
+	add(c.expect["verdict"].value == nil, "expect.verdict is missing: allowed, denied, error or skipped")
+	if c.atIn != "" {
+		at, err := time.Parse(time.RFC3339, c.atIn)
+		if err != nil {
+			at, err = time.Parse(time.DateOnly, c.atIn)
+		}
+		add(err != nil, "at must be a moment, such as 2027-01-31T18:00:00Z, or a day")
+		c.at = at
+	}
+	return problems
+}

@@ -1,0 +1,106 @@
+package policytest
+
+import (
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// policyTree is a policy as a tree of parts.
+type policyTree struct {
+	text, file string
+	value      any
+	lines      yaml.Node
+	parts      []*part
+	results    map[setting][]Result // those under the policy
+}
+
+// addParts adds the parts below a value that can be left out, and reports whether there are any. The policy without a part must
+// be valid.
+func (t *policyTree) addParts(w *worlds, value any, path []any) (some bool) {
+	for _, child := range childrenOf(value, path) {
+		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && unmeasured[name] != "" {
+			continue
+		}
+		if key, ok := child.path[len(child.path)-1].(string); ok && slices.Contains(remarks, key) || isNothing(child.value) {
+			continue
+		}
+		at := len(t.parts)
+		removable := t.valid(w, child.path)
+		if removable {
+			t.parts = append(t.parts, &part{path: child.path})
+			some = true
+		}
+		below := t.addParts(w, child.value, child.path)
+		if removable {
+			t.parts[at].leaf = !below
+		}
+		some = some || below
+	}
+	return some
+}
+
+// isNothing reports whether a value says no more than its absence, such as an empty selector.
+func isNothing(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return value == nil
+}
+
+// childrenOf returns the members of a mapping or the elements of a list.
+func childrenOf(value any, path []any) (all []child) {
+	extended := func(by any) []any { return append(slices.Clone(path), by) }
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			all = append(all, child{path: extended(key), value: value[key]})
+		}
+	case []any:
+		for i := range value {
+			all = append(all, child{path: extended(i), value: value[i]})
+		}
+	}
+	return all
+}
+
+// valid reports whether the policy without a part is valid.
+func (t *policyTree) valid(w *worlds, path []any) bool {
+	_, err := w.policy(t.without(path))
+	return err == nil
+}
+
+// without returns the policy without a part, as JSON.
+func (t *policyTree) without(path []any) string {
+	return string(asJSON(removed(t.value, path)))
+}
+
+// removed returns a copy of a value without a part.
+func removed(value any, path []any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		other := map[string]any{}
+		for key, member := range value {
+			switch {
+			case key != path[0]:
+				other[key] = member
+			case len(path) > 1:
+				other[key] = removed(member, path[1:])
+			}
+		}
+		return other
+	case []any:
+		at := path[0].(int)
+		other := slices.Clone(value)
+		if len(path) > 1 {
+			other[at] = removed(value[at], path[1:])
+			return other
+		}
+		return slices.Delete(other, at, at+1)
+	}
+	return value
+}

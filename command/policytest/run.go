@@ -1,0 +1,190 @@
+package policytest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/nearest"
+)
+
+// Result is what became of a case.
+type Result struct {
+	Case   *Case
+	Report review.Report
+	got    map[string]any // what each member of expect is compared with; nil if the case could not be run
+}
+
+// Run runs cases in parallel, and returns the results in the order of the cases. done is called after each, with how many
+// are done.
+func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result {
+	w, settings := p.newWorlds(), make([]setting, len(all))
+	results, problems := make([]Result, len(all)), make([]error, len(all))
+	var used []setting
+	for i, c := range all {
+		if problems[i] = c.problem; c.problem == nil {
+			settings[i], problems[i] = p.settingOf(c)
+		}
+		if problems[i] == nil {
+			used = append(used, settings[i])
+		}
+	}
+	w.make(unique(used))
+	count, counting := 0, sync.Mutex{}
+	each(len(all), func(i int) {
+		results[i] = runIn(ctx, w.made[settings[i]], all[i], problems[i])
+		results[i].suggest(p.Command)
+		counting.Lock()
+		defer counting.Unlock()
+		count++
+		done(count)
+	})
+	return results
+}
+
+// suggest adds the command that makes what is expected what is, to the last finding that it would end.
+func (r *Result) suggest(command string) {
+	for i := range slices.Backward(r.Report.Findings) {
+		f := &r.Report.Findings[i]
+		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == review.Error {
+			name := strings.ReplaceAll(regexp.QuoteMeta(r.Case.Name), "'", ".") // in quotes of a shell
+			f.Fix = fmt.Sprintf("%s --update --run '^%s$' '%s'", command, name, filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
+			return
+		}
+	}
+}
+
+func unique(all []setting) (once []setting) {
+	seen := map[setting]bool{}
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			once = append(once, s)
+		}
+	}
+	return once
+}
+
+// each calls do for 0 to n-1, on all processors.
+func each(n int, do func(int)) {
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+// runIn runs a case in its world. err is why it cannot be.
+func runIn(ctx context.Context, w *world, c *Case, err error) Result {
+	if err == nil {
+		err = w.err
+	}
+	if err == nil {
+		err = c.checkSteps(w.steps)
+	}
+	if err != nil {
+		return c.broken(err)
+	}
+	run, err := newRun(ctx, w, c)
+	if err != nil {
+		return c.broken(err)
+	}
+	r := Result{c, run.report, run.got}
+	r.Report.Findings = run.compare()
+	if run.report.Verdict == "allowed" && c.once == "" {
+		r.Report.Findings = append(r.Report.Findings, run.again()...)
+	}
+	r.Report.Verdict = "passed"
+	for _, f := range r.Report.Findings {
+		if f.Severity == review.Unknown {
+			r.Report.Verdict = "error"
+		}
+	}
+	if n := len(r.Report.Findings); n > 0 && r.Report.Verdict == "passed" {
+		r.Report.Verdict = "failed"
+	}
+	return r
+}
+
+// checkSteps returns an error if the case expects something of a step that does not exist.
+func (c *Case) checkSteps(known []string) error {
+	steps, _ := c.expect["steps"].value.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(steps)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if best := nearest.Of(name, known); best != "" {
+			return fmt.Errorf("expect.steps: there is no step %s; did you mean %s?", name, best)
+		}
+		return fmt.Errorf("expect.steps: there is no step %s; `usher steps` lists them", name)
+	}
+	return nil
+}
+
+// broken is the result of a case that could not be run.
+func (c *Case) broken(err error) Result {
+	return Result{Case: c, Report: Broken(c.Name, c.where(c.Place.Line), "case", err)}
+}
+
+// Broken returns the report of what could not be judged.
+func Broken(name, source, id string, err error) review.Report {
+	return review.Report{Case: name, Source: source, Verdict: "error", Calls: []review.Call{},
+		Findings: []review.Finding{{ID: id, Severity: review.Unknown, Object: source, Message: err.Error()}}}
+}
+
+// run is one case while it is run.
+type run struct {
+	ctx    context.Context
+	w      *world
+	c      *Case
+	body   []byte
+	report review.Report
+	got    map[string]any
+}
+
+// newRun sends the object of a case through the routes.
+func newRun(ctx context.Context, w *world, c *Case) (*run, error) {
+	d, body, err := c.body(w)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := w.choose(c.path, body)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{ctx: ctx, w: w, c: c, body: body, report: review.Run(ctx, d, body, choice, w.kinds)}
+	r.report.Case, r.report.Source = c.Name, c.where(c.Place.Line)
+	if r.got, err = actual(r.report); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// send sends another object in the place of the first.
+func (r *run) send(object []byte) (review.Report, error) {
+	body, err := review.WithObject(r.body, object)
+	if err != nil {
+		return review.Report{}, err
+	}
+	choice, err := r.w.choose(r.c.path, body)
+	if err != nil {
+		return review.Report{}, err
+	}
+	return review.Run(r.ctx, review.Document{}, body, choice, r.w.kinds), nil
+}

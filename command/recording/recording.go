@@ -1,0 +1,177 @@
+// Package recording writes the reviews that a server receives to a file, for `usher playground`, and reads such a file.
+package recording
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"usher.dev/usher/command/explain"
+	"usher.dev/usher/handlers"
+)
+
+// Line is one review.
+type Line struct {
+	Time    time.Time       `json:"time"`
+	Path    string          `json:"path"` // of the route
+	Verdict string          `json:"verdict"`
+	Review  json.RawMessage `json:"review"` // the AdmissionReview with its request
+}
+
+// MaxFile is the size in bytes at which a recording ends: it is for an hour of learning, and not a log.
+const MaxFile = 100 << 20
+
+// maxQueued is how many reviews wait for the disk; beyond that they are left out.
+const maxQueued = 64
+
+// Recorder writes reviews to a file.
+type Recorder struct {
+	values bool // write values of variables, annotations and Secrets, too
+	file   *os.File
+	queue  chan Line // is never closed: a late review may still be observed
+	end    chan struct{}
+	done   sync.WaitGroup
+	left   atomic.Uint64 // out
+}
+
+// Open begins a recording. The file must not exist, as it may be one of another kind. Full is called once, when the file has
+// reached MaxFile, or cannot be written.
+func Open(name string, values bool, full func(error)) (*Recorder, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{values: values, file: file, queue: make(chan Line, maxQueued), end: make(chan struct{})}
+	r.done.Go(func() { r.write(full) })
+	return r, nil
+}
+
+// Observe records a review. It never waits for the disk.
+func (r *Recorder) Observe(route handlers.Route, d handlers.Decision, _ time.Duration) {
+	if d.Request == nil || d.Request.Review == nil {
+		return
+	}
+	review := append([]byte(nil), d.Request.Review.Sent()...) // the server uses its buffer again
+	select {
+	case r.queue <- Line{time.Now().UTC(), route.Path, string(d.Outcome), review}:
+	default:
+		r.left.Add(1)
+	}
+}
+
+// Close writes what waits, and returns how many reviews were left out.
+func (r *Recorder) Close() uint64 {
+	close(r.end)
+	r.done.Wait()
+	_ = r.file.Close()
+	return r.left.Load()
+}
+
+func (r *Recorder) write(full func(error)) {
+	size, ended := 0, false
+	for {
+		line, more := r.next()
+		if !more {
+			return
+		}
+		if ended {
+			r.left.Add(1)
+			continue
+		}
+		text, err := r.encode(line)
+		if err == nil && size+len(text) > MaxFile {
+			err = fmt.Errorf("it has reached %d MiB", MaxFile>>20)
+		}
+		if err == nil {
+			_, err = r.file.Write(text)
+		}
+		if err != nil {
+			ended = true
+			full(err)
+			continue
+		}
+		size += len(text)
+	}
+}
+
+// next returns the next review that waits; none after the end.
+func (r *Recorder) next() (line Line, more bool) {
+	select {
+	case line := <-r.queue:
+		return line, true
+	case <-r.end:
+	}
+	select {
+	case line := <-r.queue: // those that waited
+		return line, true
+	default:
+		return Line{}, false
+	}
+}
+
+// encode returns a line, with hidden values unless they are asked for.
+func (r *Recorder) encode(line Line) ([]byte, error) {
+	if !r.values {
+		masked, err := masked(line.Review)
+		if err != nil {
+			return nil, err
+		}
+		line.Review = masked
+	}
+	text, err := json.Marshal(line) // compacts the review
+	return append(text, '\n'), err
+}
+
+// masked returns a review without the values of environment variables, annotations and Secrets.
+func masked(review []byte) (json.RawMessage, error) {
+	var members, request map[string]json.RawMessage
+	if err := json.Unmarshal(review, &members); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(members["request"], &request); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"object", "oldObject"} {
+		if len(request[key]) > 0 {
+			request[key] = (&explain.Mask{}).Object(request[key])
+		}
+	}
+	raw, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	members["request"] = raw
+	return json.Marshal(members)
+}
+
+// maxLine is the maximum length of a line: a review, of which each byte may be escaped as six, and a little more.
+const maxLine = 6*handlers.MaxBody + 1<<20
+
+// Read reads a recording. A last line that is not complete is left out: it is being written.
+func Read(in io.Reader) (lines []Line, err error) {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, maxLine)
+	for n := 1; scanner.Scan(); n++ {
+		var line Line
+		if problem := json.Unmarshal(scanner.Bytes(), &line); problem != nil || line.Path == "" || len(line.Review) == 0 {
+			err = fmt.Errorf("line %d is not of a recording that `usher serve --record` has made", n)
+			continue
+		}
+		if err != nil {
+			return lines, err // the bad line was not the last one
+		}
+		lines = append(lines, line)
+	}
+	if scanner.Err() != nil {
+		return lines, scanner.Err()
+	}
+	if len(lines) == 0 {
+		return nil, err
+	}
+	return lines, nil
+}

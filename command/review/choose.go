@@ -1,0 +1,111 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/nearest"
+)
+
+// Choice is what an API server would do with a request.
+type Choice struct {
+	Routes    []handlers.Route // that it would call, in order: mutating ones first
+	NotCalled []NotCalled      // that are for such requests, but not for this one
+	Hint      string           // what to try when none is called
+	Documents bool             // keep the object after each step: Step.After
+}
+
+// Chooser chooses routes.
+type Chooser struct {
+	Routes []handlers.Route
+	Path   string // calls this route, whatever the request is; "" for those that an API server would call
+	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
+	NotCalled func(handlers.Route, *admit.Request) string
+}
+
+// Choose returns the routes for a review. What is no review gets none: Run reports why.
+func (c Chooser) Choose(body []byte) (Choice, error) {
+	if c.Path != "" {
+		i := slices.IndexFunc(c.Routes, func(r handlers.Route) bool { return r.Path == c.Path })
+		if i < 0 {
+			return Choice{}, c.noSuchPath()
+		}
+		return Choice{Routes: c.Routes[i : i+1]}, nil
+	}
+	_, req, err := handlers.ReadReview(body)
+	if err != nil {
+		return Choice{}, nil
+	}
+	choice := c.choose(req)
+	if len(choice.Routes)+len(choice.NotCalled) == 0 {
+		choice.Hint = c.hint(req)
+	}
+	return choice, nil
+}
+
+// noSuchPath returns the error for a path that is of no route, with the most similar one.
+func (c Chooser) noSuchPath() error {
+	var paths []string
+	for _, r := range c.Routes {
+		paths = append(paths, r.Path)
+	}
+	if best := nearest.Of(c.Path, paths); best != "" {
+		return fmt.Errorf("--path %s: there is no such route; did you mean %s?", c.Path, best)
+	}
+	return fmt.Errorf("--path %s: there is no such route; `usher steps` lists them", c.Path)
+}
+
+func (c Chooser) choose(req *admit.Request) (choice Choice) {
+	var validating []handlers.Route
+	for _, r := range c.Routes {
+		if !r.Covers(req) || !r.Changes(req) {
+			continue
+		}
+		if c.NotCalled != nil {
+			if why := c.NotCalled(r, req); why != "" {
+				choice.NotCalled = append(choice.NotCalled, NotCalled{r.Path, why})
+				continue
+			}
+		}
+		if r.Chain.Mutates() {
+			choice.Routes = append(choice.Routes, r)
+		} else {
+			validating = append(validating, r)
+		}
+	}
+	choice.Routes = append(choice.Routes, validating...)
+	return choice
+}
+
+// hint says how to reach a route for a kind of object that was sent in another way.
+func (c Chooser) hint(req *admit.Request) string {
+	for _, r := range c.Routes {
+		if r.Covers(req) {
+			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
+				"; --old names the stored object of a manifest, --path calls a route all the same"
+		}
+	}
+	for _, r := range c.Routes {
+		for _, m := range r.For {
+			if m.Kind == req.Kind && len(m.Operations) > 0 {
+				return howToReach(r, m, req)
+			}
+		}
+	}
+	return "no route is for this kind of object; `usher steps` lists the routes"
+}
+
+// howToReach returns the flags that make a request one that a route is for.
+func howToReach(r handlers.Route, m handlers.Match, req *admit.Request) string {
+	hint := "no route is called for this; try --operation " + string(m.Operations[0])
+	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
+		hint += " --subresource " + sub
+	}
+	if r.Heartbeat() {
+		hint += " --as system:node:" + req.ObjectName()
+	}
+	return hint
+}

@@ -1,0 +1,145 @@
+package review
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/nearest"
+)
+
+// builtIn lists the kinds of Kubernetes: group/versions, then kinds. A kind with a * is cluster-scoped. Versions that are no longer served
+// are left out. Source: the API reference of Kubernetes 1.36.
+var builtIn = [][2]string{
+	{"v1", "Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service " +
+		"ServiceAccount ComponentStatus* Namespace* Node* PersistentVolume*"},
+	{"admissionregistration.k8s.io/v1,v1beta1,v1alpha1", "MutatingAdmissionPolicy* MutatingAdmissionPolicyBinding* MutatingWebhookConfiguration* " +
+		"ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding* ValidatingWebhookConfiguration*"},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinition*"},
+	{"apiregistration.k8s.io/v1", "APIService*"},
+	{"apps/v1", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"},
+	{"authentication.k8s.io/v1", "SelfSubjectReview* TokenReview*"},
+	{"authorization.k8s.io/v1", "LocalSubjectAccessReview SelfSubjectAccessReview* SelfSubjectRulesReview* SubjectAccessReview*"},
+	{"autoscaling/v1,v2", "HorizontalPodAutoscaler Scale"},
+	{"batch/v1", "CronJob Job"},
+	{"certificates.k8s.io/v1,v1beta1,v1alpha1", "CertificateSigningRequest* ClusterTrustBundle* PodCertificateRequest"},
+	{"coordination.k8s.io/v1", "Lease"},
+	{"discovery.k8s.io/v1", "EndpointSlice"},
+	{"events.k8s.io/v1", "Event"},
+	{"flowcontrol.apiserver.k8s.io/v1", "FlowSchema* PriorityLevelConfiguration*"},
+	{"networking.k8s.io/v1", "Ingress IngressClass* IPAddress* NetworkPolicy ServiceCIDR*"},
+	{"node.k8s.io/v1", "RuntimeClass*"},
+	{"policy/v1", "Eviction PodDisruptionBudget"},
+	{"rbac.authorization.k8s.io/v1", "ClusterRole* ClusterRoleBinding* Role RoleBinding"},
+	{"resource.k8s.io/v1,v1beta1,v1beta2,v1alpha3", "DeviceClass* DeviceTaintRule* ResourceClaim ResourceClaimTemplate ResourceSlice*"},
+	{"scheduling.k8s.io/v1", "PriorityClass*"},
+	{"storage.k8s.io/v1", "CSIDriver* CSINode* CSIStorageCapacity StorageClass* VolumeAttachment* VolumeAttributesClass*"},
+}
+
+// Catalogue is what is known of kinds without asking an API server: those of Kubernetes, and those that routes are for.
+type Catalogue map[schema.GroupKind]known
+
+// known is what is known of one kind.
+type known struct {
+	versions      []string
+	clusterScoped bool
+}
+
+// NewCatalogue returns the kinds of Kubernetes and of some routes.
+func NewCatalogue(routes []handlers.Route) Catalogue {
+	c := Catalogue{}
+	for _, row := range builtIn {
+		group, versions, found := strings.Cut(row[0], "/")
+		if !found {
+			group, versions = "", row[0]
+		}
+		for kind := range strings.FieldsSeq(row[1]) {
+			name, cluster := strings.CutSuffix(kind, "*")
+			c[schema.GroupKind{Group: group, Kind: name}] = known{strings.Split(versions, ","), cluster}
+		}
+	}
+	for _, r := range routes {
+		for _, m := range r.For {
+			kind := schema.GroupVersionKind(m.Kind)
+			if _, found := c[kind.GroupKind()]; !found && kind.Kind != "" {
+				c[kind.GroupKind()] = known{[]string{kind.Version}, m.Scope == registration.ClusterScope}
+			}
+		}
+	}
+	return c
+}
+
+// Add adds a kind that a cluster serves.
+func (c Catalogue) Add(kind schema.GroupVersionKind, clusterScoped bool) {
+	is := c[kind.GroupKind()]
+	if !slices.Contains(is.versions, kind.Version) {
+		is.versions = append(slices.Clip(is.versions), kind.Version)
+	}
+	is.clusterScoped = clusterScoped
+	c[kind.GroupKind()] = is
+}
+
+// Namespaced reports whether objects of a kind are known to live in namespaces. Those of unknown kinds may or may not.
+func (c Catalogue) Namespaced(kind schema.GroupKind) bool {
+	k, found := c[kind]
+	return found && !k.clusterScoped
+}
+
+// stable are versions that are neither alpha nor beta.
+var stable = regexp.MustCompile(`^v\d+$`)
+
+// Check returns an error for a kind that no API server can have, with the one that was probably meant. A kind of a group that is not
+// Kubernetes' own may come from a CRD, so nothing is known of it.
+func (c Catalogue) Check(kind schema.GroupVersionKind) error {
+	if k, found := c[kind.GroupKind()]; found {
+		if slices.Contains(k.versions, kind.Version) || !c.complete(kind.Group) && !stable.MatchString(kind.Version) {
+			return nil
+		}
+		return fmt.Errorf("apiVersion %s: %s has no such version; did you mean %s?", kind.GroupVersion(), kind.Kind,
+			schema.GroupVersion{Group: kind.Group, Version: k.versions[0]})
+	}
+	if best := nearest.Of(kind.Kind, c.kindsOf(kind.Group)); best != "" {
+		return fmt.Errorf("kind %s: apiVersion %s has no such kind; did you mean %s?", kind.Kind, kind.GroupVersion(), best)
+	}
+	if !c.complete(kind.Group) {
+		return nil
+	}
+	if there := c.elsewhere(kind.Kind); there != "" {
+		return fmt.Errorf("apiVersion %s: has no kind %s; did you mean %s?", kind.GroupVersion(), kind.Kind, there)
+	}
+	return fmt.Errorf("kind %s: apiVersion %s has no such kind; `kubectl api-resources` lists those of a cluster", kind.Kind, kind.GroupVersion())
+}
+
+// kindsOf returns the known kinds of a group, sorted.
+func (c Catalogue) kindsOf(group string) (kinds []string) {
+	for k := range c {
+		if k.Group == group {
+			kinds = append(kinds, k.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// complete reports whether no CRD can add kinds to a group: its name has no dot, as that of every CRD's group has.
+func (c Catalogue) complete(group string) bool { return !strings.Contains(group, ".") }
+
+// elsewhere returns an apiVersion that has a kind of this name, or "".
+func (c Catalogue) elsewhere(kind string) string {
+	var all []string
+	for k, about := range c {
+		if strings.EqualFold(k.Kind, kind) {
+			all = append(all, schema.GroupVersion{Group: k.Group, Version: about.versions[0]}.String()+", kind "+k.Kind)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(a) - len(b) })
+	if len(all) == 0 {
+		return ""
+	}
+	return "apiVersion " + all[0]
+}

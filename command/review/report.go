@@ -1,0 +1,167 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/suite"
+)
+
+// Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
+type Report struct {
+	// Case is the name of the case of `usher test` that is reported, if it is one.
+	Case string `json:"case,omitempty"`
+	// Source is the file, and which document of it.
+	Source string `json:"source"`
+	// Kind, Namespace, Name and Operation say what was reviewed.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Operation string `json:"operation"`
+	// Request is the request as an audit event recorded it: usher explain.
+	Request *Request `json:"request,omitempty"`
+	// Webhook is the webhook of the configuration Name that was examined: usher doctor without a manifest.
+	Webhook string `json:"webhook,omitempty"`
+	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
+	Of string `json:"of,omitempty"`
+	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object. Of
+	// what is examined and not reviewed it is "passed", "failed" or "error".
+	Verdict string `json:"verdict"`
+	// Calls are the routes that were called, in order. A denial or an error ends them.
+	Calls []Call `json:"calls"`
+	// Unknown are the fields that the kind does not know. kubectl refuses them, and the API server drops them.
+	Unknown []string `json:"unknown,omitempty"`
+	// NotCalled are the routes for such a request that the shipped configurations keep away from it.
+	NotCalled []NotCalled `json:"notCalled,omitempty"`
+	// Webhooks are those of all configurations of the cluster, in the order in which the API server asks them, with whether
+	// it would call each: usher doctor.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
+	// Blame has the fields that webhooks changed, each with its last writer: usher explain --blame.
+	Blame []Blame `json:"blame,omitempty"`
+	// Findings are what is wrong, the worst first.
+	Findings []Finding `json:"findings,omitempty"`
+	// Before is the object as it came, After as it would be stored.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	// Remarks are what suites say beside the calls. In JSON each is a member of its own.
+	Remarks []suite.Remark `json:"-"`
+	// Hint says what to try when no route was called.
+	Hint string `json:"hint,omitempty"`
+}
+
+// MarshalJSON writes the remarks as members before the hint.
+func (r Report) MarshalJSON() ([]byte, error) {
+	type plain Report // without this method
+	hint := r.Hint
+	r.Hint = ""
+	text, err := json.Marshal(plain(r))
+	if err != nil {
+		return nil, err
+	}
+	members := r.Remarks
+	if hint != "" {
+		members = append(slices.Clip(members), suite.Remark{Name: "hint", Value: hint})
+	}
+	text = text[:len(text)-1]
+	for _, m := range members {
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		text = fmt.Appendf(text, ",%q:%s", m.Name, value)
+	}
+	return append(text, '}'), nil
+}
+
+// Changed reports whether the object would be stored in another form than it was sent.
+func (r Report) Changed() bool {
+	return slices.ContainsFunc(r.Calls, func(c Call) bool { return c.Outcome == string(handlers.Mutated) })
+}
+
+// Webhook is a webhook of a configuration, and whether the API server would call it.
+type Webhook struct {
+	Configuration string `json:"configuration"` // kind and name
+	Name          string `json:"name"`
+	Called        bool   `json:"called"`
+	// Filter is what keeps the request away from the webhook: exempt, rules, scope, matchPolicy,
+	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused; "unknown" if it cannot be told. Why of one
+	// that is called names the resource as which it gets the object, if that is another one.
+	Filter string `json:"filter,omitempty"`
+	Why    string `json:"why,omitempty"`
+	// Fix is a command that makes the object pass the filter, if there is one.
+	Fix string `json:"fix,omitempty"`
+}
+
+// NotCalled is a route that the API server would not call, and why.
+type NotCalled struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Call is what one route did.
+type Call struct {
+	Path    string `json:"path"`
+	Outcome string `json:"outcome"` // allowed, mutated, denied, invalid or error
+	Code    int    `json:"code"`
+	Reason  string `json:"reason,omitempty"`
+	// Message says why not, Untouched why the steps were not run.
+	Message   string               `json:"message,omitempty"`
+	Untouched string               `json:"untouched,omitempty"`
+	Causes    []metav1.StatusCause `json:"causes,omitempty"`
+	Warnings  []string             `json:"warnings,omitempty"`
+	Audit     map[string]string    `json:"audit,omitempty"`
+	// Refusal is the id that the message of a denial ends with.
+	Refusal string      `json:"refusal,omitempty"`
+	Steps   []Step      `json:"steps,omitempty"`
+	Patch   []Operation `json:"patch,omitempty"`
+
+	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.
+	// Configuration and Webhook are its names, and Round counts from 1: in round 2 it was called again.
+	Configuration string `json:"configuration,omitempty"`
+	Webhook       string `json:"webhook,omitempty"`
+	Round         int    `json:"round,omitempty"`
+	// Changes says what the patch changed, by the names of list elements. After is the object then, as far as it is
+	// known: Known is "exact" if it equals what was stored, else "rebuilt".
+	Changes []string        `json:"changes,omitempty"`
+	After   json.RawMessage `json:"after,omitempty"`
+	Known   string          `json:"known,omitempty"`
+}
+
+// Step is what one step did.
+type Step struct {
+	Name string `json:"name"`
+	Mode string `json:"mode"`
+	// Override is the override of the policy that set the mode.
+	Override string   `json:"override,omitempty"`
+	Refused  []string `json:"refused,omitempty"`
+	// Why says why the step did what it did, or nothing; asked for with --explain.
+	Why []string `json:"why,omitempty"`
+	// Patch is the operations of the patch that the step added or made larger.
+	Patch []Operation `json:"patch,omitempty"`
+	// After is the object as the step left it, and Took how long the step ran; asked for with Choice.Documents.
+	After json.RawMessage `json:"-"`
+	Took  time.Duration   `json:"-"`
+}
+
+// Operation is one operation of a JSON patch.
+type Operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	From  string          `json:"from,omitempty"` // of copy and move, which only foreign webhooks send
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Failed returns the report of a document that could not be sent.
+func Failed(d Document, err error) Report {
+	return Report{Source: d.Source, Of: d.Of}.fail(Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+}
+
+func (r Report) fail(call Call) Report {
+	r.Calls, r.Verdict = append(r.Calls, call), "error"
+	return r
+}

@@ -1,0 +1,156 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/suite"
+)
+
+var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+
+// writing is a route with one step that sets a field of a pod.
+func writing(path string, operations ...admissionv1.Operation) handlers.Route {
+	whole := func(d *document.Document) *document.Document { return d }
+	return handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, operations, "pods"),
+		Chain: admit.Mutate(whole, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
+			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
+				d.Root().At(strings.Split(path, "/")...).Set("x")
+				return nil
+			}}})}
+}
+
+func runOn(t *testing.T, manifest string, o Options, routes ...handlers.Route) Report {
+	t.Helper()
+	documents := Read("test", strings.NewReader(manifest))
+	if len(documents) != 1 {
+		t.Fatalf("%d documents", len(documents))
+	}
+	body, err := AsReview(documents[0], o, NewCatalogue(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(t.Context(), documents[0], body, Choice{Routes: routes}, kinds)
+}
+
+const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {mine: 1}\n"
+
+// A field in the result that the type does not know, and the input did not have, is told: the API server drops it.
+func TestUnknownFieldIsTold(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec/nodeSelectr":      `unknown field "spec.nodeSelectr"`,
+		"spec/mine":             "", // was there before
+		"spec/nodeName":         "",
+		"metadata/labels/a.b/c": "",
+	} {
+		report := runOn(t, pod, Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
+		got := strings.Join(report.Calls[0].Warnings, "\n")
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: warnings %q, want %q", path, got, want)
+		}
+	}
+}
+
+// Each route sees what those before made of the object.
+func TestRoutesRunOnOneAnother(t *testing.T) {
+	second := writing("spec/second", admissionv1.Create)
+	report := runOn(t, pod, Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
+	if after := string(report.After); !strings.Contains(after, `"first":"x"`) || !strings.Contains(after, `"second":"x"`) {
+		t.Errorf("after: %s", after)
+	}
+	if len(report.Calls) != 3 || report.Calls[1].Outcome != "mutated" || report.Calls[2].Outcome != "allowed" || report.Namespace != "n" {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestOldObject(t *testing.T) {
+	seen := ""
+	look := handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Update}, "pods/status"),
+		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
+			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
+			return nil
+		}}})}
+	o := Options{Operation: admissionv1.Update, SubResource: "status", User: "me", Groups: []string{"a", "b"}, Old: []byte(`{"old":1}`)}
+	if report := runOn(t, pod, o, look); report.Verdict != "allowed" || seen != `{"old":1}mea,b` {
+		t.Errorf("%+v saw %s", report, seen)
+	}
+	o.Old = nil
+	if runOn(t, pod, o, look); !strings.Contains(seen, `"mine":1`) {
+		t.Errorf("without --old: %s", seen)
+	}
+}
+
+// TestDelete: a DELETE has no object, only the stored one.
+func TestDelete(t *testing.T) {
+	seen := ""
+	look := handlers.Route{Path: "/validate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Delete}, "pods"),
+		Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "look",
+			Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) (field.ErrorList, error) {
+				seen = string(req.Operation) + " " + req.ObjectName()
+				return nil, nil
+			}}})}
+	if report := runOn(t, pod, Options{Operation: admissionv1.Delete}, look); report.Verdict != "allowed" || seen != "DELETE p" {
+		t.Errorf("%+v saw %q", report, seen)
+	}
+}
+
+// TestChooseLeavesOutWhatNothingReads: as in a cluster, an update that changes nothing that a route reads does not call it.
+func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
+	route := writing("spec/x", admissionv1.Create, admissionv1.Update)
+	route.Reads = []string{"spec", "metadata.labels"}
+	for _, c := range []struct {
+		name      string
+		operation admissionv1.Operation
+		old       string
+		path      string
+		want      int
+	}{
+		{"created", admissionv1.Create, "", "", 1},
+		{"the same object", admissionv1.Update, "", "", 0},
+		{"another spec", admissionv1.Update, `{"metadata":{"name":"p"},"spec":{"mine":2}}`, "", 1},
+		{"a label goes", admissionv1.Update, `{"metadata":{"name":"p","labels":{"a":"b"}},"spec":{"mine":1}}`, "", 1},
+		{"a finalizer goes", admissionv1.Update, `{"metadata":{"name":"p","finalizers":["f"]},"spec":{"mine":1}}`, "", 0},
+		{"by its path", admissionv1.Update, "", "/mutate-test", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			documents := Read("test", strings.NewReader(pod))
+			o := Options{Operation: c.operation}
+			if c.old != "" {
+				o.Old = []byte(c.old)
+			}
+			body, err := AsReview(documents[0], o, NewCatalogue(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			choice, err := Chooser{Routes: []handlers.Route{route}, Path: c.path}.Choose(body)
+			if err != nil || len(choice.Routes) != c.want {
+				t.Errorf("%d routes, want %d; %v", len(choice.Routes), c.want, err)
+			}
+			if c.want == 0 && !strings.Contains(choice.Hint, "changes nothing in spec, metadata.labels; --old") {
+				t.Errorf("the hint is %q", choice.Hint)
+			}
+		})
+	}
+}
+
+// kinds are those of the tests' routes.
+var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{} }}
+
+// TestRemarksAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.
+func TestRemarksAreMembers(t *testing.T) {
+	r := Report{Kind: "Pod", Hint: "try", Remarks: []suite.Remark{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
+	text, err := json.Marshal(r)
+	if err != nil || !strings.HasSuffix(string(text), `,"quota":{"a":1},"profiles":["b"],"hint":"try"}`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,165 @@
+package webhookmatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// conditions compiles match conditions as the API server does.
+type conditions struct {
+	once     sync.Once
+	compiler plugin.ConditionCompiler
+}
+
+// condition is what the compiler wants of a match condition.
+type condition registration.MatchCondition
+
+func (c *condition) GetExpression() string    { return c.Expression }
+func (c *condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
+
+// compile returns a condition that can be evaluated. The environment is made when it is needed first.
+func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEvaluator {
+	c.once.Do(func() {
+		c.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	})
+	own := condition(m)
+	return c.compiler.CompileCondition([]plugin.ExpressionAccessor{&own},
+		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+}
+
+// Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; one that
+// was stored before fails for every request.
+func (m *Matcher) Compile(c registration.MatchCondition) error {
+	return errors.Join(m.conditions.compile(c).CompilationErrors()...)
+}
+
+// meets decides by match conditions. One that is false wins over one that fails.
+func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
+	if len(h.MatchConditions) == 0 {
+		return Verdict{}
+	}
+	attributes, err := r.attributes(as)
+	if err != nil {
+		return no(Unknown, "matchConditions: the object cannot be read: %v", err)
+	}
+	budget := int64(celconfig.RuntimeCELCostBudgetMatchConditions)
+	resource, kind := metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(as.Kind)
+	request := plugin.CreateAdmissionRequest(attributes.Attributes, resource, kind)
+	for _, m := range h.MatchConditions {
+		asked := &asking{answer: r.Authorize}
+		result, left, err := c.compile(m).ForInput(ctx, attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, nil, budget)
+		if err != nil { // the budget is spent
+			return h.fails(m, err)
+		}
+		budget = left
+		worst = worse(worst, r.judge(h, m, as, result[0], asked.failed))
+	}
+	return worst
+}
+
+// worse returns the verdict that counts of two: a condition that is false, then one that is not known, then one that fails.
+func worse(a, b Verdict) Verdict {
+	rank := func(v Verdict) int {
+		switch {
+		case !v.decided():
+			return 0
+		case v.Filter == Unknown:
+			return 2
+		case v.failed:
+			return 1
+		}
+		return 3
+	}
+	if rank(b) > rank(a) {
+		a, b = b, a
+	}
+	if a.Filter == Unknown {
+		a.mayRefuse = a.mayRefuse || b.mayRefuse || b.Refuses
+	}
+	return a
+}
+
+// judge returns what the result of one condition means.
+func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) (v Verdict) {
+	defer func() {
+		v.mayRefuse = v.Filter == Unknown && unanswered == nil && h.failurePolicy() == registration.Fail
+	}()
+	switch doubt := r.doubt(m, as, result.Error); {
+	case unanswered != nil:
+		return no(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
+	case result.Error != nil && doubt != "":
+		return no(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
+	case result.Error != nil:
+		return h.fails(m, result.Error)
+	case !as.SameFields && doubt != "":
+		return no(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
+	case result.EvalResult == celtypes.False:
+		return no(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
+	}
+	return Verdict{}
+}
+
+// fails is the verdict for a condition without a result.
+func (h Hook) fails(m registration.MatchCondition, err error) Verdict {
+	means := "failurePolicy is Ignore, so the webhook is skipped"
+	if h.failurePolicy() == registration.Fail {
+		means = "failurePolicy is Fail, so the API server refuses the request"
+	}
+	v := no(MatchConditions, "%s has no result: %s: %s; %s", m.Name, oneLine(m.Expression), reasonOf(err), means)
+	v.failed, v.Refuses = true, h.failurePolicy() == registration.Fail
+	return v
+}
+
+// object matches where an expression reads the object, with what it reads if that is the same in all versions.
+var object = regexp.MustCompile(`\b(object|oldObject)\b(\.(metadata|kind|apiVersion)\b|\s*[!=]=\s*null\b)?`)
+
+// readsFields reports whether an expression reads more than metadata of an object that is there.
+func (r Request) readsFields(expression string) bool {
+	return slices.ContainsFunc(object.FindAllStringSubmatch(expression, -1), func(m []string) bool {
+		raw := r.Object.Raw
+		if m[1] == "oldObject" {
+			raw = r.OldObject.Raw
+		}
+		return m[2] == "" && !isAbsent(raw)
+	})
+}
+
+// isAbsent reports whether there is no object, such as the new one of a deletion.
+func isAbsent(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// doubt returns why the API server may see another object than is known here, if the condition reads that part of it.
+func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) string {
+	switch {
+	case !r.readsFields(m.Expression):
+		return ""
+	case !as.SameFields:
+		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
+	case r.Sketch && err != nil:
+		return "the API server fills in defaults before; examine the object as it is stored: kubectl get -o yaml"
+	}
+	return ""
+}
+
+// reasonOf returns the message of an error of CEL without the expression, which is shown already.
+func reasonOf(err error) string {
+	text := err.Error()
+	if _, after, found := strings.Cut(text, "' resulted in error: "); found {
+		text = after
+	}
+	return oneLine(text)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

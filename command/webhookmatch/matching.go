@@ -1,0 +1,256 @@
+// Package webhookmatch says whether the API server calls a webhook for a request, and if not, which filter keeps it away.
+//
+// The rules are those of the API server. It asks the filters in another order, which changes no verdict: a webhook is
+// called if all of them let the request through. Here the rules come first: if they are for something else, no other
+// filter matters.
+package webhookmatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Hook is a webhook with the name of its configuration. Those of both kinds have the fields of a validating one.
+type Hook struct {
+	Configuration string
+	Mutating      bool
+	registration.ValidatingWebhook
+}
+
+// The filters, as a Verdict names them.
+const (
+	Exempt            = "exempt" // no webhook is called for such a resource
+	Rules             = "rules"
+	Scope             = "scope"
+	MatchPolicy       = "matchPolicy"
+	NamespaceSelector = "namespaceSelector"
+	ObjectSelector    = "objectSelector"
+	MatchConditions   = "matchConditions"
+	SideEffects       = "sideEffects" // those of a dry run
+	Refused           = "refused"     // another webhook makes the API server refuse the request before
+	Unknown           = "unknown"
+)
+
+// Verdict is whether the API server calls a webhook for a request.
+type Verdict struct {
+	Called bool
+	// Filter is what keeps the request away, or Unknown if it cannot be told whether anything does.
+	Filter string
+	// Why names the field, its value, and what does not meet it.
+	Why string
+	// Fix is a command that makes the request pass the filter, if there is one.
+	Fix string
+	// Refuses reports that the API server refuses the request because it cannot call the webhook as it should.
+	Refuses bool
+	// As is the resource as which an equivalent one is sent; empty if it is sent as it came.
+	As schema.GroupVersionResource
+
+	failed    bool // a match condition has no result
+	mayRefuse bool // it is not known whether a match condition makes the API server refuse the request
+}
+
+func no(filter, why string, values ...any) Verdict {
+	return Verdict{Filter: filter, Why: fmt.Sprintf(why, values...)}
+}
+
+// decided reports whether a filter has decided.
+func (v Verdict) decided() bool { return v.Filter != "" }
+
+// Request is a request, and what else the API server knows when it asks the filters.
+type Request struct {
+	*admissionv1.AdmissionRequest
+	// Sketch reports that the object is a manifest: the API server fills in defaults before it asks the filters.
+	Sketch bool
+	// Space is the namespace of the request. It does not matter to objects that are not in one.
+	Space Namespace
+	// Equivalents are the resources under which the API server serves the same objects, in other versions or groups.
+	// EquivalentsErr says why they are not known.
+	Equivalents    []Equivalent
+	EquivalentsErr error
+	// Authorize answers what match conditions ask of the authorizer. Nil: that is not known.
+	Authorize Authorize
+	// VirtualSent reports that webhooks are called for TokenReviews and the like, as before Kubernetes 1.37.
+	VirtualSent bool
+}
+
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Labels map[string]string
+	// Err says why the labels are not known.
+	Err error
+}
+
+// Equivalent is another resource for the same objects.
+type Equivalent struct {
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+	// SameFields reports that only apiVersion differs, as in a custom resource without a conversion webhook.
+	SameFields bool
+}
+
+// Matcher decides. It may be used concurrently.
+type Matcher struct{ conditions conditions }
+
+// Of returns the verdicts for webhooks that Sort has sorted. One that makes the API server refuse the request keeps it
+// from others.
+func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
+	verdicts := make([]Verdict, len(hooks))
+	for i, h := range hooks {
+		verdicts[i] = m.One(ctx, r, h)
+	}
+	for i, v := range verdicts {
+		refuses := v.Refuses && (hooks[i].Mutating || v.Filter != SideEffects) // which validating webhooks are asked at the same time
+		if !refuses && !v.mayRefuse {
+			continue
+		}
+		for j, other := range verdicts {
+			reached := j > i || !hooks[i].Mutating && !hooks[j].Mutating
+			switch {
+			case j == i || !reached || !other.Called && other.Filter != Unknown:
+			case refuses:
+				verdicts[j] = no(Refused, "the API server refuses the request because of the webhook %s", hooks[i].Name)
+			case other.Called:
+				verdicts[j] = no(Unknown, "called, unless the API server refuses the request because of the webhook %s", hooks[i].Name)
+			}
+		}
+		if refuses {
+			break
+		}
+	}
+	return verdicts
+}
+
+// Sort sorts webhooks into the order in which the API server asks them. Those of one configuration stay in order.
+func Sort(hooks []Hook) {
+	slices.SortStableFunc(hooks, func(a, b Hook) int {
+		if a.Mutating != b.Mutating {
+			if a.Mutating {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Configuration, b.Configuration)
+	})
+}
+
+// One returns the verdict for one webhook, without regard to others.
+func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
+	if v := r.exempt(); v.decided() {
+		return v
+	}
+	r = r.seenBy(h)
+	as, v := r.meetsRules(h)
+	if v.decided() {
+		return v
+	}
+	if v := r.meetsSelectors(h); v.decided() {
+		return v
+	}
+	if v := m.conditions.meets(ctx, r, as, h); v.decided() {
+		return v
+	}
+	if v := r.dryRunnable(h); v.decided() {
+		return v
+	}
+	called := Verdict{Called: true}
+	if as.Resource != r.resource() {
+		called.As = as.Resource
+	}
+	return called
+}
+
+// resource returns the resource that the client named.
+func (r Request) resource() schema.GroupVersionResource {
+	if r.RequestResource != nil {
+		return schema.GroupVersionResource(*r.RequestResource)
+	}
+	return schema.GroupVersionResource(r.Resource)
+}
+
+// kind returns the kind that the client named.
+func (r Request) kind() schema.GroupVersionKind {
+	if r.RequestKind != nil {
+		return schema.GroupVersionKind(*r.RequestKind)
+	}
+	return schema.GroupVersionKind(r.Kind)
+}
+
+// subresource returns the subresource that the client named.
+func (r Request) subresource() string {
+	if r.RequestSubResource != "" {
+		return r.RequestSubResource
+	}
+	return r.SubResource
+}
+
+// fullName returns the resource as rules name it, such as pods/status.
+func (r Request) fullName() string {
+	if sub := r.subresource(); sub != "" {
+		return r.resource().Resource + "/" + sub
+	}
+	return r.resource().Resource
+}
+
+// configurations are the kinds of which no webhook is asked, so that none can keep its own from being changed.
+var configurations = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+// virtual are the resources, by group, that authentication and authorization depend on: a webhook could lock the cluster.
+var virtual = map[string][]string{
+	"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
+	"authorization.k8s.io":  {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
+}
+
+// exempt decides for the objects of which the API server asks no webhook.
+func (r Request) exempt() Verdict {
+	switch kind, resource := r.kind(), r.resource(); {
+	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind):
+		return no(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
+	case !r.VirtualSent && slices.Contains(virtual[resource.Group], resource.Resource):
+		return no(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
+	}
+	return Verdict{}
+}
+
+// dryRunnable decides for dry runs, which a webhook with side effects would spoil.
+func (r Request) dryRunnable(h Hook) Verdict {
+	if r.DryRun == nil || !*r.DryRun {
+		return Verdict{}
+	}
+	is := registration.SideEffectClassUnknown
+	if h.SideEffects != nil {
+		is = *h.SideEffects
+	}
+	if is == registration.SideEffectClassNone || is == registration.SideEffectClassNoneOnDryRun {
+		return Verdict{}
+	}
+	v := no(SideEffects, "is %s, so the API server refuses the dry run; declare None or NoneOnDryRun if that is true", is)
+	v.Refuses = true
+	return v
+}
+
+// isNamespaces reports whether the request is about Namespaces. Their Namespace is their own name.
+func (r Request) isNamespaces() bool { return r.resource().Resource == "namespaces" }
+
+// failurePolicy returns what a failure means; the default is Fail.
+func (h Hook) failurePolicy() registration.FailurePolicyType {
+	if h.FailurePolicy == nil {
+		return registration.Fail
+	}
+	return *h.FailurePolicy
+}
+
+// ReadsObject reports whether it may depend on the object whether the webhook is called.
+func (h Hook) ReadsObject() bool { return !isEmpty(h.ObjectSelector) || len(h.MatchConditions) > 0 }
+
+// isEmpty reports whether a selector selects everything.
+func isEmpty(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
+}

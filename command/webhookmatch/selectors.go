@@ -1,0 +1,214 @@
+package webhookmatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// metadataName is the label of each namespace with its name.
+const metadataName = "kubernetes.io/metadata.name"
+
+// meetsSelectors decides by namespaceSelector and objectSelector. If both keep the request away, both are named.
+func (r Request) meetsSelectors(h Hook) Verdict {
+	space, object := r.meetsNamespaces(h), r.meetsObjects(h)
+	switch {
+	case space.Filter == NamespaceSelector && object.decided():
+		space.Why += "; and objectSelector: " + object.Why
+		return space
+	case object.Filter == ObjectSelector || !space.decided():
+		return object
+	}
+	return space
+}
+
+// meetsNamespaces decides by namespaceSelector, which concerns Namespaces and what is in one.
+func (r Request) meetsNamespaces(h Hook) Verdict {
+	if isEmpty(h.NamespaceSelector) || r.Namespace == "" && !r.isNamespaces() {
+		return Verdict{}
+	}
+	if _, err := metav1.LabelSelectorAsSelector(h.NamespaceSelector); err != nil {
+		return unusable(NamespaceSelector, err)
+	}
+	of, err := r.namespaceLabels()
+	wanted := requirements(h.NamespaceSelector)
+	if err != nil { // but for one label
+		known := labels.Set{metadataName: r.Namespace}
+		for _, requirement := range wanted {
+			if requirement.Key == metadataName && !requirement.meets(known) {
+				return no(NamespaceSelector, "%s", requirement.miss(known, "namespace "+r.Namespace))
+			}
+		}
+		wanted = slices.DeleteFunc(wanted, func(w requirement) bool { return w.Key == metadataName })
+		if len(wanted) == 0 {
+			return Verdict{}
+		}
+		return no(Unknown, "namespaceSelector: %s, and the labels of namespace %s are not known: %v", textOf(wanted), r.Namespace, err)
+	}
+	v := mismatch(NamespaceSelector, wanted, of, "namespace "+r.Namespace)
+	if r.isNamespaces() && r.Operation != admissionv1.Delete {
+		v.Fix = ""
+	}
+	return v
+}
+
+// unusable is the verdict for a selector that cannot be parsed; the API server would not store it.
+func unusable(filter string, err error) Verdict {
+	v := no(filter, "cannot be used: %v", err)
+	v.Refuses = true
+	return v
+}
+
+// namespaceLabels returns the labels that a namespaceSelector is compared with: those of the namespace, and of a
+// Namespace that is written the new ones.
+func (r Request) namespaceLabels() (labels.Set, error) {
+	written := r.Operation == admissionv1.Create || r.Operation == admissionv1.Update
+	if r.isNamespaces() && r.subresource() == "" && written {
+		return named(labelsOf(r.Object.Raw), r.Namespace), nil
+	}
+	if r.Space.Err != nil {
+		return nil, r.Space.Err
+	}
+	return named(r.Space.Labels, r.Namespace), nil
+}
+
+// named returns labels of a namespace with the one that the API server sets.
+func named(of labels.Set, name string) labels.Set {
+	if name == "" {
+		return of
+	}
+	return labels.Merge(of, labels.Set{metadataName: name})
+}
+
+// meetsObjects decides by objectSelector: the object before or after the request has to match.
+func (r Request) meetsObjects(h Hook) Verdict {
+	if isEmpty(h.ObjectSelector) {
+		return Verdict{}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(h.ObjectSelector)
+	if err != nil {
+		return unusable(ObjectSelector, err)
+	}
+	wanted := requirements(h.ObjectSelector)
+	if r.Operation == admissionv1.Connect {
+		return no(ObjectSelector, "%s, and the object of a CONNECT request has no labels", textOf(wanted))
+	}
+	var last labels.Set
+	for _, raw := range [][]byte{r.OldObject.Raw, r.Object.Raw} {
+		if isAbsent(raw) {
+			continue
+		}
+		if last = labelsOf(raw); selector.Matches(last) {
+			return Verdict{}
+		}
+	}
+	if r.Operation == admissionv1.Update && !labels.Equals(labelsOf(r.OldObject.Raw), last) {
+		v := mismatch(ObjectSelector, wanted, last, "the new object")
+		v.Why += "; the old one does not match either"
+		return v
+	}
+	return mismatch(ObjectSelector, wanted, last, "the object")
+}
+
+// labelsOf returns the labels of an object.
+func labelsOf(raw []byte) labels.Set {
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(raw, &object) != nil {
+		return nil
+	}
+	return object.Labels
+}
+
+// requirement is one part of a selector.
+type requirement struct {
+	metav1.LabelSelectorRequirement
+}
+
+// requirements returns the parts of a selector, the labels sorted.
+func requirements(s *metav1.LabelSelector) (all []requirement) {
+	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+		all = append(all, requirement{metav1.LabelSelectorRequirement{
+			Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{s.MatchLabels[key]}}})
+	}
+	for _, r := range s.MatchExpressions {
+		all = append(all, requirement{r})
+	}
+	return all
+}
+
+func (r requirement) meets(of labels.Set) bool {
+	alone := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r.LabelSelectorRequirement}}
+	selector, err := metav1.LabelSelectorAsSelector(alone)
+	return err == nil && selector.Matches(of)
+}
+
+// String says what a part of a selector wants.
+func (r requirement) String() string {
+	switch r.Operator {
+	case metav1.LabelSelectorOpIn:
+		if len(r.Values) == 1 {
+			return fmt.Sprintf("asks for the label %s: %s", r.Key, r.Values[0])
+		}
+		return fmt.Sprintf("asks for the label %s with one of the values %s", r.Key, strings.Join(r.Values, ", "))
+	case metav1.LabelSelectorOpNotIn:
+		return fmt.Sprintf("leaves out %s: %s", r.Key, strings.Join(r.Values, ", "))
+	case metav1.LabelSelectorOpExists:
+		return "asks for the label " + r.Key
+	}
+	return "leaves out what has the label " + r.Key
+}
+
+// miss says what a part of a selector wants, and what is there.
+func (r requirement) miss(of labels.Set, whose string) string {
+	is, has := of[r.Key]
+	switch {
+	case r.Operator == metav1.LabelSelectorOpNotIn && r.Key == metadataName:
+		return "leaves out " + whose
+	case r.Operator == metav1.LabelSelectorOpNotIn:
+		return fmt.Sprintf("leaves out %s: %s, which %s has", r.Key, is, whose)
+	case r.Operator == metav1.LabelSelectorOpDoesNotExist:
+		return fmt.Sprintf("%s, as %s has", r, whose)
+	case has && r.Operator == metav1.LabelSelectorOpIn:
+		return fmt.Sprintf("%s, and %s has %s: %s", r, whose, r.Key, is)
+	}
+	return fmt.Sprintf("%s, which %s does not have", r, whose)
+}
+
+// textOf says what a selector wants.
+func textOf(wanted []requirement) string {
+	texts := make([]string, len(wanted))
+	for i, w := range wanted {
+		texts[i] = w.String()
+	}
+	return strings.Join(texts, " and ")
+}
+
+// mismatch names the parts of a selector that labels do not meet. The labels of a namespace have a command that sets them.
+func mismatch(filter string, wanted []requirement, of labels.Set, whose string) Verdict {
+	var misses, sets []string
+	fixable := filter == NamespaceSelector
+	for _, w := range wanted {
+		if w.meets(of) {
+			continue
+		}
+		misses = append(misses, w.miss(of, whose))
+		fixable = fixable && w.Operator == metav1.LabelSelectorOpIn && w.Key != metadataName
+		if fixable {
+			sets = append(sets, w.Key+"="+w.Values[0])
+		}
+	}
+	if len(misses) == 0 {
+		return Verdict{}
+	}
+	v := no(filter, "%s", strings.Join(misses, "; "))
+	if fixable {
+		v.Fix = "kubectl label --overwrite " + whose + " " + strings.Join(sets, " ")
+	}
+	return v
+}

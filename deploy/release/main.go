@@ -1,0 +1,108 @@
+// Command release builds what is published of usher: container images without a container engine, and archives of
+// static binaries with checksums and SBOMs. The same source and version result in the same bytes. docs/release.md has more.
+//
+//	build.go    static binaries
+//	image.go    the image, as tarballs and as an OCI layout
+//	archive.go  archives and checksums
+//	sbom.go     the SBOM of a binary
+//
+//	go run . image --version 1.2.3 --image usher:1.2.3 --out ../../bin/image
+//	go run . archives --version 1.2.3 --out ../../bin/release
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// source is what is built.
+type source struct {
+	root    string // of usher's tree
+	version string
+	date    time.Time // of the commit: the time of all files
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 || args[0] != "image" && args[0] != "archives" {
+		return fmt.Errorf("usage: release image|archives [--version VERSION] [--out DIR] [--platforms OS/ARCH,...]")
+	}
+	set := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	version := set.String("version", "", "version of the binaries (default: git describe)")
+	out := set.String("out", "", "directory for what is built, created anew")
+	platforms := set.String("platforms", "", "platforms to build for (default: all)")
+	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag")
+	if err := set.Parse(args[1:]); err != nil {
+		return err
+	}
+	if *out == "" {
+		return fmt.Errorf("--out is missing: the directory for what is built")
+	}
+	s, err := open(ctx, *version)
+	if err != nil {
+		return err
+	}
+	targets, err := parsePlatforms(*platforms, map[string][]platform{"image": imagePlatforms, "archives": archivePlatforms}[args[0]])
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(*out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return err
+	}
+	if args[0] == "image" {
+		return s.image(ctx, *out, *image, targets)
+	}
+	return s.archives(ctx, *out, targets)
+}
+
+// open returns the source of the tree above this module. Its date is that of the last commit.
+func open(ctx context.Context, version string) (s source, err error) {
+	if s.root, err = filepath.Abs("../.."); err != nil {
+		return s, err
+	}
+	if s.version = version; version == "" {
+		if s.version, err = s.git(ctx, "describe", "--always", "--dirty"); err != nil {
+			return s, fmt.Errorf("no version: %w; pass --version", err)
+		}
+	}
+	text, err := s.git(ctx, "log", "-1", "--format=%ct")
+	if err != nil {
+		return s, nil // no checkout: the files are as old as Unix
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	s.date = time.Unix(seconds, 0).UTC()
+	return s, err
+}
+
+func (s source) git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = s.root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// say reports what was written.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

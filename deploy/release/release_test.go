@@ -1,0 +1,253 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// here is the platform of this machine, so that its packages are compiled already.
+var here = platform{runtime.GOOS, runtime.GOARCH}
+
+func tree(t *testing.T) source {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source{root: root, version: "v1.2.3-test", date: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)}
+}
+
+// elsewhere returns the same source in another directory.
+func elsewhere(t *testing.T, s source) source {
+	t.Helper()
+	to := t.TempDir()
+	err := filepath.WalkDir(s.root, func(file string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(s.root, file)
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains([]string{".git", "bin", ".state", "release", "test"}, name):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.root = to
+	return s
+}
+
+// wantSameFiles fails the test unless two directories have the same files with the same bytes.
+func wantSameFiles(t *testing.T, a, b string) {
+	t.Helper()
+	files := 0
+	list := func(dir string) (names []string) {
+		_ = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				name, _ := filepath.Rel(dir, file)
+				names = append(names, name)
+			}
+			return err
+		})
+		return names
+	}
+	if got, want := list(b), list(a); !slices.Equal(got, want) {
+		t.Fatalf("the files are %q, and %q the second time", want, got)
+	}
+	for _, name := range list(a) {
+		files++
+		first, _ := os.ReadFile(filepath.Join(a, name))
+		second, _ := os.ReadFile(filepath.Join(b, name))
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s has other bytes when it is built again in another directory", name)
+		}
+	}
+	if files < 3 {
+		t.Errorf("%s has %d files", a, files)
+	}
+}
+
+// TestRelease: archives built twice, in different directories, are the same, their checksums are right, and what is in
+// them runs. The image contains the same binary.
+func TestRelease(t *testing.T) {
+	s, first, second := tree(t), t.TempDir(), t.TempDir()
+	if err := s.archives(t.Context(), first, []platform{here}); err != nil {
+		t.Fatal(err)
+	}
+	if err := elsewhere(t, s).archives(t.Context(), second, []platform{here}); err != nil {
+		t.Fatal(err)
+	}
+	wantSameFiles(t, first, second)
+	wantSums(t, first)
+	base := fmt.Sprintf("usher_v1.2.3-test_%s_%s", here.os, here.arch)
+	files := unpack(t, filepath.Join(first, base+".tar.gz"))
+	for _, name := range []string{"LICENSE", "README.md"} {
+		want, _ := os.ReadFile(filepath.Join(s.root, name))
+		if !bytes.Equal(files[base+"/"+name], want) {
+			t.Errorf("the archive has another %s, or none", name)
+		}
+	}
+	binary := filepath.Join(t.TempDir(), "usher")
+	if err := os.WriteFile(binary, files[base+"/usher"], 0o700); err != nil || len(files) != 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	wantRuns(t, binary, s)
+	wantBill(t, binary, filepath.Join(first, base+".cdx.json"))
+	wantImage(t, s, files[base+"/usher"])
+}
+
+// wantRuns fails the test unless the binary runs without an environment.
+func wantRuns(t *testing.T, binary string, s source) {
+	t.Helper()
+	for _, c := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"version"}, s.version + "\n", 0},
+		{[]string{"review", "--suite=core", filepath.Join(s.root, "deploy/demo/offensive-pod.yaml")}, "denied-names", 1},
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, c.args...)
+		cmd.Env, cmd.Dir = []string{}, t.TempDir()
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("usher %s: exit code %d, want %d and %q\n%s", strings.Join(c.args, " "), code, c.code, c.want, out)
+		}
+	}
+}
+
+// wantSums fails the test unless SHA256SUMS has the right checksum of every other file.
+func wantSums(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() == "SHA256SUMS" {
+			continue
+		}
+		content, _ := os.ReadFile(filepath.Join(dir, e.Name()))
+		if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(content), e.Name()); !strings.Contains(string(text), line) {
+			t.Errorf("SHA256SUMS lacks %s", line)
+		}
+	}
+}
+
+// unpack returns the files of an archive, which must all have the date of the commit, and belong to root.
+func unpack(t *testing.T, archive string) map[string][]byte {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(zipped); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+		executable := strings.HasSuffix(h.Name, "/usher")
+		if want := tree(t).date; !h.ModTime.Equal(want) || h.Uid != 0 || h.Uname != "" || (h.Mode == 0o755) != executable {
+			t.Errorf("%s: %+v", h.Name, h)
+		}
+	}
+}
+
+// wantBill fails the test unless the SBOM is one, has each module of the binary once, and names the binary by its
+// checksum.
+func wantBill(t *testing.T, binary, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bom cdx.BOM
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&bom); err != nil || bom.SpecVersion < cdx.SpecVersion1_5 || bom.BOMFormat != "CycloneDX" {
+		t.Fatalf("%v: format %s %s", err, bom.BOMFormat, bom.SpecVersion)
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	want = append(want, "pkg:golang/std@"+strings.TrimPrefix(info.GoVersion, "go"))
+	for _, m := range info.Deps {
+		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
+	}
+	for _, c := range *bom.Components {
+		got = append(got, c.PackageURL)
+		if c.BOMRef != c.PackageURL || c.Name == "" || c.Version == "" {
+			t.Errorf("component %+v", c)
+		}
+	}
+	if !slices.Equal(got, want) || len(got) < 30 {
+		t.Errorf("the SBOM has\n%q, the binary has\n%q", got, want)
+	}
+	content, _ := os.ReadFile(binary)
+	product := bom.Metadata.Component
+	if sum := fmt.Sprintf("%x", sha256.Sum256(content)); (*product.Hashes)[0].Value != sum || product.Version != "v1.2.3-test" {
+		t.Errorf("the SBOM is of %+v, the binary has the checksum %s", product, sum)
+	}
+	if refs := *(*bom.Dependencies)[0].Dependencies; !slices.Equal(refs, want) || (*bom.Dependencies)[0].Ref != product.BOMRef {
+		t.Errorf("the SBOM's dependencies are %v", refs)
+	}
+}
+
+func TestParsePlatforms(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "[linux/amd64 linux/arm64]",
+		"linux/arm64":             "[linux/arm64]",
+		"linux/arm64,linux/amd64": "[linux/arm64 linux/amd64]",
+		"darwin/arm64":            "--platforms darwin/arm64: must be some of [linux/amd64 linux/arm64]",
+		"linux":                   "--platforms linux: must be some of [linux/amd64 linux/arm64]",
+	} {
+		got, err := parsePlatforms(text, imagePlatforms)
+		if answer := fmt.Sprint(got); err != nil && err.Error() != want || err == nil && answer != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}

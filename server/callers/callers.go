@@ -1,0 +1,138 @@
+// Package callers says who may call usher: who may post reviews, by a client certificate or a bearer token, and who may
+// read the pages under /debug, by the API server's word.
+package callers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
+
+	"usher.dev/usher/internal/poll"
+)
+
+// Result is what is known about the sender of a request.
+type Result string
+
+// The results. What is wrong is said only if nothing of what the sender has sent is right.
+const (
+	Known            Result = "known"
+	Missing          Result = "missing"           // neither a certificate nor a token
+	WrongCertificate Result = "wrong-certificate" // not of a CA in the file, or not valid now
+	WrongName        Result = "wrong-name"        // a certificate of the CA, for another name
+	WrongToken       Result = "wrong-token"
+)
+
+// Results are all results.
+var Results = []Result{Known, Missing, WrongCertificate, WrongName, WrongToken}
+
+// reasons are the texts for senders that are not known.
+var reasons = map[Result]string{
+	Missing:          "neither a client certificate nor a bearer token was sent",
+	WrongCertificate: "the client certificate is not valid, or not of a CA in the file of --client-ca",
+	WrongName:        "the client certificate is for a name that --client-names does not list",
+	WrongToken:       "the bearer token is not in the file of --bearer-token-file",
+}
+
+// Gate lets the known callers pass. Certificates or Tokens may be nil.
+type Gate struct {
+	Certificates *Certificates
+	Tokens       *Tokens
+	Enforce      bool // otherwise unknown callers are only counted and logged
+	Log          logrus.FieldLogger
+
+	counts [5]atomic.Uint64  // by the index in Results
+	lines  [5]rate.Sometimes // likewise
+}
+
+// linesEvery is the interval between log lines about unknown callers of the same kind.
+const linesEvery = 10 * time.Second
+
+// NewGate returns a gate.
+func NewGate(certificates *Certificates, tokens *Tokens, enforce bool, log logrus.FieldLogger) *Gate {
+	g := &Gate{Certificates: certificates, Tokens: tokens, Enforce: enforce, Log: log}
+	for i := range g.lines {
+		g.lines[i].Interval = linesEvery
+	}
+	return g
+}
+
+// Check returns an error if the sender of a request must not get an answer. It reads nothing of the body.
+func (g *Gate) Check(r *http.Request) error {
+	result := g.identify(r, time.Now())
+	i := index(result)
+	g.counts[i].Add(1)
+	if result == Known {
+		return nil
+	}
+	g.lines[i].Do(func() { g.report(r, result) })
+	if !g.Enforce {
+		return nil
+	}
+	return errors.New(reasons[result])
+}
+
+// identify tries what the sender has sent. Either suffices.
+func (g *Gate) identify(r *http.Request, now time.Time) Result {
+	result := Missing
+	if g.Certificates != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		result = g.Certificates.check(r.TLS.PeerCertificates, now)
+	}
+	if token, sent := bearer(r); sent && result != Known && g.Tokens != nil {
+		if g.Tokens.has(token) {
+			return Known
+		}
+		if result == Missing {
+			result = WrongToken
+		}
+	}
+	return result
+}
+
+func (g *Gate) report(r *http.Request, result Result) {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = "unknown"
+	}
+	answered := "answered 401"
+	if !g.Enforce {
+		answered = "answered, because of --auth=log"
+	}
+	g.Log.WithFields(logrus.Fields{"remote": address, "result": string(result)}).Warnf(
+		"an unknown caller was %s: %s; such lines are at least %s apart", answered, reasons[result], linesEvery)
+}
+
+func index(result Result) int {
+	for i, r := range Results {
+		if r == result {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("callers: unknown result %q", result))
+}
+
+// Counts returns the number of requests by result.
+func (g *Gate) Counts() map[Result]uint64 {
+	all := map[Result]uint64{}
+	for i, r := range Results {
+		all[r] = g.counts[i].Load()
+	}
+	return all
+}
+
+// Watch reads the files again until ctx ends. changed is called with the name of the file, and an error if its content
+// is invalid and the old one stays.
+func (g *Gate) Watch(ctx context.Context, times func() poll.Times, changed func(file string, err error)) {
+	if c := g.Certificates; c != nil {
+		go c.watch(ctx, times(), func(err error) { changed(c.file, err) })
+	}
+	if t := g.Tokens; t != nil {
+		go t.watch(ctx, times(), func(err error) { changed(t.file, err) })
+	}
+}

@@ -1,0 +1,231 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+// List is the list of the program's suites, in the order in which the API server should call them.
+type List []Suite
+
+// NoPolicy is the policy for routes that are only listed.
+var NoPolicy = &config.Policy{}
+
+// WithDefaults sets the flags of suites to their defaults, for a caller without a command line, and returns the suites.
+func (s List) WithDefaults() List {
+	for _, suite := range s {
+		if suite.Flags != nil {
+			suite.Flags(pflag.NewFlagSet(suite.Name, pflag.ContinueOnError))
+		}
+	}
+	return s
+}
+
+// Gates returns the gates of all suites.
+func (s List) Gates() (all []gate.Gate) {
+	for _, suite := range s {
+		all = append(all, suite.Gates...)
+	}
+	return all
+}
+
+// ParseGates reads --feature-gates, such as A=true,B=false.
+func (s List) ParseGates(text string) (gate.Set, error) {
+	set, err := gate.Parse(text, s.Gates())
+	if err != nil {
+		return gate.Set{}, fmt.Errorf("--feature-gates: %w", err)
+	}
+	return set, nil
+}
+
+// Schema returns the schema of the policy file.
+func (s List) Schema() config.Schema {
+	schema := config.Schema{Sections: map[string]func() config.Section{}}
+	for _, suite := range s {
+		for name, section := range suite.Sections {
+			schema.Sections[name] = section
+		}
+		schema.Default += suite.DefaultPolicy
+	}
+	spaced := map[string]bool{}
+	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
+		schema.Routes = append(schema.Routes, route.Path)
+		for _, step := range route.Chain.Steps() {
+			if !slices.Contains(schema.Steps, step.Name) {
+				schema.Steps = append(schema.Steps, step.Name)
+			}
+			spaced[step.Name] = spaced[step.Name] || mayHaveNamespace(route)
+		}
+	}
+	for _, step := range schema.Steps {
+		if !spaced[step] {
+			schema.Unspaced = append(schema.Unspaced, step)
+		}
+	}
+	return schema
+}
+
+// mayHaveNamespace reports whether overrides may select requests of a route by their namespace, under any policy: a
+// Namespace counts as in itself.
+func mayHaveNamespace(r handlers.Route) bool {
+	return len(r.For) == 0 || slices.ContainsFunc(r.For, func(m handlers.Match) bool {
+		return m.Scope != registration.ClusterScope || m.Kind.Kind == "" || m.Kind.Kind == "Namespace"
+	})
+}
+
+// Table returns all routes of all suites, regardless of the gates.
+func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route) {
+	for _, suite := range s {
+		all = append(all, suite.Routes(policy, gates)...)
+	}
+	return all
+}
+
+// Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides. Call it
+// again for a new policy. The overrides depend on around, which may be zero if the routes are only listed.
+func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroundings) (served []handlers.Route) {
+	overrides := policy.Overrides.Compile()
+	for _, r := range s.Table(policy, gates) {
+		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
+		if gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
+			served = append(served, r)
+		}
+	}
+	return served
+}
+
+// Off returns the routes that the gates switch off. An API server may still call them: see handlers.Route.Off.
+func (s List) Off(policy *config.Policy, gates gate.Set) (off []handlers.Route) {
+	on := s.Routes(policy, gates, admit.Surroundings{})
+	for _, r := range s.Table(policy, gates) {
+		if !slices.ContainsFunc(on, func(other handlers.Route) bool { return other.Path == r.Path }) {
+			r.Off = true
+			off = append(off, r)
+		}
+	}
+	return off
+}
+
+// Around returns what overrides depend on, asked of a cluster and a clock.
+func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
+	return admit.Surroundings{Now: now, Namespace: c.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+}
+
+// aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
+// cluster.
+func aroundRoute(r handlers.Route, around admit.Surroundings) admit.Surroundings {
+	if !mayHaveNamespace(r) {
+		around.Namespace = nil
+	}
+	return around
+}
+
+// Named returns the suites with the given names.
+func (s List) Named(names []string) (chosen List, err error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(s, func(suite Suite) bool { return suite.Name == name }) {
+			return nil, fmt.Errorf("--suite %q: must be %s", name, strings.Join(s.Names(), " or "))
+		}
+	}
+	for _, suite := range s {
+		if slices.Contains(names, suite.Name) {
+			chosen = append(chosen, suite)
+		}
+	}
+	return chosen, nil
+}
+
+// Names returns the names of the suites.
+func (s List) Names() (names []string) {
+	for _, suite := range s {
+		names = append(names, suite.Name)
+	}
+	return names
+}
+
+// Open opens a cluster for the suites, with the collections that the enabled steps need. source is files or api; open
+// opens the cluster with the given options.
+func (s List) Open(
+	source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error),
+) (*cluster.Cluster, error) {
+	served := s.Routes(NoPolicy, gates, admit.Surroundings{})
+	options := s.Watched(served)
+	options.Log = log
+	for _, suite := range s {
+		if suite.Open != nil {
+			suite.Open(Opening{source, gates, served, &options})
+		}
+	}
+	opened, err := open(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, suite := range s {
+		if suite.Use != nil {
+			suite.Use(opened)
+		}
+	}
+	return opened, nil
+}
+
+// Watched returns the options of a cluster that keeps the collections that the routes need. Namespaces are kept for the
+// overrides of policies to come.
+func (s List) Watched(served []handlers.Route) (options cluster.Options) {
+	for _, suite := range s {
+		if suite.Catalogue != nil {
+			options.Catalogue = append(options.Catalogue, suite.Catalogue()...)
+		}
+	}
+	for _, r := range served {
+		options.Needs = append(options.Needs, r.Chain.Needs()...)
+	}
+	if slices.Contains(options.Catalogue, cluster.Declared(cluster.Namespaces)) {
+		options.Needs = append(options.Needs, admit.CollectionNamespaces)
+	}
+	return options
+}
+
+// Start starts the background work of the suites.
+func (s List) Start(ctx context.Context, log logrus.FieldLogger) error {
+	for _, suite := range s {
+		if suite.Start != nil {
+			if err := suite.Start(ctx, log); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Kinds maps the kinds of all routes to their Go types.
+func (s List) Kinds() map[metav1.GroupVersionKind]func() any {
+	all := map[metav1.GroupVersionKind]func() any{}
+	for _, suite := range s {
+		maps.Copy(all, suite.Kinds)
+	}
+	return all
+}
+
+// Describe lists the suites, and what each is for.
+func (s List) Describe() string {
+	var all []string
+	for _, suite := range s {
+		all = append(all, suite.Name+" ("+suite.Doc+")")
+	}
+	return strings.Join(all, ", ")
+}

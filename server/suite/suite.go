@@ -1,0 +1,71 @@
+// Package suite defines what a suite is: a group of routes and everything they depend on, as a value. Commands work on
+// suites without knowing their content.
+package suite
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+)
+
+// Suite is a group of routes and everything they depend on. Fields may be nil or empty. The functions are called in the
+// order of the fields; those of one suite may share state.
+type Suite struct {
+	Name string // as in --suite
+	Doc  string // which objects it is for, in the printed configurations
+
+	// Gates are the feature gates of its routes and steps.
+	Gates []gate.Gate
+	// Sections are its sections of the policy file. DefaultPolicy is what it adds to the policy that is used without a
+	// file.
+	Sections      map[string]func() config.Section
+	DefaultPolicy string
+	// Kinds maps the kinds that it reviews to their Go types, so that `usher review` finds unknown fields.
+	Kinds map[metav1.GroupVersionKind]func() any
+
+	// Flags adds flags to every command that makes routes, ServeFlags to serve only. Check validates their values.
+	Flags, ServeFlags func(*pflag.FlagSet)
+	Check             func(source string) error
+
+	// Catalogue returns the collections of the cluster that its steps may need. Rights returns the other permissions
+	// that usher needs for the routes that are served.
+	Catalogue func() []cluster.Declared
+	Rights    func(served []handlers.Route) []rbacv1.PolicyRule
+
+	// Routes returns all routes, regardless of the gates. Before Open has been called, the routes can be listed but not
+	// used.
+	Routes func(*config.Policy, gate.Set) []handlers.Route
+	// Open is called before the cluster is opened. It may register followers of collections.
+	Open func(Opening)
+	// Use is called with the cluster after it has been opened.
+	Use func(*cluster.Cluster)
+	// Start is called by serve after Use. It may return an error if the cluster is not as required. What it starts ends
+	// with ctx.
+	Start func(context.Context, logrus.FieldLogger) error
+
+	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path, which begins with
+	// /debug/. They are served to this machine only, or to users whom the API server permits it.
+	Metrics func() []prometheus.Collector
+	Debug   func() map[string]http.Handler
+	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including
+	// reasons. It is called before the review is decided, so that the review itself is not counted yet.
+	Explain func(body []byte, why bool) ([]Remark, error)
+}
+
+// Opening is the argument of Suite.Open.
+type Opening struct {
+	Source  string // files or api
+	Gates   gate.Set
+	Routes  []handlers.Route // the enabled routes of all suites
+	Options *cluster.Options
+}

@@ -1,0 +1,199 @@
+package webhooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/handlers"
+)
+
+// Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating
+// webhook.
+type Hook = registration.MutatingWebhook
+
+// HooksOf returns the webhooks for routes, in order.
+func HooksOf(routes []handlers.Route, at Address) (all []Hook) {
+	all = Mutating(routes, at).Webhooks
+	for _, w := range Validating(routes, at).Webhooks {
+		all = append(all, asMutating(w))
+	}
+	return all
+}
+
+// asMutating returns a validating webhook with the fields that both types have.
+func asMutating(w registration.ValidatingWebhook) Hook {
+	return Hook{
+		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
+		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, MatchConditions: w.MatchConditions,
+		ClientConfig: w.ClientConfig, AdmissionReviewVersions: w.AdmissionReviewVersions,
+	}
+}
+
+// Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about
+// each.
+func Differences(wanted, registered []Hook) (lines []string) {
+	byName := map[string]Hook{}
+	for _, w := range registered {
+		byName[w.Name] = w
+	}
+	for _, w := range wanted {
+		is, found := byName[w.Name]
+		delete(byName, w.Name)
+		if !found {
+			lines = append(lines, w.Name+": is not registered, and the policy needs it for "+rulesText(w.Rules))
+			continue
+		}
+		for _, part := range differing(w, is) {
+			lines = append(lines, fmt.Sprintf("%s: %s differ: registered %s, needed %s", w.Name, part.name, part.is, part.want))
+		}
+	}
+	for _, w := range registered {
+		if _, left := byName[w.Name]; left {
+			lines = append(lines, w.Name+": is registered for nothing: the policy does not need it")
+		}
+	}
+	return lines
+}
+
+// difference is a part of a webhook that is registered in another way than it should be: its name in a sentence, the
+// field of the API, and its two values.
+type difference struct{ name, field, is, want string }
+
+// differing returns the parts of two registrations of one webhook that differ.
+func differing(want, is Hook) (parts []difference) {
+	add := func(name, field, want, is string) {
+		if want != is {
+			parts = append(parts, difference{name, field, is, want})
+		}
+	}
+	add("rules", "rules", rulesText(want.Rules), rulesText(is.Rules))
+	add("namespaceSelectors", "namespaceSelector", selectorText(want.NamespaceSelector), selectorText(is.NamespaceSelector))
+	add("objectSelectors", "objectSelector", selectorText(want.ObjectSelector), selectorText(is.ObjectSelector))
+	add("matchConditions", "matchConditions", jsonText(want.MatchConditions), jsonText(is.MatchConditions))
+	add("failurePolicies", "failurePolicy", jsonText(want.FailurePolicy), jsonText(is.FailurePolicy))
+	add("timeoutSeconds", "timeoutSeconds", jsonText(want.TimeoutSeconds), jsonText(is.TimeoutSeconds))
+	if is.ReinvocationPolicy != nil && want.ReinvocationPolicy != nil {
+		add("reinvocationPolicies", "reinvocationPolicy", string(*want.ReinvocationPolicy), string(*is.ReinvocationPolicy))
+	}
+	return parts
+}
+
+// Lacks returns how a registered webhook falls short of the one that is needed. What was chosen when it was registered is
+// no fault: a longer or shorter time-out, a looser failurePolicy, and what was added to selectors and match conditions.
+func Lacks(needed, registered Hook) (lacks []string) {
+	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)
+	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
+	for _, part := range differing(needed, registered) {
+		switch {
+		case part.field == "timeoutSeconds", part.field == "failurePolicy" && part.is == jsonText(registration.Ignore),
+			part.field == "namespaceSelector" && leavesOut(needed.NamespaceSelector, registered.NamespaceSelector),
+			part.field == "matchConditions" && hasAll(registered.MatchConditions, needed.MatchConditions):
+			continue
+		}
+		lacks = append(lacks, fmt.Sprintf("%s: registered %s, needed %s", part.field, part.is, part.want))
+	}
+	return lacks
+}
+
+// hasAll reports whether match conditions include others.
+func hasAll(all, some []registration.MatchCondition) bool {
+	return !slices.ContainsFunc(some, func(c registration.MatchCondition) bool { return !slices.Contains(all, c) })
+}
+
+// rulesText returns rules in short: "CREATE UPDATE of pods pods/exec (v1)".
+func rulesText(rules []registration.RuleWithOperations) string {
+	var all []string
+	for _, r := range rules {
+		var operations []string
+		for _, o := range r.Operations {
+			operations = append(operations, string(o))
+		}
+		scope := ""
+		if r.Scope != nil && *r.Scope != registration.AllScopes {
+			scope = ", " + string(*r.Scope)
+		}
+		all = append(all, fmt.Sprintf("%s of %s (%s%s)", strings.Join(operations, " "), strings.Join(r.Resources, " "),
+			strings.TrimPrefix(strings.Join(r.APIGroups, " ")+"/"+strings.Join(r.APIVersions, " "), "/"), scope))
+	}
+	return strings.Join(all, "; ")
+}
+
+// selectorText returns a selector as text; one that is left out selects everything.
+func selectorText(s *metav1.LabelSelector) string {
+	if s == nil {
+		s = &metav1.LabelSelector{}
+	}
+	return metav1.FormatLabelSelector(s)
+}
+
+func jsonText(value any) string {
+	text, _ := json.Marshal(value)
+	if string(text) == "null" {
+		return "none"
+	}
+	return string(text)
+}
+
+// ReadRegistered returns the webhooks of configurations named usher, from a file or, for "-", from in.
+func ReadRegistered(file string, in io.Reader) (all []Hook, err error) {
+	content, err := readAll(file, in)
+	if err != nil {
+		return nil, fmt.Errorf("--compare: %w", err)
+	}
+	objects, problems := manifest.Read(file, content)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("--compare: %w", problems[0])
+	}
+	found := false
+	for _, o := range objects {
+		hooks, is, err := registeredIn(o)
+		if err != nil {
+			return nil, fmt.Errorf("--compare %s: %w", o.Place, err)
+		}
+		found, all = found || is, append(all, hooks...)
+	}
+	if !found {
+		return nil, fmt.Errorf("--compare %s: has no webhook configuration named %s; print it with kubectl get "+
+			"mutatingwebhookconfiguration,validatingwebhookconfiguration %[2]s -o yaml", file, Name)
+	}
+	return all, nil
+}
+
+func readAll(file string, in io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(in, manifest.MaxBytes))
+	}
+	return os.ReadFile(file)
+}
+
+// registeredIn returns the webhooks of an object, and whether it is a webhook configuration of usher.
+func registeredIn(o manifest.Object) (hooks []Hook, is bool, err error) {
+	var meta metav1.PartialObjectMetadata
+	if err := json.Unmarshal(o.JSON, &meta); err != nil || meta.Name != Name {
+		return nil, false, err
+	}
+	decode := json.NewDecoder(bytes.NewReader(o.JSON)).Decode
+	switch o.Kind {
+	case "MutatingWebhookConfiguration":
+		var c registration.MutatingWebhookConfiguration
+		err = decode(&c)
+		return c.Webhooks, true, err
+	case "ValidatingWebhookConfiguration":
+		var c registration.ValidatingWebhookConfiguration
+		err = decode(&c)
+		for _, w := range c.Webhooks {
+			hooks = append(hooks, asMutating(w))
+		}
+		return hooks, true, err
+	}
+	return nil, false, nil
+}

@@ -1,0 +1,178 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/apiserver"
+)
+
+// Field managers: of everything but the caBundle, and of the caBundle, which `usher serve --certs=managed` keeps
+// current.
+const (
+	manager       = "usher-webhooks"
+	bundleManager = "usher-ca-bundle"
+)
+
+// Registrar registers routes at one API server. It changes nothing that others have set, except with Force.
+type Registrar struct {
+	Client apiserver.Client
+	Routes []handlers.Route
+	At     Address
+	Force  bool // take over the fields that others have set, and the registration of another Service
+}
+
+// Plan is what registering would change.
+type Plan struct {
+	Changes []string // one a line; none: there is nothing to do
+	Left    []string // what others have set in another way, and what stays so
+	parts   []part
+}
+
+// part is the plan for one configuration.
+type part struct {
+	registered configuration // with an empty name if there is none
+	apply      configuration
+	stale      []string // entries that are no longer needed
+	adopt      bool     // kubectl's fields of usher's entries become usher's
+}
+
+// Plan compares what is registered with what is needed. The API server works out the result, by a dry run.
+func (r Registrar) Plan(ctx context.Context) (Plan, error) {
+	registered, err := r.registered(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	bundle, err := r.bundle(ctx, registered)
+	if err != nil {
+		return Plan{}, err
+	}
+	var plan Plan
+	for i, wanted := range needed(r.Routes, r.At) {
+		is := registered[i]
+		if is.Name == "" && len(wanted.Webhooks) == 0 {
+			continue
+		}
+		if other := is.elsewhere(r.At); other != "" && !r.Force {
+			return Plan{}, fmt.Errorf("%s %s calls the Service %s, of another usher, and not %s/%s: to register this one in its place, "+
+				"pass --force-conflicts; to unregister the other one: usher webhooks remove", is.Kind, is.Name, other, r.At.Namespace, r.At.Service)
+		}
+		r.fit(&wanted, is, bundle)
+		next := part{registered: is, apply: wanted, stale: is.stale(wanted), adopt: is.byKubectl()}
+		after, left, err := r.try(ctx, &next)
+		if err != nil {
+			return Plan{}, err
+		}
+		plan.Changes = append(plan.Changes, changes(is, after, next.stale)...)
+		plan.Left = append(plan.Left, left...)
+		plan.parts = append(plan.parts, next)
+	}
+	return plan, nil
+}
+
+// registered returns the configurations of the API server, in the order of needed; one that does not exist is empty.
+func (r Registrar) registered(ctx context.Context) (all []configuration, err error) {
+	for _, c := range needed(nil, r.At) {
+		raw, err := r.Client.Get(ctx, c.path())
+		if apierrors.IsNotFound(err) {
+			all = append(all, configuration{})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		is, err := readConfiguration(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+		}
+		all = append(all, is)
+	}
+	return all, nil
+}
+
+// bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else that
+// of an entry that exists; nil if there is none yet.
+func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]byte, error) {
+	if len(r.At.CABundle) > 0 {
+		return r.At.CABundle, nil
+	}
+	raw, err := r.Client.Get(ctx, "/api/v1/namespaces/"+r.At.Namespace+"/secrets/"+tlsSecret)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+	case err != nil:
+		return nil, err
+	default:
+		var secret corev1.Secret
+		if err := json.Unmarshal(raw, &secret); err != nil {
+			return nil, fmt.Errorf("the Secret %s/%s: %w", r.At.Namespace, tlsSecret, err)
+		}
+		if bundle := secret.Data["ca.crt"]; checkBundle(bundle) == nil {
+			return bundle, nil
+		}
+	}
+	for _, c := range registered {
+		if bundle := c.bundle(); bundle != nil {
+			return bundle, nil
+		}
+	}
+	return nil, nil
+}
+
+// fit completes what is wanted by what is registered: the caBundle, the parts of selectors that others added, and the
+// version that a change is for. A caBundle that another controller fills in stays.
+func (r Registrar) fit(wanted *configuration, is configuration, bundle []byte) {
+	injected := len(r.At.Annotations) > 0 && len(r.At.CABundle) == 0
+	wanted.ResourceVersion = is.ResourceVersion
+	for i := range wanted.Webhooks {
+		w := &wanted.Webhooks[i]
+		w.ClientConfig.CABundle = bundle
+		if was := is.entry(w.Name); was != nil {
+			if injected && len(was.ClientConfig.CABundle) > 0 {
+				w.ClientConfig.CABundle = was.ClientConfig.CABundle
+			}
+			w.NamespaceSelector = withOthers(w.NamespaceSelector, was.NamespaceSelector)
+			w.ObjectSelector = withOthers(w.ObjectSelector, was.ObjectSelector)
+		}
+	}
+}
+
+// try applies a part as a dry run. What is in conflict with others is set to what they have set, unless Force is set.
+func (r Registrar) try(ctx context.Context, p *part) (after configuration, left []string, err error) {
+	raw, err := r.Client.DryApply(ctx, p.apply.path(), manager, r.Force, p.apply.text())
+	if conflicts, ok := conflictsOf(err); ok {
+		left = p.apply.yield(p.registered, conflicts)
+		raw, err = r.Client.DryApply(ctx, p.apply.path(), manager, true, p.apply.text())
+	}
+	if err != nil {
+		return after, nil, changed409(err)
+	}
+	after, err = readConfiguration(raw)
+	return after, left, err
+}
+
+// byKubectl reports whether kubectl registered the entries, and `usher webhooks apply` never did.
+func (c configuration) byKubectl() bool {
+	by := func(name string, operation metav1.ManagedFieldsOperationType) bool {
+		return slices.ContainsFunc(c.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == name && f.Operation == operation })
+	}
+	return by(kubectlApply, metav1.ManagedFieldsOperationUpdate) && !by(manager, metav1.ManagedFieldsOperationApply)
+}
+
+// explained adds to a refusal by RBAC, or to one of the result, what to do about it.
+func explained(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; the rights for this are in deploy/components/registration", err)
+	}
+	if apierrors.IsInvalid(err) { // such as an entry with both a URL and a Service, because kubectl registered the other one
+		return fmt.Errorf("%w; if this comes from what is registered, such as a URL in place of a Service, "+
+			"run usher webhooks remove first", err)
+	}
+	return err
+}
