@@ -77,7 +77,8 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
 golden: ## rewrite the goldens from what the code does; read the diff before you commit it
-	go test . ./test/process ./deploy/monitoring -run 'Goldens|Golden' -update
+	go test . -run 'TestPromises/^TestGoldens$$' -update
+	go test . ./test/process ./deploy/monitoring -run 'TestPromises/Golden|Golden' -update
 
 pictures: build ## draw the terminal and the page of the README again, from what `usher review` prints and a headless Chromium shows
 	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt

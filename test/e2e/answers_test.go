@@ -26,7 +26,7 @@ type golden struct {
 	audit          map[string]string
 }
 
-// readGolden parses a file written by golden_test.go: a line for each fact, and indented YAML below "status:" and
+// readGolden parses a file written by test/promises: a line for each fact, and indented YAML below "status:" and
 // "object:".
 func readGolden(t *testing.T, file string) golden {
 	t.Helper()

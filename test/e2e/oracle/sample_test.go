@@ -83,7 +83,7 @@ func readSample(file string) (*sample, error) {
 	return s, err
 }
 
-// parseGolden parses a golden file written by golden_test.go of the main module: lines of `key: value`, and indented
+// parseGolden parses a golden file written by test/promises of the main module: lines of `key: value`, and indented
 // blocks.
 func parseGolden(text string) (g golden, err error) {
 	g.audit = map[string]string{}

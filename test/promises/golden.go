@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ import (
 
 // TestGoldens replays every sample through the real mux, under the policy that the sample is for, and compares the outcome with its golden. Then it posts the
 // result again: a chain that runs on its own result must not return a patch.
-func TestGoldens(t *testing.T) {
-	worlds := harness.NewWorlds(suites)
+func (h House) TestGoldens(t *testing.T) {
+	worlds := harness.NewWorlds(h.Suites)
 	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {
 			mux, body := harness.DefaultServer().Serve(worlds.Of(t, name).Routes()), harness.ReadSample(t, name)
@@ -45,7 +45,7 @@ func TestGoldens(t *testing.T) {
 
 // TestGoldenShelf: the shelf has at most 45 samples in reading order, the core suite's first, and samples/README.md has
 // a line for each.
-func TestGoldenShelf(t *testing.T) {
+func (h House) TestGoldenShelf(t *testing.T) {
 	const file = "samples/README.md"
 	text := harness.ReadFile(t, file)
 	row := regexp.MustCompile(`(?m)^\| \[(\S+)\]\(\S+\) \| (.+?) \|.*$`)
@@ -65,16 +65,16 @@ func TestGoldenShelf(t *testing.T) {
 	if len(listed) > 45 || len(listed) < 20 {
 		t.Errorf("%s lists %d samples, want 20 to 45", file, len(listed))
 	}
-	if !slices.IsSortedFunc(listed, func(a, b string) int { return cmp.Compare(routeOrder(t, a), routeOrder(t, b)) }) {
+	if !slices.IsSortedFunc(listed, func(a, b string) int { return cmp.Compare(h.routeOrder(t, a), h.routeOrder(t, b)) }) {
 		t.Errorf("%s is not in the order of the suites", file)
 	}
 }
 
 // routeOrder returns 0 for samples of the first suite, 1 for others.
-func routeOrder(t *testing.T, sample string) int {
+func (h House) routeOrder(t *testing.T, sample string) int {
 	t.Helper()
-	for _, r := range defaultWorld(t).Routes() {
-		if r.Path == "/"+harness.Route(sample) && r.Suite == coreName {
+	for _, r := range h.defaultWorld(t).Routes() {
+		if r.Path == "/"+harness.Route(sample) && r.Suite == h.core() {
 			return 0
 		}
 	}
@@ -106,12 +106,12 @@ func answerInShort(golden string) string {
 // TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
 // docs/colocation.md. `make golden` adds missing rows, from the step's doc, after those of its suite; existing rows are
 // left alone.
-func TestGoldenStepTables(t *testing.T) {
-	for _, s := range suites() {
-		file := stepTable(s.Name)
+func (h House) TestGoldenStepTables(t *testing.T) {
+	for _, s := range h.Suites() {
+		file := h.stepTable(s.Name)
 		lines := strings.Split(harness.ReadFile(t, file), "\n")
 		last := slices.Index(lines, "| path | step | what it does |") + 1
-		for _, r := range defaultWorld(t).Routes() {
+		for _, r := range h.defaultWorld(t).Routes() {
 			if r.Suite == s.Name {
 				lines, last = addRows(lines, last, r)
 			}
@@ -121,8 +121,8 @@ func TestGoldenStepTables(t *testing.T) {
 }
 
 // stepTable returns the page with the table of a suite's steps.
-func stepTable(suite string) string {
-	if suite == coreName {
+func (h House) stepTable(suite string) string {
+	if suite == h.core() {
 		return "README.md"
 	}
 	return "docs/" + suite + ".md"
@@ -144,7 +144,7 @@ func addRows(lines []string, last int, r handlers.Route) ([]string, int) {
 }
 
 // TestPictureIsCurrent: the terminals in the pictures show what the commands print. Lines may be wrapped.
-func TestPictureIsCurrent(t *testing.T) {
+func (h House) TestPictureIsCurrent(t *testing.T) {
 	for picture, commands := range map[string][]string{
 		"docs/review.svg": {"review samples/manifests/deployment.yaml --suite core"},
 		"docs/sight.svg": {"doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster", "test samples/tests/team-labels",
@@ -152,7 +152,7 @@ func TestPictureIsCurrent(t *testing.T) {
 	} {
 		text, want := harness.ReadFile(t, picture), ""
 		for _, command := range commands {
-			_, out, _ := usher(t, strings.Fields(command)...)
+			_, out, _ := h.usher(t, strings.Fields(command)...)
 			want += "$ bin/usher " + command + "\n" + out + "\n"
 		}
 		shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text[strings.Index(text, "<text"):], "\n"))
@@ -164,10 +164,10 @@ func TestPictureIsCurrent(t *testing.T) {
 
 // TestGoldenTable: the table of contents is the one that the tests of test/process use, which cannot import this
 // package.
-func TestGoldenTable(t *testing.T) {
+func (h House) TestGoldenTable(t *testing.T) {
 	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
 		"webhooks-policy": {"webhooks", "--config", "samples/policy.yaml"}} {
-		code, out, errors := usher(t, args...)
+		code, out, errors := h.usher(t, args...)
 		if code != 0 {
 			t.Fatal(errors)
 		}
@@ -176,12 +176,12 @@ func TestGoldenTable(t *testing.T) {
 }
 
 // defaultWorld returns what `make run` serves.
-func defaultWorld(t testing.TB) harness.World {
-	return harness.OpenWorld(t, suites(), harness.DemoGates(t, suites()), harness.DefaultPolicy(t, suites()))
+func (h House) defaultWorld(t testing.TB) harness.World {
+	return harness.OpenWorld(t, h.Suites(), harness.DemoGates(t, h.Suites()), harness.DefaultPolicy(t, h.Suites()))
 }
 
 // defaultMux serves the routes of the embedded policy.
-func defaultMux(t testing.TB) http.Handler {
+func (h House) defaultMux(t testing.TB) http.Handler {
 	t.Helper()
-	return harness.DefaultServer().Serve(defaultWorld(t).Routes())
+	return harness.DefaultServer().Serve(h.defaultWorld(t).Routes())
 }

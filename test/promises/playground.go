@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"encoding/json"
@@ -18,14 +18,14 @@ func shelfInput(s samples.Sample) playground.Input {
 }
 
 // askPlayground sends an input to a playground.
-func askPlayground(t testing.TB, in playground.Input) (a playground.Answer) {
+func (h House) askPlayground(t testing.TB, in playground.Input) (a playground.Answer) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: suites}, []string{host})
+	handler := playground.New(playground.Options{Suites: h.Suites}, []string{host})
 	r := httptest.NewRequest("POST", "http://"+host+"/run", strings.NewReader(string(body)))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -37,9 +37,9 @@ func askPlayground(t testing.TB, in playground.Input) (a playground.Answer) {
 }
 
 // BenchmarkPlayground is a keystroke in a pod of 20 KB.
-func BenchmarkPlayground(b *testing.B) {
+func (h House) BenchmarkPlayground(b *testing.B) {
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: suites}, []string{host})
+	handler := playground.New(playground.Options{Suites: h.Suites}, []string{host})
 	for _, s := range samples.Shelf() {
 		if s.Name != "mutate-pods/production-pod" {
 			continue
@@ -57,7 +57,7 @@ func BenchmarkPlayground(b *testing.B) {
 }
 
 // TestShelfIsEmbedded: the shelf that the program carries is that of the repository.
-func TestShelfIsEmbedded(t *testing.T) {
+func (h House) TestShelfIsEmbedded(t *testing.T) {
 	shelf := samples.Shelf()
 	if len(shelf) < 20 {
 		t.Fatalf("%d samples", len(shelf))
@@ -74,9 +74,9 @@ func TestShelfIsEmbedded(t *testing.T) {
 }
 
 // TestPlaygroundStages: the object after each step is there where it changed, and a refused field is marked at its line.
-func TestPlaygroundStages(t *testing.T) {
+func (h House) TestPlaygroundStages(t *testing.T) {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: apps\n  labels:\n    acme.com/lifespan-requested: \"13\"\nspec:\n  containers:\n  - name: c\n    image: i\n"
-	a := askPlayground(t, playground.Input{Object: pod, Path: "/mutate-pods"})
+	a := h.askPlayground(t, playground.Input{Object: pod, Path: "/mutate-pods"})
 	if len(a.Objects) != 1 || len(a.Problems) > 0 {
 		t.Fatalf("%+v", a)
 	}
@@ -91,7 +91,7 @@ func TestPlaygroundStages(t *testing.T) {
 	if !strings.Contains(env.Document, "KUBE") || strings.Contains(env.Document, "tolerations") || !strings.Contains(lifespan.Document, "tolerations") || len(lifespan.Patch) == 0 {
 		t.Errorf("environment:\n%s\nlifespan:\n%s", env.Document, lifespan.Document)
 	}
-	refused := askPlayground(t, playground.Input{Object: strings.Replace(pod, `"13"`, `"99"`, 1), Path: "/mutate-pods"})
+	refused := h.askPlayground(t, playground.Input{Object: strings.Replace(pod, `"13"`, `"99"`, 1), Path: "/mutate-pods"})
 	if marks := refused.Objects[0].Marks; len(marks) != 1 || marks[0].Line != 7 {
 		t.Errorf("marks: %+v", marks)
 	}

@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 
 // TestTroubleshootingQuotesRealErrors: a text in the first column of a table in docs/troubleshooting.md is printed by
 // usher, as its source, a test or a golden shows, or by the Go and Kubernetes libraries.
-func TestTroubleshootingQuotesRealErrors(t *testing.T) {
-	known := slices.Concat(ourTexts(t), printedTexts(t), foreignTexts())
+func (h House) TestTroubleshootingQuotesRealErrors(t *testing.T) {
+	known := slices.Concat(ourTexts(t), h.printedTexts(t), foreignTexts())
 	quotes := regexp.MustCompile("(?m)^\\| [^|`]*`([^`]+)`[^|]*\\|").FindAllStringSubmatch(harness.ReadFile(t, "docs/troubleshooting.md"), -1)
 	if len(quotes) < 25 {
 		t.Fatalf("only %d texts were found", len(quotes))
@@ -40,9 +40,9 @@ func TestTroubleshootingQuotesRealErrors(t *testing.T) {
 
 // TestTroubleshootingNamesCommands: each row of a table in docs/troubleshooting.md ends with the command that finds the
 // fault.
-func TestTroubleshootingNamesCommands(t *testing.T) {
+func (h House) TestTroubleshootingNamesCommands(t *testing.T) {
 	known := []string{"kubectl", "curl"}
-	for _, c := range (command.Program{Suites: suites()}).Root().Commands() {
+	for _, c := range (command.Program{Suites: h.Suites()}).Root().Commands() {
 		known = append(known, "usher "+c.Name())
 	}
 	_, faults, _ := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## ")
@@ -71,11 +71,11 @@ func literals(quoted string) (parts []string) {
 	return parts
 }
 
-// ourTexts returns the contents of all Go files but this one, and of all goldens with their lines joined.
+// ourTexts returns the contents of all Go files but those of this package, and of all goldens with their lines joined.
 func ourTexts(t *testing.T) (texts []string) {
 	t.Helper()
 	for _, file := range goFiles(t) {
-		if file != "troubleshooting_test.go" {
+		if !strings.HasPrefix(file, "test/promises/") {
 			texts = append(texts, strings.ReplaceAll(harness.ReadFile(t, file), `\"`, `"`))
 		}
 	}
@@ -91,10 +91,10 @@ func ourTexts(t *testing.T) (texts []string) {
 }
 
 // printedTexts returns errors of which the source has only pieces, as usher prints them.
-func printedTexts(t *testing.T) []string {
+func (h House) printedTexts(t *testing.T) []string {
 	t.Helper()
-	_, _, noCertificate := usher(t, "serve", "--cert-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
-	twice := harness.Post(defaultMux(t), "mutate-pods/twice", []byte(`{"kind":"AdmissionReview","kind":"AdmissionReview"}`))
+	_, _, noCertificate := h.usher(t, "serve", "--cert-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
+	twice := harness.Post(h.defaultMux(t), "mutate-pods/twice", []byte(`{"kind":"AdmissionReview","kind":"AdmissionReview"}`))
 	return []string{noCertificate, twice.Body.String()}
 }
 

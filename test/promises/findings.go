@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"regexp"
@@ -12,7 +12,7 @@ import (
 
 // TestFindingsAreDescribed: each finding of usher doctor has its section in docs/troubleshooting.md, to which it links,
 // and each section is about a finding.
-func TestFindingsAreDescribed(t *testing.T) {
+func (h House) TestFindingsAreDescribed(t *testing.T) {
 	_, section, found := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## What usher doctor finds\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var described []string

@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"bytes"
@@ -48,9 +48,9 @@ func docs(t *testing.T) map[string]string {
 var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // TestStepPromises: each step has a file and a name of one word, a line of doc, and a sample.
-func TestStepPromises(t *testing.T) {
+func (h House) TestStepPromises(t *testing.T) {
 	seen := map[string]string{}
-	for _, r := range defaultWorld(t).Routes() {
+	for _, r := range h.defaultWorld(t).Routes() {
 		dir, parent := "validators", ""
 		if r.Suite == colocation.Name {
 			parent = "colocation"
@@ -79,9 +79,9 @@ func TestStepPromises(t *testing.T) {
 
 // TestStepRooms: the folders of steps contain steps, one per file, the list, and what the steps on pods or nodes share.
 // A long step may have more files, named after it.
-func TestStepRooms(t *testing.T) {
+func (h House) TestStepRooms(t *testing.T) {
 	var steps []string
-	for _, s := range suites().Schema().Steps {
+	for _, s := range h.Suites().Schema().Steps {
 		steps = append(steps, strings.ReplaceAll(s, "-", "_"))
 	}
 	for _, dir := range []string{"mutators", "validators", "colocation/mutators", "colocation/validators"} {
@@ -114,16 +114,16 @@ func hasSample(path, step string) bool {
 }
 
 // TestRoutePromises: every route meets the requirements of an API server, and is documented.
-func TestRoutePromises(t *testing.T) {
+func (h House) TestRoutePromises(t *testing.T) {
 	var folders []string
-	for _, r := range defaultWorld(t).Routes() {
+	for _, r := range h.defaultWorld(t).Routes() {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
 		prefix := "/validate-"
 		if r.Chain.Mutates() {
 			prefix = "/mutate-"
 		}
-		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(harness.ReadFile(t, stepTable(r.Suite)), "`"+r.Path+"`") {
-			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, stepTable(r.Suite))
+		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(harness.ReadFile(t, h.stepTable(r.Suite)), "`"+r.Path+"`") {
+			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, h.stepTable(r.Suite))
 		}
 		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
 			t.Errorf("%s: it is of a suite, and how it is called is complete (handlers.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
@@ -154,17 +154,17 @@ func TestRoutePromises(t *testing.T) {
 }
 
 // TestDocsTellTheTruth: every command, flag, make target, metric and file named in the docs exists.
-func TestDocsTellTheTruth(t *testing.T) {
+func (h House) TestDocsTellTheTruth(t *testing.T) {
 	source := allSource(t)
 	makefile := harness.ReadFile(t, "Makefile")
 	help := ""
 	var commands []string
-	for _, c := range (command.Program{Suites: suites()}).Root().Commands() {
+	for _, c := range (command.Program{Suites: h.Suites()}).Root().Commands() {
 		commands = append(commands, c.Name())
-		_, out, _ := usher(t, c.Name(), "--help")
+		_, out, _ := h.usher(t, c.Name(), "--help")
 		help += out
 		for _, below := range c.Commands() {
-			_, out, _ := usher(t, c.Name(), below.Name(), "--help")
+			_, out, _ := h.usher(t, c.Name(), below.Name(), "--help")
 			help += out
 		}
 	}
@@ -207,7 +207,7 @@ func TestDocsTellTheTruth(t *testing.T) {
 }
 
 // TestDocsNameRealViews: the methods of views that docs/writing-a-step.md names exist.
-func TestDocsNameRealViews(t *testing.T) {
+func (h House) TestDocsNameRealViews(t *testing.T) {
 	views := map[string]reflect.Type{"pod": reflect.TypeFor[*admit.Pod](), "c": reflect.TypeFor[*admit.Container]()}
 	text := harness.ReadFile(t, "docs/writing-a-step.md")
 	for _, m := range regexp.MustCompile("`(pod|c)\\.([A-Z][A-Za-z]*)").FindAllStringSubmatch(text, -1) {
@@ -218,14 +218,14 @@ func TestDocsNameRealViews(t *testing.T) {
 }
 
 // TestReadmeIsShort: the first page can be read at once.
-func TestReadmeIsShort(t *testing.T) {
+func (h House) TestReadmeIsShort(t *testing.T) {
 	if lines := strings.Count(harness.ReadFile(t, "README.md"), "\n"); lines > 150 {
 		t.Errorf("README.md has %d lines, more than 150: move details to a page in docs/ and link it", lines)
 	}
 }
 
 // TestLifeOfAReviewNamesFiles: every file that the page sends its readers to exists.
-func TestLifeOfAReviewNamesFiles(t *testing.T) {
+func (h House) TestLifeOfAReviewNamesFiles(t *testing.T) {
 	found := regexp.MustCompile("(?:`|@| )([a-z_]+/[a-z_/-]+\\.(?:go|json))").FindAllStringSubmatch(harness.ReadFile(t, "docs/life-of-a-review.md"), -1)
 	if len(found) < 10 {
 		t.Fatalf("only %d files were found", len(found))
@@ -238,7 +238,7 @@ func TestLifeOfAReviewNamesFiles(t *testing.T) {
 }
 
 // TestLeastKubernetes: the docs say which suite needs matchConditions, which an API server of 1.27 drops.
-func TestLeastKubernetes(t *testing.T) {
+func (h House) TestLeastKubernetes(t *testing.T) {
 	page := harness.ReadFile(t, "deploy/README.md")
 	for _, c := range []struct {
 		golden, row string
@@ -254,7 +254,7 @@ func TestLeastKubernetes(t *testing.T) {
 }
 
 // TestTroublesAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
-func TestTroublesAreDocumented(t *testing.T) {
+func (h House) TestTroublesAreDocumented(t *testing.T) {
 	var used []string
 	source := allSource(t)
 	for _, m := range regexp.MustCompile(`(?:\.Trouble\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
@@ -283,7 +283,7 @@ func allSource(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	for _, f := range goFiles(t) {
-		if !strings.HasSuffix(f, "_test.go") {
+		if !strings.HasSuffix(f, "_test.go") && !strings.HasPrefix(f, "test/") {
 			b.WriteString(harness.ReadFile(t, f))
 		}
 	}
@@ -339,7 +339,7 @@ var foreign = []string{"net/http", "k8s.io/client-go"}
 
 // TestImportsRunOneWay: only routes.go imports the colocation suite, and the folders import each other in one direction
 // only. Steps know neither HTTP nor a client.
-func TestImportsRunOneWay(t *testing.T) {
+func (h House) TestImportsRunOneWay(t *testing.T) {
 	below := func(dir string, rooms ...string) bool {
 		return slices.ContainsFunc(rooms, func(room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") })
 	}
@@ -372,7 +372,7 @@ func TestImportsRunOneWay(t *testing.T) {
 }
 
 // TestArchitectureNamesPackages: docs/architecture.md says what each package is for.
-func TestArchitectureNamesPackages(t *testing.T) {
+func (h House) TestArchitectureNamesPackages(t *testing.T) {
 	page := harness.ReadFile(t, "docs/architecture.md") + harness.ReadFile(t, "README.md")
 	for _, file := range goFiles(t) {
 		room, _, _ := strings.Cut(filepath.ToSlash(file), "/")
@@ -396,13 +396,13 @@ func importsOf(t *testing.T, file string) (paths []string) {
 }
 
 // TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
-func TestSamplePolicyIsComplete(t *testing.T) {
+func (h House) TestSamplePolicyIsComplete(t *testing.T) {
 	text := harness.ReadFile(t, "samples/policy.yaml")
-	if _, problems := config.Parse([]byte(text), suites().Schema()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(text), h.Suites().Schema()); len(problems) > 0 {
 		t.Error(problems)
 	}
 	fields := jsonFields(reflect.TypeFor[config.Policy]())
-	for name, section := range suites().Schema().Sections {
+	for name, section := range h.Suites().Schema().Sections {
 		fields = append(append(fields, name), jsonFields(reflect.TypeOf(section()))...)
 	}
 	for _, field := range fields {
@@ -434,8 +434,8 @@ func jsonFields(t reflect.Type) (names []string) {
 }
 
 // TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
-func TestDeployedPolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte(harness.ReadFile(t, "deploy/base/policy.yaml")), suites().Schema())
+func (h House) TestDeployedPolicy(t *testing.T) {
+	policy, problems := config.Parse([]byte(harness.ReadFile(t, "deploy/base/policy.yaml")), h.Suites().Schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -445,7 +445,7 @@ func TestDeployedPolicy(t *testing.T) {
 }
 
 // TestDeployedArgs: the binary knows every flag of the Deployment.
-func TestDeployedArgs(t *testing.T) {
+func (h House) TestDeployedArgs(t *testing.T) {
 	var args []string
 	for _, m := range regexp.MustCompile(`(?m)^\s+- (--[a-z-]+=\S+)`).FindAllStringSubmatch(harness.ReadFile(t, "deploy/base/deployment.yaml"), -1) {
 		args = append(args, m[1])
@@ -453,7 +453,7 @@ func TestDeployedArgs(t *testing.T) {
 	if len(args) < 4 {
 		t.Fatalf("only %v was found", args)
 	}
-	c, _, err := command.Program{Suites: suites()}.Root().Find([]string{"serve"})
+	c, _, err := command.Program{Suites: h.Suites()}.Root().Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +468,7 @@ func TestDeployedArgs(t *testing.T) {
 }
 
 // TestNoKeysInGit: a private key in a repository ends up in a cluster.
-func TestNoKeysInGit(t *testing.T) {
+func (h House) TestNoKeysInGit(t *testing.T) {
 	out, err := exec.Command("git", "grep", "-lE", "^[^`\"]*-----BEGIN [A-Z ]*PRIVATE KEY-----").Output()
 	if err != nil && len(out) == 0 {
 		return // nothing found, or no checkout
@@ -477,7 +477,7 @@ func TestNoKeysInGit(t *testing.T) {
 }
 
 // FuzzHeartbeat: whatever stands in a node, its status update passes.
-func FuzzHeartbeat(f *testing.F) {
+func (h House) FuzzHeartbeat(f *testing.F) {
 	for _, name := range []string{"overcommit-echo", "overcommit-memory-damaged", "malformed-heartbeat"} {
 		raw, err := os.ReadFile(harness.SampleFile("mutate-nodes/"+name) + ".json")
 		if err != nil {
@@ -487,7 +487,7 @@ func FuzzHeartbeat(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
-	all := defaultWorld(f).Routes()
+	all := h.defaultWorld(f).Routes()
 	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := nodes.Decide(t.Context(), body, nil)
@@ -499,7 +499,7 @@ func FuzzHeartbeat(f *testing.F) {
 
 // TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no
 // less. What is registered has the same gates as what is served.
-func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
+func (h House) TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	gates := regexp.MustCompile(`--feature-gates=(\S+)`)
 	for folder, clusterRole := range map[string]string{"koordinator": "deploy/components/watching/clusterrole.yaml",
 		"koordinator-demo": "deploy/overlays/koordinator-demo/clusterrole.yaml"} {
@@ -511,7 +511,7 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 		if len(set) != 0 && (len(set) != 2 || set[0] != set[1]) {
 			t.Errorf("deploy/overlays/%s: the Deployment and the Job need the same --feature-gates: %q", folder, set)
 		}
-		code, out, errs := usher(t, args...)
+		code, out, errs := h.usher(t, args...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -525,8 +525,8 @@ func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 }
 
 // TestComponentHasThePrintedRights: components/certs-managed gives the rights that usher prints for --certs=managed.
-func TestComponentHasThePrintedRights(t *testing.T) {
-	code, out, errs := usher(t, "webhooks", "--rbac", "--certs=managed")
+func (h House) TestComponentHasThePrintedRights(t *testing.T) {
+	code, out, errs := h.usher(t, "webhooks", "--rbac", "--certs=managed")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -564,8 +564,8 @@ func rights(t *testing.T, text string) (lines []string) {
 	return lines
 }
 
-func TestGates(t *testing.T) {
-	open, err := suites().ParseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
+func (h House) TestGates(t *testing.T) {
+	open, err := h.Suites().ParseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -578,20 +578,20 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"NoSuchGate=true", "BindingAdmissionWebhook", "BindingAdmissionWebhook=maybe"} {
-		if _, err := suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+		if _, err := h.Suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 			t.Errorf("--feature-gates=%s: %v", bad, err)
 		}
 	}
 }
 
 // TestEveryGateSwitchesSomething: a gate in a table is known, and a gate that is known is used.
-func TestEveryGateSwitchesSomething(t *testing.T) {
+func (h House) TestEveryGateSwitchesSomething(t *testing.T) {
 	known, source := map[gate.Name]bool{}, allSource(t)
 	for _, g := range api.Gates() {
 		known[g.Name] = true
 	}
 	used := map[gate.Name]bool{}
-	for _, r := range defaultWorld(t).Table() {
+	for _, r := range h.defaultWorld(t).Table() {
 		used[gate.Name(strings.TrimPrefix(string(r.Gate), "!"))] = true
 		for _, s := range r.Chain.Steps() {
 			used[gate.Name(strings.TrimPrefix(string(s.Gate), "!"))] = true
@@ -611,7 +611,7 @@ func TestEveryGateSwitchesSomething(t *testing.T) {
 }
 
 // TestGatesSwitchSteps: what a gate closes is not served, and a route without steps is none.
-func TestGatesSwitchSteps(t *testing.T) {
+func (h House) TestGatesSwitchSteps(t *testing.T) {
 	chain := admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "a", Gate: "A"}, {Name: "b", Gate: "!A"}, {Name: "c"}})
 	var left []string
 	for _, s := range chain.Gated(func(name gate.Name) bool { return name != "A" }).Steps() {
@@ -623,16 +623,16 @@ func TestGatesSwitchSteps(t *testing.T) {
 }
 
 // usher runs a command and returns its exit code and what it printed.
-func usher(t *testing.T, args ...string) (code int, out, errors string) {
+func (h House) usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: suites(), NewSuites: suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: h.Suites(), NewSuites: h.Suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 
 // TestCodeSpansAreClosed: in every page, the backticks of a paragraph come in pairs, and a heading follows an empty line: a
 // paragraph that was broken by mistake has neither.
-func TestCodeSpansAreClosed(t *testing.T) {
+func (h House) TestCodeSpansAreClosed(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "command/learn/lessons/*/lesson.md"} {
 		pages, err := filepath.Glob(pattern)

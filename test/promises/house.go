@@ -1,0 +1,35 @@
+// Package promises tests what the program promises as a whole: the goldens of all samples, and that its routes, steps,
+// manifests and pages tell the same. The root's only test hands it the program, because no package can import main.
+package promises
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/server/suite"
+)
+
+// House is the program under test. Its methods whose names begin with Test are the tests.
+type House struct {
+	Suites func() suite.List // the core suite first
+}
+
+// Test runs all tests, each under the name of its method.
+func (h House) Test(t *testing.T) {
+	v := reflect.ValueOf(h)
+	ran := 0
+	for i := range v.NumMethod() {
+		test, isTest := v.Method(i).Interface().(func(*testing.T))
+		if name := v.Type().Method(i).Name; isTest && strings.HasPrefix(name, "Test") && name != "Test" {
+			ran++
+			t.Run(name, test)
+		}
+	}
+	if ran < 30 {
+		t.Errorf("only %d tests were found", ran)
+	}
+}
+
+// core returns the name of the core suite.
+func (h House) core() string { return h.Suites()[0].Name }
