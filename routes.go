@@ -13,7 +13,6 @@ import (
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/validators"
@@ -29,7 +28,7 @@ func core() suite.Suite {
 		Name: coreName, Doc: "what is labelled admission-webhook: enabled",
 		Catalogue: func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} },
 		Use:       func(opened *cluster.Cluster) { state = opened },
-		Routes: func(policy *config.Policy, _ gate.Set) []handlers.Route {
+		Routes: func(policy *config.Policy, _ gate.Set) []admit.Route {
 			return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
 		},
 		Kinds: map[metav1.GroupVersionKind]func() any{
@@ -40,26 +39,26 @@ func core() suite.Suite {
 }
 
 // coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
-func coreRoutes(d suite.Deps) []handlers.Route {
-	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
-		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
+func coreRoutes(d suite.Deps) []admit.Route {
+	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
+		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
-	return handlers.OfSuite(coreName, usual, []handlers.Route{
-		{Path: "/mutate-pods", For: handlers.Pods(create), Exempt: handlers.MirrorPods, Call: handlers.ReinvokeIf(len(d.Policy.Sidecars) > 0),
+	return admit.OfSuite(coreName, usual, []admit.Route{
+		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(d.Policy.Sidecars) > 0),
 			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", Reads: specAndMeta, Exempt: handlers.MirrorPods,
-			For: slices.Concat(handlers.Pods(validators.PodOperations(d.Policy)...),
-				handlers.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
+		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
+			For: slices.Concat(admit.Pods(validators.PodOperations(d.Policy)...),
+				admit.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
 			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
+		{Path: "/validate-workloads", For: admit.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: handlers.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
+		{Path: "/validate-restrictions", For: admit.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
 			Chain: suite.Validate(d, admit.AsMeta, validators.Restrictions)},
-		{Path: "/validate-namespaces", For: handlers.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
+		{Path: "/validate-namespaces", For: admit.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: handlers.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
+		{Path: "/validate-rules", For: admit.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
 			Chain: suite.Validate(d, admit.AsMeta, validators.Objects)},
-		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
+		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
 }
 

@@ -152,8 +152,8 @@ func (r *Request) Audit(key, value string) {
 // maxAudit is the maximum length of an audit annotation in characters.
 const maxAudit = 4096
 
-// ForgetAudit drops the audit annotations recorded so far: what they report did not happen.
-func (r *Request) ForgetAudit() { r.audit = nil }
+// DropAuditAnnotations drops the audit annotations recorded so far: what they report did not happen.
+func (r *Request) DropAuditAnnotations() { r.audit = nil }
 
 // AuditAnnotations returns the audit annotations recorded so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }

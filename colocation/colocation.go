@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
@@ -25,7 +26,6 @@ import (
 	"usher.dev/usher/colocation/mutators"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 )
 
@@ -36,7 +36,7 @@ type Suite struct {
 	gates   gate.Set
 	state   state
 	source  string // the source of the cluster: "files" or "api"
-	routes  []handlers.Route
+	routes  []admit.Route
 }
 
 // options are the flags of the suite.
@@ -107,7 +107,7 @@ func (s *Suite) Catalogue() []cluster.Declared {
 }
 
 // Routes returns every route of the suite.
-func (s *Suite) Routes(policy *config.Policy, gates gate.Set) []handlers.Route {
+func (s *Suite) Routes(policy *config.Policy, gates gate.Set) []admit.Route {
 	return colocation(deps{policy: policy, gates: gates, state: s.state, options: s.options})
 }
 
@@ -124,7 +124,7 @@ func (s *Suite) Kinds() map[metav1.GroupVersionKind]func() any {
 
 // Rights returns the permissions that usher needs beyond watching: to write the records of the quota ledger, if there
 // is one, and to check for Koordinator's webhooks.
-func (s *Suite) Rights(served []handlers.Route) (rules []rbacv1.PolicyRule) {
+func (s *Suite) Rights(served []admit.Route) (rules []rbacv1.PolicyRule) {
 	if evaluatesQuotas(served) {
 		rules = append(rules, collections.WriteRule())
 	}

@@ -19,7 +19,6 @@ import (
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/validators"
-	"usher.dev/usher/handlers"
 )
 
 // quotas is the state of elastic quotas beyond the snapshot of the cluster: what this replica has admitted and not
@@ -64,8 +63,8 @@ func counting(gates gate.Set) quota.Counting {
 }
 
 // evaluatesQuotas reports whether a served route has the step evaluate-quota, which needs the ledger.
-func evaluatesQuotas(served []handlers.Route) bool {
-	return slices.ContainsFunc(served, func(r handlers.Route) bool {
+func evaluatesQuotas(served []admit.Route) bool {
+	return slices.ContainsFunc(served, func(r admit.Route) bool {
 		return slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool { return s.Name == "evaluate-quota" })
 	})
 }

@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 )
 
 // deps is what the chains are built from.
@@ -29,22 +28,22 @@ type deps struct {
 }
 
 // colocation returns the routes of the colocation suite.
-func colocation(d deps) []handlers.Route {
-	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.IfNeededReinvocationPolicy}
-	failOpen := handlers.Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}
+func colocation(d deps) []admit.Route {
+	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.IfNeededReinvocationPolicy}
+	failOpen := admit.Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}
 	meta, specAndMeta := []string{"metadata.labels", "metadata.annotations"}, []string{"spec", "metadata.labels", "metadata.annotations"}
-	return handlers.OfSuite(Name, usual, []handlers.Route{
-		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: handlers.NodeStatus(), Chain: d.chain(d.mutateNodeStatuses)},
+	return admit.OfSuite(Name, usual, []admit.Route{
+		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: admit.NodeStatus(), Chain: d.chain(d.mutateNodeStatuses)},
 		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, update), Call: failOpen,
 			Reads: meta, Chain: d.chain(d.validateNodes)},
 		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, update),
 			Conditions: onlyObject("slo-config", d.options.sloConfig), Reads: []string{"data"}, Chain: d.chain(d.validateConfigMaps)},
 
-		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: handlers.Pods(create), Exempt: handlers.MirrorPods, Chain: d.chain(d.mutatePods)},
+		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: admit.Pods(create), Exempt: admit.MirrorPods, Chain: d.chain(d.mutatePods)},
 		// An in-place resize could undo what was checked on create. Ephemeral containers could not: they have no
 		// resources. Rules and policies may name any label or annotation.
 		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, update),
-			Reads: specAndMeta, Exempt: handlers.MirrorPods, Chain: d.chain(d.validatePods)},
+			Reads: specAndMeta, Exempt: admit.MirrorPods, Chain: d.chain(d.validatePods)},
 		// A status write may also change labels, and may say that a pod runs again. Kubelets must never depend on
 		// usher: the condition keeps their writes at the API server. On API servers without match conditions, failure
 		// policy Ignore does.
@@ -69,36 +68,36 @@ func colocation(d deps) []handlers.Route {
 
 const create, update = admissionv1.Create, admissionv1.Update
 
-func nodes(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), on, "nodes")
+func nodes(on ...admissionv1.Operation) []admit.Match {
+	return admit.ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), on, "nodes")
 }
 
-func configMaps(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("ConfigMap"), on, "configmaps")
+func configMaps(on ...admissionv1.Operation) []admit.Match {
+	return admit.Namespaced(corev1.SchemeGroupVersion.WithKind("ConfigMap"), on, "configmaps")
 }
 
-func podsAndResizes(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), on, "pods", "pods/resize")
+func podsAndResizes(on ...admissionv1.Operation) []admit.Match {
+	return admit.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), on, "pods", "pods/resize")
 }
 
-func podStatus() []handlers.Match {
-	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{update}, "pods/status")
+func podStatus() []admit.Match {
+	return admit.Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{update}, "pods/status")
 }
 
-func bindings(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.Namespaced(corev1.SchemeGroupVersion.WithKind("Binding"), on, "pods/binding", "bindings")
+func bindings(on ...admissionv1.Operation) []admit.Match {
+	return admit.Namespaced(corev1.SchemeGroupVersion.WithKind("Binding"), on, "pods/binding", "bindings")
 }
 
-func elasticQuotas(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.Namespaced(api.ElasticQuotaKind, on, "elasticquotas")
+func elasticQuotas(on ...admissionv1.Operation) []admit.Match {
+	return admit.Namespaced(api.ElasticQuotaKind, on, "elasticquotas")
 }
 
-func reservations(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.ClusterScoped(api.ReservationKind, on, "reservations")
+func reservations(on ...admissionv1.Operation) []admit.Match {
+	return admit.ClusterScoped(api.ReservationKind, on, "reservations")
 }
 
-func profiles(on ...admissionv1.Operation) []handlers.Match {
-	return handlers.ClusterScoped(api.ClusterColocationProfileKind, on, "clustercolocationprofiles")
+func profiles(on ...admissionv1.Operation) []admit.Match {
+	return admit.ClusterScoped(api.ClusterColocationProfileKind, on, "clustercolocationprofiles")
 }
 
 // statusReads returns the fields of a pod's status write that could bypass what was admitted: labels; annotations,

@@ -20,8 +20,8 @@ func TestUndeclaredNeed(t *testing.T) {
 	wing := &Suite{}
 	w := harness.OpenWorld(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
 	all := w.Routes()
-	binding := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Path == "/validate-pod-binding" })]
-	with := func(needs ...string) handlers.Route {
+	binding := all[slices.IndexFunc(all, func(r admit.Route) bool { return r.Path == "/validate-pod-binding" })]
+	with := func(needs ...string) admit.Route {
 		r := binding
 		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, options: wing.options}.chain(func(ask questions) admit.Chain {
 			declared, undeclared := validators.Bindings(w.Policy, ask.Pod, true), validators.Bindings(w.Policy, ask.Pod, true)
@@ -33,11 +33,11 @@ func TestUndeclaredNeed(t *testing.T) {
 		return r
 	}
 	body := harness.ReadSample(t, "validate-pod-binding/binding-denied")
-	if d := with(api.CollectionPods).Decide(t.Context(), body, nil); d.Outcome != handlers.Denied {
+	if d := handlers.Decide(t.Context(), with(api.CollectionPods), body, nil); d.Outcome != handlers.Denied {
 		t.Errorf("declared: %s: %v", d.Outcome, d.Err)
 	}
 	for _, needs := range [][]string{nil, {api.CollectionNodes}} {
-		d := with(needs...).Decide(t.Context(), body, nil)
+		d := handlers.Decide(t.Context(), with(needs...), body, nil)
 		if d.Outcome != handlers.Failed || d.Err == nil || !strings.Contains(d.Err.Error(), "does not declare that it needs them") {
 			t.Errorf("needs %v: %s: %v", needs, d.Outcome, d.Err)
 		}

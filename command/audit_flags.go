@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/auditlog"
 )
@@ -46,7 +47,7 @@ func (s *service) openAudit(stdout io.Writer) (err error) {
 	}
 	s.metrics.MustRegister(auditMetrics{s.audit})
 	observe, record := s.edge.Observe, handlers.Audit(rand.Text()[:8], s.audit.Write)
-	s.edge.Observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	s.edge.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) {
 		observe(r, d, took)
 		record(r, d, took)
 	}

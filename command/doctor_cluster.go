@@ -18,7 +18,6 @@ import (
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
@@ -113,7 +112,7 @@ func (p Program) policyIn(deployed doctor.Deployed, file string) (*config.Policy
 }
 
 // chosen returns the routes of the named suites or, without names, of those of which any webhook is registered.
-func (p Program) chosen(names, registered []string, policy *config.Policy, gates gate.Set) (all []handlers.Route) {
+func (p Program) chosen(names, registered []string, policy *config.Policy, gates gate.Set) (all []admit.Route) {
 	for _, s := range p.Suites {
 		routes := suite.List{s}.Routes(policy, gates, admit.Surroundings{})
 		isRegistered := slices.ContainsFunc(webhooks.Entries(routes), func(e webhooks.Entry) bool { return slices.Contains(registered, e.Name) })
@@ -125,7 +124,7 @@ func (p Program) chosen(names, registered []string, policy *config.Policy, gates
 }
 
 // rightsOf returns the rights that usher needs as a Deployment runs it.
-func (p Program) rightsOf(deployed doctor.Deployed, served []handlers.Route) (rules []rbacv1.PolicyRule) {
+func (p Program) rightsOf(deployed doctor.Deployed, served []admit.Route) (rules []rbacv1.PolicyRule) {
 	if deployed.Flag("cluster") == "api" {
 		rules = clusterRole(p.Suites, served).Rules
 	}

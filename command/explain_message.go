@@ -16,7 +16,6 @@ import (
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -105,10 +104,10 @@ func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal exp
 }
 
 // routesOf returns the routes that may have refused: that of the webhook, or those with the steps.
-func (p Program) routesOf(policy *config.Policy, gates gate.Set, refusal explain.Refusal) (all []handlers.Route) {
+func (p Program) routesOf(policy *config.Policy, gates gate.Set, refusal explain.Refusal) (all []admit.Route) {
 	for _, e := range webhooks.Entries(p.Suites.Table(policy, gates)) {
 		named := refusal.Name == "" || e.Name == refusal.Name
-		known := slices.ContainsFunc(all, func(r handlers.Route) bool { return r.Path == e.Path })
+		known := slices.ContainsFunc(all, func(r admit.Route) bool { return r.Path == e.Path })
 		if named && !known && hasSteps(e.Route, refusal.Said) {
 			all = append(all, e.Route)
 		}
@@ -125,14 +124,14 @@ func codeOf(said []explain.Said) (int, string) {
 }
 
 // hasSteps reports whether a route has one of the steps, or there is none to look for.
-func hasSteps(r handlers.Route, said []explain.Said) bool {
+func hasSteps(r admit.Route, said []explain.Said) bool {
 	return len(said) == 0 || slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool {
 		return slices.ContainsFunc(said, func(one explain.Said) bool { return one.Step == s.Name || one.Step == "limits" })
 	})
 }
 
 // addSaid adds what a step said to the steps of a call: the rule, the line of the policy, and the mode.
-func (p Program) addSaid(steps []review.Step, policy policyFile, route handlers.Route, said explain.Said, mask *explain.Mask) []review.Step {
+func (p Program) addSaid(steps []review.Step, policy policyFile, route admit.Route, said explain.Said, mask *explain.Mask) []review.Step {
 	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == said.Step })
 	if i < 0 {
 		steps = append(steps, p.describeStep(policy, route, said))
@@ -153,7 +152,7 @@ func sayAgain(said explain.Said, mask *explain.Mask) string {
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
-func (p Program) describeStep(policy policyFile, route handlers.Route, said explain.Said) review.Step {
+func (p Program) describeStep(policy policyFile, route admit.Route, said explain.Said) review.Step {
 	step := review.Step{Name: said.Step, Mode: string(policy.Modes.Of(said.Step))}
 	for _, s := range route.Chain.Steps() {
 		if s.Name == said.Step {

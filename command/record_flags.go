@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/recording"
 	"usher.dev/usher/handlers"
 )
@@ -41,7 +42,7 @@ func (s *service) openRecording() (stop func(), err error) {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	observe := s.edge.Observe
-	s.edge.Observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	s.edge.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) {
 		observe(r, d, took)
 		recorder.Observe(r, d, took)
 	}

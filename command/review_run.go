@@ -12,7 +12,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -21,7 +20,7 @@ import (
 type reviewing struct {
 	Program
 	o      reviewOptions
-	routes []handlers.Route
+	routes []admit.Route
 	kinds  review.Catalogue
 }
 
@@ -32,7 +31,7 @@ func (r reviewing) withPods(documents []review.Document) []review.Document {
 	}
 	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.o.Operation, Namespace: object.GetNamespace()}
-		return slices.ContainsFunc(r.routes, func(route handlers.Route) bool { return route.Covers(request) })
+		return slices.ContainsFunc(r.routes, func(route admit.Route) bool { return route.Covers(request) })
 	})
 }
 

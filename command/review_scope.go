@@ -17,24 +17,23 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 )
 
 // unregistered knows what the shipped webhook configurations keep away from routes.
 type unregistered struct {
-	registered []handlers.Route
+	registered []admit.Route
 	labels     map[string]labels.Set // of the namespaces that are known
 }
 
 // why returns why an API server would not call a route for a request, or "". Routes that are for other requests are not
 // asked, so only selectors remain.
-func (u unregistered) why(r handlers.Route, req *admit.Request) string {
-	if !slices.ContainsFunc(u.registered, func(other handlers.Route) bool { return other.Path == r.Path }) {
+func (u unregistered) why(r admit.Route, req *admit.Request) string {
+	if !slices.ContainsFunc(u.registered, func(other admit.Route) bool { return other.Path == r.Path }) {
 		return "only one route is registered for the status of nodes, see docs/overcommit.md"
 	}
 	var selectors webhookmatch.Hook
-	for _, e := range webhooks.Entries([]handlers.Route{r}) {
+	for _, e := range webhooks.Entries([]admit.Route{r}) {
 		if e.Covers(req) {
 			selectors.NamespaceSelector, selectors.ObjectSelector = e.Namespaces(webhooks.Address{Namespace: "usher"}), e.Objects()
 			selectors.SideEffects = new(e.SideEffects())
@@ -72,9 +71,9 @@ func asAPI(req *admit.Request) *admissionv1.AdmissionRequest {
 type registeredAs []review.Webhook
 
 // why returns why the API server does not call a route, by the webhooks that usher registers for it, or "".
-func (w registeredAs) why(r handlers.Route, req *admit.Request) (why string) {
+func (w registeredAs) why(r admit.Route, req *admit.Request) (why string) {
 	why = "no webhook of the cluster has the name " + r.Webhook()
-	for _, e := range webhooks.Entries([]handlers.Route{r}) {
+	for _, e := range webhooks.Entries([]admit.Route{r}) {
 		i := slices.IndexFunc(w, func(hook review.Webhook) bool { return hook.Name == e.Name })
 		switch {
 		case i < 0 || !e.Covers(req):

@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/term"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
@@ -146,7 +147,7 @@ func (s *service) makeMetrics() {
 	limits := handlers.NewLimits(s.maxInFlight)
 	s.reviews, s.policy = handlers.NewMetrics(s.metrics, limits), newPolicyMetrics()
 	log, unused := handlers.Log(s.log), handlers.LogUnused(s.log, time.Now)
-	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
 		s.reviews.Observe(r, d, took)
 		log(r, d, took)
 		unused(r, d, took)

@@ -10,7 +10,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -57,7 +56,7 @@ func (s *service) usable(policy *config.Policy) error {
 }
 
 // compareRegistration warns if a new policy needs other webhooks than the policy before it.
-func (s *service) compareRegistration(routes []handlers.Route) {
+func (s *service) compareRegistration(routes []admit.Route) {
 	needed := webhooks.HooksOf(webhooks.OneAmplifier(routes), webhooks.Address{})
 	if s.hooks != nil {
 		for _, line := range webhooks.Differences(needed, s.hooks) {

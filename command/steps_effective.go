@@ -123,7 +123,7 @@ func (p Program) printUnknownNamespaces(policy *config.Policy, around admit.Surr
 }
 
 // describedRequests returns the requests about the objects of the file, and the pods that controllers make of them.
-func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []handlers.Route) (all []described, err error) {
+func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []admit.Route) (all []described, err error) {
 	if o.file == "" {
 		return []described{{namespace: o.namespace}}, nil
 	}
@@ -146,7 +146,7 @@ func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []
 }
 
 // request makes a request anew for each route, because a request remembers what it has asked.
-func (o effectiveOptions) request(d described, r handlers.Route) (*admit.Request, error) {
+func (o effectiveOptions) request(d described, r admit.Route) (*admit.Request, error) {
 	if len(d.body) > 0 {
 		_, req, err := handlers.ReadReview(d.body)
 		return req, err
@@ -154,19 +154,19 @@ func (o effectiveOptions) request(d described, r handlers.Route) (*admit.Request
 	req := &admit.Request{
 		Operation: admissionv1.Create, Namespace: o.namespace, UserInfo: authenticationv1.UserInfo{Username: o.user, Groups: o.groups},
 	}
-	if !slices.ContainsFunc(r.For, func(m handlers.Match) bool { return m.Scope != registration.ClusterScope }) {
+	if !slices.ContainsFunc(r.For, func(m admit.Match) bool { return m.Scope != registration.ClusterScope }) {
 		req.Namespace = ""
 	}
 	return req, nil
 }
 
 // rows returns the modes of the steps of a route for a request; none if the route is for other kinds.
-func (o effectiveOptions) rows(d described, r handlers.Route) (rows []effectiveRow, err error) {
+func (o effectiveOptions) rows(d described, r admit.Route) (rows []effectiveRow, err error) {
 	req, err := o.request(d, r)
 	if err != nil {
 		return nil, err
 	}
-	isFor := func(m handlers.Match) bool { return m.Kind == req.Kind || m.Covers(req) }
+	isFor := func(m admit.Match) bool { return m.Kind == req.Kind || m.Covers(req) }
 	if len(d.body) > 0 && !slices.ContainsFunc(r.For, isFor) {
 		return nil, nil
 	}

@@ -16,7 +16,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -156,9 +155,9 @@ func (p Program) updateTests(ctx context.Context, program policytest.Program, fa
 
 // notCalled returns a function that returns why the shipped webhook configurations keep requests from routes. It reads each
 // directory once.
-func notCalled() func([]handlers.Route, string) (func(handlers.Route, *admit.Request) string, error) {
+func notCalled() func([]admit.Route, string) (func(admit.Route, *admit.Request) string, error) {
 	known := map[string]map[string]labels.Set{}
-	return func(routes []handlers.Route, clusterDir string) (func(handlers.Route, *admit.Request) string, error) {
+	return func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error) {
 		if known[clusterDir] == nil {
 			namespaces, err := namespaceLabels(clusterDir, nil)
 			if err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -108,7 +107,7 @@ func (p Program) compareWebhooks(needed []webhooks.Hook, o webhooksOptions) erro
 }
 
 // printStatic prints, or writes, the files of manifest-based admission.
-func (p Program) printStatic(served []handlers.Route, at webhooks.Address, o webhooksOptions) error {
+func (p Program) printStatic(served []admit.Route, at webhooks.Address, o webhooksOptions) error {
 	files, err := webhooks.Static(served, at, o.staticDir)
 	if err != nil {
 		return err
@@ -146,7 +145,7 @@ func (p Program) writeFile(file string, content []byte) error {
 }
 
 // clusterRole is what usher may do with --cluster=api: watch what its steps need, and what its suites need beside that.
-func clusterRole(s suite.List, served []handlers.Route) rbacv1.ClusterRole {
+func clusterRole(s suite.List, served []admit.Route) rbacv1.ClusterRole {
 	rules := s.Watched(served).Rules()
 	for _, suite := range s {
 		if suite.Rights != nil {

@@ -9,7 +9,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -52,7 +51,7 @@ func (p Program) completeRegistration(c *cobra.Command) {
 }
 
 // needed returns the routes to register, and the address.
-func (p Program) needed(o registrationFlags, gates gate.Set) (routes []handlers.Route, at webhooks.Address, err error) {
+func (p Program) needed(o registrationFlags, gates gate.Set) (routes []admit.Route, at webhooks.Address, err error) {
 	if at, err = webhooks.NewAddress(o.service, o.url, o.caFile); err != nil {
 		return nil, at, err
 	}

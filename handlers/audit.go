@@ -68,7 +68,7 @@ const maxGroups = 50
 func Audit(process string, write func(line []byte)) Observe {
 	var number atomic.Uint64
 	var strangers repeats
-	return func(route Route, d Decision, took time.Duration) {
+	return func(route admit.Route, d Decision, took time.Duration) {
 		record := newRecord(route, d, took)
 		if d.Outcome == Unauthenticated {
 			allowed, before := strangers.allow(record.Error, time.Now())
@@ -86,9 +86,9 @@ func Audit(process string, write func(line []byte)) Observe {
 	}
 }
 
-func newRecord(route Route, d Decision, took time.Duration) Record {
+func newRecord(route admit.Route, d Decision, took time.Duration) Record {
 	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Refusal: d.Refusal, Duration: took.Seconds(), Untouched: legible(d.Untouched),
-		Limit: d.Excess.Limit, Panic: d.Stack != nil}
+		Limit: d.Exceeded.Limit, Panic: d.Stack != nil}
 	if d.Err != nil {
 		r.Error = legible(cause(d.Err))
 	}

@@ -30,14 +30,14 @@ func TestAuditSchema(t *testing.T) {
 	req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = "g", "v1", "Pod", "pods"
 	req.Trouble("unreadable", "s3cret")
 	secret := field.Invalid(field.NewPath("metadata", "annotations").Key("a").Key("s3cret"), "s3cret", "s3cret")
-	d := Decision{Outcome: Denied, Code: http.StatusForbidden, Refusal: "0a1b2c3d", Request: req, Untouched: "why", Excess: Excess{Limit: "tenants"}, Err: errText("no answer"),
+	d := Decision{Outcome: Denied, Code: http.StatusForbidden, Refusal: "0a1b2c3d", Request: req, Untouched: "why", Exceeded: admit.LimitExceeded{Limit: "tenants"}, Err: errText("no answer"),
 		Stack: []byte("s3cret"), Result: admit.Result{
 			Problems: []admit.Problem{{Step: limitsStep, Error: field.TooMany(field.NewPath("spec", "containers"), 501, 500)}},
 			Steps: []admit.StepResult{
 				{Name: "denied-names", Mode: admit.Enforce, Refused: field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"), "s3cret")}},
 				{Name: "lifespan", Mode: admit.DryRun, Override: &admit.Override{Name: "old-jobs"}, Changed: true, WouldChange: true, Refused: field.ErrorList{secret}},
 			}}}
-	r := newRecord(Route{Path: "/validate-pods"}, d, 1500*time.Microsecond)
+	r := newRecord(admit.Route{Path: "/validate-pods"}, d, 1500*time.Microsecond)
 	r.Repeated = 7
 	r.Time, r.ID = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), "p-1"
 	line, err := json.Marshal(r)
@@ -63,7 +63,7 @@ func TestAuditNumbers(t *testing.T) {
 	var out bytes.Buffer
 	observe := Audit("p", func(line []byte) { out.Write(line) })
 	for range 3 {
-		observe(Route{Path: "/a"}, Decision{Outcome: Invalid, Code: 400, Err: errText("a\nb")}, 0)
+		observe(admit.Route{Path: "/a"}, Decision{Outcome: Invalid, Code: 400, Err: errText("a\nb")}, 0)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 3 || !strings.Contains(lines[2], `"id":"p-3"`) || !strings.Contains(lines[0], `"error":"a\\nb"`) {
@@ -78,7 +78,7 @@ func BenchmarkAudit(b *testing.B) {
 	observe := Audit("p", func([]byte) {})
 	b.ReportAllocs()
 	for b.Loop() {
-		observe(Route{Path: "/a"}, d, time.Millisecond)
+		observe(admit.Route{Path: "/a"}, d, time.Millisecond)
 	}
 }
 
@@ -95,10 +95,10 @@ func TestAuditOfStrangers(t *testing.T) {
 	})
 	stranger := Decision{Outcome: Unauthenticated, Code: http.StatusUnauthorized, Err: errText("no token was sent")}
 	for range 1000 {
-		observe(Route{Path: "/validate-pods"}, stranger, 0)
+		observe(admit.Route{Path: "/validate-pods"}, stranger, 0)
 	}
 	for range 20 {
-		observe(Route{Path: "/validate-pods"}, Decision{Outcome: Invalid, Code: http.StatusBadRequest, Err: errText("no review")}, 0)
+		observe(admit.Route{Path: "/validate-pods"}, Decision{Outcome: Invalid, Code: http.StatusBadRequest, Err: errText("no review")}, 0)
 	}
 	if len(lines) != mostAlike+20 || lines[len(lines)-1].ID != "p-30" {
 		t.Errorf("%d lines, the last one is %s", len(lines), lines[len(lines)-1].ID)

@@ -125,10 +125,10 @@ func (b *body) release() {
 func checkHead(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return &callerFault{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
+		return &badRequestError{http.StatusMethodNotAllowed, r.URL.Path + " takes an AdmissionReview by POST"}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) || r.Header.Get("Content-Encoding") != "" {
-		return &callerFault{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
+		return &badRequestError{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func isJSON(contentType string) bool {
 // bodyFault returns the fault for an error from reading a body. An incomplete review is never used.
 func bodyFault(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return &callerFault{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
+		return &badRequestError{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
 	}
 	return badReview("the body ended early: %v", err)
 }

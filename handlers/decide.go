@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,41 +58,43 @@ type Decision struct {
 	Untouched string
 	// Refusal is the short id of a denial, which its message ends with; see admit.RefusalID.
 	Refusal string
-	// Excess is the limit of the policy that the request exceeds, if any.
-	Excess Excess
+	// Exceeded is the limit of the policy that the request exceeds, if any.
+	Exceeded admit.LimitExceeded
 }
 
-// Decide answers a review. If after is not nil, it is called after each step. A panic is handled as our own failure.
-func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d Decision) {
+// Decide answers a review by the chain of its route. If after is not nil, it is called after each step. A panic is handled
+// as our own failure.
+func Decide(ctx context.Context, r admit.Route, body []byte, after admit.After) (d Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.Stack = debug.Stack()
-			r.conclude(ctx, &d, errors.New("panic: "+admit.CauseOfPanic(cause)))
+			d.conclude(ctx, r, errors.New("panic: "+admit.CauseOfPanic(cause)))
 		}
 	}()
 	var err error
-	if d.Type, d.Request, err = ReadReview(body); err == nil {
-		err = r.misrouted(d.Request)
-	}
-	if err != nil {
+	if d.Type, d.Request, err = ReadReview(body); err != nil {
 		d.fail(err)
 		return d
 	}
-	switch d.Untouched = r.untouched(d.Request); {
+	if why := r.Misrouted(d.Request); why != "" {
+		d.fail(badReview("%s", why))
+		return d
+	}
+	switch d.Untouched = r.Untouched(d.Request); {
 	case r.Unused() != "":
 		d.Request.Warnf("usher: %s; nothing was checked. To unregister it: usher webhooks apply", d.Untouched)
 	case d.Untouched != "":
 	case d.Request.Subject() == nil:
 		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
-	case r.limited(&d):
-		err = &limitedFault{d.Excess, retryAfter(ctx, d.Excess.Wait)}
+	case d.limited(r):
+		err = &rateLimitedError{d.Exceeded, retryAfter(ctx, d.Exceeded.Wait)}
 	default:
-		d.Result, err = r.run(ctx, d.Request, after)
+		d.Result, err = run(ctx, r, d.Request, after)
 		if panicked, ok := errors.AsType[*admit.PanicError](err); ok {
 			d.Stack = panicked.Stack
 		}
 	}
-	r.conclude(ctx, &d, err)
+	d.conclude(ctx, r, err)
 	return d
 }
 
@@ -101,7 +102,7 @@ func (r Route) Decide(ctx context.Context, body []byte, after admit.After) (d De
 const limitsStep = "limits"
 
 // run runs the chain, unless the object is larger than a chain should process.
-func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (admit.Result, error) {
+func run(ctx context.Context, r admit.Route, req *admit.Request, after admit.After) (admit.Result, error) {
 	if err := admit.CheckBounds(req); err != nil {
 		return admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: err}}}, nil
 	}
@@ -109,10 +110,10 @@ func (r Route) run(ctx context.Context, req *admit.Request, after admit.After) (
 }
 
 // conclude sets the outcome and the answer from the result of the chain; err is our own failure.
-func (r Route) conclude(ctx context.Context, d *Decision, err error) {
+func (d *Decision) conclude(ctx context.Context, r admit.Route, err error) {
 	switch {
 	case r.Heartbeat() && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
-		d.letPass(err)
+		d.allowUnchanged(err)
 	case errors.Is(err, context.Canceled) && ctx.Err() == nil: // the caller is still waiting, so this is our failure
 		d.fail(fmt.Errorf("a step gave up although its caller waits: %v", err))
 	case err != nil:
@@ -122,19 +123,6 @@ func (r Route) conclude(ctx context.Context, d *Decision, err error) {
 	default:
 		d.allow(r.Chain.Mutates())
 	}
-}
-
-// untouched returns why a request passes without running the chain, or "".
-func (r Route) untouched(req *admit.Request) string {
-	switch {
-	case r.Unused() != "":
-		return r.Path + " " + r.Unused()
-	case !r.Covers(req):
-		return fmt.Sprintf("%s is not for %s of %s", r.Path, req.Operation, strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/"))
-	case r.Exempt != nil && req.Object != nil:
-		return r.Exempt(req)
-	}
-	return ""
 }
 
 func (d *Decision) allow(mutates bool) {
@@ -159,9 +147,9 @@ func (d *Decision) deny() {
 	d.Response.Result = status
 }
 
-// letPass answers a heartbeat that failed or was refused: it is allowed unchanged, with a warning.
-func (d *Decision) letPass(err error) {
-	d.Request.ForgetAudit()
+// allowUnchanged answers a heartbeat that failed or was refused: it is allowed unchanged, with a warning.
+func (d *Decision) allowUnchanged(err error) {
+	d.Request.DropAuditAnnotations()
 	if err != nil {
 		d.Err = err
 		d.Request.Trouble("failed", "usher failed and left the node as it is; its log says why")
@@ -189,9 +177,9 @@ func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 // fail sets the outcome for an error that is not the user's fault.
 func (d *Decision) fail(err error) {
 	d.Err, d.Response = err, nil
-	caller, invalid := errors.AsType[*callerFault](err)
-	_, limited := errors.AsType[*limitedFault](err)
-	_, stranger := errors.AsType[*strangerFault](err)
+	caller, invalid := errors.AsType[*badRequestError](err)
+	_, limited := errors.AsType[*rateLimitedError](err)
+	_, stranger := errors.AsType[*unauthenticatedError](err)
 	switch {
 	case invalid:
 		d.Outcome, d.Code = Invalid, caller.code

@@ -30,8 +30,8 @@ const podReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
 // route runs one step on pods.
-func route(run func(context.Context, *admit.Request, *admit.Pod) error) Route {
-	return Route{Path: "/mutate-test", For: Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods"),
+func route(run func(context.Context, *admit.Request, *admit.Pod) error) admit.Route {
+	return admit.Route{Path: "/mutate-test", For: admit.Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods"),
 		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "step", Doc: "does as told", Run: run}})}
 }
 
@@ -45,15 +45,15 @@ func testServer(observe Observe) Server {
 }
 
 // serveOne serves one request and returns the answer and what was observed.
-func serveOne(r Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
+func serveOne(r admit.Route, req *http.Request) (*httptest.ResponseRecorder, Decision) {
 	var seen Decision
 	w := httptest.NewRecorder()
-	testServer(func(_ Route, d Decision, _ time.Duration) {
+	testServer(func(_ admit.Route, d Decision, _ time.Duration) {
 		seen = d
 		if d.Request != nil { // it is released when this returns
 			d.Request.Review = nil
 		}
-	}).Serve([]Route{r}).ServeHTTP(w, req)
+	}).Serve([]admit.Route{r}).ServeHTTP(w, req)
 	return w, seen
 }
 
@@ -222,7 +222,7 @@ func TestHeartbeatsPass(t *testing.T) {
 		},
 	} {
 		r := route(run)
-		r.For[0].Resources = append(r.For[0].Resources, nodeStatus)
+		r.For[0].Resources = append(r.For[0].Resources, "nodes/status")
 		w, seen := serveOne(r, postTo(strings.NewReader(podReview)))
 		if got := answer(t, w); !got.Allowed || got.Patch != nil || len(got.Warnings) != 1 || strings.Contains(w.Body.String(), "secret") || len(seen.Request.Troubles()) != 1 {
 			t.Errorf("%s: %+v", name, got)
@@ -237,7 +237,7 @@ func TestUntouched(t *testing.T) {
 	exempt := route(func(context.Context, *admit.Request, *admit.Pod) error { return errors.New("was run") })
 	exempt.Exempt = admitNothing
 	for name, c := range map[string]struct {
-		route Route
+		route admit.Route
 		body  string
 	}{
 		"operation":         {route(fail), strings.Replace(podReview, "CREATE", "UPDATE", 1)},
@@ -292,15 +292,15 @@ func TestLogAndMetrics(t *testing.T) {
 	log.SetFormatter(&logrus.JSONFormatter{})
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry, NewLimits(1))
-	observe := func(r Route, d Decision, took time.Duration) {
+	observe := func(r admit.Route, d Decision, took time.Duration) {
 		Log(log)(r, d, took)
 		metrics.Observe(r, d, took)
 	}
 	panics := route(func(context.Context, *admit.Request, *admit.Pod) error { panic("at the disco") })
-	for _, r := range []Route{route(succeed), panics} {
-		testServer(observe).Serve([]Route{r}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
+	for _, r := range []admit.Route{route(succeed), panics} {
+		testServer(observe).Serve([]admit.Route{r}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader(podReview)))
 	}
-	testServer(observe).Serve([]Route{panics}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
+	testServer(observe).Serve([]admit.Route{panics}).ServeHTTP(httptest.NewRecorder(), postTo(strings.NewReader("nonsense")))
 	text := lines.String()
 	for _, want := range []string{`"uid":"u"`, `"route":"/mutate-test"`, `"operation":"CREATE"`, `"kind":"Pod"`, `"namespace":"n"`, `"name":"p"`, `"user":"me"`,
 		`"verdict":"mutated"`, `"code":200`, `"changed":"step"`, `"duration":`, `"dryRun":false`, `"stack":`, `"verdict":"invalid"`} {
@@ -360,7 +360,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","object":{"metadata":5}}}`))
 	r := route(succeed)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d := r.Decide(t.Context(), body, nil)
+		d := Decide(t.Context(), r, body, nil)
 		switch d.Outcome {
 		case Allowed, Mutated, Denied:
 			if d.Response == nil || d.Response.UID == "" || (d.Response.Patch == nil) != (d.Response.PatchType == nil) {

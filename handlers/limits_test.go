@@ -25,12 +25,12 @@ func TestCeiling(t *testing.T) {
 	})
 	var mu sync.Mutex
 	outcomes := map[Outcome]int{}
-	e := Server{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ Route, d Decision, _ time.Duration) {
+	e := Server{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ admit.Route, d Decision, _ time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		outcomes[d.Outcome]++
 	}}
-	mux := e.Serve([]Route{slow})
+	mux := e.Serve([]admit.Route{slow})
 	answers := make(chan *httptest.ResponseRecorder, 3)
 	send := func() {
 		w := httptest.NewRecorder()
@@ -47,9 +47,9 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("beyond the ceiling: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
 	heartbeat := route(succeed)
-	heartbeat.For[0].Resources = append(heartbeat.For[0].Resources, nodeStatus)
+	heartbeat.For[0].Resources = append(heartbeat.For[0].Resources, "nodes/status")
 	w := httptest.NewRecorder()
-	e.Serve([]Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
+	e.Serve([]admit.Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
 	if w.Code != 200 {
 		t.Errorf("a heartbeat waits for nobody: %d", w.Code)
 	}
@@ -116,7 +116,7 @@ func TestHeldBytes(t *testing.T) {
 		t.Errorf("%d bytes are never given back", l.held.Load())
 	}
 	_, err = read(MaxBody + 1)
-	if fault, ok := errors.AsType[*callerFault](err); !ok || fault.code != http.StatusRequestEntityTooLarge {
+	if fault, ok := errors.AsType[*badRequestError](err); !ok || fault.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("one byte too many: %v", err)
 	}
 }
@@ -263,7 +263,7 @@ func TestLargeAnswers(t *testing.T) {
 		p.SetLabel("a", label)
 		return nil
 	})
-	e := testServer(func(Route, Decision, time.Duration) {})
+	e := testServer(func(admit.Route, Decision, time.Duration) {})
 	e.Limits.held.Store(e.Limits.maxHeld - 8<<20) // by others
 	answers := 0
 	for ; answers < 100; answers++ {

@@ -20,7 +20,7 @@ const maxProblems = 10
 func Log(log *logrus.Logger) Observe {
 	var failures repeats
 	lines := sync.Pool{New: func() any { return new(logLine) }}
-	return func(route Route, d Decision, took time.Duration) {
+	return func(route admit.Route, d Decision, took time.Duration) {
 		line := lines.Get().(*logLine)
 		defer func() {
 			line.clear()
@@ -80,14 +80,14 @@ func join(a, b string) string {
 }
 
 // ended adds how a review ended.
-func (l *logLine) ended(route Route, d Decision, took time.Duration) {
+func (l *logLine) ended(route admit.Route, d Decision, took time.Duration) {
 	if changed := d.Result.Changed(); len(changed) > 0 {
 		l.text("changed", strings.Join(changed, ","))
 	}
 	l.number("code", d.Code)
 	l.text("duration", took.String())
-	if d.Excess.Limit != "" {
-		l.text("limit", d.Excess.Limit)
+	if d.Exceeded.Limit != "" {
+		l.text("limit", d.Exceeded.Limit)
 	}
 	if used := overrides(d.Result.Steps); used != "" {
 		l.text("overrides", used)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
 )
 
 // BenchmarkLog measures the line of a review, as JSON.
@@ -15,6 +17,6 @@ func BenchmarkLog(b *testing.B) {
 	d.Result.Steps = d.Result.Steps[:1] // the others are not in force
 	b.ReportAllocs()
 	for b.Loop() {
-		observe(Route{Path: "/mutate-pods"}, d, 73*time.Microsecond)
+		observe(admit.Route{Path: "/mutate-pods"}, d, 73*time.Microsecond)
 	}
 }

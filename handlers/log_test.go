@@ -48,11 +48,11 @@ func TestLogOfDenial(t *testing.T) {
 			log := logrus.New()
 			log.SetOutput(&out)
 			log.SetFormatter(&logrus.JSONFormatter{})
-			r := Route{Path: "/validate-test", For: route(nil).For,
+			r := admit.Route{Path: "/validate-test", For: route(nil).For,
 				Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "step", Doc: "refuses", Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 					return test.problems, nil
 				}}})}
-			d := r.Decide(t.Context(), []byte(podReview), nil)
+			d := Decide(t.Context(), r, []byte(podReview), nil)
 			if d.Outcome != Denied {
 				t.Fatalf("%s: %v", d.Outcome, d.Err)
 			}
@@ -84,7 +84,7 @@ func decisions(text string) []Decision {
 		{Outcome: Allowed, Code: 200, Request: &admit.Request{UID: "1", DryRun: true, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}}},
 		{Outcome: Mutated, Code: 200, Request: req, Result: admit.Result{Steps: steps}},
 		{Outcome: Denied, Code: 403, Request: req, Result: denied, Refusal: "1234"},
-		{Outcome: Allowed, Code: 200, Request: req, Untouched: text, Excess: Excess{Limit: "all"}},
+		{Outcome: Allowed, Code: 200, Request: req, Untouched: text, Exceeded: admit.LimitExceeded{Limit: "all"}},
 		{Outcome: Invalid, Code: 400, Err: errors.New(text)},
 		{Outcome: Failed, Code: 500, Err: errors.New(text), Request: req, Stack: []byte("goroutine 1\n\tmain.go:1 +0x1\n")},
 	}
@@ -112,9 +112,9 @@ func logged(as logrus.Formatter, level logrus.Level, d Decision) string {
 	var out bytes.Buffer
 	log := &logrus.Logger{Out: &out, Formatter: as, Level: level, Hooks: logrus.LevelHooks{}}
 	observe := Log(log)
-	observe(Route{Path: "/a"}, Decision{Outcome: Allowed, Untouched: strings.Repeat("a longer line before", 10)}, time.Hour)
+	observe(admit.Route{Path: "/a"}, Decision{Outcome: Allowed, Untouched: strings.Repeat("a longer line before", 10)}, time.Hour)
 	out.Reset()
-	observe(Route{Path: "/a"}, d, 1234*time.Microsecond)
+	observe(admit.Route{Path: "/a"}, d, 1234*time.Microsecond)
 	return out.String()
 }
 
@@ -135,7 +135,7 @@ func TestLogOfHooks(t *testing.T) {
 	log := &logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}}
 	hook := &fieldsHook{}
 	log.AddHook(hook)
-	Log(log)(Route{Path: "/a"}, decisions("web")[1], 0)
+	Log(log)(admit.Route{Path: "/a"}, decisions("web")[1], 0)
 	if len(hook.seen) != 1 || hook.seen[0]["changed"] != "a" || hook.seen[0]["code"] != 200 || hook.seen[0]["dryRun"] != false ||
 		!strings.Contains(out.String(), `"more":true`) {
 		t.Errorf("%v\n%s", hook.seen, out.String())
@@ -147,7 +147,7 @@ func TestLogOfFailure(t *testing.T) {
 	var out bytes.Buffer
 	log := logrus.New()
 	log.SetOutput(&out)
-	Log(log)(Route{}, Decision{Outcome: Failed, Err: errors.New(strings.Repeat("x", 1<<20))}, 0)
+	Log(log)(admit.Route{}, Decision{Outcome: Failed, Err: errors.New(strings.Repeat("x", 1<<20))}, 0)
 	if out.Len() > 2*maxField {
 		t.Errorf("a line of %d bytes", out.Len())
 	}
@@ -161,12 +161,14 @@ func TestRepeatedFailures(t *testing.T) {
 		log := logrus.New()
 		log.SetOutput(&out)
 		observe := Log(log)
-		failed := func(cause string) { observe(Route{Path: "/a"}, Decision{Outcome: Failed, Err: errors.New(cause)}, 0) }
+		failed := func(cause string) {
+			observe(admit.Route{Path: "/a"}, Decision{Outcome: Failed, Err: errors.New(cause)}, 0)
+		}
 		for range 1000 {
 			failed("one")
 		}
 		failed("two")
-		observe(Route{Path: "/a"}, Decision{Outcome: Allowed}, 0)
+		observe(admit.Route{Path: "/a"}, Decision{Outcome: Allowed}, 0)
 		if got := out.String(); strings.Count(got, "error=one") != mostAlike || strings.Count(got, "error=two") != 1 || strings.Count(got, "msg=review ") != 1 {
 			t.Errorf("%s", got)
 		}
@@ -203,9 +205,9 @@ func FuzzLogOfTexts(f *testing.F) {
 		log.SetFormatter(&logrus.TextFormatter{DisableQuote: true, DisableColors: true})
 		d := decisions(text)[2]
 		d.Untouched, d.Err = text, errors.New(text)
-		Log(log)(Route{Path: "/a"}, d, 0)
+		Log(log)(admit.Route{Path: "/a"}, d, 0)
 		lines.WriteString(wantJSON(t, d))
-		Audit("p", func(line []byte) { lines.Write(line) })(Route{Path: "/a"}, d, 0)
+		Audit("p", func(line []byte) { lines.Write(line) })(admit.Route{Path: "/a"}, d, 0)
 		got := strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n")
 		if len(got) != 3 || len(lines.String()) > 100*maxField || strings.ContainsFunc(got[0]+got[1]+got[2], func(r rune) bool { return !unicode.IsPrint(r) }) ||
 			!utf8.ValidString(lines.String()) {
@@ -218,7 +220,7 @@ func FuzzLogOfTexts(f *testing.F) {
 func wantJSON(t *testing.T, d Decision) string {
 	t.Helper()
 	var out bytes.Buffer
-	Log(&logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}})(Route{Path: "/a"}, d, 0)
+	Log(&logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}})(admit.Route{Path: "/a"}, d, 0)
 	if !json.Valid(out.Bytes()) {
 		t.Errorf("no JSON: %s", out.String())
 	}

@@ -57,7 +57,7 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 
 // Expect creates the series of faults that should not occur on the routes. A counter that first appears with the value 1
 // has not increased for Prometheus, so that the first fault would cause no alert.
-func (m *Metrics) Expect(routes []Route) {
+func (m *Metrics) Expect(routes []admit.Route) {
 	for _, r := range routes {
 		m.panics.WithLabelValues(r.Path)
 		if r.Heartbeat() {
@@ -67,7 +67,7 @@ func (m *Metrics) Expect(routes []Route) {
 }
 
 // Observe counts one review.
-func (m *Metrics) Observe(route Route, d Decision, took time.Duration) {
+func (m *Metrics) Observe(route admit.Route, d Decision, took time.Duration) {
 	m.reviews.WithLabelValues(route.Path, operation(d.Request), string(d.Outcome)).Inc()
 	m.duration.WithLabelValues(route.Path).Observe(took.Seconds())
 	for _, s := range d.Result.Steps {

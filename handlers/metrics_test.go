@@ -17,7 +17,7 @@ func TestStepDecisions(t *testing.T) {
 	refused := field.ErrorList{field.Forbidden(field.NewPath("spec"), "not here")}
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry, NewLimits(1))
-	metrics.Observe(Route{Path: "/r"}, Decision{Result: admit.Result{Steps: []admit.StepResult{
+	metrics.Observe(admit.Route{Path: "/r"}, Decision{Result: admit.Result{Steps: []admit.StepResult{
 		{Name: "passes", Mode: admit.Enforce},
 		{Name: "changes", Mode: admit.Enforce, Changed: true},
 		{Name: "refuses", Mode: admit.Enforce, Refused: refused},
@@ -44,11 +44,11 @@ func TestStepDecisions(t *testing.T) {
 // TestExpectedFaults: the series of faults exist before the first fault, so that the first one is an increase.
 func TestExpectedFaults(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	heartbeat := Route{Path: "/mutate-nodes", For: []Match{{Rule: admit.Rule{Resources: []string{"nodes/status"}}}}}
+	heartbeat := admit.Route{Path: "/mutate-nodes", For: []admit.Match{{Rule: admit.Rule{Resources: []string{"nodes/status"}}}}}
 	if !heartbeat.Heartbeat() {
 		t.Fatal("this route is no heartbeat")
 	}
-	NewMetrics(registry, NewLimits(1)).Expect([]Route{heartbeat, {Path: "/validate-pods"}})
+	NewMetrics(registry, NewLimits(1)).Expect([]admit.Route{heartbeat, {Path: "/validate-pods"}})
 	want := `
 		# HELP usher_panics_total Panics in steps.
 		# TYPE usher_panics_total counter

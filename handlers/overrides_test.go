@@ -31,7 +31,7 @@ func TestOverridesAreReported(t *testing.T) {
 	metrics := NewMetrics(registry, NewLimits(1))
 	for range 2 {
 		line.Reset()
-		d := r.Decide(t.Context(), []byte(podReview), nil)
+		d := Decide(t.Context(), r, []byte(podReview), nil)
 		Log(log)(r, d, 0)
 		metrics.Observe(r, d, 0)
 	}

@@ -15,16 +15,16 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// callerFault is the answer to a request that is not a valid review: the HTTP status, and a text for the caller.
-type callerFault struct {
+// badRequestError is the answer to a request that is not a valid review: the HTTP status, and a text for the caller.
+type badRequestError struct {
 	code int
 	text string
 }
 
-func (f *callerFault) Error() string { return f.text }
+func (f *badRequestError) Error() string { return f.text }
 
 func badReview(format string, args ...any) error {
-	return &callerFault{http.StatusBadRequest, admit.Shorten(fmt.Sprintf(format, args...), 500)}
+	return &badRequestError{http.StatusBadRequest, admit.Shorten(fmt.Sprintf(format, args...), 500)}
 }
 
 // ReadReview reads an AdmissionReview of v1 or v1beta1, and returns its type, for the answer, and its request. An error
@@ -118,7 +118,7 @@ func checkKind(req *admit.Request, object metav1.TypeMeta) error {
 	case req.Kind.Kind == "":
 		req.Kind = says
 	case says.Kind != "" && says != req.Kind:
-		return badReview("request.kind is %s, but the object is a %s", kindText(req.Kind), kindText(says))
+		return badReview("request.kind is %s, but the object is a %s", admit.KindText(req.Kind), admit.KindText(says))
 	}
 	return nil
 }

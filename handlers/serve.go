@@ -9,13 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"usher.dev/usher/admit"
 )
 
 // The API server sends its timeout as ?timeout=: 1 to 30 s, by default 10 s.
 const defaultTimeout, maxTimeout = 10 * time.Second, 30 * time.Second
 
 // Observe is called once for each review, after the decision and before the answer is written.
-type Observe func(Route, Decision, time.Duration)
+type Observe func(admit.Route, Decision, time.Duration)
 
 // Server answers reviews over HTTP. Its fields are shared by all routes.
 type Server struct {
@@ -29,7 +31,7 @@ type Server struct {
 }
 
 // Serve returns a handler that serves the routes, also those that are off, and answers other paths with a hint.
-func (s Server) Serve(routes []Route) http.Handler {
+func (s Server) Serve(routes []admit.Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		mux.Handle(route.Path, s.admission(route))
@@ -43,7 +45,7 @@ func (s Server) Serve(routes []Route) http.Handler {
 	return mux
 }
 
-func paths(routes []Route) []string {
+func paths(routes []admit.Route) []string {
 	var list []string
 	for _, r := range routes {
 		if !r.Off {
@@ -54,7 +56,7 @@ func paths(routes []Route) []string {
 }
 
 // admission returns the handler of one route.
-func (s Server) admission(route Route) http.Handler {
+func (s Server) admission(route admit.Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := s.review(route, w, r)
 		defer s.Limits.drop(answer.held)
@@ -67,19 +69,19 @@ func (s Server) admission(route Route) http.Handler {
 
 // review reads, decides and observes one review, and returns the answer. Everything else is released when it returns,
 // because the client may be slow to read the answer.
-func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) reply {
+func (s Server) review(route admit.Route, w http.ResponseWriter, r *http.Request) reply {
 	start := time.Now()
 	ctx := newDeadline(r.Context(), start.Add(budget(timeoutOf(r))))
 	defer ctx.cancel()
 	sent := body{limits: s.Limits}
 	defer sent.release()
-	granted, err := s.arrive(ctx, &sent, route.Heartbeat(), w, r)
+	granted, err := s.accept(ctx, &sent, route.Heartbeat(), w, r)
 	defer granted.release()
 	var decision Decision
 	if err != nil {
 		decision.fail(err)
 	} else {
-		decision = route.Decide(ctx, sent.buffer.bytes, nil)
+		decision = Decide(ctx, route, sent.buffer.bytes, nil)
 	}
 	answer := s.encode(&decision)
 	s.Observe(route, decision, time.Since(start))
@@ -89,11 +91,11 @@ func (s Server) review(route Route, w http.ResponseWriter, r *http.Request) repl
 	return answer
 }
 
-// arrive reads the body of a review, if its sender may post reviews, and waits until it may be decided.
-func (s Server) arrive(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (grant, error) {
+// accept reads the body of a review, if its sender may post reviews, and waits until it may be decided.
+func (s Server) accept(ctx context.Context, sent *body, heartbeat bool, w http.ResponseWriter, r *http.Request) (grant, error) {
 	if s.Caller != nil {
 		if err := s.Caller(r); err != nil {
-			return grant{}, &strangerFault{err}
+			return grant{}, &unauthenticatedError{err}
 		}
 	}
 	if err := sent.receive(ctx, w, r); err != nil {
@@ -154,7 +156,7 @@ func fault(d *Decision) reply {
 	case d.Outcome == Unauthenticated:
 		answer.stranger, text = true, d.Err.Error()
 	case d.Outcome == Limited:
-		limited, _ := errors.AsType[*limitedFault](d.Err)
+		limited, _ := errors.AsType[*rateLimitedError](d.Err)
 		answer.retry, text = limited.retry, limited.Error()
 	case d.Code == http.StatusServiceUnavailable:
 		answer.retry = 1 // the API server's client tries again within its timeout
@@ -185,7 +187,7 @@ func (a reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.text)
 }
 
-// strangerFault is the fault of a request whose sender must not post reviews.
-type strangerFault struct{ error }
+// unauthenticatedError is the fault of a request whose sender must not post reviews.
+type unauthenticatedError struct{ error }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }

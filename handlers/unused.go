@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
 )
 
 // Unchecked reports whether a review was allowed only because its route is unused.
-func (d Decision) Unchecked(r Route) bool { return r.Unused() != "" && d.Response != nil }
+func (d Decision) Unchecked(r admit.Route) bool { return r.Unused() != "" && d.Response != nil }
 
 // unusedEvery is how often an unused route is logged at most.
 const unusedEvery = time.Minute
@@ -26,7 +28,7 @@ func LogUnused(log *logrus.Logger, now func() time.Time) Observe {
 		last[path] = now()
 		return true
 	}
-	return func(r Route, d Decision, _ time.Duration) {
+	return func(r admit.Route, d Decision, _ time.Duration) {
 		if d.Unchecked(r) && due(r.Path) {
 			log.WithField("route", r.Path).Warnf("%s %s, but an API server still calls it: what it sends is allowed unchecked; "+
 				"usher webhooks apply registers what is needed", r.Path, r.Unused())

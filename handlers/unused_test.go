@@ -23,7 +23,7 @@ func TestUnusedRoute(t *testing.T) {
 	off.Off, nothing.For = true, nil
 	for _, c := range []struct {
 		name          string
-		route         Route
+		route         admit.Route
 		body          string
 		code          int
 		outcome       Outcome
@@ -38,7 +38,7 @@ func TestUnusedRoute(t *testing.T) {
 		{"off, and of another kind", off, strings.ReplaceAll(podReview, `"Pod"`, `"Node"`), http.StatusBadRequest, Invalid, "", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := c.route.Decide(t.Context(), []byte(c.body), nil)
+			d := Decide(t.Context(), c.route, []byte(c.body), nil)
 			if d.Outcome != c.outcome || d.Code != c.code && c.outcome != Denied || (d.Untouched != "") != c.alsoUntouched {
 				t.Fatalf("outcome %s, code %d, untouched %q, %v", d.Outcome, d.Code, d.Untouched, d.Err)
 			}
@@ -64,11 +64,11 @@ func TestLogUnused(t *testing.T) {
 	observe := LogUnused(log, func() time.Time { return clock })
 	for _, step := range []struct {
 		after time.Duration
-		route Route
+		route admit.Route
 		lines int // altogether
 	}{{0, a, 1}, {time.Second, a, 1}, {0, b, 2}, {58 * time.Second, a, 2}, {time.Second, a, 3}, {0, alwaysDenies("/validate-c"), 3}} {
 		clock = clock.Add(step.after)
-		observe(step.route, step.route.Decide(t.Context(), []byte(podReview), nil), 0)
+		observe(step.route, Decide(t.Context(), step.route, []byte(podReview), nil), 0)
 		if len(lines.AllEntries()) != step.lines {
 			t.Fatalf("at %s, %s: %d lines, want %d", clock, step.route.Path, len(lines.AllEntries()), step.lines)
 		}
@@ -79,10 +79,19 @@ func TestLogUnused(t *testing.T) {
 }
 
 // alwaysDenies returns a route for the creation of pods that refuses each.
-func alwaysDenies(path string) Route {
+func alwaysDenies(path string) admit.Route {
 	r := route(func(context.Context, *admit.Request, *admit.Pod) error {
 		return field.Forbidden(field.NewPath("metadata", "name"), "no pod is allowed")
 	})
 	r.Path = path
 	return r
+}
+
+// TestRouteForNothing: a route that the policy does not use lets everything pass, as an older registration may send it.
+func TestRouteForNothing(t *testing.T) {
+	r := route(nil)
+	r.For = nil
+	if d := Decide(t.Context(), r, []byte(podReview), nil); d.Outcome != Allowed || d.Untouched == "" {
+		t.Errorf("%s: %v", d.Outcome, d.Err)
+	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/handlers"
 )
 
 // Input is what a user has typed and chosen. All members may be empty.
@@ -94,7 +93,7 @@ func (w *world) withPods(documents []review.Document, o review.Options) []review
 	}
 	return review.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
-		return slices.ContainsFunc(w.routes, func(r handlers.Route) bool { return r.Covers(request) })
+		return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.Covers(request) })
 	})
 }
 

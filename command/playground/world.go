@@ -12,11 +12,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 )
 
@@ -29,7 +29,7 @@ type world struct {
 	gates  gate.Set
 	opened *cluster.Cluster
 	policy *config.Policy
-	routes []handlers.Route
+	routes []admit.Route
 }
 
 // worlds keeps the worlds that were used last.
@@ -153,11 +153,11 @@ func (w *world) run(ctx context.Context, in Input) (a Answer) {
 }
 
 // of returns the routes of a suite, or all.
-func (w *world) of(suiteOrPath string) []handlers.Route {
+func (w *world) of(suiteOrPath string) []admit.Route {
 	if suiteOrPath == "" || strings.HasPrefix(suiteOrPath, "/") {
 		return w.routes
 	}
-	return slices.DeleteFunc(slices.Clone(w.routes), func(r handlers.Route) bool { return r.Suite != suiteOrPath })
+	return slices.DeleteFunc(slices.Clone(w.routes), func(r admit.Route) bool { return r.Suite != suiteOrPath })
 }
 
 // onlyPath returns the only path to call, or "".
@@ -170,7 +170,7 @@ func onlyPath(suiteOrPath string) string {
 
 var errTwoOld = errors.New("the stored object is one object, not several")
 
-func explained(routes []handlers.Route) []handlers.Route {
+func explained(routes []admit.Route) []admit.Route {
 	all := slices.Clone(routes)
 	for i := range all {
 		all[i].Chain = all[i].Chain.Explained()

@@ -18,7 +18,6 @@ import (
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/suite"
 )
@@ -28,7 +27,7 @@ type Program struct {
 	Suites suite.List
 	// NotCalled returns why the shipped webhook configurations keep requests from routes, for a directory of manifests that
 	// stands for the cluster; see review.Chooser.
-	NotCalled func(routes []handlers.Route, clusterDir string) (func(handlers.Route, *admit.Request) string, error)
+	NotCalled func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
 
 	// Command is the command with its flags, which reports name with more of them.
 	Command string
@@ -46,10 +45,10 @@ type setting struct {
 
 // world is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
 type world struct {
-	routes    []handlers.Route
+	routes    []admit.Route
 	catalogue review.Catalogue
 	kinds     review.Kinds
-	notCalled func(handlers.Route, *admit.Request) string
+	notCalled func(admit.Route, *admit.Request) string
 	steps     []string // all that there are
 	err       error
 }
@@ -181,7 +180,7 @@ func (w *worlds) policy(text string) (*config.Policy, error) {
 
 // choose returns the routes that are called for a review.
 func (w *world) choose(path string, body []byte) (review.Choice, error) {
-	if path != "" && !slices.ContainsFunc(w.routes, func(r handlers.Route) bool { return r.Path == path }) {
+	if path != "" && !slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.Path == path }) {
 		var paths []string
 		for _, r := range w.routes {
 			paths = append(paths, r.Path)
@@ -197,7 +196,7 @@ func (w *world) choose(path string, body []byte) (review.Choice, error) {
 // covers reports whether a route is for a kind of object.
 func (w *world) covers(object *unstructured.Unstructured, r request, path string) bool {
 	request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.op(), Namespace: object.GetNamespace()}
-	return slices.ContainsFunc(w.routes, func(route handlers.Route) bool {
+	return slices.ContainsFunc(w.routes, func(route admit.Route) bool {
 		return (path == "" || path == route.Path) && route.Covers(request)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/handlers"
 )
@@ -52,7 +53,7 @@ func Open(name string, values bool, full func(error)) (*Recorder, error) {
 }
 
 // Observe records a review. It never waits for the disk.
-func (r *Recorder) Observe(route handlers.Route, d handlers.Decision, _ time.Duration) {
+func (r *Recorder) Observe(route admit.Route, d handlers.Decision, _ time.Duration) {
 	if d.Request == nil || d.Request.Review == nil {
 		return
 	}

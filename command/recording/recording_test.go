@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 )
 
@@ -28,7 +29,7 @@ func record(t *testing.T, values bool, reviews ...string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Observe(handlers.Route{Path: "/validate-pods"}, handlers.Decision{Outcome: handlers.Allowed, Request: request}, 0)
+		r.Observe(admit.Route{Path: "/validate-pods"}, handlers.Decision{Outcome: handlers.Allowed, Request: request}, 0)
 	}
 	if left := r.Close(); left > 0 {
 		t.Errorf("%d reviews were left out", left)
@@ -97,9 +98,9 @@ func TestRecordingEnds(t *testing.T) {
 	_ = r.file.Close()
 	_, request, _ := handlers.ReadReview([]byte(reviewed))
 	for range 3 {
-		r.Observe(handlers.Route{Path: "/validate-pods"}, handlers.Decision{Request: request}, 0)
+		r.Observe(admit.Route{Path: "/validate-pods"}, handlers.Decision{Request: request}, 0)
 	}
-	r.Observe(handlers.Route{}, handlers.Decision{}, 0) // a body that is no review is not recorded
+	r.Observe(admit.Route{}, handlers.Decision{}, 0) // a body that is no review is not recorded
 	if left := r.Close(); ended != 1 || left != 2 {
 		t.Errorf("ended %d times, %d left out", ended, left)
 	}

@@ -12,24 +12,24 @@ import (
 
 // Choice is what an API server would do with a request.
 type Choice struct {
-	Routes    []handlers.Route // that it would call, in order: mutating ones first
-	NotCalled []NotCalled      // that are for such requests, but not for this one
-	Hint      string           // what to try when none is called
-	Documents bool             // keep the object after each step: Step.After
+	Routes    []admit.Route // that it would call, in order: mutating ones first
+	NotCalled []NotCalled   // that are for such requests, but not for this one
+	Hint      string        // what to try when none is called
+	Documents bool          // keep the object after each step: Step.After
 }
 
 // Chooser chooses routes.
 type Chooser struct {
-	Routes []handlers.Route
+	Routes []admit.Route
 	Path   string // calls this route, whatever the request is; "" for those that an API server would call
 	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
-	NotCalled func(handlers.Route, *admit.Request) string
+	NotCalled func(admit.Route, *admit.Request) string
 }
 
 // Choose returns the routes for a review. What is no review gets none: Run reports why.
 func (c Chooser) Choose(body []byte) (Choice, error) {
 	if c.Path != "" {
-		i := slices.IndexFunc(c.Routes, func(r handlers.Route) bool { return r.Path == c.Path })
+		i := slices.IndexFunc(c.Routes, func(r admit.Route) bool { return r.Path == c.Path })
 		if i < 0 {
 			return Choice{}, c.noSuchPath()
 		}
@@ -59,7 +59,7 @@ func (c Chooser) noSuchPath() error {
 }
 
 func (c Chooser) choose(req *admit.Request) (choice Choice) {
-	var validating []handlers.Route
+	var validating []admit.Route
 	for _, r := range c.Routes {
 		if !r.Covers(req) || !r.Changes(req) {
 			continue
@@ -99,7 +99,7 @@ func (c Chooser) hint(req *admit.Request) string {
 }
 
 // howToReach returns the flags that make a request one that a route is for.
-func howToReach(r handlers.Route, m handlers.Match, req *admit.Request) string {
+func howToReach(r admit.Route, m admit.Match, req *admit.Request) string {
 	hint := "no route is called for this; try --operation " + string(m.Operations[0])
 	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
 		hint += " --subresource " + sub

@@ -9,7 +9,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/nearest"
 )
 
@@ -51,7 +51,7 @@ type known struct {
 }
 
 // NewCatalogue returns the kinds of Kubernetes and of some routes.
-func NewCatalogue(routes []handlers.Route) Catalogue {
+func NewCatalogue(routes []admit.Route) Catalogue {
 	c := Catalogue{}
 	for _, row := range builtIn {
 		group, versions, found := strings.Cut(row[0], "/")

@@ -79,10 +79,10 @@ func (r *Report) describe(req *admit.Request) {
 
 // callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none. With documents, each step
 // has the object as it left it.
-func callRoute(ctx context.Context, route handlers.Route, body []byte, documents bool) (call Call, after json.RawMessage) {
+func callRoute(ctx context.Context, route admit.Route, body []byte, documents bool) (call Call, after json.RawMessage) {
 	call.Path = route.Path
 	var before []Operation
-	d := route.Decide(ctx, body, func(req *admit.Request, done admit.StepResult) {
+	d := handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
 		var now []Operation
 		if req.Object != nil { // null for DELETE
 			now = operations(req.Object.Patch())

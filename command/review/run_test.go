@@ -13,16 +13,15 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 )
 
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
 // writing is a route with one step that sets a field of a pod.
-func writing(path string, operations ...admissionv1.Operation) handlers.Route {
+func writing(path string, operations ...admissionv1.Operation) admit.Route {
 	whole := func(d *document.Document) *document.Document { return d }
-	return handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, operations, "pods"),
+	return admit.Route{Path: "/mutate-test", For: admit.Namespaced(podKind, operations, "pods"),
 		Chain: admit.Mutate(whole, []admit.Mutator[document.Document]{{Name: "write", Doc: "sets a field",
 			Run: func(_ context.Context, _ *admit.Request, d *document.Document) error {
 				d.Root().At(strings.Split(path, "/")...).Set("x")
@@ -30,7 +29,7 @@ func writing(path string, operations ...admissionv1.Operation) handlers.Route {
 			}}})}
 }
 
-func runOn(t *testing.T, manifest string, o Options, routes ...handlers.Route) Report {
+func runOn(t *testing.T, manifest string, o Options, routes ...admit.Route) Report {
 	t.Helper()
 	documents := Read("test", strings.NewReader(manifest))
 	if len(documents) != 1 {
@@ -75,7 +74,7 @@ func TestRoutesRunOnOneAnother(t *testing.T) {
 
 func TestOldObject(t *testing.T) {
 	seen := ""
-	look := handlers.Route{Path: "/mutate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Update}, "pods/status"),
+	look := admit.Route{Path: "/mutate-test", For: admit.Namespaced(podKind, []admissionv1.Operation{admissionv1.Update}, "pods/status"),
 		Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "look", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
 			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
 			return nil
@@ -93,7 +92,7 @@ func TestOldObject(t *testing.T) {
 // TestDelete: a DELETE has no object, only the stored one.
 func TestDelete(t *testing.T) {
 	seen := ""
-	look := handlers.Route{Path: "/validate-test", For: handlers.Namespaced(podKind, []admissionv1.Operation{admissionv1.Delete}, "pods"),
+	look := admit.Route{Path: "/validate-test", For: admit.Namespaced(podKind, []admissionv1.Operation{admissionv1.Delete}, "pods"),
 		Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "look",
 			Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) (field.ErrorList, error) {
 				seen = string(req.Operation) + " " + req.ObjectName()
@@ -132,7 +131,7 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			choice, err := Chooser{Routes: []handlers.Route{route}, Path: c.path}.Choose(body)
+			choice, err := Chooser{Routes: []admit.Route{route}, Path: c.path}.Choose(body)
 			if err != nil || len(choice.Routes) != c.want {
 				t.Errorf("%d routes, want %d; %v", len(choice.Routes), c.want, err)
 			}

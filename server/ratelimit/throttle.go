@@ -13,7 +13,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 )
 
 // Limits are the limits of the policies that have been in force, with their buckets. The zero value is not valid.
@@ -68,7 +67,7 @@ func (l *Limits) named(name string) *limit {
 // Of returns the function that takes the tokens for a review on a route, or nil if no limit is about the route. It
 // returns the limit that the review has exceeded, if any; one that refuses before one that only counts. Limits refuse no
 // review on a route for heartbeats, and count those only if they name the route.
-func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) handlers.Excess {
+func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) admit.LimitExceeded {
 	var about []*limit
 	for _, one := range *l.current.Load() {
 		if slices.Contains(one.Routes, route) || len(one.Routes) == 0 && !heartbeat {
@@ -79,7 +78,7 @@ func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) handlers.
 		return nil
 	}
 	path := maphash.String(hashSeed, route)
-	return func(req *admit.Request) (worst handlers.Excess) {
+	return func(req *admit.Request) (worst admit.LimitExceeded) {
 		now := l.now()
 		for _, one := range about {
 			wait := one.take(path, req, now)
@@ -88,7 +87,7 @@ func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) handlers.
 			}
 			refuse := !heartbeat && !one.log
 			if worst.Limit == "" || refuse && !worst.Refuse || refuse == worst.Refuse && wait > worst.Wait {
-				worst = handlers.Excess{Limit: one.Name, Refuse: refuse, Wait: wait}
+				worst = admit.LimitExceeded{Limit: one.Name, Refuse: refuse, Wait: wait}
 			}
 		}
 		return worst

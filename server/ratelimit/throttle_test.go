@@ -12,7 +12,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/seed"
 )
 
@@ -42,7 +41,7 @@ func by(user, namespace string, groups ...string) *admit.Request {
 
 const path = "/mutate-pods"
 
-type excess = handlers.Excess
+type excess = admit.LimitExceeded
 
 // TestOf: which requests share a bucket, and which take no token. The bucket of the first holds one token, and is empty.
 func TestOf(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 )
 
 // List is the list of the program's suites, in the order in which the API server should call them.
@@ -82,14 +81,14 @@ func (s List) Schema() config.Schema {
 
 // mayHaveNamespace reports whether overrides may select requests of a route by their namespace, under any policy: a
 // Namespace counts as in itself.
-func mayHaveNamespace(r handlers.Route) bool {
-	return len(r.For) == 0 || slices.ContainsFunc(r.For, func(m handlers.Match) bool {
+func mayHaveNamespace(r admit.Route) bool {
+	return len(r.For) == 0 || slices.ContainsFunc(r.For, func(m admit.Match) bool {
 		return m.Scope != registration.ClusterScope || m.Kind.Kind == "" || m.Kind.Kind == "Namespace"
 	})
 }
 
 // Table returns all routes of all suites, regardless of the gates.
-func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route) {
+func (s List) Table(policy *config.Policy, gates gate.Set) (all []admit.Route) {
 	for _, suite := range s {
 		all = append(all, suite.Routes(policy, gates)...)
 	}
@@ -98,7 +97,7 @@ func (s List) Table(policy *config.Policy, gates gate.Set) (all []handlers.Route
 
 // Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides. Call it
 // again for a new policy. The overrides depend on around, which may be zero if the routes are only listed.
-func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroundings) (served []handlers.Route) {
+func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroundings) (served []admit.Route) {
 	overrides := policy.Overrides.Compile()
 	for _, r := range s.Table(policy, gates) {
 		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
@@ -109,11 +108,11 @@ func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroun
 	return served
 }
 
-// Off returns the routes that the gates switch off. An API server may still call them: see handlers.Route.Off.
-func (s List) Off(policy *config.Policy, gates gate.Set) (off []handlers.Route) {
+// Off returns the routes that the gates switch off. An API server may still call them: see admit.Route.Off.
+func (s List) Off(policy *config.Policy, gates gate.Set) (off []admit.Route) {
 	on := s.Routes(policy, gates, admit.Surroundings{})
 	for _, r := range s.Table(policy, gates) {
-		if !slices.ContainsFunc(on, func(other handlers.Route) bool { return other.Path == r.Path }) {
+		if !slices.ContainsFunc(on, func(other admit.Route) bool { return other.Path == r.Path }) {
 			r.Off = true
 			off = append(off, r)
 		}
@@ -128,7 +127,7 @@ func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
 
 // aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
 // cluster.
-func aroundRoute(r handlers.Route, around admit.Surroundings) admit.Surroundings {
+func aroundRoute(r admit.Route, around admit.Surroundings) admit.Surroundings {
 	if !mayHaveNamespace(r) {
 		around.Namespace = nil
 	}
@@ -185,7 +184,7 @@ func (s List) Open(
 
 // Watched returns the options of a cluster that keeps the collections that the routes need. Namespaces are kept for the
 // overrides of policies to come.
-func (s List) Watched(served []handlers.Route) (options cluster.Options) {
+func (s List) Watched(served []admit.Route) (options cluster.Options) {
 	for _, suite := range s {
 		if suite.Catalogue != nil {
 			options.Catalogue = append(options.Catalogue, suite.Catalogue()...)

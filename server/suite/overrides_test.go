@@ -7,27 +7,26 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/handlers"
 )
 
 // TestAroundRoute: the mode of a step for nodes depends on no namespace, so that heartbeats do not wait for one.
 func TestAroundRoute(t *testing.T) {
 	around := admit.Surroundings{Namespace: func(string) (ns admit.Namespace, known bool, err error) { return ns, false, admit.ErrNotReady }}
-	namespaces := handlers.Pods()
+	namespaces := admit.Pods()
 	namespaces[0].Kind.Kind, namespaces[0].Scope = "Namespace", registration.ClusterScope
 	for _, c := range []struct {
 		name string
-		is   []handlers.Match
+		is   []admit.Match
 		asks bool
 	}{
-		{"pods", handlers.Pods(admissionv1.Create), true},
-		{"nodes", handlers.NodeStatus(), false},
-		{"pods and nodes", append(handlers.Pods(admissionv1.Create), handlers.NodeStatus()...), true},
+		{"pods", admit.Pods(admissionv1.Create), true},
+		{"nodes", admit.NodeStatus(), false},
+		{"pods and nodes", append(admit.Pods(admissionv1.Create), admit.NodeStatus()...), true},
 		{"Namespaces", namespaces, true},
 		{"what another policy says", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := aroundRoute(handlers.Route{For: c.is}, around).Namespace != nil; got != c.asks {
+			if got := aroundRoute(admit.Route{For: c.is}, around).Namespace != nil; got != c.asks {
 				t.Errorf("a namespace may be asked for: %v, want %v", got, c.asks)
 			}
 		})

@@ -12,10 +12,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
 )
 
 // Suite is a group of routes and everything they depend on. Fields may be nil or empty. The functions are called in the
@@ -40,11 +40,11 @@ type Suite struct {
 	// Catalogue returns the collections of the cluster that its steps may need. Rights returns the other permissions
 	// that usher needs for the routes that are served.
 	Catalogue func() []cluster.Declared
-	Rights    func(served []handlers.Route) []rbacv1.PolicyRule
+	Rights    func(served []admit.Route) []rbacv1.PolicyRule
 
 	// Routes returns all routes, regardless of the gates. Before Open has been called, the routes can be listed but not
 	// used.
-	Routes func(*config.Policy, gate.Set) []handlers.Route
+	Routes func(*config.Policy, gate.Set) []admit.Route
 	// Open is called before the cluster is opened. It may register followers of collections.
 	Open func(Opening)
 	// Use is called with the cluster after it has been opened.
@@ -66,6 +66,6 @@ type Suite struct {
 type Opening struct {
 	Source  string // files or api
 	Gates   gate.Set
-	Routes  []handlers.Route // the enabled routes of all suites
+	Routes  []admit.Route // the enabled routes of all suites
 	Options *cluster.Options
 }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/handlers"
 )
 
 // TestChanges: what is shown to the person who is asked.
@@ -24,7 +23,7 @@ func TestChanges(t *testing.T) {
 		c := configuration{TypeMeta: metav1.TypeMeta{Kind: "ValidatingWebhookConfiguration"}, ObjectMeta: metav1.ObjectMeta{Name: "usher"}}
 		for _, name := range names {
 			c.Webhooks = append(c.Webhooks, Hook{Name: name, FailurePolicy: new(registration.Fail),
-				Rules: []registration.RuleWithOperations{rule(handlers.Pods(admissionv1.Create)[0])}})
+				Rules: []registration.RuleWithOperations{rule(admit.Pods(admissionv1.Create)[0])}})
 		}
 		return c
 	}
@@ -77,8 +76,8 @@ func TestInject(t *testing.T) {
 
 // TestStatic: what the API server does not take from files is refused.
 func TestStatic(t *testing.T) {
-	rows := handlers.OfSuite("core", handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5},
-		[]handlers.Route{{Path: "/validate-a", For: handlers.Pods(admissionv1.Create), Chain: admit.Chain{}}})
+	rows := admit.OfSuite("core", admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5},
+		[]admit.Route{{Path: "/validate-a", For: admit.Pods(admissionv1.Create), Chain: admit.Chain{}}})
 	at := Address{Namespace: "usher", Service: "usher", URL: "https://127.0.0.1:9443"}
 	files, err := Static(rows, at, "/etc/usher")
 	if err != nil || len(files) != 2 || files[0].Name != "admission.yaml" || files[1].Name != "validating/usher.yaml" {
@@ -108,8 +107,8 @@ func TestFailOpen(t *testing.T) {
 		{nil, "Fail Fail", ""}, {[]string{"/validate-b"}, "Fail Ignore", ""}, {[]string{"all"}, "Ignore Ignore", ""},
 		{[]string{"/validate-c"}, "", "--fail-open /validate-c: --suite and --feature-gates register no such path"},
 	} {
-		routes := []handlers.Route{{Path: "/validate-a", Call: handlers.Call{FailurePolicy: registration.Fail}},
-			{Path: "/validate-b", Call: handlers.Call{FailurePolicy: registration.Fail}}}
+		routes := []admit.Route{{Path: "/validate-a", Call: admit.Call{FailurePolicy: registration.Fail}},
+			{Path: "/validate-b", Call: admit.Call{FailurePolicy: registration.Fail}}}
 		err := FailOpen(routes, c.paths)
 		got := string(routes[0].FailurePolicy + " " + routes[1].FailurePolicy)
 		if err == nil && got != c.want || err != nil && err.Error() != c.problem {

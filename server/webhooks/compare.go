@@ -12,8 +12,8 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
-	"usher.dev/usher/handlers"
 )
 
 // Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating
@@ -21,7 +21,7 @@ import (
 type Hook = registration.MutatingWebhook
 
 // HooksOf returns the webhooks for routes, in order.
-func HooksOf(routes []handlers.Route, at Address) (all []Hook) {
+func HooksOf(routes []admit.Route, at Address) (all []Hook) {
 	all = Mutating(routes, at).Webhooks
 	for _, w := range Validating(routes, at).Webhooks {
 		all = append(all, asMutating(w))

@@ -10,21 +10,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/handlers"
 )
 
 // TestDifferences: what is missing, left over or different is reported; what the API server fills in is not.
 func TestDifferences(t *testing.T) {
 	at := Address{Namespace: "usher", Service: "usher"}
-	hooks := func(is ...[]handlers.Match) []Hook {
-		var rows []handlers.Route
+	hooks := func(is ...[]admit.Match) []Hook {
+		var rows []admit.Route
 		for i, m := range is {
-			rows = append(rows, handlers.Route{Path: []string{"/validate-a", "/validate-b"}[i], For: m})
+			rows = append(rows, admit.Route{Path: []string{"/validate-a", "/validate-b"}[i], For: m})
 		}
-		usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: handlers.Label{Key: "in", Value: "yes"}}
-		return HooksOf(handlers.OfSuite("core", usual, rows), at)
+		usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: admit.Label{Key: "in", Value: "yes"}}
+		return HooksOf(admit.OfSuite("core", usual, rows), at)
 	}
-	pods, both := handlers.Pods(admissionv1.Create), handlers.Pods(admissionv1.Create, admissionv1.Update)
+	pods, both := admit.Pods(admissionv1.Create), admit.Pods(admissionv1.Create, admissionv1.Update)
 	for _, c := range []struct {
 		name         string
 		needed, have []Hook
@@ -57,8 +56,8 @@ func TestDifferences(t *testing.T) {
 
 // TestReadRegistered: configurations are found in what kubectl prints, and nothing else is taken for them.
 func TestReadRegistered(t *testing.T) {
-	rows := handlers.OfSuite("core", handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5},
-		[]handlers.Route{{Path: "/validate-a", For: handlers.Pods(admissionv1.Create), Chain: admit.Chain{}}})
+	rows := admit.OfSuite("core", admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5},
+		[]admit.Route{{Path: "/validate-a", For: admit.Pods(admissionv1.Create), Chain: admit.Chain{}}})
 	text, err := yaml.Marshal(Validating(rows, Address{Namespace: "usher", Service: "usher"}))
 	if err != nil {
 		t.Fatal(err)

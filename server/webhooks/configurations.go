@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 )
 
 // Name is the name of both webhook configurations.
 const Name = "usher"
 
 // Mutating returns the configuration of the routes that change objects.
-func Mutating(routes []handlers.Route, at Address) registration.MutatingWebhookConfiguration {
+func Mutating(routes []admit.Route, at Address) registration.MutatingWebhookConfiguration {
 	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: at.meta()}
 	for _, r := range Entries(routes) {
 		if !r.Chain.Mutates() {
@@ -37,7 +37,7 @@ func Mutating(routes []handlers.Route, at Address) registration.MutatingWebhookC
 }
 
 // Validating returns the configuration of the routes that check objects.
-func Validating(routes []handlers.Route, at Address) registration.ValidatingWebhookConfiguration {
+func Validating(routes []admit.Route, at Address) registration.ValidatingWebhookConfiguration {
 	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: at.meta()}
 	for _, r := range Entries(routes) {
 		if r.Chain.Mutates() {
@@ -72,13 +72,13 @@ func (a Address) meta() metav1.ObjectMeta {
 // Entry is one webhook of a configuration: a route, or the part of it that is for one scope. Scopes need webhooks of
 // their own, because a namespaceSelector has no effect on cluster-scoped objects.
 type Entry struct {
-	handlers.Route
+	admit.Route
 	Name  string
 	Scope registration.ScopeType
 }
 
 // Entries returns the webhooks of routes. A route that is for nothing has none; one that is for both scopes has two.
-func Entries(routes []handlers.Route) (all []Entry) {
+func Entries(routes []admit.Route) (all []Entry) {
 	for _, r := range routes {
 		namespaced, cluster := r, r
 		namespaced.For, cluster.For = inScope(r.For, registration.NamespacedScope), inScope(r.For, registration.ClusterScope)
@@ -97,7 +97,7 @@ func Entries(routes []handlers.Route) (all []Entry) {
 }
 
 // inScope returns the part of matches that is for one scope.
-func inScope(all []handlers.Match, scope registration.ScopeType) (some []handlers.Match) {
+func inScope(all []admit.Match, scope registration.ScopeType) (some []admit.Match) {
 	for _, m := range all {
 		if m.Scope == scope || m.Scope == registration.AllScopes || m.Scope == "" {
 			m.Scope = scope
@@ -123,7 +123,7 @@ func rules(e Entry) (all []registration.RuleWithOperations) {
 	return all
 }
 
-func rule(m handlers.Match) registration.RuleWithOperations {
+func rule(m admit.Match) registration.RuleWithOperations {
 	r := registration.Rule{APIGroups: m.Groups, APIVersions: m.Versions, Resources: slices.Clone(m.Resources), Scope: &m.Scope}
 	if m.Kind != (metav1.GroupVersionKind{}) {
 		r.APIGroups, r.APIVersions = []string{m.Kind.Group}, []string{m.Kind.Version}
@@ -167,14 +167,14 @@ has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.meta
 
 // aboutNewPods reports whether an entry is for the creation of pods.
 func (e Entry) aboutNewPods() bool {
-	return slices.ContainsFunc(e.For, func(m handlers.Match) bool {
+	return slices.ContainsFunc(e.For, func(m admit.Match) bool {
 		return slices.Contains(m.Resources, "pods") && slices.Contains(m.Operations, admissionv1.Create)
 	})
 }
 
 // ofEveryKind reports whether the policy names resources by a wildcard. What it names by name is never left out.
 func (e Entry) ofEveryKind() bool {
-	return e.byPolicy() && slices.ContainsFunc(e.For, func(m handlers.Match) bool {
+	return e.byPolicy() && slices.ContainsFunc(e.For, func(m admit.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(name string) bool { return strings.HasPrefix(name, "*") })
 	})
 }

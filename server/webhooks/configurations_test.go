@@ -8,34 +8,33 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/handlers"
 )
 
 // TestEntries: a route has a webhook for each scope that it is for. What the policy names need not opt in.
 func TestEntries(t *testing.T) {
 	create := []admissionv1.Operation{admissionv1.Create}
-	named := func(scope registration.ScopeType, resources ...string) handlers.Match {
-		return handlers.Match{Rule: admit.Rule{Groups: []string{""}, Versions: []string{"v1"}, Resources: resources, Operations: create, Scope: scope}}
+	named := func(scope registration.ScopeType, resources ...string) admit.Match {
+		return admit.Match{Rule: admit.Rule{Groups: []string{""}, Versions: []string{"v1"}, Resources: resources, Operations: create, Scope: scope}}
 	}
-	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: handlers.Label{Key: "in", Value: "yes"}}
+	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: admit.Label{Key: "in", Value: "yes"}}
 	for _, c := range []struct {
 		name string
-		is   []handlers.Match
+		is   []admit.Match
 		want string // name, scope, resources, namespaces left out, labels of namespaces and objects
 	}{
 		{"nothing", nil, ""},
-		{"pods", handlers.Pods(admissionv1.Create), "validate-x.usher.dev Namespaced pods [usher.dev/exempt=true kube-system,usher] in=yes -"},
-		{"heartbeats", handlers.NodeStatus(), "validate-x.usher.dev Cluster nodes/status - - in=yes"},
-		{"one rule for one group", handlers.Workloads(admissionv1.Create),
+		{"pods", admit.Pods(admissionv1.Create), "validate-x.usher.dev Namespaced pods [usher.dev/exempt=true kube-system,usher] in=yes -"},
+		{"heartbeats", admit.NodeStatus(), "validate-x.usher.dev Cluster nodes/status - - in=yes"},
+		{"one rule for one group", admit.Workloads(admissionv1.Create),
 			"validate-x.usher.dev Namespaced deployments,statefulsets,daemonsets + jobs,cronjobs [kube-system,usher] in=yes -"},
-		{"by the policy", []handlers.Match{named(registration.AllScopes, "secrets", "namespaces")},
+		{"by the policy", []admit.Match{named(registration.AllScopes, "secrets", "namespaces")},
 			"validate-x.usher.dev Namespaced secrets,namespaces [kube-system,usher] in=yes -; " +
 				"cluster.validate-x.usher.dev Cluster secrets,namespaces [kube-system,usher] - -"},
-		{"of the cluster, by the policy", []handlers.Match{named(registration.ClusterScope, "namespaces")},
+		{"of the cluster, by the policy", []admit.Match{named(registration.ClusterScope, "namespaces")},
 			"validate-x.usher.dev Cluster namespaces [kube-system,usher] - -"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			routes := handlers.OfSuite("core", usual, []handlers.Route{{Path: "/validate-x", For: c.is, Chain: admit.Chain{}}})
+			routes := admit.OfSuite("core", usual, []admit.Route{{Path: "/validate-x", For: c.is, Chain: admit.Chain{}}})
 			config := Validating(routes, Address{Namespace: "usher", Service: "usher"})
 			var got []string
 			for _, w := range config.Webhooks {
@@ -57,7 +56,7 @@ func inShort(w registration.ValidatingWebhook) string {
 	namespaces, objects := "-", "-"
 	if s := w.NamespaceSelector; s != nil {
 		for _, e := range s.MatchExpressions {
-			if e.Key == handlers.ExemptLabel {
+			if e.Key == admit.ExemptLabel {
 				exempt = append([]string{e.Key + "=" + e.Values[0]}, exempt...)
 			} else {
 				exempt = append(exempt, strings.Join(e.Values, ","))

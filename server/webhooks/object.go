@@ -8,7 +8,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 )
 
 // configuration is a webhook configuration of either kind, in the form of a mutating one. A field that it does not know
@@ -28,7 +28,7 @@ func (c configuration) path() string {
 }
 
 // needed returns the configurations that make the API server call the routes.
-func needed(routes []handlers.Route, at Address) []configuration {
+func needed(routes []admit.Route, at Address) []configuration {
 	mutating, validating := Mutating(routes, at), Validating(routes, at)
 	second := configuration{TypeMeta: validating.TypeMeta, ObjectMeta: validating.ObjectMeta}
 	for _, w := range validating.Webhooks {

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/apiserver"
 )
 
@@ -24,7 +24,7 @@ const (
 // Registrar registers routes at one API server. It changes nothing that others have set, except with Force.
 type Registrar struct {
 	Client apiserver.Client
-	Routes []handlers.Route
+	Routes []admit.Route
 	At     Address
 	Force  bool // take over the fields that others have set, and the registration of another Service
 }

@@ -6,18 +6,18 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 )
 
 // OneAmplifier leaves one route for heartbeats, the last: two amplifiers on one node would compound.
-func OneAmplifier(routes []handlers.Route) []handlers.Route {
+func OneAmplifier(routes []admit.Route) []admit.Route {
 	last := -1
 	for i, r := range routes {
 		if r.Heartbeat() {
 			last = i
 		}
 	}
-	var kept []handlers.Route
+	var kept []admit.Route
 	for i, r := range routes {
 		if !r.Heartbeat() || i == last {
 			kept = append(kept, r)
@@ -30,7 +30,7 @@ func OneAmplifier(routes []handlers.Route) []handlers.Route {
 const AllPaths = "all"
 
 // FailOpen sets failurePolicy Ignore for the routes of those paths, or for all.
-func FailOpen(routes []handlers.Route, paths []string) error {
+func FailOpen(routes []admit.Route, paths []string) error {
 	for _, path := range paths {
 		if path == AllPaths {
 			for i := range routes {
@@ -48,7 +48,7 @@ func FailOpen(routes []handlers.Route, paths []string) error {
 }
 
 // FailClosed sets failurePolicy Fail for the routes of those paths.
-func FailClosed(routes []handlers.Route, paths []string) error {
+func FailClosed(routes []admit.Route, paths []string) error {
 	for _, path := range paths {
 		i := indexOf(routes, path)
 		switch {
@@ -62,6 +62,6 @@ func FailClosed(routes []handlers.Route, paths []string) error {
 	return nil
 }
 
-func indexOf(routes []handlers.Route, path string) int {
-	return slices.IndexFunc(routes, func(r handlers.Route) bool { return r.Path == path })
+func indexOf(routes []admit.Route, path string) int {
+	return slices.IndexFunc(routes, func(r admit.Route) bool { return r.Path == path })
 }

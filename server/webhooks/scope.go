@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 )
 
 // Namespaces returns the namespaceSelector. It keeps every route away from kube-system and usher's own namespace, so
@@ -27,7 +27,7 @@ func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
 	}
 	if aboutPods(e.Route) {
 		left = append(left, at.Excluded...)
-		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(handlers.ExemptLabel, "true")}
+		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(admit.ExemptLabel, "true")}
 	}
 	slices.Sort(left)
 	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn(metadataName, slices.Compact(left)...))
@@ -45,8 +45,8 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 // aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher,
 // such as quotas and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave
 // its quotas unguarded.
-func aboutPods(r handlers.Route) bool {
-	return slices.ContainsFunc(r.For, func(m handlers.Match) bool {
+func aboutPods(r admit.Route) bool {
+	return slices.ContainsFunc(r.For, func(m admit.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(resource string) bool {
 			return resource == "*" || resource == "pods" || strings.HasPrefix(resource, "pods/")
 		})

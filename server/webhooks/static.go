@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 )
 
 // File is a file for the API server's disk.
@@ -24,7 +24,7 @@ const staticSuffix = ".static.k8s.io"
 // calls the routes from its first request on, and the configurations cannot be changed through the API. dir is where
 // the API server finds the files. It reads each kind of configuration from a directory of its own, which must not have
 // others.
-func Static(routes []handlers.Route, at Address, dir string) ([]File, error) {
+func Static(routes []admit.Route, at Address, dir string) ([]File, error) {
 	switch {
 	case at.URL == "":
 		return nil, errors.New("--static: the API server calls no Service before it is up: pass --url https://host:port, and --ca-file")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -15,7 +16,7 @@ import (
 // DefaultServer returns a server without observers and with default limits for tests.
 func DefaultServer() handlers.Server {
 	return handlers.Server{
-		Observe:  func(handlers.Route, handlers.Decision, time.Duration) {},
+		Observe:  func(admit.Route, handlers.Decision, time.Duration) {},
 		Limits:   handlers.NewLimits(8),
 		Draining: func() bool { return false },
 	}
@@ -69,15 +70,15 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 }
 
 // Routes returns the routes that the gates enable.
-func (w World) Routes() []handlers.Route { return w.RoutesAt(time.Now) }
+func (w World) Routes() []admit.Route { return w.RoutesAt(time.Now) }
 
 // RoutesAt is like Routes with a clock for the ends of overrides.
-func (w World) RoutesAt(now func() time.Time) []handlers.Route {
+func (w World) RoutesAt(now func() time.Time) []admit.Route {
 	return w.suites.Routes(w.Policy, w.Gates, suite.Around(w.Cluster, now))
 }
 
 // Table returns all routes.
-func (w World) Table() []handlers.Route { return w.suites.Table(w.Policy, w.Gates) }
+func (w World) Table() []admit.Route { return w.suites.Table(w.Policy, w.Gates) }
 
 // Worlds are the worlds of samples: each sample is reviewed under the policy of its step, or under the default policy.
 type Worlds struct {

@@ -61,7 +61,7 @@ func TestPatchesLeaveIdentityAlone(t *testing.T) {
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
 		for _, r := range worlds.Of(t, name).Routes() {
-			d := r.Decide(t.Context(), body, nil)
+			d := handlers.Decide(t.Context(), r, body, nil)
 			if d.Outcome != handlers.Mutated {
 				continue
 			}

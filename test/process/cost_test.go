@@ -15,7 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 	"usher.dev/usher/test/harness"
 )
 
@@ -132,7 +132,7 @@ var texts = []part{
 }
 
 // costlyReviews returns the costly reviews for a route.
-func costlyReviews(r handlers.Route) (reviews []costly) {
+func costlyReviews(r admit.Route) (reviews []costly) {
 	if len(r.For) == 0 {
 		return nil // the policy uses it for nothing
 	}
@@ -184,7 +184,7 @@ func costlyReviews(r handlers.Route) (reviews []costly) {
 }
 
 // costlyReview returns a review filled by its object; on UPDATE half of it is the stored object.
-func costlyReview(r handlers.Route, op admissionv1.Operation, object func(size int) string) []byte {
+func costlyReview(r admit.Route, op admissionv1.Operation, object func(size int) string) []byte {
 	m := r.For[0]
 	resource, sub, _ := strings.Cut(m.Resources[0], "/")
 	size, old := maxReview-2000, ""

@@ -18,13 +18,13 @@ import (
 func TestValidatorsDoNotEdit(t *testing.T) {
 	ran := map[string]bool{}
 	worlds := harness.NewWorlds(program)
-	validating := func(all []handlers.Route) []handlers.Route {
-		return slices.DeleteFunc(all, func(r handlers.Route) bool { return r.Chain.Mutates() })
+	validating := func(all []admit.Route) []admit.Route {
+		return slices.DeleteFunc(all, func(r admit.Route) bool { return r.Chain.Mutates() })
 	}
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
 		for _, r := range validating(worlds.Of(t, name).Routes()) {
-			d := r.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) { ran[done.Name] = true })
+			d := handlers.Decide(t.Context(), r, body, func(_ *admit.Request, done admit.StepResult) { ran[done.Name] = true })
 			if d.Outcome == handlers.Failed {
 				t.Errorf("%s: %s: %v", name, r.Path, d.Err)
 			}
@@ -42,14 +42,14 @@ func TestEveryStepSaysWhy(t *testing.T) {
 		body := harness.ReadSample(t, name)
 		explained := explainedWorlds.Of(t, name).Routes()
 		for i, r := range plainWorlds.Of(t, name).Routes() {
-			want := r.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) {
+			want := handlers.Decide(t.Context(), r, body, func(_ *admit.Request, done admit.StepResult) {
 				if done.Why != nil {
 					t.Errorf("%s: %s: %s explains itself unasked", name, r.Path, done.Name)
 				}
 			})
 			e := explained[i]
 			e.Chain = e.Chain.Explained()
-			got := e.Decide(t.Context(), body, func(_ *admit.Request, done admit.StepResult) {
+			got := handlers.Decide(t.Context(), e, body, func(_ *admit.Request, done admit.StepResult) {
 				ran[done.Name] = true
 				wantPlainLines(t, name+": "+r.Path+": "+done.Name, done.Why)
 			})
@@ -61,7 +61,7 @@ func TestEveryStepSaysWhy(t *testing.T) {
 	wantAllRan(t, sampleWorld(t).Routes(), ran)
 }
 
-func wantAllRan(t *testing.T, routes []handlers.Route, ran map[string]bool) {
+func wantAllRan(t *testing.T, routes []admit.Route, ran map[string]bool) {
 	t.Helper()
 	for _, r := range routes {
 		for _, s := range r.Chain.Steps() {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation"
@@ -77,7 +78,7 @@ func answersWith(t *testing.T, on []gate.Name) {
 func answersAll(t *testing.T, w harness.World) {
 	served := w.Routes()
 	edge, name := harness.DefaultServer(), ""
-	edge.Observe = func(_ handlers.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
+	edge.Observe = func(_ admit.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
 		if d.Stack != nil || d.Err != nil && strings.Contains(d.Err.Error(), "cluster state") {
 			t.Errorf("%s: %v", name, d.Err)
 		}

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
 
 // overriding returns the routes of both suites under an override, for a cluster whose namespaces have not arrived.
-func overriding(t *testing.T, override string) []handlers.Route {
+func overriding(t *testing.T, override string) []admit.Route {
 	t.Helper()
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte("overrides: [{name: a, reason: why, until: 2099-12-31, "+override+"}]"))

@@ -67,39 +67,39 @@ func TestMain(m *testing.M) {
 func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
-		handlers.Pods()[0].Kind:       func() any { return &corev1.Pod{} },
-		handlers.NodeStatus()[0].Kind: func() any { return &corev1.Node{} },
+		admit.Pods()[0].Kind:       func() any { return &corev1.Pod{} },
+		admit.NodeStatus()[0].Kind: func() any { return &corev1.Node{} },
 	}
 	var state *cluster.Cluster
 	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
 	core.Use = func(opened *cluster.Cluster) { state = opened }
-	core.Routes = func(policy *config.Policy, _ gate.Set) []handlers.Route {
+	core.Routes = func(policy *config.Policy, _ gate.Set) []admit.Route {
 		return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
 	}
 	return suite.List{core, colocation.New()}
 }
 
 // coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
-func coreRoutes(d suite.Deps) []handlers.Route {
-	usual := handlers.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
-		OptIn: handlers.Label{Key: "admission-webhook", Value: "enabled"}}
+func coreRoutes(d suite.Deps) []admit.Route {
+	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
+		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
-	return handlers.OfSuite("core", usual, []handlers.Route{
-		{Path: "/mutate-pods", For: handlers.Pods(admissionv1.Create), Exempt: handlers.MirrorPods, Call: handlers.ReinvokeIf(len(d.Policy.Sidecars) > 0),
+	return admit.OfSuite("core", usual, []admit.Route{
+		{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(d.Policy.Sidecars) > 0),
 			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", Reads: specAndMeta, Exempt: handlers.MirrorPods,
-			For: slices.Concat(handlers.Pods(validators.PodOperations(d.Policy)...),
-				handlers.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
+		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
+			For: slices.Concat(admit.Pods(validators.PodOperations(d.Policy)...),
+				admit.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
 			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", For: handlers.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
+		{Path: "/validate-workloads", For: admit.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: handlers.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
+		{Path: "/validate-restrictions", For: admit.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
 			Chain: suite.Validate(d, admit.AsMeta, validators.Restrictions)},
-		{Path: "/validate-namespaces", For: handlers.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
+		{Path: "/validate-namespaces", For: admit.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: handlers.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
+		{Path: "/validate-rules", For: admit.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
 			Chain: suite.Validate(d, admit.AsMeta, validators.Objects)},
-		{Path: "/mutate-nodes", For: handlers.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
+		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
 }
 
@@ -143,7 +143,7 @@ func troubles() []admit.Mutator[admit.Pod] {
 
 func withTroubles(all suite.List) suite.List {
 	routes := all[0].Routes
-	all[0].Routes = func(policy *config.Policy, gates gate.Set) []handlers.Route {
+	all[0].Routes = func(policy *config.Policy, gates gate.Set) []admit.Route {
 		table := routes(policy, gates)
 		for i := range table {
 			if table[i].Path == "/mutate-pods" {
@@ -370,7 +370,7 @@ var goodSamples = []string{"mutate-pods/lifespan-three", "validate-pods/denied-n
 func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
-		Observe: func(handlers.Route, handlers.Decision, time.Duration) {}}
+		Observe: func(admit.Route, handlers.Decision, time.Duration) {}}
 	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()), admit.Surroundings{})), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = harness.Post(mux, name, harness.ReadSample(t, name)).Body.String()

@@ -11,7 +11,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
 
@@ -19,7 +18,7 @@ import (
 
 // registrations calls a function for the webhooks that are printed with other flags, and for the routes that are served
 // with the same flags.
-func registrations(t *testing.T, check func(t *testing.T, printed []registration.MutatingWebhook, served []handlers.Route)) {
+func registrations(t *testing.T, check func(t *testing.T, printed []registration.MutatingWebhook, served []admit.Route)) {
 	t.Helper()
 	policies := map[string]string{"the embedded policy": "", "every section": "samples/policy.yaml"}
 	for name, file := range policies {
@@ -76,7 +75,7 @@ func printedWebhooks(t *testing.T, args ...string) (all []registration.MutatingW
 // TestServedIsRegistered: the webhook configurations have entries for what is served, and for nothing else; what a gate
 // switches off is not registered. Two routes for heartbeats are never registered together.
 func TestServedIsRegistered(t *testing.T) {
-	registrations(t, func(t *testing.T, printed []registration.MutatingWebhook, served []handlers.Route) {
+	registrations(t, func(t *testing.T, printed []registration.MutatingWebhook, served []admit.Route) {
 		paths := map[string]bool{}
 		for _, w := range printed {
 			paths[*w.ClientConfig.Service.Path] = true
@@ -101,7 +100,7 @@ func TestServedIsRegistered(t *testing.T) {
 // TestRegistrationIsExplicit: no field has a default that an API server may choose, and none of them lets a request wait
 // long, or a side effect happen on a dry run.
 func TestRegistrationIsExplicit(t *testing.T) {
-	registrations(t, func(t *testing.T, printed []registration.MutatingWebhook, served []handlers.Route) {
+	registrations(t, func(t *testing.T, printed []registration.MutatingWebhook, served []admit.Route) {
 		for _, w := range printed {
 			switch {
 			case w.FailurePolicy == nil, w.TimeoutSeconds == nil, w.MatchPolicy == nil, w.SideEffects == nil:

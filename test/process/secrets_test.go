@@ -45,7 +45,7 @@ func observe() *observed {
 	log.SetFormatter(&logrus.JSONFormatter{})
 	metrics := handlers.NewMetrics(o.registry, o.edge.Limits)
 	audit := handlers.Audit("test", func(line []byte) { o.audit.Write(line) })
-	o.edge.Observe = func(r handlers.Route, d handlers.Decision, took time.Duration) {
+	o.edge.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) {
 		o.outcomes[d.Outcome]++
 		if d.Response != nil {
 			for key, value := range d.Response.AuditAnnotations {
@@ -95,16 +95,16 @@ func (o *observed) leak() string {
 func TestNothingSecretIsLogged(t *testing.T) {
 	random, o := seed.Random(t), observe()
 	worlds, samples := harness.NewWorlds(program), harness.Samples(t)
-	served := map[string]map[string]handlers.Route{}
+	served := map[string]map[string]admit.Route{}
 	n, perSample := 0, 10_000/len(samples)+1
 	for _, name := range samples {
 		file := harness.SamplePolicy(name)
 		if served[file] == nil {
-			served[file] = map[string]handlers.Route{}
+			served[file] = map[string]admit.Route{}
 			for _, r := range worlds.Of(t, name).Routes() {
-				r.Limit = func(*admit.Request) (none handlers.Excess) {
+				r.Limit = func(*admit.Request) (none admit.LimitExceeded) {
 					if o.beyond {
-						return handlers.Excess{Limit: "tenants", Refuse: true, Wait: time.Second}
+						return admit.LimitExceeded{Limit: "tenants", Refuse: true, Wait: time.Second}
 					}
 					return none
 				}
@@ -119,7 +119,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 			n++
 			o.beyond = random.IntN(50) == 0
 			review := withSecrets(random, body)
-			harness.Post(o.edge.Serve([]handlers.Route{troubledAt(random, route)}), name, review)
+			harness.Post(o.edge.Serve([]admit.Route{troubledAt(random, route)}), name, review)
 			if found := o.leak(); found != "" {
 				t.Fatalf("%s: a secret is in …%s…\n%.3000s", name, found, review)
 			}
@@ -148,7 +148,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 }
 
 // troubledAt returns the route, or one in ten times with a chain that panics or fails with the object in its text.
-func troubledAt(random *rand.Rand, r handlers.Route) handlers.Route {
+func troubledAt(random *rand.Rand, r admit.Route) admit.Route {
 	fails := func(_ context.Context, req *admit.Request, _ *admit.Meta) error {
 		panic(string(req.Subject().Root().Bytes()))
 	}

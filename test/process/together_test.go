@@ -10,7 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -58,7 +58,7 @@ func TestEverythingTogether(t *testing.T) {
 }
 
 // wantAllAwake checks that no step for pods is idle.
-func wantAllAwake(t *testing.T, routes []handlers.Route) {
+func wantAllAwake(t *testing.T, routes []admit.Route) {
 	t.Helper()
 	for _, r := range routes {
 		for _, s := range r.Chain.Steps() {

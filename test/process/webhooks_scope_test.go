@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
@@ -110,7 +111,7 @@ func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 }
 
 // checkUpdate checks one sample. It returns 1 for an update that the route refuses or changes.
-func checkUpdate(t *testing.T, r handlers.Route, file string) (decided int) {
+func checkUpdate(t *testing.T, r admit.Route, file string) (decided int) {
 	t.Helper()
 	body := harness.ReadFile(t, file)
 	_, req, err := handlers.ReadReview([]byte(body))

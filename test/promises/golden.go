@@ -14,7 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"usher.dev/usher/handlers"
+	"usher.dev/usher/admit"
 	"usher.dev/usher/test/harness"
 )
 
@@ -130,7 +130,7 @@ func (h House) stepTable(suite string) string {
 
 // addRows adds the rows of a route's steps that lines lack, each after the row before it. last is the line of the row
 // before the first; the line of the last row is returned.
-func addRows(lines []string, last int, r handlers.Route) ([]string, int) {
+func addRows(lines []string, last int, r admit.Route) ([]string, int) {
 	for _, s := range r.Chain.Steps() {
 		row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
 		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) })

@@ -126,7 +126,7 @@ func (h House) TestRoutePromises(t *testing.T) {
 			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, h.stepTable(r.Suite))
 		}
 		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
-			t.Errorf("%s: it is of a suite, and how it is called is complete (handlers.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
+			t.Errorf("%s: it is of a suite, and how it is called is complete (admit.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
 		}
 		for _, m := range r.For {
 			if len(m.Resources) == 0 || len(m.Operations) == 0 || m.Scope == "" {
@@ -488,9 +488,9 @@ func (h House) FuzzHeartbeat(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
 	all := h.defaultWorld(f).Routes()
-	nodes := all[slices.IndexFunc(all, func(r handlers.Route) bool { return r.Heartbeat() })]
+	nodes := all[slices.IndexFunc(all, func(r admit.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d := nodes.Decide(t.Context(), body, nil)
+		d := handlers.Decide(t.Context(), nodes, body, nil)
 		if d.Outcome != handlers.Allowed && d.Outcome != handlers.Mutated && d.Outcome != handlers.Invalid || d.Stack != nil {
 			t.Fatalf("%s: %v\n%s", d.Outcome, d.Err, d.Stack)
 		}

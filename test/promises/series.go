@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
@@ -27,7 +28,7 @@ func (h House) TestSeriesAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := handlers.NewMetrics(registry, handlers.NewLimits(8))
 	server := harness.DefaultServer()
-	server.Observe = func(r handlers.Route, d handlers.Decision, took time.Duration) { metrics.Observe(r, d, took) }
+	server.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) { metrics.Observe(r, d, took) }
 	world := h.defaultWorld(t)
 	mux := server.Serve(world.Routes())
 	post := func(times int) {

@@ -1,4 +1,4 @@
-package handlers
+package admit
 
 import (
 	"context"
@@ -6,20 +6,20 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 )
 
 // TestRowsDerive: the fields that a row does not set.
 func TestRowsDerive(t *testing.T) {
-	check := func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) { return nil, nil }
-	reads := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "reads", Run: check}})
-	commits := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "commits", Gate: "A", Run: check, Commit: check}})
+	check := func(context.Context, *Request, *Pod) (field.ErrorList, error) { return nil, nil }
+	reads := Validate(AsPod, []Validator[Pod]{{Name: "reads", Run: check}})
+	commits := Validate(AsPod, []Validator[Pod]{{Name: "commits", Gate: "A", Run: check, Commit: check}})
 	closed := commits.Gated(func(name gate.Name) bool { return name == "" })
-	pods := Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods", "pods/resize")
-	status := ClusterScoped(podKind.GroupVersion().WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, "nodes/status")
+	pods := Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{admissionv1.Create}, "pods", "pods/resize")
+	status := ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, "nodes/status")
 	usual := Call{registration.Fail, 5, registration.IfNeededReinvocationPolicy, Label{}}
 	type derived struct {
 		webhook     string

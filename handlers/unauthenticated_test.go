@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"usher.dev/usher/admit"
 )
 
 // unread fails the test if it is read.
@@ -22,13 +24,13 @@ func (u unread) Read([]byte) (int, error) {
 // answered.
 func TestStranger(t *testing.T) {
 	var seen []Outcome
-	e := testServer(func(_ Route, d Decision, _ time.Duration) { seen = append(seen, d.Outcome) })
+	e := testServer(func(_ admit.Route, d Decision, _ time.Duration) { seen = append(seen, d.Outcome) })
 	e.Caller = func(*http.Request) error { return errors.New("no token was sent") }
 	beat := route(succeed)
-	beat.For[0].Resources = append(beat.For[0].Resources, nodeStatus)
-	for _, r := range []Route{route(succeed), beat} {
+	beat.For[0].Resources = append(beat.For[0].Resources, "nodes/status")
+	for _, r := range []admit.Route{route(succeed), beat} {
 		w := httptest.NewRecorder()
-		e.Serve([]Route{r}).ServeHTTP(w, postTo(unread{t}))
+		e.Serve([]admit.Route{r}).ServeHTTP(w, postTo(unread{t}))
 		if h := w.Header(); w.Code != 401 || h.Get("WWW-Authenticate") != "Bearer" || h.Get("Connection") != "close" || h.Get("Retry-After") != "" ||
 			!strings.Contains(w.Body.String(), "no token was sent") {
 			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
@@ -44,7 +46,7 @@ func TestStranger(t *testing.T) {
 	}
 	e.Caller = func(*http.Request) error { return nil }
 	w = httptest.NewRecorder()
-	e.Serve([]Route{route(succeed)}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
+	e.Serve([]admit.Route{route(succeed)}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
 	if w.Code != 200 {
 		t.Errorf("a known caller: %d %s", w.Code, w.Body)
 	}

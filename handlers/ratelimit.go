@@ -4,33 +4,26 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"usher.dev/usher/admit"
 )
 
-// Excess is a limit of the policy that a request exceeds. The zero value is none.
-type Excess struct {
-	Limit string
-	// Refuse reports whether the request is refused; otherwise it is only counted and logged.
-	Refuse bool
-	// Wait is the time until the limit allows another request.
-	Wait time.Duration
-}
-
 // limited reports whether a limit of the policy refuses a request. A heartbeat is never refused.
-func (r Route) limited(d *Decision) bool {
+func (d *Decision) limited(r admit.Route) bool {
 	if r.Limit == nil {
 		return false
 	}
-	d.Excess = r.Limit(d.Request)
-	return d.Excess.Refuse && !r.Heartbeat()
+	d.Exceeded = r.Limit(d.Request)
+	return d.Exceeded.Refuse && !r.Heartbeat()
 }
 
-// limitedFault is the fault of a request beyond a limit of the policy.
-type limitedFault struct {
-	Excess
+// rateLimitedError is the fault of a request beyond a limit of the policy.
+type rateLimitedError struct {
+	admit.LimitExceeded
 	retry int // seconds after which a retry helps; 0: not within the time of the request
 }
 
-func (f *limitedFault) Error() string {
+func (f *rateLimitedError) Error() string {
 	return fmt.Sprintf("beyond the limit %s of the policy; it allows another review in %s", f.Limit, f.Wait.Round(time.Millisecond))
 }
 

@@ -1,6 +1,7 @@
-package handlers
+package admit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,15 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"usher.dev/usher/admit"
 )
 
 // Match says which requests a route is for, like a rule of a webhook. Their objects are of Kind, and the rule has neither
 // groups nor versions; with a zero Kind they are of any kind, and the rule says which.
 type Match struct {
 	Kind metav1.GroupVersionKind
-	admit.Rule
+	Rule
 }
 
 // nodeStatus is the resource that kubelets write as heartbeats.
@@ -25,12 +24,12 @@ const nodeStatus = "nodes/status"
 
 // Namespaced matches operations on namespaced resources whose objects are of the given kind.
 func Namespaced(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) []Match {
-	return []Match{{metav1.GroupVersionKind(kind), admit.Rule{Resources: resources, Operations: operations, Scope: registration.NamespacedScope}}}
+	return []Match{{metav1.GroupVersionKind(kind), Rule{Resources: resources, Operations: operations, Scope: registration.NamespacedScope}}}
 }
 
 // ClusterScoped matches operations on cluster-scoped resources whose objects are of the given kind.
 func ClusterScoped(kind schema.GroupVersionKind, operations []admissionv1.Operation, resources ...string) []Match {
-	return []Match{{metav1.GroupVersionKind(kind), admit.Rule{Resources: resources, Operations: operations, Scope: registration.ClusterScope}}}
+	return []Match{{metav1.GroupVersionKind(kind), Rule{Resources: resources, Operations: operations, Scope: registration.ClusterScope}}}
 }
 
 // Pods matches operations on pods.
@@ -78,7 +77,7 @@ func Namespaces(operations ...admissionv1.Operation) []Match {
 }
 
 // AnyKind matches what rules name, whatever its kind.
-func AnyKind(rules []admit.Rule) (all []Match) {
+func AnyKind(rules []Rule) (all []Match) {
 	for _, rule := range rules {
 		all = append(all, Match{Rule: rule})
 	}
@@ -87,7 +86,7 @@ func AnyKind(rules []admit.Rule) (all []Match) {
 
 // MirrorPods exempts the mirror pods of a kubelet, which runs its static pods whatever admission decides. It returns
 // why, or "".
-func MirrorPods(req *admit.Request) string {
+func MirrorPods(req *Request) string {
 	if req.MirrorPod() {
 		return "mirror pod of the kubelet that asks"
 	}
@@ -95,37 +94,50 @@ func MirrorPods(req *admit.Request) string {
 }
 
 // Covers reports whether the API server would call the route for a request, apart from selectors and conditions.
-func (r Route) Covers(req *admit.Request) bool {
+func (r Route) Covers(req *Request) bool {
 	return slices.ContainsFunc(r.For, func(m Match) bool { return m.Covers(req) })
 }
 
 // Covers reports whether a rule of a webhook that is made of m matches a request.
-func (m Match) Covers(req *admit.Request) bool {
+func (m Match) Covers(req *Request) bool {
 	if m.Kind == (metav1.GroupVersionKind{}) {
 		return m.Rule.Covers(req)
 	}
 	return req.Kind == m.Kind && slices.Contains(m.Resources, req.ResourceName()) && slices.Contains(m.Operations, req.Operation)
 }
 
-// misrouted returns an error if the request is about another kind of object than the route is for. A subresource of the
-// same resource is accepted although its kind may differ (pods/binding has kind Binding): a broad rule may send it here.
-// A route that the policy uses for nothing accepts all: its registration may be older than the policy.
-func (r Route) misrouted(req *admit.Request) error {
+// Misrouted returns why a request does not belong to the route, or "": it is about another kind of object. A subresource
+// of the same resource is accepted although its kind may differ (pods/binding has kind Binding): a broad rule may send it
+// here. A route that the policy uses for nothing accepts all: its registration may be older than the policy.
+func (r Route) Misrouted(req *Request) string {
 	if len(r.For) == 0 || slices.ContainsFunc(r.For, func(m Match) bool { return m.isFor(req) }) {
-		return nil
+		return ""
 	}
 	var kinds []string
 	for _, m := range r.For {
-		if text := kindText(m.Kind); !slices.Contains(kinds, text) {
+		if text := KindText(m.Kind); !slices.Contains(kinds, text) {
 			kinds = append(kinds, text)
 		}
 	}
-	return badReview("%s is for %s, not for %s: see the rules of the webhook configuration (usher webhooks)",
-		r.Path, strings.Join(kinds, ", "), kindText(req.Kind))
+	return fmt.Sprintf("%s is for %s, not for %s: see the rules of the webhook configuration (usher webhooks)",
+		r.Path, strings.Join(kinds, ", "), KindText(req.Kind))
+}
+
+// Untouched returns why a request passes without running the chain, or "".
+func (r Route) Untouched(req *Request) string {
+	switch {
+	case r.Unused() != "":
+		return r.Path + " " + r.Unused()
+	case !r.Covers(req):
+		return fmt.Sprintf("%s is not for %s of %s", r.Path, req.Operation, strings.TrimSuffix(req.Kind.Kind+"/"+req.SubResource, "/"))
+	case r.Exempt != nil && req.Object != nil:
+		return r.Exempt(req)
+	}
+	return ""
 }
 
 // isFor reports whether a request is about an object of the kind of the match, or about a subresource of such objects.
-func (m Match) isFor(req *admit.Request) bool {
+func (m Match) isFor(req *Request) bool {
 	return m.Kind == (metav1.GroupVersionKind{}) || req.Kind == m.Kind ||
 		req.SubResource != "" && slices.ContainsFunc(m.Resources, func(name string) bool {
 			base, _, _ := strings.Cut(name, "/")
@@ -133,6 +145,7 @@ func (m Match) isFor(req *admit.Request) bool {
 		})
 }
 
-func kindText(k metav1.GroupVersionKind) string {
+// KindText returns a kind as messages name it, such as apps/v1 Deployment.
+func KindText(k metav1.GroupVersionKind) string {
 	return metav1.GroupVersion{Group: k.Group, Version: k.Version}.String() + " " + k.Kind
 }

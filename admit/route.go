@@ -1,19 +1,17 @@
-// Package handlers serves AdmissionReviews over HTTP: it reads a review, lets a chain decide, and writes the answer. No
-// other package knows HTTP or AdmissionReview.
-package handlers
+package admit
 
 import (
 	"bytes"
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 )
 
@@ -42,16 +40,16 @@ type Route struct {
 
 	// Exempt returns why a request passes untouched, or "". It may be nil. It is only called for requests with an
 	// object.
-	Exempt func(*admit.Request) string
+	Exempt func(*Request) string
 
-	Chain admit.Chain
+	Chain Chain
 
 	// Limit takes a request into account in the limits of the policy, and returns the limit that it exceeds, if any. It
 	// may be nil. It is only called for requests that the chain would run for.
-	Limit func(*admit.Request) Excess
+	Limit func(*Request) LimitExceeded
 }
 
-// Call is how the API server should call a route.
+// Call says how the API server should call a route.
 type Call struct {
 	FailurePolicy  registration.FailurePolicyType
 	TimeoutSeconds int32
@@ -68,6 +66,15 @@ func ReinvokeIf(needed bool) Call {
 		return Call{}
 	}
 	return Call{Reinvocation: registration.IfNeededReinvocationPolicy}
+}
+
+// LimitExceeded describes a limit of the policy that a request exceeds. The zero value means none.
+type LimitExceeded struct {
+	Limit string
+	// Refuse reports whether the request is refused; otherwise it is only counted and logged.
+	Refuse bool
+	// Wait is the time until the limit allows another request.
+	Wait time.Duration
 }
 
 // Label is a label's key and value. The zero value is no label.
@@ -116,7 +123,7 @@ func (c Call) or(usual Call) Call {
 // Webhook returns the route's name in a webhook configuration, which must have three segments.
 func (r Route) Webhook() string { return strings.TrimPrefix(r.Path, "/") + ".usher.dev" }
 
-// SideEffects returns the route's side effect class: a validator with a Commit has side effects, see admit.Validator.
+// SideEffects returns the route's side effect class: a validator with a Commit has side effects, see Validator.
 func (r Route) SideEffects() registration.SideEffectClass {
 	if r.Chain.Commits() {
 		return registration.SideEffectClassNoneOnDryRun
@@ -148,7 +155,7 @@ func (r Route) Updates() bool {
 }
 
 // Changes reports whether a request changes any of the fields in Reads. Requests other than updates always do.
-func (r Route) Changes(req *admit.Request) bool {
+func (r Route) Changes(req *Request) bool {
 	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
 		return true
 	}

@@ -1,4 +1,4 @@
-package handlers
+package admit
 
 import (
 	"testing"
@@ -6,20 +6,18 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"usher.dev/usher/admit"
 )
 
 // TestMatchCovers: a match without a kind matches like a webhook's rule.
 func TestMatchCovers(t *testing.T) {
 	create, connect := admissionv1.Create, admissionv1.Connect
 	rule := func(scope registration.ScopeType, group, version string, resources ...string) Match {
-		return Match{Rule: admit.Rule{Groups: []string{group}, Versions: []string{version}, Resources: resources,
+		return Match{Rule: Rule{Groups: []string{group}, Versions: []string{version}, Resources: resources,
 			Operations: []admissionv1.Operation{create, connect}, Scope: scope}}
 	}
 	all, namespaced, cluster := registration.AllScopes, registration.NamespacedScope, registration.ClusterScope
-	request := func(op admissionv1.Operation, namespace, group, version, resource, sub string) *admit.Request {
-		return &admit.Request{Operation: op, Namespace: namespace, SubResource: sub,
+	request := func(op admissionv1.Operation, namespace, group, version, resource, sub string) *Request {
+		return &Request{Operation: op, Namespace: namespace, SubResource: sub,
 			Resource: metav1.GroupVersionResource{Group: group, Version: version, Resource: resource}}
 	}
 	pod, exec := request(create, "ns", "", "v1", "pods", ""), request(connect, "ns", "", "v1", "pods", "exec")
@@ -27,7 +25,7 @@ func TestMatchCovers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		match   Match
-		request *admit.Request
+		request *Request
 		want    bool
 	}{
 		{"exact", rule(all, "", "v1", "pods"), pod, true},
@@ -51,21 +49,12 @@ func TestMatchCovers(t *testing.T) {
 		{"a Namespace is of the cluster", rule(cluster, "", "v1", "*"), namespace, true},
 		{"a Namespace is not in itself", rule(namespaced, "", "v1", "*"), namespace, false},
 		{"guessed from the kind", rule(all, "apps", "v1", "deployments"),
-			&admit.Request{Operation: create, Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}, true},
+			&Request{Operation: create, Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.match.Covers(c.request); got != c.want {
 				t.Errorf("covered: %v, want %v", got, c.want)
 			}
 		})
-	}
-}
-
-// TestRouteForNothing: a route that the policy does not use lets everything pass, as an older registration may send it.
-func TestRouteForNothing(t *testing.T) {
-	r := route(nil)
-	r.For = nil
-	if d := r.Decide(t.Context(), []byte(podReview), nil); d.Outcome != Allowed || d.Untouched == "" {
-		t.Errorf("%s: %v", d.Outcome, d.Err)
 	}
 }
