@@ -50,6 +50,8 @@ type Decision struct {
 	Type     metav1.TypeMeta
 	Response *admissionv1.AdmissionResponse
 	Err      error
+	text     string // of the answer, if there is no response
+	retry    int    // seconds after which a retry helps; 0: it does not
 	Stack    []byte // of a panic, in a step or elsewhere
 
 	Request *admit.Request // nil if it could not be read
@@ -174,28 +176,39 @@ func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 	}
 }
 
-// fail sets the outcome for an error that is not the user's fault.
+// fail sets the outcome, the HTTP status and the text of the answer for an error that is not the user's fault.
 func (d *Decision) fail(err error) {
-	d.Err, d.Response = err, nil
+	d.Err, d.Response, d.retry = err, nil, 0
 	caller, invalid := errors.AsType[*badRequestError](err)
-	_, limited := errors.AsType[*rateLimitedError](err)
-	_, stranger := errors.AsType[*unauthenticatedError](err)
+	limited, isLimited := errors.AsType[*rateLimitedError](err)
+	_, unauthenticated := errors.AsType[*unauthenticatedError](err)
 	switch {
 	case invalid:
-		d.Outcome, d.Code = Invalid, caller.code
-	case stranger:
-		d.Outcome, d.Code = Unauthenticated, http.StatusUnauthorized
-	case limited:
-		d.Outcome, d.Code = Limited, http.StatusTooManyRequests
-	case errors.Is(err, context.Canceled):
-		d.Outcome, d.Code = Canceled, statusClientClosedRequest
+		d.Outcome, d.Code, d.text = Invalid, caller.code, err.Error()
+	case unauthenticated:
+		d.Outcome, d.Code, d.text = Unauthenticated, http.StatusUnauthorized, err.Error()
+	case isLimited:
+		d.Outcome, d.Code, d.text, d.retry = Limited, http.StatusTooManyRequests, err.Error(), limited.retry
+	case errors.Is(err, context.Canceled): // or the caller closed its side of the connection, and still reads
+		d.Outcome, d.Code, d.text = Canceled, statusClientClosedRequest, "the caller went away"
 	case errors.Is(err, errShed):
-		d.Outcome, d.Code = Shed, http.StatusServiceUnavailable
+		d.Outcome, d.Code, d.text, d.retry = Shed, http.StatusServiceUnavailable, tryAgain, 1
 	case errors.Is(err, admit.ErrNotReady):
-		d.Outcome, d.Code = Failed, http.StatusServiceUnavailable
+		d.Outcome, d.Code, d.text, d.retry = Failed, http.StatusServiceUnavailable, d.named(tryAgain), 1
 	default:
-		d.Outcome, d.Code = Failed, http.StatusInternalServerError
+		d.Outcome, d.Code, d.text = Failed, http.StatusInternalServerError, d.named("internal error; usher's log says more")
 	}
+}
+
+// tryAgain is the text of an answer with Retry-After; the API server's client tries again within its timeout.
+const tryAgain = "not ready or too busy; try again"
+
+// named returns a text with the uid of the review, under which the log says more.
+func (d *Decision) named(text string) string {
+	if d.Request == nil {
+		return text
+	}
+	return fmt.Sprintf("%s (review %s)", text, d.Request.UID)
 }
 
 // statusClientClosedRequest is the status that proxies log when a client went away. Clients rarely see it.

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 )
 
 // errShed is the cause of a failure when there is more work than can be done in time.
@@ -68,10 +71,9 @@ const (
 	costOfReview  = 64 << 10
 	costPerByte   = 2
 	costPerValue  = 128
-	costPerObject = 3 << 10 // a container whose devices are completed has four objects and costs 11 KiB
-	maxValues     = 500_000 // a document with more is refused
-	maxObjects    = 2500    // 500 containers of a pod, and as many of anything else that changes
-	lightCost     = 2 << 20 // a 20 KB pod and a 51 KB node cost half of it
+	costPerObject = 3 << 10                 // a container whose devices are completed has four objects and costs 11 KiB
+	maxObjects    = 5 * admit.MaxContainers // 500 containers of a pod, and as many of anything else that changes
+	lightCost     = 2 << 20                 // a 20 KB pod and a 51 KB node cost half of it
 	heavyCost     = 7 << 20
 )
 
@@ -80,7 +82,7 @@ const (
 func costOf(body []byte) int64 {
 	objects := bytes.Count(body, []byte("{"))
 	values := bytes.Count(body, []byte(",")) + bytes.Count(body, []byte("[")) + objects
-	return int64(costOfReview + costPerByte*len(body) + costPerValue*min(values, maxValues) + costPerObject*min(objects, maxObjects))
+	return int64(costOfReview + costPerByte*len(body) + costPerValue*min(values, document.MaxValues) + costPerObject*min(objects, maxObjects))
 }
 
 // lane is a share of the memory. It is granted in the order of requests, so no review waits forever.

@@ -2,8 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -122,51 +120,27 @@ func budget(timeout string) time.Duration {
 	return max(wait-max(wait/10, 100*time.Millisecond), wait/2)
 }
 
-// reply is an answer to be written.
+// reply is the answer to be written. It does not refer to the decision, whose memory is released before.
 type reply struct {
-	code     int
-	text     []byte
-	json     bool // text is an AdmissionReview, not plain text
-	retry    int  // seconds after which a retry helps; 0: it does not
-	stranger bool // the sender must not post reviews, and the body was not read
-	held     int  // bytes counted in the limits
+	outcome Outcome
+	code    int
+	retry   int    // seconds after which a retry helps; 0: it does not
+	text    string // plain text, if there is no review
+	review  []byte
+	held    int // bytes counted in the limits
 }
 
 // encode makes the reply. Its bytes count in the limits until it has been written.
 func (s Server) encode(d *Decision) reply {
-	if d.Response == nil {
-		return fault(d)
+	var review []byte
+	if d.Response != nil {
+		review = encodeReview(d.Type, d.Response)
+		if err := s.Limits.hold(len(review), len(review) <= firstBuffer); err != nil {
+			d.fail(err)
+			review = nil
+		}
 	}
-	text := encodeReview(d.Type, d.Response)
-	if err := s.Limits.hold(len(text), len(text) <= firstBuffer); err != nil {
-		d.fail(err)
-		return fault(d)
-	}
-	return reply{code: http.StatusOK, text: text, json: true, held: len(text)}
-}
-
-func fault(d *Decision) reply {
-	answer := reply{code: d.Code}
-	text := "internal error; usher's log says more"
-	switch {
-	case d.Outcome == Canceled:
-		text = "the caller went away" // or closed its side of the connection, and still reads
-	case d.Outcome == Invalid:
-		text = d.Err.Error()
-	case d.Outcome == Unauthenticated:
-		answer.stranger, text = true, d.Err.Error()
-	case d.Outcome == Limited:
-		limited, _ := errors.AsType[*rateLimitedError](d.Err)
-		answer.retry, text = limited.retry, limited.Error()
-	case d.Code == http.StatusServiceUnavailable:
-		answer.retry = 1 // the API server's client tries again within its timeout
-		text = "not ready or too busy; try again"
-	}
-	if d.Request != nil && d.Outcome == Failed {
-		text = fmt.Sprintf("%s (review %s)", text, d.Request.UID)
-	}
-	answer.text = []byte(text)
-	return answer
+	return reply{d.Outcome, d.Code, d.retry, d.text, review, len(review)}
 }
 
 // write writes the answer. No other function does.
@@ -174,17 +148,17 @@ func (a reply) write(w http.ResponseWriter) {
 	if a.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(a.retry))
 	}
-	if a.stranger {
+	if a.outcome == Unauthenticated { // the body was not read
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Connection", "close")
 	}
-	if !a.json {
-		http.Error(w, string(a.text), a.code)
+	if a.review == nil {
+		http.Error(w, a.text, a.code)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(a.text))) // or net/http sends a larger one in chunks
-	_, _ = w.Write(a.text)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.review))) // or net/http sends a larger one in chunks
+	_, _ = w.Write(a.review)
 }
 
 // unauthenticatedError is the fault of a request whose sender must not post reviews.

@@ -14,7 +14,7 @@ func BenchmarkScan(b *testing.B) {
 			b.SetBytes(int64(len(review.Body)))
 			var t tape
 			for b.Loop() {
-				if err := scanUpTo(maxValues, review.Body, &t); err != nil {
+				if err := scanUpTo(MaxValues, review.Body, &t); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -25,7 +25,7 @@ type Document struct {
 // Parse checks that raw is one valid JSON value and wraps it. It refuses anything that a reader and the API server
 // could understand differently: duplicate keys, invalid UTF-8, data after the value. The document refers to raw, which
 // must not change while the document is in use.
-func Parse(raw []byte) (*Document, error) { return parseUpTo(maxValues, raw) }
+func Parse(raw []byte) (*Document, error) { return parseUpTo(MaxValues, raw) }
 
 func parseUpTo(limit int, raw []byte) (*Document, error) {
 	t := tapes.Get().(*tape)

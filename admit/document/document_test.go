@@ -264,7 +264,7 @@ func TestManyKeys(t *testing.T) {
 
 // A document that is made to be expensive is refused, or its lists are.
 func TestBounds(t *testing.T) {
-	if _, err := Parse([]byte("[" + strings.Repeat("0,", maxValues) + "0]")); err == nil || !strings.Contains(err.Error(), "more than 500000 values") {
+	if _, err := Parse([]byte("[" + strings.Repeat("0,", MaxValues) + "0]")); err == nil || !strings.Contains(err.Error(), "more than 500000 values") {
 		t.Errorf("half a million values: %v", err)
 	}
 	for name, read := range map[string]func(*Value){
