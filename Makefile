@@ -38,7 +38,7 @@ build: ## build bin/usher
 test: ## run everything that needs no API server, with the race detector
 	go test -race -timeout 30m ./...
 	go test ./mutators ./test/process ./colocation/collections -run 'TestAllocations|TestHeldEqualsComponentHelpers'
-	cd test/load && go test -race ./...
+	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
 e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
@@ -71,7 +71,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
-	cd test/load && go vet ./... && go mod tidy -diff
+	cd test/bench && go vet ./... && go mod tidy -diff
 	cd deploy/release && go vet ./... && go mod tidy -diff
 	cd test/browser && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
@@ -97,17 +97,16 @@ bench: ## Go benchmarks of the busiest routes on reviews of real size, with allo
 	go test ./test/process -run '^$$' -bench . -benchmem
 
 bench-compare: ## these and the steps of colocation against a revision in turns (BASE=HEAD), or against a saved run; fails if one is THRESHOLD (5) % worse; SAVE=1 saves anew
-	go build -C test/load -o ../../bin/compare ./compare
-	bin/compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
+	go build -C test/bench -o ../../bin/load .
+	bin/load compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
 load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while the cluster grows; ARGS=cluster: through a real API server; 8 to 20 minutes, Linux; overwrites the tables in docs
-	go build -C test/load -o ../../bin/load .
+	go build -C test/bench -o ../../bin/load .
 ifeq ($(ARGS),growth)
 	bin/load growth -write
 else ifeq ($(ARGS),cluster)
-	cd test/e2e && go run ./build && go run ./throughput -out ../../docs/performance-cluster.json -write ../../docs/performance-cluster.md
-	cd test/e2e && go run ./throughput charts ../../docs/performance-cluster.json > ../../bin/charts.json
-	go run ./test/plot/draw < bin/charts.json > docs/performance-cluster.svg
+	cd test/e2e && go run ./build && go build -o ../../bin/throughput ./throughput
+	bin/load cluster -write
 else ifeq ($(ARGS),)
 	bin/load --write
 else

@@ -128,11 +128,5 @@ func (w *world) post(ctx context.Context, review string) ([]byte, error) {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + service + ".svc"}}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	return io.ReadAll(answer.Body)
+	return send(&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + service + ".svc"}}}, request)
 }

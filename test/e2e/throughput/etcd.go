@@ -32,21 +32,32 @@ func gateway(ctx context.Context, url string, question, answer any) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	text, err := ask(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	return json.Unmarshal(text, answer)
+}
+
+// ask returns the answer of a URL of etcd.
+func ask(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	return send(http.DefaultClient, request)
+}
+
+// send returns the body of an answer, which must be 200.
+func send(client *http.Client, request *http.Request) ([]byte, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s %s", request.URL, response.Status, text)
 	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s %s", url, response.Status, text)
-	}
-	return json.Unmarshal(text, answer)
+	return text, err
 }

@@ -41,18 +41,12 @@ func schedule(nodes []*node, mode string, window time.Duration, round int) (all 
 
 // nodeRound is one round of a mode with some nodes.
 type nodeRound struct {
-	writes
-	seconds float64
-	skipped float64 // statuses that were stored without usher, because the API server had no answer in time
-	used    usage   // per second
-}
-
-// writes are what nodes have written.
-type writes struct {
-	counts    map[string]int  // by kind
-	latencies []time.Duration // of the statuses, sorted
-	failed    int
-	example   error // of a failure
+	Mode  string `json:"mode"`
+	Nodes int    `json:"nodes"`
+	result
+	Statuses int     `json:"statuses"`
+	Leases   int     `json:"leases"`
+	Skipped  float64 `json:"skipped"` // statuses that were stored without usher, because the API server had no answer in time
 }
 
 // reportNodes measures one round at the real rate.
@@ -73,29 +67,27 @@ func (w *world) reportNodes(ctx context.Context, mode string, nodes int, window 
 	if err != nil {
 		return r, err
 	}
-	began := time.Now()
-	r.writes = carryOut(ctx, plan, window)
-	r.seconds = time.Since(began).Seconds()
+	r = carryOut(ctx, plan, window)
+	r.Mode, r.Nodes = mode, nodes
 	after, err := w.meter.read(ctx, pid)
 	if err != nil {
 		return r, err
 	}
-	r.used = after.since(before, r.seconds)
-	if r.failed > len(plan)/2 {
-		return r, fmt.Errorf("%d nodes, %s: %d of %d writes failed: %w", nodes, modeTitles[mode], r.failed, len(plan), r.example)
+	r.Used = after.since(before, r.Seconds)
+	if r.Failed > len(plan)/2 {
+		return r, fmt.Errorf("%d nodes, %s: %d of %d writes failed: %s", nodes, mode, r.Failed, len(plan), r.Example)
 	}
-	if r.skipped, err = w.failedOpen(ctx); err != nil {
+	if r.Skipped, err = w.failedOpen(ctx); err != nil {
 		return r, err
 	}
-	r.skipped -= skipped
+	r.Skipped -= skipped
 	return r, forget(ctx, w.cluster.EtcdURL())
 }
 
 // carryOut makes the writes, each at its time, and returns when the window is over and all are answered.
-func carryOut(ctx context.Context, plan []write, window time.Duration) writes {
+func carryOut(ctx context.Context, plan []write, window time.Duration) (all nodeRound) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	all := writes{counts: map[string]int{}}
 	began := time.Now()
 	for _, one := range plan {
 		pause(ctx, one.at-time.Since(began))
@@ -110,19 +102,20 @@ func carryOut(ctx context.Context, plan []write, window time.Duration) writes {
 	}
 	pause(ctx, window-time.Since(began))
 	running.Wait()
-	slices.Sort(all.latencies)
+	all.Seconds = time.Since(began).Seconds()
 	return all
 }
 
-// add adds a write that was answered.
-func (w *writes) add(one write, took time.Duration, err error) {
-	if err != nil {
-		w.failed, w.example = w.failed+1, fmt.Errorf("%s of node %s: %w", one.kind, one.node.name, err)
-		return
-	}
-	w.counts[one.kind]++
-	if one.kind == status {
-		w.latencies = append(w.latencies, took)
+// add adds a write that was answered. The latencies are those of the statuses.
+func (r *nodeRound) add(one write, took time.Duration, err error) {
+	switch {
+	case err != nil:
+		r.result.add(took, fmt.Errorf("%s of node %s: %w", one.kind, one.node.name, err))
+	case one.kind == status:
+		r.Statuses++
+		r.result.add(took, nil)
+	default:
+		r.Leases++
 	}
 }
 

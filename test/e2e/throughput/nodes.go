@@ -28,8 +28,6 @@ const (
 
 var modes = []string{seldom, often, amplified}
 
-var modeTitles = map[string]string{seldom: "every 5 min", often: "every 10 s", amplified: "every 10 s, amplified"}
-
 // node is a kubelet: it writes what a kubelet writes, on a connection and with a certificate of its own.
 type node struct {
 	name   string

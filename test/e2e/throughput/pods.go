@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,25 +49,26 @@ func productionPod() (template, error) {
 
 func podsPath(way string) string { return "/api/v1/namespaces/" + namespaceOf(way) + "/pods" }
 
-// burst is what clients did in some time.
-type burst struct {
-	took      time.Duration
-	latencies []time.Duration // of the pods that were created, sorted
-	failed    int
-	example   error // of a failure
+// result is what was done in a round.
+type result struct {
+	Seconds   float64         `json:"seconds"`
+	Latencies []time.Duration `json:"latencies"` // of what succeeded
+	Failed    int             `json:"failed,omitempty"`
+	Example   string          `json:"example,omitempty"` // of a failure
+	Used      usage           `json:"used,omitempty"`    // per pod, or per second
 }
 
 // create lets clients create pods, one after the other each, for some time, and at least so many each.
-func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration, least int) burst {
+func (w *world) create(ctx context.Context, way string, clients []*kubetest.Client, lasting time.Duration, least int) result {
 	w.serial++
 	var mu sync.Mutex
-	var all burst
+	var all result
 	var number atomic.Int64
 	var running sync.WaitGroup
 	began := time.Now()
 	for _, client := range clients {
 		running.Go(func() {
-			var own burst
+			var own result
 			for n := 0; (n < least || time.Since(began) < lasting) && ctx.Err() == nil; n++ {
 				sent := time.Now()
 				name := fmt.Sprintf("pod-%d-%d", w.serial, number.Add(1))
@@ -79,8 +81,7 @@ func (w *world) create(ctx context.Context, way string, clients []*kubetest.Clie
 		})
 	}
 	running.Wait()
-	all.took = time.Since(began)
-	slices.Sort(all.latencies)
+	all.Seconds = time.Since(began).Seconds()
 	return all
 }
 
@@ -94,26 +95,24 @@ func created(ctx context.Context, client *kubetest.Client, path string, pod []by
 }
 
 // add adds a request.
-func (b *burst) add(took time.Duration, err error) {
+func (r *result) add(took time.Duration, err error) {
 	if err != nil {
-		b.failed, b.example = b.failed+1, err
+		r.Failed, r.Example = r.Failed+1, err.Error()
 		return
 	}
-	b.latencies = append(b.latencies, took)
+	r.Latencies = append(r.Latencies, took)
 }
 
-func (b *burst) join(other burst) {
-	b.latencies = append(b.latencies, other.latencies...)
-	b.failed += other.failed
-	if b.example == nil {
-		b.example = other.example
-	}
+func (r *result) join(other result) {
+	r.Latencies = append(r.Latencies, other.Latencies...)
+	r.Failed, r.Example = r.Failed+other.Failed, cmp.Or(r.Example, other.Example)
 }
 
 // podRound is one round of a way with some clients.
 type podRound struct {
-	burst
-	used usage // per pod
+	Way     string `json:"way"`
+	Clients int    `json:"clients"`
+	result
 }
 
 // createPods makes one round: it verifies that the way is in effect, warms up, measures, and removes the pods.
@@ -148,15 +147,15 @@ func (w *world) measureBurst(ctx context.Context, of way, clients []*kubetest.Cl
 	if err != nil {
 		return r, err
 	}
-	r.burst = w.create(ctx, of.name, clients, lasting, 2)
+	r = podRound{of.name, len(clients), w.create(ctx, of.name, clients, lasting, 2)}
 	after, err := w.meter.read(ctx, pid)
 	if err != nil {
 		return r, err
 	}
-	if len(r.latencies) == 0 {
-		return r, fmt.Errorf("%s, %d clients: no pod was created: %w", of.name, len(clients), r.example)
+	if len(r.Latencies) == 0 {
+		return r, fmt.Errorf("%s, %d clients: no pod was created: %s", of.name, len(clients), r.Example)
 	}
-	r.used = after.since(before, float64(len(r.latencies)))
+	r.Used = after.since(before, float64(len(r.Latencies)))
 	return r, nil
 }
 

@@ -26,10 +26,6 @@ const (
 // wayNames are in the order of a round.
 var wayNames = []string{none, constant, patching, core, both}
 
-// wayTitles are the names of the ways for readers.
-var wayTitles = map[string]string{none: "no webhook", constant: "constant", patching: "constant, patch", core: "usher, core",
-	both: "usher, both suites"}
-
 // way is a namespace, and the webhooks that are called for its pods. All ways are registered all the time, each for its
 // namespace, so that nothing has to change between two rounds: the API server compares four selectors more for each pod,
 // in all ways alike.

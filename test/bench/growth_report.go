@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/bench/plot"
+	"usher.dev/usher/bench/report"
+)
+
+// Growth is the data of a growth run.
+type Growth struct {
+	Head   report.Head `json:"run"`
+	Points []Point     `json:"points"`
+}
+
+// Point is the result for one size of a subject.
+type Point struct {
+	Subject  string  `json:"subject"`
+	Count    int     `json:"count"`
+	Ready    float64 `json:"ready"`    // s from the start of the process until it was ready, on one core
+	StartCPU float64 `json:"startCPU"` // s, of the process until then
+	Heap     int64   `json:"heap"`     // bytes after garbage collection, ready and without reviews
+	Peak     int64   `json:"peak"`     // bytes, resident, until it was ready
+	Costs    []Cost  `json:"costs,omitempty"`
+}
+
+// Cost is what one review costs.
+type Cost struct {
+	Line    string  `json:"line"`
+	CPU     float64 `json:"cpu"`     // µs of the process
+	Objects float64 `json:"objects"` // allocated
+}
+
+// of returns the points of a subject.
+func (g *Growth) of(subject string) (points []Point) {
+	for _, p := range g.Points {
+		if p.Subject == subject {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+// growthPlace is where docs has the run.
+var growthPlace = report.Place{Data: "performance-growth.json", Picture: "performance-growth.svg", Page: "performance.md",
+	Begins: "<!-- growth: begin -->", Ends: "<!-- growth: end -->"}
+
+// growthCommand is `load growth`.
+func growthCommand(ctx context.Context, args []string, out, progress io.Writer) error {
+	set := flag.NewFlagSet("load growth", flag.ContinueOnError)
+	only := set.String("run", "", "measure only the subjects that match this regular expression; with -write, the others stay")
+	return report.Run[Growth]{
+		Place: growthPlace, Section: (*Growth).markdown, Picture: (*Growth).picture,
+		Measure: func(ctx context.Context, o report.Options, progress io.Writer) (*Growth, error) {
+			return measureChosen(ctx, o, *only, progress)
+		},
+	}.Command(ctx, set, args, out, progress)
+}
+
+// measureChosen measures the subjects that match. With -write, those of an earlier run stay.
+func measureChosen(ctx context.Context, o report.Options, only string, progress io.Writer) (*Growth, error) {
+	what, err := chosen(subjects(o.Quick), only)
+	if err != nil {
+		return nil, err
+	}
+	how := fullGrowth
+	if o.Quick {
+		how = quickGrowth
+	}
+	g, err := measureGrowth(ctx, how, pin(), what, progress)
+	if err == nil && o.Write && only != "" {
+		err = g.addOthers(filepath.Join(o.Docs, growthPlace.Data))
+	}
+	return g, err
+}
+
+// chosen returns the subjects whose names match.
+func chosen(all []subject, pattern string) ([]subject, error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("growth: -run: %w", err)
+	}
+	some := slices.DeleteFunc(all, func(s subject) bool { return !match.MatchString(s.name) })
+	if len(some) == 0 {
+		return nil, fmt.Errorf("growth: -run %s: matches nothing that is measured", pattern)
+	}
+	return some, nil
+}
+
+// addOthers adds what only an earlier run measured, of the same version of usher on the same kind of machine.
+func (g *Growth) addOthers(file string) error {
+	before, err := report.Read[Growth](file)
+	if err != nil {
+		return err
+	}
+	if before.Head.Usher != g.Head.Usher || before.Head.CPU != g.Head.CPU {
+		return fmt.Errorf("%s is of usher %s on %s: measure everything, without -run", file, before.Head.Usher, before.Head.CPU)
+	}
+	var all []Point
+	for i, p := range before.Points {
+		measured := g.of(p.Subject)
+		switch {
+		case len(measured) == 0:
+			all = append(all, p)
+		case i == 0 || before.Points[i-1].Subject != p.Subject:
+			all = append(all, measured...)
+		}
+	}
+	g.Head, g.Points = before.Head, all
+	return nil
+}
+
+// picture draws the cost of reviews and their allocations beside each other, then what pods cost, then memory.
+func (g *Growth) picture() string {
+	all := slices.Concat(
+		g.costCharts("Profiles", "ClusterColocationProfiles", "profiles", "broad profiles"),
+		g.costCharts("Overrides", "overrides of the policy", "overrides", "broad overrides"),
+		g.costCharts("Quotas", "ElasticQuotas", "flat quotas", "quota tree"),
+		g.podCharts(),
+		[]plot.Chart{{Title: "Memory", X: plot.Axis{Title: "objects of the kind", Log: true}, Y: plot.Axis{Title: "MB of state"}, Lines: []plot.Line{
+			g.line("profiles", "profiles", heapOf), g.line("overrides", "overrides", heapOf), g.line("quotas", "quota tree", heapOf),
+		}}})
+	all[len(all)-1].Note = fmt.Sprintf("usher %s, %s, %s", g.Head.Usher, g.Head.Go, g.Head.CPU)
+	return plot.Page(all...)
+}
+
+// costCharts returns two charts of what reviews cost while a subject grows.
+func (g *Growth) costCharts(title, axis string, subjects ...string) []plot.Chart {
+	x := plot.Axis{Title: axis, Log: true}
+	return []plot.Chart{
+		{Title: title + ": CPU", X: x, Y: plot.Axis{Title: "µs per review, over TLS", Log: true}, Lines: g.costLines(cpuOf, subjects...)},
+		{Title: title + ": allocations", X: x, Y: plot.Axis{Title: "objects per review", Log: true}, Lines: g.costLines(objectsOf, subjects...)},
+	}
+}
+
+func (g *Growth) podCharts() []plot.Chart {
+	x := plot.Axis{Title: "pods in the cluster", Format: thousands}
+	return []plot.Chart{
+		{Title: "Pods: CPU", X: x, Y: plot.Axis{Title: "µs per review, over TLS"}, Lines: g.costLines(cpuOf, "pods")},
+		{Title: "Pods: start", X: x, Y: plot.Axis{Title: "CPU seconds until ready"}, Lines: []plot.Line{
+			g.line("from a watch", "pods", startOf), g.line("from a list", "pods in a list", startOf),
+		}},
+		{Title: "Pods: memory", X: x, Y: plot.Axis{Title: "MB"}, Lines: []plot.Line{
+			g.line("state", "pods", heapOf), g.line("peak at the start", "pods", peakOf),
+		}},
+	}
+}
+
+func cpuOf(c Cost) float64     { return c.CPU }
+func objectsOf(c Cost) float64 { return c.Objects }
+func startOf(p Point) float64  { return p.StartCPU }
+func heapOf(p Point) float64   { return mega(p.Heap) }
+func peakOf(p Point) float64   { return mega(p.Peak) }
+
+func thousands(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return plot.Number(v/1000) + "k"
+}
+
+func (g *Growth) line(name, subject string, value func(Point) float64) plot.Line {
+	line := plot.Line{Name: name}
+	for _, p := range g.of(subject) {
+		line.Points = append(line.Points, plot.Point{X: float64(p.Count), Y: value(p)})
+	}
+	return line
+}
+
+// costLines returns the lines of the reviews of some subjects.
+func (g *Growth) costLines(value func(Cost) float64, subjects ...string) (lines []plot.Line) {
+	for _, subject := range subjects {
+		for _, name := range g.lineNames(subject) {
+			line := plot.Line{Name: name}
+			for _, p := range g.of(subject) {
+				if c := p.cost(name); c != nil {
+					line.Points = append(line.Points, plot.Point{X: float64(p.Count), Y: value(*c)})
+				}
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (g *Growth) lineNames(subject string) (names []string) {
+	for _, p := range g.of(subject) {
+		for _, c := range p.Costs {
+			if !slices.Contains(names, c.Line) {
+				names = append(names, c.Line)
+			}
+		}
+	}
+	return names
+}
+
+// cost returns the cost of a line, or nil.
+func (p *Point) cost(line string) *Cost {
+	for i := range p.Costs {
+		if p.Costs[i].Line == line {
+			return &p.Costs[i]
+		}
+	}
+	return nil
+}
+
+// markdown returns the tables between the markers.
+func (g *Growth) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", g.Head.Headline())
+	b.WriteString("| what grows | review | from – to | CPU µs | objects allocated |\n|---|---|---|---:|---:|\n")
+	for _, subject := range g.names() {
+		points := g.of(subject)
+		first, last := points[0], points[len(points)-1]
+		for _, name := range g.lineNames(subject) {
+			a, z := first.cost(name), last.cost(name)
+			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s | %s – %s |\n", subject, name, report.Number(float64(first.Count)), report.Number(float64(last.Count)),
+				report.Number(a.CPU), report.Number(z.CPU), report.Number(a.Objects), report.Number(z.Objects))
+		}
+	}
+	b.WriteString("\n| state of | MB for each 1,000 | largest | MB of state | peak MB until ready | CPU s until ready |\n" +
+		"|---|---:|---:|---:|---:|---:|\n")
+	for _, subject := range g.names() {
+		points := g.of(subject)
+		last := points[len(points)-1]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
+			report.Number(mega(last.Heap)), report.Number(mega(last.Peak)), report.Number(last.StartCPU))
+	}
+	return b.String()
+}
+
+// names returns the subjects in the order of the run.
+func (g *Growth) names() (names []string) {
+	for _, p := range g.Points {
+		if !slices.Contains(names, p.Subject) {
+			names = append(names, p.Subject)
+		}
+	}
+	return names
+}
+
+// perThousand returns the MB of state that 1,000 more of a subject take.
+func (g *Growth) perThousand(subject string) float64 {
+	points := g.of(subject)
+	first, last := points[0], points[len(points)-1]
+	return report.Ratio(mega(last.Heap-first.Heap)*1000, float64(last.Count-first.Count))
+}

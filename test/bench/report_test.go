@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/xml"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/bench/report"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
+
+const sample = "testdata/report.json" // the first review has all cells, the second only one
+
+func sampleReport(t *testing.T) *Report {
+	t.Helper()
+	r, err := report.Read[Report](sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func readFile(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestGoldens(t *testing.T) {
+	const file = "testdata/markdown.golden"
+	got := markdown(sampleReport(t))
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := readFile(t, file); got != want {
+		t.Errorf("%s differs; if it is meant, `go test . -update` rewrites it. got:\n%s", file, got)
+	}
+}
+
+func TestReportIsReadAsWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := report.Write(file, sampleReport(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := readFile(t, file), readFile(t, sample); got != want {
+		t.Errorf("written again it is:\n%s", got)
+	}
+}
+
+// TestDocsAreOfTheData: the tables and the pictures in docs are made of the data beside them.
+func TestDocsAreOfTheData(t *testing.T) {
+	docs, written := filepath.Join("..", "..", "docs"), t.TempDir()
+	for _, name := range []string{place.Page, place.Data, growthPlace.Data} {
+		if err := os.WriteFile(filepath.Join(written, name), []byte(readFile(t, filepath.Join(docs, name))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"-draw"}, {"growth", "-draw"}} {
+		if err := command(t.Context(), append(args, "-docs", written), io.Discard, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{place.Page, place.Data, place.Picture, growthPlace.Data, growthPlace.Picture} {
+		if readFile(t, filepath.Join(written, name)) != readFile(t, filepath.Join(docs, name)) {
+			t.Errorf("docs/%s is not made of the data beside it: `bin/load -draw && bin/load growth -draw` writes it", name)
+		}
+	}
+}
+
+func TestAims(t *testing.T) {
+	var got []string
+	for _, a := range aims(sampleReport(t)) {
+		got = append(got, a.String())
+	}
+	want := []string{
+		"20KB-pod-changed at 8 connections: CPU 3.00 × constant, aim 2.1 ×: MISSED",
+		"20KB-pod-changed at 64 connections: CPU 1.75 × constant, aim 1.8 ×: met",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// TestPicture: a bar for each server at 8 connections, beside the three of the legend.
+func TestPicture(t *testing.T) {
+	for want, r := range map[int]*Report{3 + 3: sampleReport(t), 3: {}} {
+		file := picture(r)
+		if err := xml.Unmarshal([]byte(file), new(any)); err != nil || strings.Contains(file, "NaN") || strings.Contains(file, "%!") {
+			t.Errorf("%v in\n%s", err, file)
+		}
+		if got := strings.Count(file, "<rect"); got != want {
+			t.Errorf("%d rectangles, want %d in\n%s", got, want, file)
+		}
+	}
+	if file := picture(sampleReport(t)); !strings.Contains(file, "20 KB pod changed") || !strings.Contains(file, " · 3 ×") {
+		t.Error(file)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for value, want := range map[float64]string{27.14: "27.1 µs", 999: "999 µs", 1000: "1 ms", 23300: "23.3 ms"} {
+		if got := duration(value); got != want {
+			t.Errorf("%g µs is written %s, want %s", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.dev/usher/bench/plot"
+	"usher.dev/usher/bench/report"
+)
+
+// place is where docs has the run.
+var place = report.Place{Data: "performance.json", Picture: "performance.svg", Page: "performance.md",
+	Begins: "<!-- load: begin -->", Ends: "<!-- load: end -->"}
+
+// summary returns the table of docs/performance.md.
+func summary(r *Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.Headline(), cpuConnections)
+	b.WriteString("| review | constant | usher | × constant (aim) | with 64 connections | plain | usher of plain | allocations |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, review := range r.reviews() {
+		if g, ok := r.group(review, cpuConnections); ok {
+			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s | %s | %s |\n", title(review), report.Number(g.constant.CPU), report.Number(g.usher.CPU),
+				r.withAim(review, cpuConnections), r.withAim(review, tailConnections), cpu(g.plain), part(g.usher, g.plain), report.Number(g.usher.Objects))
+		}
+	}
+	return b.String()
+}
+
+// markdown returns the table and all measurements.
+func markdown(r *Report) string {
+	var b strings.Builder
+	b.WriteString(summary(r))
+	b.WriteString("\nAll of it; CPU in µs per review, objects and KB allocated per review, peak resident memory:\n\n")
+	b.WriteString("| review | connections | server | reviews/s | p50 ms | p99 ms | CPU µs | objects | KB | peak MB |\n|---|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, c := range r.Cells {
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s | %s | %s | %s | %.0f |\n", title(c.Review), c.Connections, c.Server, report.Number(c.PerSecond),
+			report.Number(c.P50/1000), report.Number(c.P99/1000), report.Number(c.CPU), report.Number(c.Objects), report.Number(c.Allocated/1024), mega(c.PeakMemory))
+	}
+	b.WriteString("\nThe aims:\n\n")
+	for _, a := range aims(r) {
+		fmt.Fprintf(&b, "- %v\n", a)
+	}
+	return b.String()
+}
+
+// withAim returns the CPU of a review as a multiple of the constant server's, and what it should be.
+func (r *Report) withAim(review string, connections int) string {
+	g, ok := r.group(review, connections)
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%g)", report.Times(g.usher.CPU, g.constant.CPU), aimsOf(review)[connections])
+}
+
+// cpu returns the CPU of a cell that may be missing.
+func cpu(c *Cell) string {
+	if c == nil {
+		return "–"
+	}
+	return report.Number(c.CPU)
+}
+
+// part returns a cell's CPU as a fraction of the plain pipeline's.
+func part(c, of *Cell) string {
+	if of == nil {
+		return ""
+	}
+	return fmt.Sprintf("1/%.1f", of.CPU/c.CPU)
+}
+
+func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// picture draws the CPU per review, with a group of bars for each.
+func picture(r *Report) string {
+	bars := plot.Bars{
+		Title:  fmt.Sprintf("CPU per review over TLS, %d connections", cpuConnections),
+		Note:   fmt.Sprintf("%s, %s, %s; × constant at the bars. Logarithmic scale.", r.Commit, r.Go, r.CPU),
+		Keys:   []plot.Key{{Name: "constant: reads the body", Line: 5}, {Name: "usher", Line: 0}, {Name: "plain: decode, copy, encode, diff", Line: 1}},
+		Format: duration,
+	}
+	for _, review := range r.reviews() {
+		g, ok := r.group(review, cpuConnections)
+		if !ok {
+			continue
+		}
+		group := plot.Group{Name: title(review), Values: []float64{g.constant.CPU}, Labels: []string{duration(g.constant.CPU)}}
+		for _, c := range []*Cell{g.usher, g.plain} {
+			if c != nil {
+				group.Values = append(group.Values, c.CPU)
+				group.Labels = append(group.Labels, fmt.Sprintf("%s · %s ×", duration(c.CPU), report.Number(report.Rounded(report.Ratio(c.CPU, g.constant.CPU), 2))))
+			}
+		}
+		bars.Groups = append(bars.Groups, group)
+	}
+	return bars.SVG()
+}
+
+// title returns the display name of a review, such as "20 KB pod changed".
+func title(review string) string {
+	return strings.ReplaceAll(strings.Replace(review, "KB", " KB", 1), "-", " ")
+}
+
+// duration formats µs in a suitable unit.
+func duration(us float64) string {
+	if us >= 1000 {
+		return report.Number(us/1000) + " ms"
+	}
+	return report.Number(us) + " µs"
+}
