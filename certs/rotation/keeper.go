@@ -39,6 +39,7 @@ type Keeper struct {
 	plan   Plan
 	pace   Pace
 	log    Log
+	random func(n time.Duration) time.Duration // at least 0, less than n
 
 	current atomic.Pointer[current]
 	writes  atomic.Uint64
@@ -55,7 +56,7 @@ type Keeper struct {
 func NewKeeper(client apiserver.Client, target Target, names []string, caLife, leafLife time.Duration, log Log) *Keeper {
 	pace := PaceFor(leafLife)
 	target.Hosts = names
-	k := &Keeper{client: client, target: target, pace: pace, log: log, warned: map[string]time.Time{},
+	k := &Keeper{client: client, target: target, pace: pace, log: log, random: rand.N[time.Duration], warned: map[string]time.Time{},
 		since: map[[sha256.Size]byte]time.Time{},
 		plan:  Plan{Names: names, CALife: caLife, LeafLife: leafLife, Distrust: 3*pace.Every + pace.Settle}}
 	k.current.Store(&current{problem: errors.New("the API server was not asked yet")})
@@ -78,7 +79,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.note(err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait*9/10 + rand.N(wait/5)):
+		case <-time.After(wait*9/10 + k.random(wait/5)):
 		}
 	}
 }

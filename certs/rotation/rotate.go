@@ -48,17 +48,20 @@ func (r *Rotation) Request(ctx context.Context) error {
 }
 
 func (r *Rotation) read(ctx context.Context) (ca, leaf corev1.Secret, err error) {
-	for name, secret := range map[string]*corev1.Secret{CASecret: &ca, TLSSecret: &leaf} {
-		text, err := r.Client.Get(ctx, secretPath(r.Target.Namespace, name))
+	for _, secret := range []struct {
+		name string
+		into *corev1.Secret
+	}{{CASecret, &ca}, {TLSSecret, &leaf}} {
+		text, err := r.Client.Get(ctx, secretPath(r.Target.Namespace, secret.name))
 		if apierrors.IsNotFound(err) {
 			return ca, leaf, fmt.Errorf("there is no Secret %s in namespace %s: usher serves without --certs=managed, or elsewhere: "+
-				"pass --service namespace/name", name, r.Target.Namespace)
+				"pass --service namespace/name", secret.name, r.Target.Namespace)
 		}
 		if err == nil {
-			err = json.Unmarshal(text, secret)
+			err = json.Unmarshal(text, secret.into)
 		}
 		if err != nil {
-			return ca, leaf, fmt.Errorf("read the Secret %s/%s: %w", r.Target.Namespace, name, err)
+			return ca, leaf, fmt.Errorf("read the Secret %s/%s: %w", r.Target.Namespace, secret.name, err)
 		}
 	}
 	return ca, leaf, nil

@@ -14,7 +14,7 @@ import (
 func (w *world) rotate(ca, distrust bool, limit time.Duration) (said []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	r := Rotation{Client: w.client(w.t), Target: Target{Namespace: "usher", Service: "usher"}, CA: ca, Distrust: distrust}
+	r := Rotation{Client: w.link("rotate").client(), Target: Target{Namespace: "usher", Service: "usher"}, CA: ca, Distrust: distrust}
 	done := make(chan error)
 	go func() {
 		err := r.Request(ctx)

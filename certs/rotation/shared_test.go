@@ -1,7 +1,6 @@
 package rotation
 
 import (
-	"context"
 	"testing"
 	"time"
 )
@@ -12,10 +11,7 @@ func TestTwoServicesInOneNamespace(t *testing.T) {
 	names := [][]string{plan.Names, {"second.usher.svc"}}
 	inBubble(t, 2, func(w *world) {
 		for i := range w.replicas {
-			ctx, stop := context.WithCancel(context.Background())
-			k := NewKeeper(w.client(w.t), Target{Namespace: "usher", Service: "usher"}, names[i], caLife, leafLife, Log{func(string) {}, func(string) {}})
-			w.replicas[i] = &replica{stop: stop, keeper: k}
-			go k.Run(ctx)
+			w.startFor(i, names[i])
 		}
 		served := map[string]bool{}
 		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); time.Sleep(time.Second) {

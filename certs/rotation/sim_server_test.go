@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -24,7 +23,6 @@ import (
 // server is an API server for single objects, as far as a keeper needs one. It runs in a bubble: delays are simulated.
 type server struct {
 	mu      sync.Mutex
-	rnd     *rand.Rand
 	objects map[string]string // JSON without resourceVersion, by path
 	version map[string]int
 	next    int
@@ -36,47 +34,58 @@ type server struct {
 	quota   bool   // of no Secrets
 	writes  map[string]int
 	changed func(path string)
+	heard   func(client, method, path string, code int) // code 0: the request did not arrive
 }
 
-func newServer(rnd *rand.Rand) *server {
-	return &server{rnd: rnd, objects: map[string]string{}, version: map[string]int{}, writes: map[string]int{}, changed: func(string) {}}
+func newServer() *server {
+	return &server{objects: map[string]string{}, version: map[string]int{}, writes: map[string]int{}, changed: func(string) {}}
 }
 
-func (s *server) client(t testing.TB) apiserver.Client {
-	c, err := apiserver.New(&rest.Config{Host: "http://api", Transport: s})
+// link is the way of one client to a server. A client sends one request at a time, so the order in which its requests draw from
+// its source does not depend on the scheduler.
+type link struct {
+	*server
+	name string
+	rnd  *rand.Rand
+}
+
+func (l *link) client() apiserver.Client {
+	c, err := apiserver.New(&rest.Config{Host: "http://api", Transport: l})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return c
 }
 
 // RoundTrip delays, answers and loses.
-func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	s := l.server
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 	}
-	s.mu.Lock()
-	before, after, fate := s.delay(), s.delay(), s.rnd.Float64()
-	s.mu.Unlock()
+	before, after, fate := l.delay(), l.delay(), l.rnd.Float64()
 	time.Sleep(before)
 	s.mu.Lock()
 	if s.away || fate < s.faulty/2 {
+		s.heard(l.name, r.Method, r.URL.Path, 0)
 		s.mu.Unlock()
 		return nil, errors.New("connection refused")
 	}
 	code, answer := s.answer(r.Method, r.URL.Path, string(body))
+	s.heard(l.name, r.Method, r.URL.Path, code)
+	lost := fate > 1-s.faulty/2
 	date := time.Now().Add(s.ahead).UTC().Format(http.TimeFormat)
 	s.mu.Unlock()
 	time.Sleep(after)
-	if fate > 1-s.faulty/2 {
+	if lost {
 		return nil, errors.New("connection lost")
 	}
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}, "Date": {date}},
 		Body: io.NopCloser(bytes.NewReader([]byte(answer))), Request: r}, nil
 }
 
-func (s *server) delay() time.Duration { return time.Duration(s.rnd.Float64() * float64(s.slow)) }
+func (l *link) delay() time.Duration { return time.Duration(l.rnd.Float64() * float64(l.slow)) }
 
 func status(code int, reason string) (int, string) {
 	return code, fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "message": "x is %[1]s", "code": %d}`, reason, code)

@@ -2,14 +2,17 @@ package rotation
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
+	"hash"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -28,11 +31,15 @@ var (
 	validating      = configurationPath(Collections[1])
 )
 
-// world is a cluster: an API server, two more that hear of configurations late, and replicas.
+// world is a cluster: an API server, two more that hear of configurations late, and replicas. The seed alone decides what happens
+// in it: whoever acts draws from a source of its own, and the time between two acts is random to the nanosecond, so that the
+// scheduler is not asked who is first.
 type world struct {
 	*server
 	t        *testing.T
-	rnd      *rand.Rand
+	seed     uint64
+	sources  uint64
+	rnd      *rand.Rand // of the test
 	replicas []*replica
 	used     [2]map[string]map[string][]byte // by API server, configuration and entry: the caBundles in use
 
@@ -41,6 +48,7 @@ type world struct {
 	excused  time.Time // until then, entries may be damaged
 	verified map[string]time.Time
 	log      []string
+	trace    hash.Hash // of every request and every line of the log
 }
 
 type replica struct {
@@ -48,12 +56,16 @@ type replica struct {
 	stop   func()
 }
 
-func newWorld(t *testing.T, rnd *rand.Rand, replicas int) *world {
-	w := &world{server: newServer(rnd), t: t, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 0)), replicas: make([]*replica, replicas),
-		verified: map[string]time.Time{}}
+func newWorld(t *testing.T, seed uint64, replicas int) *world {
+	w := &world{server: newServer(), t: t, seed: seed, replicas: make([]*replica, replicas), verified: map[string]time.Time{}, trace: sha256.New()}
+	w.rnd = w.source()
+	w.heard = func(client, method, path string, code int) {
+		fmt.Fprintln(w.trace, w.now().UnixNano(), client, method, path, code)
+	}
 	w.ahead, w.slow = 3*365*day+7*time.Minute, 400*time.Millisecond // the replicas' clocks are wrong by years
+	var sources [len(w.used)]*rand.Rand
 	for i := range w.used {
-		w.used[i], w.usedVersion[i] = map[string]map[string][]byte{}, map[string]int{}
+		w.used[i], w.usedVersion[i], sources[i] = map[string]map[string][]byte{}, map[string]int{}, w.source()
 	}
 	w.changed = func(path string) {
 		if path != mutating && path != validating {
@@ -62,7 +74,7 @@ func newWorld(t *testing.T, rnd *rand.Rand, replicas int) *world {
 		bundles := w.bundles(path)
 		for i := range w.used {
 			version := w.version[path]
-			time.AfterFunc(time.Duration(w.rnd.Float64()*float64(lag)), func() {
+			time.AfterFunc(time.Duration(sources[i].Float64()*float64(lag)), func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if version > w.usedVersion[i][path] {
@@ -74,22 +86,38 @@ func newWorld(t *testing.T, rnd *rand.Rand, replicas int) *world {
 	return w
 }
 
+// source returns a new source of random numbers, for somebody who acts. Only the test calls it.
+func (w *world) source() *rand.Rand {
+	w.sources++
+	return rand.New(rand.NewPCG(w.seed, w.sources))
+}
+
+// link returns the way of a new client.
+func (w *world) link(name string) *link { return &link{w.server, name, w.source()} }
+
 func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
 
 func (w *world) say(format string, args ...any) {
-	w.log = append(w.log, w.now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	line := w.now().Format("15:04:05 ") + fmt.Sprintf(format, args...)
+	w.log = append(w.log, line)
+	fmt.Fprintln(w.trace, line)
 }
 
-func (w *world) start(i int) {
+func (w *world) start(i int) { w.startFor(i, plan.Names) }
+
+// startFor starts a replica for the names of a Service.
+func (w *world) startFor(i int, names []string) {
 	ctx, stop := context.WithCancel(context.Background())
 	tell := func(text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.say("%d: %s", i, text)
 	}
-	r := &replica{stop: stop, keeper: NewKeeper(w.client(w.t), Target{Namespace: "usher", Service: "usher"}, plan.Names, caLife, leafLife, Log{tell, tell})}
-	w.replicas[i] = r
-	go r.keeper.Run(ctx)
+	link := w.link(fmt.Sprint(i))
+	k := NewKeeper(link.client(), Target{Namespace: "usher", Service: "usher"}, names, caLife, leafLife, Log{tell, tell})
+	k.random = func(n time.Duration) time.Duration { return time.Duration(link.rnd.Int64N(int64(n))) }
+	w.replicas[i] = &replica{stop: stop, keeper: k}
+	go k.Run(ctx)
 }
 
 // run lets the world run for a while, and checks at every moment that what is served is trusted by every API server.
@@ -137,22 +165,30 @@ func (w *world) verifies(leaf *x509.Certificate, bundle []byte) bool {
 	return true
 }
 
-// settled checks that all replicas are ready and serve one leaf.
+// settled checks that all replicas are ready, and that they serve one leaf: now or, if one was renewed just now, within a minute.
 func (w *world) settled() {
 	w.t.Helper()
-	w.mu.Lock()
 	defer w.failWithLog()
-	defer w.mu.Unlock()
-	serials := map[string]bool{}
 	for i, r := range w.replicas {
 		if err := r.keeper.Ready(); err != nil {
 			w.t.Errorf("replica %d is not ready: %v", i, err)
 		}
+	}
+	for end := time.Now().Add(time.Minute); len(w.served()) > 1 && time.Now().Before(end); {
+		w.run(time.Second)
+	}
+	if serials := w.served(); len(serials) > 1 {
+		w.t.Errorf("for a minute, the replicas do not serve one certificate; now %v", slices.Collect(maps.Keys(serials)))
+	}
+}
+
+// served returns the serial numbers of the leaves that the replicas serve.
+func (w *world) served() map[string]bool {
+	serials := map[string]bool{}
+	for _, r := range w.replicas {
 		serials[Serial(r.keeper.current.Load().leaf.Cert)] = true
 	}
-	if len(serials) != 1 {
-		w.t.Errorf("the replicas serve %v", slices.Collect(maps.Keys(serials)))
-	}
+	return serials
 }
 
 // failWithLog ends a test that has failed.
@@ -164,9 +200,15 @@ func (w *world) failWithLog() {
 
 // inBubble runs a test in simulated time, and stops all replicas in the end.
 func inBubble(t *testing.T, replicas int, test func(*world)) {
-	rnd := seed.Random(t)
+	trace := simulate(t, seed.Random(t).Uint64(), replicas, test)
+	t.Logf("the trace of %d replicas: %s", replicas, trace)
+}
+
+// simulate is inBubble with a given seed. It returns a hash of all that happened.
+func simulate(t *testing.T, seed uint64, replicas int, test func(*world)) (trace string) {
+	cryptotest.SetGlobalRandom(t, seed)
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, rnd, replicas)
+		w := newWorld(t, seed, replicas)
 		defer func() {
 			for _, r := range w.replicas {
 				if r != nil {
@@ -174,9 +216,30 @@ func inBubble(t *testing.T, replicas int, test func(*world)) {
 				}
 			}
 			time.Sleep(time.Minute)
+			trace = fmt.Sprintf("%x", w.trace.Sum(nil))
 		}()
 		test(w)
 	})
+	return trace
+}
+
+// TestTheSeedRepeatsTheSimulation: with one seed everything happens again at the same nanosecond, and with another it does not.
+func TestTheSeedRepeatsTheSimulation(t *testing.T) {
+	value := seed.Random(t).Uint64()
+	var traces []string
+	for _, value := range []uint64{value, value, value + 1} {
+		traces = append(traces, simulate(t, value, 3, func(w *world) {
+			w.faulty = 0.02
+			ready(w)
+			for _, fault := range faults {
+				fault.act(w)
+				w.run(10 * time.Second)
+			}
+		}))
+	}
+	if traces[0] != traces[1] || traces[0] == traces[2] {
+		t.Errorf("the traces %q: want the first two to be equal", traces)
+	}
 }
 
 // TestNoRequestMeetsAnUnknownCertificate: replicas start, restart and are killed; Secrets are deleted and damaged;
