@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ func (p Plan) Advance(s State, v View) (State, []string, error) {
 	a.Retired = slices.Clone(s.Retired)
 	a.dropEnded()
 	a.checkAuthorities()
+	a.restore()
 	for _, rule := range []func() error{a.announce, a.promote, a.issue} {
 		if err := rule(); err != nil {
 			return s, nil, err
@@ -35,6 +37,13 @@ func (p Plan) Advance(s State, v View) (State, []string, error) {
 	a.distrust()
 	a.Bundle = Bundle(a.State)
 	return a.State, a.news, nil
+}
+
+// unstored returns what to go by while next, which follows from is, could not be stored: the caBundles are made from what is
+// stored, and from the CAs that have to stay trusted. Those may be lost from what is stored.
+func unstored(is, next State) State {
+	is.Retired = next.Retired
+	return is
 }
 
 // advance is a step under way.
@@ -105,6 +114,44 @@ func (a *advance) retire(ca Authority) {
 	isSame := func(r Authority) bool { return parse(r.Cert).Equal(cert) }
 	if !slices.ContainsFunc(a.Retired, isSame) {
 		a.Retired = append(a.Retired, Authority{Pair: certs.Pair{Cert: encode(certList{cert})}, LeavesEnd: ca.LeavesEnd})
+	}
+}
+
+// restore retires the CAs that the Secret lost, with the certificates from wherever there is a copy, for as long as a leaf of
+// theirs may be served by any replica. If it is lost for how long, that is the lifetime of a leaf.
+func (a *advance) restore() {
+	known, latest := a.Lost != nil, a.view.Now.Add(a.LeafLife)
+	a.Lost = maps.Clone(a.Lost)
+	if !known {
+		for _, leaf := range []certs.Pair{a.Leaf, a.view.Served} {
+			if cert := parse(leaf.Cert); cert != nil {
+				latest = later(latest, cert.NotAfter)
+			}
+		}
+		a.Lost = map[string]time.Time{}
+		if a.Active.Cert != nil {
+			a.Active.LeavesEnd = latest
+		}
+		for i, r := range a.Retired {
+			if r.LeavesEnd.IsZero() {
+				a.Retired[i].LeavesEnd = latest
+			}
+		}
+	}
+	maps.DeleteFunc(a.Lost, func(_ string, end time.Time) bool { return a.view.Now.After(end) })
+	trusted := a.view.foreign()
+	for _, ca := range slices.Concat(a.view.authorities(a.Bundle), a.view.authorities(a.view.Known), trusted[:min(len(trusted), maxRetired)]) {
+		serial := Serial(encode(certList{ca}))
+		until, lost := a.Lost[serial]
+		switch {
+		case serial == Serial(a.Active.Cert) || serial == Serial(a.Next.Cert):
+		case lost:
+			a.retireUntil(ca, until)
+			a.say("the CA %s stays trusted: its certificate was lost, and taken from a copy", serial)
+		case !known:
+			a.retireUntil(ca, latest)
+		}
+		delete(a.Lost, serial)
 	}
 }
 

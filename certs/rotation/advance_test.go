@@ -3,9 +3,13 @@ package rotation
 import (
 	"bytes"
 	"crypto/x509"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/certs"
 )
@@ -230,6 +234,106 @@ func TestLostSecrets(t *testing.T) {
 				t.Errorf("no new leaf in the end: %s", o.news)
 			}
 		})
+	}
+}
+
+// TestDamagedSecretInASwap: a new CA signs, and one replica serves its leaf, another still that of the old CA. Whatever is damaged
+// or lost in usher-ca, the caBundles that the first replica writes trust both leaves, whether it can store what it repairs or not:
+// when another replica stores first, it cannot.
+func TestDamagedSecretInASwap(t *testing.T) {
+	swapped, before := swapped(t)
+	announced := swapped.copy(t)
+	announced.state.ReplaceCA = Serial(swapped.state.Active.Cert)
+	announced.step()
+	announced.trustAll()
+	damages := map[string]func(data map[string][]byte, key string){
+		"damaged": func(data map[string][]byte, key string) { data[key] = []byte("damaged") },
+		"deleted": func(data map[string][]byte, key string) { delete(data, key) },
+	}
+	copies := map[string]func(o *one, beside *[]byte){
+		"a copy beside the leaf": func(o *one, _ *[]byte) { o.view.Known, o.view.Entries[0] = nil, nil },
+		"a copy in memory":       func(o *one, beside *[]byte) { *beside, o.view.Entries[0] = nil, nil },
+		"a copy in the caBundle": func(o *one, beside *[]byte) { *beside, o.view.Known = nil, nil },
+	}
+	for _, keys := range [][]string{
+		{activeCert}, {activeKey}, {retiredCerts}, {leavesEnd}, {activeCert, retiredCerts}, {activeCert, nextCert}, {retiredCerts, leavesEnd},
+		{activeCert, activeKey, retiredCerts, leavesEnd}, {activeCert, activeKey, nextCert, nextKey, retiredCerts, leavesEnd},
+	} {
+		for how, damage := range damages {
+			for where, keep := range copies {
+				for stage, o := range map[string]*one{"swapped": swapped, "the next announced": announced} {
+					t.Run(fmt.Sprint(keys, how, ", ", where, ", ", stage), func(t *testing.T) {
+						o := o.copy(t)
+						ca, tls := o.stored()
+						for _, key := range keys {
+							damage(ca, key)
+						}
+						beside := tls[certs.CACertFile]
+						keep(o, &beside)
+						tls[certs.CACertFile] = beside
+						is, served := read(ca, tls), o.view.Served
+						o.state, o.settled = is, false
+						o.step()
+						for name, s := range map[string]State{"stored": o.state, "not stored": unstored(is, o.state)} {
+							if !verifies(parse(before.Cert), Bundle(s), o.view.Now) || !verifies(parse(served.Cert), Bundle(s), o.view.Now) {
+								t.Errorf("%s: the bundle does not trust both leaves", name)
+							}
+						}
+						o.state = read(o.stored())
+						o.view.Now = parse(before.Cert).NotAfter.Add(plan.LeafLife + time.Second)
+						o.step()
+						if verifies(parse(before.Cert), Bundle(o.state), parse(before.Cert).NotAfter) {
+							t.Error("the old CA stays trusted for longer than the lifetime of a leaf")
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// copy returns a replica that sees the same, for another test.
+func (o *one) copy(t *testing.T) *one {
+	c := *o
+	c.t, c.view.Entries = t, slices.Clone(o.view.Entries)
+	return &c
+}
+
+// stored returns the data of both Secrets, and read the state that is in it.
+func (o *one) stored() (ca, tls map[string][]byte) { return caData(o.state), tlsData(o.state) }
+
+func read(ca, tls map[string][]byte) State {
+	return decode(stored{secret: corev1.Secret{Data: ca}}, stored{secret: corev1.Secret{Data: tls}})
+}
+
+// swapped returns a replica whose CA was just replaced, and the leaf before.
+func swapped(t *testing.T) (o *one, before certs.Pair) {
+	o = installed(t)
+	before = o.state.Leaf
+	o.view.Now = o.view.Now.Add(day)
+	o.state.ReplaceCA = Serial(o.state.Active.Cert)
+	o.step()
+	o.trustAll()
+	o.step()
+	o.want(false, 1, "signs from now on; issued")
+	return o, before
+}
+
+// TestARemovedCAStaysRemoved: a CA that was distrusted, or whose last leaf has ended, does not come back from a copy.
+func TestARemovedCAStaysRemoved(t *testing.T) {
+	o, before := swapped(t)
+	copies := o.state.Bundle
+	o.state.DistrustCA = Serial(o.state.Retired[0].Cert)
+	o.step()
+	o.view.Now = o.view.Now.Add(plan.Distrust + time.Second)
+	o.step()
+	o.want(false, 0, "is no longer trusted")
+	o.state = read(o.stored())
+	o.state.Bundle, o.view.Known, o.view.Entries[0] = copies, copies, copies
+	o.step()
+	o.want(false, 0, "")
+	if verifies(parse(before.Cert), o.state.Bundle, o.view.Now) {
+		t.Error("it is trusted again")
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -125,7 +124,7 @@ func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
 		k.remember(configurations)
 	}
 	state := decode(ca, leaf)
-	view := k.view(state, unread == nil)
+	view := k.view(unread == nil)
 	next, news, err := k.plan.Advance(state, view)
 	if err != nil {
 		return false, err
@@ -136,9 +135,9 @@ func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
 	return written || len(news) > 0, explain(errors.Join(err, err2, unread))
 }
 
-func (k *Keeper) view(s State, fresh bool) View {
+func (k *Keeper) view(fresh bool) View {
 	now := k.current.Load()
-	return View{Now: k.client.Now(), Name: k.plan.Names[0], Entries: k.entries, Served: now.leaf, Known: slices.Concat(now.known, s.Bundle),
+	return View{Now: k.client.Now(), Name: k.plan.Names[0], Entries: k.entries, Served: now.leaf, Known: now.known,
 		Settled: func(ca *x509.Certificate) bool {
 			since, ok := k.since[sha256.Sum256(ca.Raw)]
 			return fresh && (len(k.entries) == 0 || ok && time.Since(since) >= k.pace.Settle)
@@ -146,16 +145,16 @@ func (k *Keeper) view(s State, fresh bool) View {
 }
 
 // store writes the Secrets that differ, that of the CAs first: no leaf exists whose CA is not stored. It returns what
-// is stored now.
+// is stored now, or what to go by until it is.
 func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, news []string) (State, error) {
 	if err := errors.Join(ca.fixed(caData(next)), leaf.fixed(tlsData(next))); err != nil {
-		return is, err
+		return unstored(is, next), err
 	}
 	if err := ca.write(ctx, k.client, caData(next)); err != nil {
-		return is, err
+		return unstored(is, next), err
 	}
 	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
-		return is, err // others take the caBundle from this Secret, so it must not be older than one that is written
+		return unstored(is, next), err // others take the caBundle from this Secret, so it must not be older than one that is written
 	}
 	for _, line := range news {
 		k.log.Info("certificates: " + line)

@@ -137,12 +137,18 @@ func decode(ca, tls stored) State {
 		ReplaceLeaf: tls.secret.Annotations[replaceAnnotation],
 	}
 	var ends map[string]time.Time
-	_ = json.Unmarshal(data[leavesEnd], &ends) // a CA of which it is not known is kept until it ends
+	if json.Unmarshal(data[leavesEnd], &ends) != nil {
+		ends = nil
+	}
 	s.Active.LeavesEnd = ends[Serial(s.Active.Cert)]
 	for _, cert := range parseAll(data[retiredCerts]) {
 		text := encode(certList{cert})
 		s.Retired = append(s.Retired, Authority{Pair: certs.Pair{Cert: text}, LeavesEnd: ends[Serial(text)]})
 	}
+	for _, a := range append([]Authority{s.Active}, s.Retired...) {
+		delete(ends, Serial(a.Cert))
+	}
+	s.Lost = ends
 	return s
 }
 
@@ -156,17 +162,20 @@ func pair(cert, key []byte) certs.Pair {
 
 // caData returns the data of usher-ca for a state.
 func caData(s State) map[string][]byte {
-	ends := map[string]time.Time{}
+	ends := maps.Clone(s.Lost)
 	var retired certList
 	for _, a := range append([]Authority{s.Active}, s.Retired...) {
-		if !a.LeavesEnd.IsZero() {
+		if ends != nil && !a.LeavesEnd.IsZero() {
 			ends[Serial(a.Cert)] = a.LeavesEnd.UTC()
 		}
 	}
 	for _, a := range s.Retired {
 		retired = append(retired, parseAll(a.Cert)...)
 	}
-	text, _ := json.Marshal(ends)
+	var text []byte
+	if ends != nil {
+		text, _ = json.Marshal(ends)
+	}
 	return map[string][]byte{activeCert: s.Active.Cert, activeKey: s.Active.Key, nextCert: s.Next.Cert, nextKey: s.Next.Key,
 		retiredCerts: encode(retired), leavesEnd: text}
 }

@@ -50,7 +50,7 @@ func (k *Keeper) serve(s State, v View) {
 	if ca := parse(s.Active.Cert); ca != nil {
 		next.caEnd = ca.NotAfter
 	}
-	next.known = s.Bundle
+	next.known = Bundle(s)
 	next.proven = next.proven || next.serving != nil && v.good(leaf) && v.named(leaf)
 	k.current.Store(&next)
 }

@@ -14,7 +14,8 @@
 // A new CA is first announced: it is written to every caBundle and does not sign. When every caBundle has contained it
 // for a while, it becomes the active one and signs a new leaf. The old one is then retired: its certificate stays in the
 // caBundles until the last leaf that it signed has ended. So a leaf that was good when a replica began to serve it stays
-// good for as long as it is valid, and replicas need not agree on when to change.
+// good for as long as it is valid, and replicas need not agree on when to change. A certificate of a CA that the Secret
+// lost is taken from a copy, and stays as long.
 package rotation
 
 import (
@@ -35,6 +36,10 @@ type State struct {
 	Retired []Authority // trusted, without keys
 	Leaf    certs.Pair
 	Bundle  []byte // the CAs to trust, as they stand beside the leaf
+
+	// Lost says of each CA whose certificate is no longer in the Secret, although it should be, when the last leaf that it
+	// signed ends, by its serial number. It is nil if that is lost too, or was never known.
+	Lost map[string]time.Time
 
 	// The serial numbers, in hexadecimal, of a CA and a leaf that somebody wants replaced, and of a CA that is not to be
 	// trusted any longer than it is needed.

@@ -13,7 +13,7 @@ type View struct {
 	Name    string     // by which API servers call the replica; empty: by any
 	Entries [][]byte   // the caBundle of each registered webhook that calls this Service
 	Served  certs.Pair // what the replica serves; none at its start
-	Known   []byte     // certificates of CAs that the replica has known before
+	Known   []byte     // certificates of the CAs that it knew after its last look
 
 	// Settled reports whether every caBundle has contained a CA for so long that every API server uses it.
 	Settled func(*x509.Certificate) bool
