@@ -41,7 +41,7 @@ test: ## run everything that needs no API server, with the race detector
 	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
-e2e: ## test against a real API server, built from Go modules: 4 minutes the first time, then two
+e2e: ## test against a real API server, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
 
 browser: ## test the playground in a headless Chromium, which is installed from Debian's packages if it is missing
@@ -52,19 +52,19 @@ alerts: ## promtool: the alert rules and their cases, and the metrics of a runni
 	cd test/e2e && go test ./monitoring -run Promtool -count=1
 
 cluster: ## a real control plane with two nodes and usher, on loopback, until Ctrl-C: needs nothing but Go; RECORD=FILE records the reviews
-	cd test/e2e && go run ./build -demo && go run ./cluster $(if $(RECORD),-record $(abspath $(RECORD)))
+	cd test/e2e && go run ./build && go run ./cluster $(if $(RECORD),-record $(abspath $(RECORD)))
 
 walk: ## paste the walk-throughs of docs/ and of `make cluster` into a cluster, and compare what they print; some minutes
-	cd test/e2e && go run ./build -demo && USHER_SOAK=1m go test ./cluster -run Soak -count=1 -timeout 30m
+	cd test/e2e && go run ./build && USHER_SOAK=1m go test ./cluster -run Soak -count=1 -timeout 30m
 
 attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 20 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 chaos: ## cause one fault after the other, measure what each costs, and write the table of docs/operations.md; 15 minutes
-	cd test/e2e && go run ./build -demo && go run ./chaos -write ../../docs/operations.md
+	cd test/e2e && go run ./build && go run ./chaos -write ../../docs/operations.md
 
 soak: ## chaos: replicas and the API server die under load; three quarters of an hour
-	cd test/e2e && go run ./build -demo && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 90m -v ./cluster ./soak ./quota
+	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 90m -v ./cluster ./soak ./quota
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }

@@ -28,11 +28,9 @@ const (
 	Hollow            = "hollow" // a kubelet with a fake container runtime: ../hollow
 )
 
-// ForTests are the programs that the tests need; ForDemo are all programs, for a cluster with nodes.
-var (
-	ForTests = []string{APIServer, Etcd, Kubectl}
-	ForDemo  = []string{APIServer, Etcd, Kubectl, Scheduler, ControllerManager, Hollow}
-)
+// All are the programs, in the order in which they are built. There is no shorter list for some of the tests: each program
+// that one of them starts would have to be in it, and who has run `make cluster` once would not notice that it is not.
+var All = []string{APIServer, Etcd, Kubectl, ControllerManager, Hollow, Scheduler}
 
 // packages maps each program to its package, as this module imports it.
 var packages = map[string]string{
@@ -125,7 +123,7 @@ func Find(name string) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(file); err != nil {
-		return "", fmt.Errorf("%w: build it first: make e2e, or cd test/e2e && go run ./build [-demo]", err)
+		return "", fmt.Errorf("%w: build it first: make e2e, or cd test/e2e && go run ./build", err)
 	}
 	return file, nil
 }

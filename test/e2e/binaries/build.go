@@ -22,8 +22,8 @@ const buildDate = "2026-08-20T11:51:43Z"
 var firstTime = map[string]string{APIServer: "3 minutes", Etcd: "10 seconds", Kubectl: "30 seconds", Scheduler: "20 seconds",
 	ControllerManager: "40 seconds", Hollow: "30 seconds"}
 
-// Build builds those of the named programs that are missing, and reports its progress to out.
-func Build(ctx context.Context, out io.Writer, names ...string) error {
+// Build builds the programs that are missing, and reports its progress to out.
+func Build(ctx context.Context, out io.Writer) error {
 	folder, err := Folder()
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 		return err
 	}
 	defer unlock()
-	for _, name := range names {
+	for _, name := range All {
 		if err := buildMissing(ctx, out, name); err != nil {
 			return fmt.Errorf("build %s: %w", name, err)
 		}

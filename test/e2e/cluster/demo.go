@@ -64,7 +64,7 @@ func (d *demo) start(ctx context.Context) error {
 
 // built checks for all programs first, so that a missing one is reported before anything runs.
 func built() error {
-	for _, name := range binaries.ForDemo {
+	for _, name := range binaries.All {
 		if _, err := binaries.Find(name); err != nil {
 			return err
 		}

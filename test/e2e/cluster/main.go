@@ -1,4 +1,4 @@
-// Command cluster runs a Kubernetes cluster to try usher in, and needs only Go: `go run ./build -demo && go run
+// Command cluster runs a Kubernetes cluster to try usher in, and needs only Go: `go run ./build && go run
 // ./cluster`. It starts a real control plane, nodes that are real kubelets with a fake container runtime, and usher,
 // all on loopback. It prints a walk-through, runs until Ctrl-C, and removes everything.
 //

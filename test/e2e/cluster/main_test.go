@@ -33,7 +33,7 @@ func TestRunReportsWhyItEnded(t *testing.T) {
 // writePrograms writes a script in place of each program.
 func writePrograms(t *testing.T, script string) {
 	t.Helper()
-	for _, name := range binaries.ForDemo {
+	for _, name := range binaries.All {
 		file, err := binaries.Path(name)
 		if err != nil {
 			t.Fatal(err)
