@@ -179,6 +179,7 @@ func (e *Examiner) request(ctx context.Context, d review.Document, o review.Opti
 	_ = json.Unmarshal(d.JSON, &own)
 	r.AdmissionRequest, r.Sketch = sent.Request, own.Kind != "AdmissionReview"
 	if r.Sketch {
+		r.Bare = r.Kind.Kind != own.Kind
 		e.correctPlural(ctx, &r, own.GroupVersionKind())
 	}
 	e.complete(ctx, &r)

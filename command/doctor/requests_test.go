@@ -130,6 +130,42 @@ func TestExaminer(t *testing.T) {
 	}
 }
 
+// TestConnection: the object of a CONNECT is the options of the connection, of which a manifest says nothing. They have no
+// metadata, so that a condition on the pod's has no result.
+func TestConnection(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"xa","annotations":{"a":"b"}},"spec":{}}`
+	for _, c := range []struct{ condition, policy, first, second string }{
+		{`object.metadata.annotations['a'] == 'b'`, "Fail", "matchConditions a has no result", "refused the API server refuses the request because of the webhook w"},
+		{`object.metadata.name.startsWith('x')`, "Fail", "matchConditions a has no result", "refused "},
+		{`object.metadata.name.startsWith('x')`, "Ignore", "matchConditions a has no result", "called "},
+		{`!has(object.metadata) && object.kind == 'PodExecOptions' && oldObject == null`, "Fail", "called ", "called "},
+		{`!has(object.stdin)`, "Fail", "unknown matchConditions: a: !has(object.stdin): a manifest does not say which PodExecOptions is sent", "unknown called, unless"},
+		{`object.container == 'a'`, "Ignore", "unknown ", "called "},
+		{`request.name == 'xa' && request.kind.kind == 'PodExecOptions'`, "Fail", "called ", "called "},
+	} {
+		hooks := webhookFor("/v1/pods/exec", fmt.Sprintf(`,"failurePolicy":%q,"matchConditions":[{"name":"a","expression":%q}]`, c.policy, c.condition))
+		source := with(t, hooks+","+strings.Replace(webhookFor("/v1/pods/exec", ""), `"w"`, `"other"`, 1))
+		examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := examiner.Examine(t.Context(), review.Read("-", strings.NewReader(pod))[0],
+			review.Options{Operation: admissionv1.Connect, SubResource: "exec", User: "ann", Namespace: "default"})
+		if len(report.Webhooks) != 2 {
+			t.Fatalf("%+v", report)
+		}
+		for i, want := range []string{c.first, c.second} {
+			says := report.Webhooks[i].Filter + " " + report.Webhooks[i].Why
+			if report.Webhooks[i].Called {
+				says = "called " + report.Webhooks[i].Why
+			}
+			if !strings.HasPrefix(says, want) {
+				t.Errorf("%s, %s: the webhook %s: %s; want %s", c.condition, c.policy, report.Webhooks[i].Name, says, want)
+			}
+		}
+	}
+}
+
 // TestNoConfigurationsNoAnswer: if configurations may not be read, there is an error and no report.
 func TestNoConfigurationsNoAnswer(t *testing.T) {
 	_, err := doctor.NewExaminer(t.Context(), with(t, "", configurationsPath, ""), review.NewCatalogue(nil))

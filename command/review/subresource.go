@@ -2,6 +2,7 @@ package review
 
 import (
 	"encoding/json"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,8 +33,10 @@ func ofSubresource(kind metav1.GroupVersionKind, resource metav1.GroupVersionRes
 	default:
 		return kind, parentOf(kind, resource, sub), raw
 	}
-	made := map[string]any{"apiVersion": metav1.GroupVersion{Group: is.Group, Version: is.Version}.String(), "kind": is.Kind,
-		"metadata": map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}}
+	made := map[string]any{"apiVersion": metav1.GroupVersion{Group: is.Group, Version: is.Version}.String(), "kind": is.Kind}
+	if !strings.HasSuffix(is.Kind, "Options") { // the options of a connection have no metadata
+		made["metadata"] = map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}
+	}
 	text, err := json.Marshal(made)
 	if err != nil {
 		return kind, resource, raw

@@ -104,7 +104,7 @@ func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, res
 		return no(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
 	case result.Error != nil:
 		return h.fails(m, result.Error)
-	case !as.SameFields && doubt != "":
+	case doubt != "":
 		return no(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
 	case result.EvalResult == celtypes.False:
 		return no(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
@@ -147,6 +147,8 @@ func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) 
 		return ""
 	case !as.SameFields:
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
+	case r.Bare:
+		return fmt.Sprintf("a manifest does not say which %s is sent; examine its AdmissionReview", r.kind().Kind)
 	case r.Sketch && err != nil:
 		return "the API server fills in defaults before; examine the object as it is stored: kubectl get -o yaml"
 	}

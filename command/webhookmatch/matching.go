@@ -68,6 +68,9 @@ type Request struct {
 	*admissionv1.AdmissionRequest
 	// Sketch reports that the object is a manifest: the API server fills in defaults before it asks the filters.
 	Sketch bool
+	// Bare reports that of the object only the kind and metadata are known, such as of the options of a connection to the pod of a
+	// manifest.
+	Bare bool
 	// Space is the namespace of the request. It does not matter to objects that are not in one.
 	Space Namespace
 	// Equivalents are the resources under which the API server serves the same objects, in other versions or groups.

@@ -218,6 +218,7 @@ func (c *comparison) compare(mode string, a asked, r report) {
 // that it fills in.
 func mayBeUnknown(mode, why string) bool {
 	return strings.Contains(why, "converts the object") || strings.Contains(why, "called, unless the API server refuses") ||
+		mode == "manifest" && strings.Contains(why, "does not say which") ||
 		mode == "manifest" && strings.Contains(why, "fills in defaults")
 }
 
