@@ -157,10 +157,12 @@ func (r *recorder) during(do func()) (called map[string]bool, review json.RawMes
 // ready begins the names of webhooks that show that a configuration is in use.
 const ready = "ready-"
 
-// register replaces the configurations, and waits until the API server uses all of them.
+const group = "/apis/admissionregistration.k8s.io/v1/"
+
+// register replaces the configurations, and waits until the API server uses all of them. They are removed when the test
+// has ended.
 func (r *recorder) register(ctx context.Context, t *testing.T, round int, configurations []kubetest.Object) {
 	t.Helper()
-	const group = "/apis/admissionregistration.k8s.io/v1/"
 	var wanted []string
 	for i, c := range configurations {
 		name := fmt.Sprintf("%s%d-%d.doctor.test", ready, round, i)
@@ -172,6 +174,9 @@ func (r *recorder) register(ctx context.Context, t *testing.T, round int, config
 		path := group + strings.ToLower(c.String("kind")) + "s"
 		if _, err := cluster.Admin().Patch(ctx, path+"/"+c.String("metadata", "name")+"?fieldManager=test&force=true", kubetest.ApplyPatch, c); err != nil {
 			t.Fatal(err)
+		}
+		if round == 0 {
+			cluster.DeleteAfter(t, path+"/"+c.String("metadata", "name"))
 		}
 	}
 	lease := kubetest.Object{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": kubetest.Object{"name": "probe"}}

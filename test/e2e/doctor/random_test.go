@@ -150,10 +150,11 @@ type request struct {
 
 func labels(random *rand.Rand) object {
 	of := object{}
-	for key, values := range map[string][]string{"app": {"web", "api"}, "tier": {"a", "b"}} {
-		if random.IntN(3) > 0 {
-			of[key] = pick(random, values...)
-		}
+	if random.IntN(3) > 0 {
+		of["app"] = pick(random, "web", "api")
+	}
+	if random.IntN(3) > 0 {
+		of["tier"] = pick(random, "a", "b")
 	}
 	return of
 }

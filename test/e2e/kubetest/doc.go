@@ -10,8 +10,8 @@
 //	events, err := cluster.Audit(kubetest.Of("patch", "nodes/status", "n1"))
 //
 // ctx limits each call. It does not end what was started: Stop does. If this process ends in any other way, even by
-// SIGKILL, a second process cleans up. The package does not need *testing.T except in main.go, so that a demo can use
-// it too. After a failure, Logs and LogsOf return the last lines of each process.
+// SIGKILL, a second process cleans up. The package does not need *testing.T except in main.go and seed.go, so that a demo can
+// use it too. After a failure, Logs and LogsOf return the last lines of each process.
 //
 // The Kubernetes programs come from package binaries; this package builds only usher.
 //
@@ -30,5 +30,6 @@
 //	balancer.go  the load balancer for them, in place of a Service
 //	deploy.go    the shipped manifests and webhook configurations
 //	process.go   a process and its log
+//	seed.go      random numbers that can be drawn again
 //	sandbox.go   the directory, and the reaper that cleans up
 package kubetest

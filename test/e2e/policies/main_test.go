@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -91,14 +90,6 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(text)
-}
-
-// seed returns USHER_SEED, or a default.
-func seed() string {
-	if text := os.Getenv("USHER_SEED"); text != "" {
-		return text
-	}
-	return "1"
 }
 
 func decode(text string) (o kubetest.Object) {
