@@ -18,11 +18,10 @@ var (
 
 // The lists of a pod's containers, in the order in which they are read.
 var (
-	initLists      = []string{"initContainers"}
-	regularLists   = []string{"containers"}
-	ephemeralLists = []string{"ephemeralContainers"}
-	bothLists      = []string{"initContainers", "containers"}
-	allLists       = []string{"initContainers", "containers", "ephemeralContainers"}
+	initLists    = []string{"initContainers"}
+	regularLists = []string{"containers"}
+	bothLists    = []string{"initContainers", "containers"}
+	allLists     = []string{"initContainers", "containers", "ephemeralContainers"}
 )
 
 // InitContainers returns the init containers, including sidecars.
@@ -30,9 +29,6 @@ func (p *Pod) InitContainers() iter.Seq[*Container] { return p.containers(initLi
 
 // RegularContainers returns the containers that are not init containers.
 func (p *Pod) RegularContainers() iter.Seq[*Container] { return p.containers(regularLists) }
-
-// EphemeralContainers returns the containers that were added to a running pod, by the subresource ephemeralcontainers.
-func (p *Pod) EphemeralContainers() iter.Seq[*Container] { return p.containers(ephemeralLists) }
 
 // AllContainers returns the init containers, the containers and the ephemeral containers.
 func (p *Pod) AllContainers() iter.Seq[*Container] { return p.containers(allLists) }
@@ -80,9 +76,6 @@ type Container struct{ root *document.Value }
 // Name returns the container's name.
 func (c *Container) Name() string { return c.root.Get("name").Text() }
 
-// Path returns the container's field path.
-func (c *Container) Path() *field.Path { return c.root.Path() }
-
 // Resources returns the resource requirements of the container.
 func (c *Container) Resources() Requirements { return Requirements{c.root.Get("resources")} }
 
@@ -124,56 +117,3 @@ func (c *Container) ImagePath() *field.Path { return c.root.Get("image").Path() 
 
 // Image returns the container's image.
 func (c *Container) Image() string { return c.root.Get("image").Text() }
-
-// SetImage sets the container's image.
-func (c *Container) SetImage(image string) { c.root.Get("image").SetText(image) }
-
-// ImagePullPolicy returns when the kubelet pulls the image; empty if it is not set.
-func (c *Container) ImagePullPolicy() corev1.PullPolicy {
-	return corev1.PullPolicy(c.root.Get("imagePullPolicy").Text())
-}
-
-// SetImagePullPolicy sets when the kubelet pulls the image.
-func (c *Container) SetImagePullPolicy(policy corev1.PullPolicy) {
-	c.root.Get("imagePullPolicy").SetText(string(policy))
-}
-
-// Command returns the command, which replaces the entry point of the image.
-func (c *Container) Command() []string { return document.As[[]string](c.root.Get("command")) }
-
-// SetCommand sets the command; without words it removes the command.
-func (c *Container) SetCommand(words ...string) { setPart(c.root.Get("command"), words) }
-
-// Args returns the arguments of the command.
-func (c *Container) Args() []string { return document.As[[]string](c.root.Get("args")) }
-
-// SetArgs sets the arguments of the command; without words it removes them.
-func (c *Container) SetArgs(words ...string) { setPart(c.root.Get("args"), words) }
-
-// Ports returns the ports that the container declares.
-func (c *Container) Ports() []corev1.ContainerPort {
-	return document.As[[]corev1.ContainerPort](c.root.Get("ports"))
-}
-
-// AppendPort adds a port at the end.
-func (c *Container) AppendPort(p corev1.ContainerPort) { c.root.Get("ports").Append(p) }
-
-// ProbeKind is the field of a container that holds a probe.
-type ProbeKind string
-
-// The probes of a container.
-const (
-	LivenessProbe  ProbeKind = "livenessProbe"
-	ReadinessProbe ProbeKind = "readinessProbe"
-	StartupProbe   ProbeKind = "startupProbe"
-)
-
-// Probe returns one of the container's probes; nil if it is not set.
-func (c *Container) Probe(kind ProbeKind) *corev1.Probe {
-	return document.As[*corev1.Probe](c.root.Get(string(kind)))
-}
-
-// SetProbe sets one of the container's probes; nil removes it.
-func (c *Container) SetProbe(kind ProbeKind, probe *corev1.Probe) {
-	setPart(c.root.Get(string(kind)), probe)
-}

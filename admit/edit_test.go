@@ -51,7 +51,41 @@ func TestEditOfNothingHasNoPatch(t *testing.T) {
 	}
 }
 
-// TestEditDoesWhatTheTypedEditDoes: the typed twins are also edits.
+var (
+	spread   = corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "host", WhenUnsatisfiable: corev1.ScheduleAnyway}
+	affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+	restrict = &corev1.SecurityContext{Privileged: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}}
+	probe    = &corev1.Probe{PeriodSeconds: 7, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+	podSec   = &corev1.PodSecurityContext{RunAsUser: new(int64(5)), SupplementalGroups: []int64{2}}
+	port     = corev1.ContainerPort{ContainerPort: 80, Name: "http"}
+)
+
+// typedEdits change fields that have no view.
+var typedEdits = map[string]func(*corev1.Pod){
+	"hostNetwork":        func(p *corev1.Pod) { p.Spec.HostNetwork = false },
+	"hostPID":            func(p *corev1.Pod) { p.Spec.HostPID = true },
+	"serviceAccountName": func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" },
+	"automount":          func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(false) },
+	"dnsPolicy":          func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSNone },
+	"grace period":       func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(9)) },
+	"security":           func(p *corev1.Pod) { p.Spec.SecurityContext = podSec },
+	"no security":        func(p *corev1.Pod) { p.Spec.SecurityContext = nil },
+	"affinity":           func(p *corev1.Pod) { p.Spec.Affinity = affinity },
+	"spread": func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, spread)
+	},
+	"image":                eachTyped(func(c *corev1.Container) { c.Image = "i" }),
+	"imagePullPolicy":      eachTyped(func(c *corev1.Container) { c.ImagePullPolicy = "Never" }),
+	"command":              eachTyped(func(c *corev1.Container) { c.Command = []string{"b", "x"} }),
+	"no command":           eachTyped(func(c *corev1.Container) { c.Command = nil }),
+	"args":                 eachTyped(func(c *corev1.Container) { c.Args = []string{"x"} }),
+	"ports":                eachTyped(func(c *corev1.Container) { c.Ports = append(c.Ports, port) }),
+	"probe":                eachTyped(func(c *corev1.Container) { c.LivenessProbe = probe }),
+	"no probe":             eachTyped(func(c *corev1.Container) { c.StartupProbe = nil }),
+	"container's security": eachTyped(func(c *corev1.Container) { c.SecurityContext = restrict }),
+}
+
+// TestEditDoesWhatTheTypedEditDoes: also for the typed twins of the verbs.
 func TestEditDoesWhatTheTypedEditDoes(t *testing.T) {
 	for _, raw := range append(slices.Clone(shapes), fullPod, string(productionPod(t))) {
 		for _, verb := range fieldVerbs {
@@ -60,6 +94,23 @@ func TestEditDoesWhatTheTypedEditDoes(t *testing.T) {
 		for name, verb := range podVerbs {
 			compare(t, name, raw, AsPod, func(p *Pod) { p.Edit(verb.typed) }, verb.typed)
 		}
+		for name, edit := range typedEdits {
+			compare(t, name, raw, AsPod, func(p *Pod) { p.Edit(edit) }, edit)
+		}
+	}
+}
+
+// TestEditKeepsUnknownFields: setting a whole part keeps what its type does not know.
+func TestEditKeepsUnknownFields(t *testing.T) {
+	d := parse(t, fullPod)
+	AsPod(d).Edit(func(p *corev1.Pod) {
+		for _, name := range []string{"security", "affinity", "container's security", "probe"} {
+			typedEdits[name](p)
+		}
+	})
+	after := string(patched(t, d, fullPod))
+	if got, want := strings.Count(after, `"x":`), strings.Count(fullPod, `"x":`)-2; got != want { // the removed httpGet and nodeAffinity
+		t.Errorf("%d unknown fields, want %d: %s", got, want, after)
 	}
 }
 
@@ -270,8 +321,8 @@ func BenchmarkEdit(b *testing.B) {
 		name string
 		do   func(*Pod)
 	}{
-		{"view", func(p *Pod) { p.SetServiceAccountName("x") }},
-		{"edit", func(p *Pod) { p.Edit(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" }) }},
+		{"view", func(p *Pod) { p.SetSchedulerName("x") }},
+		{"edit", func(p *Pod) { p.Edit(func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }) }},
 		{"nothing", func(*Pod) {}},
 	} {
 		b.Run(way.name, func(b *testing.B) {

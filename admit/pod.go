@@ -36,10 +36,6 @@ func (p *Pod) Edit(change func(*corev1.Pod)) {
 	document.Record(p.root, before, *after)
 }
 
-// setPart sets a field whose value is an object or a list, and nil removes it. What the type of the value does not know
-// is kept.
-func setPart[T any](v *document.Value, value T) { document.Record(v, document.As[T](v), value) }
-
 // NodeNamePath is the field path of spec.nodeName.
 var NodeNamePath = field.NewPath("spec", "nodeName")
 
@@ -56,29 +52,9 @@ func (p *Pod) AppendImagePullSecret(s corev1.LocalObjectReference) {
 	p.root.At("spec", "imagePullSecrets").Append(s)
 }
 
-// DNSPolicy returns spec.dnsPolicy; empty if it is not set.
-func (p *Pod) DNSPolicy() corev1.DNSPolicy {
-	return corev1.DNSPolicy(p.root.At("spec", "dnsPolicy").Text())
-}
-
-// SetDNSPolicy sets spec.dnsPolicy.
-func (p *Pod) SetDNSPolicy(policy corev1.DNSPolicy) {
-	p.root.At("spec", "dnsPolicy").SetText(string(policy))
-}
-
 // RestartPolicy returns spec.restartPolicy; empty if it is not set, which stands for Always.
 func (p *Pod) RestartPolicy() corev1.RestartPolicy {
 	return corev1.RestartPolicy(p.root.At("spec", "restartPolicy").Text())
-}
-
-// TerminationGracePeriodSeconds returns spec.terminationGracePeriodSeconds; nil if it is not set.
-func (p *Pod) TerminationGracePeriodSeconds() *int64 {
-	return document.As[*int64](p.root.At("spec", "terminationGracePeriodSeconds"))
-}
-
-// SetTerminationGracePeriodSeconds sets spec.terminationGracePeriodSeconds.
-func (p *Pod) SetTerminationGracePeriodSeconds(seconds int64) {
-	p.root.At("spec", "terminationGracePeriodSeconds").Set(seconds)
 }
 
 // SpecPath returns the field path of the spec; in a pod template it begins with the template's path.

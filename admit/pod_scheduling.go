@@ -40,9 +40,6 @@ func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
 	t.root.Get("matchExpressions").Append(r)
 }
 
-// SchedulerName returns spec.schedulerName.
-func (p *Pod) SchedulerName() string { return p.root.At("spec", "schedulerName").Text() }
-
 // SetSchedulerName sets spec.schedulerName.
 func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").SetText(name) }
 
@@ -51,9 +48,6 @@ var PriorityPath = field.NewPath("spec", "priority")
 
 // Priority returns spec.priority; nil if it is not set.
 func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
-
-// PriorityClassName returns spec.priorityClassName.
-func (p *Pod) PriorityClassName() string { return p.root.At("spec", "priorityClassName").Text() }
 
 // PriorityClassNamePath returns the field path of spec.priorityClassName; in a pod template it begins with the
 // template's path.
@@ -79,24 +73,6 @@ func (p *Pod) NodeSelector() map[string]string { return Texts(p.root.At("spec", 
 // SetNodeSelector sets one label that a node must have.
 func (p *Pod) SetNodeSelector(key, value string) {
 	p.root.At("spec", "nodeSelector", key).SetText(value)
-}
-
-// Affinity returns spec.affinity; nil if it is not set.
-func (p *Pod) Affinity() *corev1.Affinity {
-	return document.As[*corev1.Affinity](p.root.At("spec", "affinity"))
-}
-
-// SetAffinity sets spec.affinity; nil removes it.
-func (p *Pod) SetAffinity(a *corev1.Affinity) { setPart(p.root.At("spec", "affinity"), a) }
-
-// TopologySpreadConstraints returns spec.topologySpreadConstraints.
-func (p *Pod) TopologySpreadConstraints() []corev1.TopologySpreadConstraint {
-	return document.As[[]corev1.TopologySpreadConstraint](p.root.At("spec", "topologySpreadConstraints"))
-}
-
-// AppendTopologySpreadConstraint adds a constraint at the end.
-func (p *Pod) AppendTopologySpreadConstraint(c corev1.TopologySpreadConstraint) {
-	p.root.At("spec", "topologySpreadConstraints").Append(c)
 }
 
 // NodeSelectorPath returns the field path of one label that a node must have; in a pod template it begins with the

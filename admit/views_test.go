@@ -265,7 +265,7 @@ func TestReads(t *testing.T) {
 	whole := p.Object()
 	var names []string
 	for c := range p.Containers() {
-		names = append(names, c.Name()+" "+c.Path().String())
+		names = append(names, c.Name()+" "+c.root.Path().String())
 	}
 	if want := []string{"i spec.initContainers[0]", "c spec.containers[0]", "d spec.containers[1]"}; !slices.Equal(names, want) {
 		t.Errorf("containers %q, want %q", names, want)

@@ -1,15 +1,6 @@
 package admit
 
-import (
-	corev1 "k8s.io/api/core/v1"
-
-	"usher.dev/usher/admit/document"
-)
-
-// Volumes returns spec.volumes.
-func (p *Pod) Volumes() []corev1.Volume {
-	return document.As[[]corev1.Volume](p.root.At("spec", "volumes"))
-}
+import corev1 "k8s.io/api/core/v1"
 
 // HasVolume reports whether the pod has a volume of the given name. It decodes none.
 func (p *Pod) HasVolume(name string) bool {
@@ -18,11 +9,6 @@ func (p *Pod) HasVolume(name string) bool {
 
 // AppendVolume adds a volume at the end.
 func (p *Pod) AppendVolume(v corev1.Volume) { p.root.At("spec", "volumes").Append(v) }
-
-// VolumeMounts returns the container's volume mounts.
-func (c *Container) VolumeMounts() []corev1.VolumeMount {
-	return document.As[[]corev1.VolumeMount](c.root.Get("volumeMounts"))
-}
 
 // HasVolumeMount reports whether the container mounts a volume at the given path. It decodes no mount.
 func (c *Container) HasVolumeMount(path string) bool {
