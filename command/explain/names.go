@@ -13,7 +13,8 @@ type listOf struct {
 }
 
 // lists are the lists of Kubernetes whose elements are not named by their field name, or whose singular is not the
-// list's name without an s. The keys are those by which the API server merges them, or tells them apart.
+// list's name without an s. The keys tell elements apart for a reader, in objects of any kind: the merge keys of a typed
+// object do not (two ports of one number, tolerations, owner references).
 var lists = map[string]listOf{
 	"initContainers":            {"init container", []string{"name"}},
 	"ephemeralContainers":       {"ephemeral container", []string{"name"}},

@@ -2,35 +2,42 @@ package explain
 
 import (
 	"regexp"
-	"slices"
-	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"usher.dev/usher/internal/yamlnode"
 )
 
-// PolicyLine returns the line of a policy file, counted from 1, where a section begins, or the entry of the section that
-// a text names. entry is the name of that entry, or "". Zero: the file does not have the section on a line of its own.
+// PolicyLine returns the line of a policy file, counted from 1, where a section begins, or the name of the entry of the
+// section that a text names. entry is that name, or "". Zero: the file does not have the section.
 func PolicyLine(policy []byte, section, text string) (line int, entry string) {
-	lines := strings.Split(string(policy), "\n")
-	start := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, section+":") })
-	if start < 0 {
+	root := yamlnode.Parse(policy)
+	if root == nil {
 		return 0, ""
 	}
-	for i := start; i < len(lines); i++ {
-		if i > start && isSection(lines[i]) {
-			break
-		}
-		found := entryName.FindStringSubmatch(lines[i])
-		if found != nil && namesEntry(text, strings.Trim(found[1], `"'`)) {
-			return i + 1, strings.Trim(found[1], `"'`)
-		}
+	key, value := yamlnode.Child(root, section)
+	if key == nil {
+		return 0, ""
 	}
-	return start + 1, ""
+	if name := namedEntry(value, text); name != nil {
+		return name.Line, name.Value
+	}
+	return key.Line, ""
 }
 
-// entryName matches the name of an entry of a section, such as "- name: team".
-var entryName = regexp.MustCompile(`^\s*(?:- )?(?:.*[{,]\s*)?name:\s*("[^"]+"|'[^']+'|[^\s,}#]+)`)
-
-// isSection reports whether a line begins a section of the file.
-func isSection(line string) bool { return regexp.MustCompile(`^[A-Za-z]`).MatchString(line) }
+// namedEntry returns the first name of an entry below a value that a text has as a word of its own; nil if there is none.
+func namedEntry(value *yaml.Node, text string) *yaml.Node {
+	for i, below := range value.Content {
+		isName := value.Kind == yaml.MappingNode && i%2 == 1 && value.Content[i-1].Value == "name"
+		if isName && namesEntry(text, below.Value) {
+			return below
+		}
+		if found := namedEntry(below, text); found != nil {
+			return found
+		}
+	}
+	return nil
+}
 
 // namesEntry reports whether a text has a name as a word of its own.
 func namesEntry(text, name string) bool {

@@ -11,6 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/yamlnode"
 )
 
 func yamlFromJSON(raw []byte) (string, error) {
@@ -70,33 +71,20 @@ type places struct {
 func newPlaces(text string, begins int) places {
 	lines := strings.SplitAfter(text, "\n")
 	off := min(max(begins-1, 0), len(lines))
-	var root yaml.Node
-	decoder := yaml.NewDecoder(strings.NewReader(strings.Join(lines[off:], "")))
-	if decoder.Decode(&root) != nil || len(root.Content) == 0 {
-		return places{off: off}
-	}
-	return places{root.Content[0], off}
+	return places{yamlnode.Parse([]byte(strings.Join(lines[off:], ""))), off}
 }
 
 // lineOf returns the line of a field in the text, or of the deepest part of its path that is there. The path, such as
 // spec.containers[0].env[1].name or metadata.labels[acme.com/tier], is that in the object, also if the text is an
 // AdmissionReview. If nothing of it is there, the line is where the document begins.
 func (p places) lineOf(path string) int {
-	at, line := p.root, 1
-	if at == nil {
-		return p.off + line
+	if p.root == nil {
+		return p.off + 1
 	}
-	if _, request := child(at, "request"); request != nil && !strings.HasPrefix(path, "request.") {
+	if _, request := yamlnode.Child(p.root, "request"); request != nil && !strings.HasPrefix(path, "request.") {
 		path = "request.object." + path
 	}
-	for _, part := range partsOf(path) {
-		key, value := child(at, part)
-		if value == nil {
-			break
-		}
-		at, line = value, key.Line
-	}
-	return p.off + line
+	return p.off + yamlnode.Line(p.root, partsOf(path))
 }
 
 var pathParts = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
@@ -111,23 +99,4 @@ func partsOf(path string) (parts []string) {
 		parts = append(parts, m[0])
 	}
 	return parts
-}
-
-// child returns the key and the value of a member of a mapping, or twice the element of a list.
-func child(of *yaml.Node, part string) (key, value *yaml.Node) {
-	switch of.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(of.Content); i += 2 {
-			if of.Content[i].Value == part {
-				return of.Content[i], of.Content[i+1]
-			}
-		}
-	case yaml.SequenceNode:
-		if n, err := strconv.Atoi(part); err == nil && n >= 0 && n < len(of.Content) {
-			return of.Content[n], of.Content[n]
-		}
-	case yaml.AliasNode:
-		return child(of.Alias, part)
-	}
-	return nil, nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"usher.dev/usher/internal/yamlnode"
 )
 
 // share returns how many parts are shown. Missing are the largest parts that are not, with their lines.
@@ -53,30 +53,11 @@ func (t *policyTree) notMeasured() (texts []string) {
 
 // lineOf returns the line of a part.
 func (t *policyTree) lineOf(path []any) int {
-	if len(t.lines.Content) == 0 {
-		return 1
+	parts := make([]string, len(path))
+	for i, step := range path {
+		parts[i] = fmt.Sprint(step)
 	}
-	node, line := t.lines.Content[0], 1
-	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			key, value := memberOf(node, step)
-			if key == nil {
-				return line
-			}
-			node, line = value, key.Line
-		case int:
-			if step >= len(node.Content) {
-				return line
-			}
-			node = node.Content[step]
-			line = node.Line
-		}
-		if node.Kind == yaml.AliasNode {
-			node = node.Alias
-		}
-	}
-	return line
+	return yamlnode.Line(t.lines, parts)
 }
 
 // nameOf returns the path of a part as text, with the names of elements that have one: labelRules[team].pattern.

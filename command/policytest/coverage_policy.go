@@ -9,8 +9,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
 	kyaml "sigs.k8s.io/yaml"
+
+	"usher.dev/usher/internal/yamlnode"
 )
 
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
@@ -65,7 +66,7 @@ func (c *coverer) add(r Result) {
 		if err == nil {
 			tree.value, err = decodeJSON(raw)
 		}
-		if err != nil || yaml.Unmarshal([]byte(s.policy), &tree.lines) != nil {
+		if tree.lines = yamlnode.Parse([]byte(s.policy)); err != nil {
 			return
 		}
 		tree.addParts(c.worlds, tree.value, nil)

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/yamlnode"
 )
 
 // decodeExpect reads the mapping expect.
@@ -123,11 +122,11 @@ func (c *Case) findLines(d manifest.Document) {
 		e.line = d.Line
 		c.expect[key] = e
 	}
-	var root yaml.Node
-	if yaml.Unmarshal(d.Raw, &root) != nil || len(root.Content) == 0 {
+	root := yamlnode.Parse(d.Raw)
+	if root == nil {
 		return
 	}
-	key, value := memberOf(root.Content[0], "expect")
+	key, value := yamlnode.Child(root, "expect")
 	if key == nil {
 		return
 	}
@@ -139,17 +138,4 @@ func (c *Case) findLines(d manifest.Document) {
 			c.expect[name.Value] = e
 		}
 	}
-}
-
-// memberOf returns the key and the value of a member of a mapping, or nil.
-func memberOf(mapping *yaml.Node, name string) (key, value *yaml.Node) {
-	if mapping.Kind != yaml.MappingNode {
-		return nil, nil
-	}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == name {
-			return mapping.Content[i], mapping.Content[i+1]
-		}
-	}
-	return nil, nil
 }

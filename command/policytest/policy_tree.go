@@ -11,7 +11,7 @@ import (
 type policyTree struct {
 	text, file string
 	value      any
-	lines      yaml.Node
+	lines      *yaml.Node
 	parts      []*part
 	results    map[setting][]Result // those under the policy
 }

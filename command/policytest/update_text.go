@@ -9,6 +9,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/yamlnode"
 )
 
 // expectBlock is where a file holds the member expect of a case.
@@ -28,12 +29,11 @@ func findExpect(text []byte, c *Case) (b expectBlock, err error) {
 		return b, errors.New("the file has changed: run the command again")
 	}
 	d := documents[i]
-	var root yaml.Node
-	if err := yaml.Unmarshal(d.Raw, &root); err != nil || len(root.Content) == 0 {
+	top := yamlnode.Parse(d.Raw)
+	if top == nil {
 		return b, errFlow
 	}
-	top := root.Content[0]
-	key, _ := memberOf(top, "expect")
+	key, _ := yamlnode.Child(top, "expect")
 	if key == nil || top.Style&yaml.FlowStyle != 0 || key.Column != 1 {
 		return b, errFlow
 	}
@@ -83,13 +83,13 @@ func withoutTrailing(text []byte) []byte {
 
 // with returns the text with other values of some members. The comments stay, apart from those within the values.
 func (b expectBlock) with(text []byte, values map[string]any) ([]byte, error) {
-	_, expect := memberOf(b.node.Content[0], "expect")
+	_, expect := yamlnode.Child(b.node.Content[0], "expect")
 	for _, key := range members {
 		value, changes := values[key]
 		if !changes {
 			continue
 		}
-		_, node := memberOf(expect, key)
+		_, node := yamlnode.Child(expect, key)
 		if node == nil {
 			return nil, errFlow
 		}
