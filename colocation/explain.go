@@ -17,23 +17,23 @@ import (
 
 // Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it
 // adds, for each colocation profile, why it applies to the pod or reservation, or why not. An invalid review gets no
-// remarks and no error: its errors are in the report on the review.
-func (s *Suite) Explain(body []byte, why bool) (remarks []suite.Remark, err error) {
+// notes and no error: its errors are in the report on the review.
+func (s *Suite) Explain(body []byte, why bool) (notes []suite.Note, err error) {
 	_, req, err := handlers.ReadReview(body)
 	if err != nil || req.Object == nil {
 		return nil, nil
 	}
 	defer req.Release()
 	if why {
-		if remarks, err = s.explainProfiles(req); err != nil {
+		if notes, err = s.explainProfiles(req); err != nil {
 			return nil, err
 		}
 	}
 	if req.Kind.Kind != "Pod" || s.state.quotas.ledger == nil {
-		return remarks, nil
+		return notes, nil
 	}
 	quota, err := s.explainQuota(req)
-	return append(remarks, quota), err
+	return append(notes, quota), err
 }
 
 // quotaPath is the elastic quota of a pod, the reason why the pod belongs to it, and the state of the quota and its
@@ -44,26 +44,26 @@ type quotaPath struct {
 	Path []ledger.Row `json:"path,omitempty"`
 }
 
-func (s *Suite) explainQuota(req *admit.Request) (suite.Remark, error) {
+func (s *Suite) explainQuota(req *admit.Request) (suite.Note, error) {
 	tree, err := s.state.quotas.stored()
 	if err != nil {
-		return suite.Remark{}, err
+		return suite.Note{}, err
 	}
 	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), s.state.quotas.labelOnly)
 	path, err := s.state.quotas.ledger.Path(binding.Name)
-	remark := suite.Remark{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
+	note := suite.Note{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
 		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}
 	for _, row := range path {
 		name := row.Name
 		for _, r := range row.Resources {
-			remark.Lines = append(remark.Lines, fmt.Sprintf("  %-22s %s", name, r))
+			note.Lines = append(note.Lines, fmt.Sprintf("  %-22s %s", name, r))
 			name = ""
 		}
 	}
-	return remark, err
+	return note, err
 }
 
-func (s *Suite) explainProfiles(req *admit.Request) ([]suite.Remark, error) {
+func (s *Suite) explainProfiles(req *admit.Request) ([]suite.Note, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return nil, nil
 	}
@@ -85,9 +85,9 @@ func (s *Suite) explainProfiles(req *admit.Request) ([]suite.Remark, error) {
 	if err != nil || len(explanations) == 0 {
 		return nil, err
 	}
-	remark := suite.Remark{Name: "profiles", Value: explanations, Lines: []string{"profiles"}}
+	note := suite.Note{Name: "profiles", Value: explanations, Lines: []string{"profiles"}}
 	for _, e := range explanations {
-		remark.Lines = append(remark.Lines, fmt.Sprintf("  %-20s %s: %s", e.Profile, e.Outcome, e.Detail))
+		note.Lines = append(note.Lines, fmt.Sprintf("  %-20s %s: %s", e.Profile, e.Outcome, e.Detail))
 	}
-	return []suite.Remark{remark}, nil
+	return []suite.Note{note}, nil
 }

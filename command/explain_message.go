@@ -48,7 +48,7 @@ func (p Program) explainMessage(_ context.Context, o explainOptions, text string
 			if err != nil {
 				return nil, err
 			}
-			r.Remarks, requests = append(r.Remarks, howOften(refusal.ID, found)...), append(requests, found...)
+			r.Notes, requests = append(r.Notes, howOften(refusal.ID, found)...), append(requests, found...)
 		}
 		reports = append(reports, r)
 	}
@@ -56,7 +56,7 @@ func (p Program) explainMessage(_ context.Context, o explainOptions, text string
 }
 
 // howOften says who was refused with an id, when, and how often.
-func howOften(id string, requests []review.Report) []suite.Remark {
+func howOften(id string, requests []review.Report) []suite.Note {
 	users, times := map[string]int{}, []string{}
 	for _, r := range requests {
 		if r.Request != nil {
@@ -71,14 +71,14 @@ func howOften(id string, requests []review.Report) []suite.Remark {
 	if last := slices.Max(times); len(times) > 1 {
 		text += " to " + last
 	}
-	return []suite.Remark{{Name: "requests", Lines: []string{text}, Value: map[string]any{"refusal": id, "count": len(times), "users": users,
+	return []suite.Note{{Name: "requests", Lines: []string{text}, Value: map[string]any{"refusal": id, "count": len(times), "users": users,
 		"first": slices.Min(times), "last": slices.Max(times)}}}
 }
 
 // explainRefusal explains what a text says: by usher's policy, or whose refusal it is.
 func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal explain.Refusal, source string) review.Report {
 	mask := explain.Mask{Show: o.ShowValues}
-	r := review.Report{Source: source, Verdict: "denied", Calls: []review.Call{}}
+	r := review.Report{Subject: review.Subject{Source: source}, Verdict: review.Denied}
 	if refusal.By != explain.ByUsher {
 		r.Findings = []review.Finding{foreignRefusal(refusal)}
 		r.Calls = append(r.Calls, review.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})

@@ -51,7 +51,7 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, f finder, poli
 		if o.output == "text" {
 			reports[i].Before, reports[i].After = nil, nil // the steps say what changes
 		}
-		if reports[i].Verdict == "allowed" {
+		if reports[i].Verdict == review.Allowed {
 			reports[i].Hint = "as of now the pod would be allowed: the controller tries again by itself, after up to some minutes"
 		}
 	}

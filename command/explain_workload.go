@@ -37,8 +37,8 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 
 // explainPod says that a pod exists, and with an audit log who changed it.
 func (p Program) explainPod(o explainOptions, pod object) ([]review.Report, error) {
-	r := review.Report{Source: "the cluster", Of: pod.String(), Verdict: "passed", Calls: []review.Call{}, Findings: []review.Finding{{
-		ID: "pod-exists", Severity: review.Info, Object: pod.String(), Link: "docs/explain.md#pod-exists", Message: "the pod exists: admission has let it in"}}}
+	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, review.Finding{ID: "pod-exists", Severity: review.Info,
+		Object: pod.String(), Link: "docs/explain.md#pod-exists", Message: "the pod exists: admission has let it in"})
 	if len(o.logs) == 0 {
 		r.Hint = "--audit-log FILE shows who changed it"
 		return []review.Report{r}, nil
@@ -123,14 +123,13 @@ func (p Program) explainFailure(o explainOptions, policy policyFile, failure exp
 	}
 	refusal, ok := explain.ParseRefusal(failure.Message)
 	mask := explain.Mask{Show: o.ShowValues}
-	message := review.Report{Source: source, Of: of.String() + ", its pods", Verdict: "failed", Calls: []review.Call{}}
+	pods := of.String() + ", its pods"
 	if !ok || refusal.By == explain.ByUsher && policy.Policy == nil {
-		message.Findings = []review.Finding{{ID: "creation-failed", Severity: review.Error, Object: failure.Object, Message: mask.Text(failure.Message),
-			Link: "docs/explain.md#creation-failed"}}
-		return message
+		return review.Examined(review.Subject{Source: source, Of: pods}, review.Finding{ID: "creation-failed", Severity: review.Error,
+			Object: failure.Object, Message: mask.Text(failure.Message), Link: "docs/explain.md#creation-failed"})
 	}
 	r := p.explainRefusal(o, policy, refusal, source)
-	r.Of = message.Of
+	r.Of = pods
 	if len(r.Calls) > 0 && r.Calls[0].Message == "" {
 		r.Calls[0].Message = mask.Text(failure.Message)
 	}
@@ -139,15 +138,12 @@ func (p Program) explainFailure(o explainOptions, policy policyFile, failure exp
 
 // noFailure is the report of a workload without a failure that is known.
 func noFailure(of object) review.Report {
-	r := review.Report{Source: "the cluster", Of: of.String() + ", its pods", Verdict: "passed", Calls: []review.Call{}}
+	subject := review.Subject{Source: "the cluster", Of: of.String() + ", its pods"}
 	if missing := of.missing(); missing > 0 {
-		r.Verdict = "error"
-		r.Findings = []review.Finding{{ID: "no-failure-found", Severity: review.Unknown, Object: of.String(), Link: "docs/explain.md#no-failure-found",
+		return review.Examined(subject, review.Finding{ID: "no-failure-found", Severity: review.Unknown, Object: of.String(), Link: "docs/explain.md#no-failure-found",
 			Message: fmt.Sprintf("%d pods are missing, and no event or condition says why: events are kept for an hour by default, and a controller may not have tried yet", missing),
-			Fix:     fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))}}
-		return r
+			Fix:     fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))})
 	}
-	r.Findings = []review.Finding{{ID: "no-pod-missing", Severity: review.Info, Object: of.String(), Link: "docs/explain.md#no-pod-missing",
-		Message: "no pod is missing, and no creation has failed: admission is not what keeps it from running"}}
-	return r
+	return review.Examined(subject, review.Finding{ID: "no-pod-missing", Severity: review.Info, Object: of.String(), Link: "docs/explain.md#no-pod-missing",
+		Message: "no pod is missing, and no creation has failed: admission is not what keeps it from running"})
 }

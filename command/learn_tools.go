@@ -37,9 +37,9 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 			differences = append(differences, f.Message)
 		}
 		if r.Report.Exit() != review.Fine && len(differences) == 0 {
-			differences = append(differences, r.Report.Verdict)
+			differences = append(differences, string(r.Report.Verdict))
 		}
-		if r.Report.Verdict == "error" {
+		if r.Report.Verdict == review.NotJudged {
 			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
 		}
 	}

@@ -65,7 +65,7 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document, o
 	for _, d := range documents {
 		body, err := review.AsReview(d, r.o.Options, r.kinds)
 		if err != nil {
-			reports = append(reports, review.Failed(d, err))
+			reports = append(reports, review.NotSent(d, err))
 			continue
 		}
 		var examined review.Report
@@ -79,14 +79,14 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document, o
 		if err != nil {
 			return nil, err
 		}
-		remarks, err := r.explain(body) // before the review counts
+		notes, err := r.explain(body) // before the review counts
 		if err != nil {
 			return nil, err
 		}
 		report := review.Run(ctx, d, body, choice, kinds)
-		report.Remarks, report.Webhooks = remarks, examined.Webhooks
-		if examined.Verdict == "failed" {
-			report.Verdict = "denied" // by the API server, because of some webhook
+		report.Notes, report.Webhooks = notes, examined.Webhooks
+		if examined.Verdict == review.Failed {
+			report.Verdict = review.Denied // by the API server, because of some webhook
 		}
 		reports = append(reports, report)
 	}
@@ -121,16 +121,16 @@ func (r reviewing) chooser(documents []review.Document) (review.Chooser, error) 
 }
 
 // explain returns what the suites say about a review.
-func (r reviewing) explain(body []byte) (all []suite.Remark, err error) {
+func (r reviewing) explain(body []byte) (all []suite.Note, err error) {
 	for _, suite := range r.Suites {
 		if suite.Explain == nil {
 			continue
 		}
-		remarks, err := suite.Explain(body, r.o.explain)
+		notes, err := suite.Explain(body, r.o.explain)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, remarks...)
+		all = append(all, notes...)
 	}
 	return all, nil
 }
@@ -146,7 +146,7 @@ func (r reviewing) print(reports []review.Report) error {
 	style := r.style()
 	style.Patch = r.o.output == "patch"
 	for _, report := range reports {
-		if r.o.quiet && report.Verdict != "denied" && report.Verdict != "error" {
+		if r.o.quiet && report.Verdict != review.Denied && report.Verdict != review.NotJudged {
 			continue
 		}
 		review.Text(r.Out, report, style)
@@ -159,7 +159,7 @@ func (r reviewing) print(reports []review.Report) error {
 // verdict returns the error that ends the command with the exit code of the worst report.
 func (r reviewing) verdict(reports []review.Report) error {
 	worst := review.ExitOf(reports)
-	if r.o.strict && slices.ContainsFunc(reports, func(r review.Report) bool { return r.Verdict == "skipped" }) {
+	if r.o.strict && slices.ContainsFunc(reports, func(r review.Report) bool { return r.Verdict == review.Skipped }) {
 		worst = max(worst, review.Refused)
 	}
 	return exit(worst, "some objects could not be reviewed")

@@ -197,11 +197,11 @@ func (p Program) printTests(reports, coverage []review.Report, o testOptions) er
 	}
 	style := p.style()
 	for _, r := range reports {
-		if r.Verdict == "passed" && o.verbose {
+		if r.Verdict == review.Passed && o.verbose {
 			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
 			review.Text(p.Out, r, style)
 		}
-		if r.Verdict != "passed" {
+		if r.Verdict != review.Passed {
 			r.Calls = slices.Clone(r.Calls)
 			for i := range r.Calls {
 				r.Calls[i].Message = "" // the findings have it
@@ -212,7 +212,7 @@ func (p Program) printTests(reports, coverage []review.Report, o testOptions) er
 	}
 	_, err := fmt.Fprintln(p.Out, review.CaseSummary(reports))
 	for _, r := range coverage {
-		for _, line := range r.Remarks[0].Lines {
+		for _, line := range r.Notes[0].Lines {
 			_, _ = fmt.Fprintln(p.Out, line)
 		}
 	}

@@ -24,7 +24,7 @@ func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Ush
 	for _, w := range f.webhooks {
 		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, needed))))
 	}
-	whole := review.Report{Source: f.from(), Kind: "Cluster", Calls: []review.Call{}, Hint: f.leftOut()}
+	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: f.leftOut()}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
 		usher.problems(f, needed, rights))
 	for i := range whole.Findings {

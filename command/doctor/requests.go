@@ -96,14 +96,14 @@ func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o rev
 func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Options) review.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
-		return review.Failed(d, err)
+		return review.NotSent(d, err)
 	}
 	kind := request.Kind.Kind
 	if request.SubResource != "" {
 		kind += "/" + request.SubResource
 	}
-	report := review.Report{Source: d.Source, Of: d.Of, Kind: kind, Namespace: request.Namespace, Name: nameIn(request),
-		Operation: string(request.Operation), Verdict: "passed", Calls: []review.Call{}, Webhooks: []review.Webhook{}}
+	report := review.Report{Verdict: review.Passed, Subject: review.Subject{Source: d.Source, Of: d.Of, Kind: kind,
+		Namespace: request.Namespace, Name: nameIn(request), Operation: string(request.Operation)}}
 	if kind == "Namespace" {
 		report.Namespace = ""
 	}
@@ -111,9 +111,9 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 		report.Webhooks = append(report.Webhooks, webhook(e.hooks[i], v))
 		switch {
 		case v.Filter == webhookmatch.Unknown:
-			report.Verdict = "error"
-		case v.Refuses && report.Verdict == "passed":
-			report.Verdict = "failed"
+			report.Verdict = review.NotJudged
+		case v.Refuses && report.Verdict == review.Passed:
+			report.Verdict = review.Failed
 		}
 	}
 	report.Hint = e.hint(report.Webhooks)

@@ -123,7 +123,7 @@ func TestExaminer(t *testing.T) {
 			if w.Called {
 				says = "called " + w.Why
 			}
-			if report.Verdict != c.verdict || !strings.HasPrefix(says, c.says) || w.Called && says != c.says {
+			if string(report.Verdict) != c.verdict || !strings.HasPrefix(says, c.says) || w.Called && says != c.says {
 				t.Errorf("%s: %s; want %s: %s", report.Verdict, says, c.verdict, c.says)
 			}
 		})

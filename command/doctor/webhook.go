@@ -89,7 +89,7 @@ func (w entry) path() string {
 
 // report returns the report of the webhook, with its findings in order.
 func (w entry) report(found []review.Finding) review.Report {
-	r := review.Report{Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name, Verdict: "passed", Calls: []review.Call{}}
+	r := review.Report{Subject: review.Subject{Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name}}
 	for _, f := range found {
 		f.Object = w.object()
 		r.Findings = append(r.Findings, f)
@@ -100,13 +100,7 @@ func (w entry) report(found []review.Finding) review.Report {
 // judged sorts the findings of a report, and sets its verdict.
 func judged(r review.Report) review.Report {
 	slices.SortStableFunc(r.Findings, compare)
-	r.Verdict = "passed"
-	switch r.Exit() {
-	case review.Refused:
-		r.Verdict = "failed"
-	case review.Unjudged:
-		r.Verdict = "error"
-	}
+	r.Verdict = review.VerdictOf(r.Findings)
 	return r
 }
 

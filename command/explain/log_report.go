@@ -23,12 +23,15 @@ func (l *Log) Reports(o Options) (all []review.Report) {
 	return all
 }
 
-// nothing is the report for logs without a matching event.
+func (l *Log) subject() review.Subject {
+	return review.Subject{Source: fmt.Sprintf("%d lines", l.Lines)}
+}
+
+// nothing returns the report for logs without a matching event.
 func (l *Log) nothing() review.Report {
-	return review.Report{Source: fmt.Sprintf("%d lines", l.Lines), Verdict: "error", Calls: []review.Call{},
-		Findings: []review.Finding{{ID: "no-event", Severity: review.Unknown, Object: l.filter.String(), Link: "docs/explain.md#no-event",
-			Message: "no completed request of the log matches. Another API server may have served it, the log may have been rotated, " +
-				"or the audit policy does not log such requests"}}}
+	return review.Examined(l.subject(), review.Finding{ID: "no-event", Severity: review.Unknown, Object: l.filter.String(), Link: "docs/explain.md#no-event",
+		Message: "no completed request of the log matches. Another API server may have served it, the log may have been rotated, " +
+			"or the audit policy does not log such requests"})
 }
 
 // String names what the filter is for.
@@ -46,22 +49,19 @@ func (f Filter) String() string {
 	return f.Name
 }
 
-// unread is the report of the lines that could not be read.
+// unread returns the report of the lines that could not be read.
 func (l *Log) unread() review.Report {
-	r := review.Report{Source: fmt.Sprintf("%d lines", l.Lines), Verdict: "passed", Calls: []review.Call{}}
+	var found []review.Finding
 	for _, problem := range l.Problems {
-		r.Findings = append(r.Findings, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: problem, Link: "docs/explain.md#line-unreadable"})
+		found = append(found, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: problem, Link: "docs/explain.md#line-unreadable"})
 	}
 	if more := l.Unread - len(l.Problems); more > 0 {
-		r.Findings = append(r.Findings, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: fmt.Sprintf("and %d more lines", more),
+		found = append(found, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: fmt.Sprintf("and %d more lines", more),
 			Link: "docs/explain.md#line-unreadable"})
 	}
 	for _, at := range l.Torn {
-		r.Findings = append(r.Findings, review.Finding{ID: "line-incomplete", Severity: review.Info, Link: "docs/explain.md#line-incomplete",
+		found = append(found, review.Finding{ID: "line-incomplete", Severity: review.Info, Link: "docs/explain.md#line-incomplete",
 			Message: at.String() + ": the last line is incomplete, and was left out: an API server may still be writing it"})
 	}
-	if l.Unread > 0 {
-		r.Verdict = "error"
-	}
-	return r
+	return review.Examined(l.subject(), found...)
 }

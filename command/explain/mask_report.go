@@ -36,8 +36,8 @@ func (m *Mask) Report(r *review.Report) {
 			c.Audit[key] = m.Text(value)
 		}
 	}
-	for i := range r.Remarks {
-		r.Remarks[i].Lines = m.texts(r.Remarks[i].Lines)
+	for i := range r.Notes {
+		r.Notes[i].Lines = m.texts(r.Notes[i].Lines)
 	}
 }
 

@@ -43,15 +43,15 @@ func OfDecision(d *Decision) review.Report {
 		}
 		call.Steps = append(call.Steps, step)
 	}
-	verdict := "allowed"
+	verdict := review.Allowed
 	switch handlers.Outcome(d.Verdict) {
 	case handlers.Denied:
-		verdict = "denied"
+		verdict = review.Denied
 	case handlers.Allowed, handlers.Mutated:
 	default:
-		verdict = "failed"
+		verdict = review.Failed
 	}
-	return review.Report{Source: d.Place.String(), Kind: kind, Namespace: d.Namespace, Name: d.Name, Operation: d.Operation, Verdict: verdict,
-		Request: &review.Request{Time: d.Time.UTC().Format(time.RFC3339Nano), User: d.User, Groups: d.Groups, DryRun: d.DryRun},
-		Calls:   []review.Call{call}}
+	return review.Report{Verdict: verdict, Sections: review.Sections{Calls: []review.Call{call}}, Subject: review.Subject{Source: d.Place.String(),
+		Kind: kind, Namespace: d.Namespace, Name: d.Name, Operation: d.Operation,
+		Request: &review.Request{Time: d.Time.UTC().Format(time.RFC3339Nano), User: d.User, Groups: d.Groups, DryRun: d.DryRun}}}
 }

@@ -25,8 +25,8 @@ type Options struct {
 // Of returns what is known of a request from its audit event.
 func Of(e *Event, o Options) review.Report {
 	x := explaining{e: e, o: o, mask: &Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: review.Report{
-		Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb),
-		Verdict: verdictOf(e.ResponseStatus.Code), Calls: []review.Call{},
+		Subject: review.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb)},
+		Verdict: verdictOf(e.ResponseStatus.Code),
 	}}
 	x.open()
 	x.webhooks()
@@ -41,14 +41,14 @@ func Of(e *Event, o Options) review.Report {
 
 // verdictOf returns what became of a request. What admission refuses, and what the API server finds invalid, has the
 // codes of denials; all else that is no success has failed.
-func verdictOf(code int) string {
+func verdictOf(code int) review.Verdict {
 	switch {
 	case code < 400:
-		return "allowed"
+		return review.Allowed
 	case code == 400 || code == 403 || code == 422:
-		return "denied"
+		return review.Denied
 	}
-	return "failed"
+	return review.Failed
 }
 
 // explaining is a report while it is made.
@@ -102,7 +102,7 @@ func (x *explaining) remember(raw json.RawMessage) {
 
 // stored returns what was stored, if the event has it. A dry run stores nothing.
 func (x *explaining) stored() json.RawMessage {
-	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" || x.report.Verdict != "allowed" {
+	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" || x.report.Verdict != review.Allowed {
 		return nil
 	}
 	return x.e.ResponseObject

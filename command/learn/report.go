@@ -30,14 +30,12 @@ func (c Course) Begun(all []Lesson) (begun []Lesson) {
 
 // ReportOf returns the report of a lesson that was checked. err is why it could not be.
 func ReportOf(l Lesson, v Verdict, err error) review.Report {
-	r := review.Report{Case: l.Name, Source: l.Title, Verdict: "passed", Calls: []review.Call{}}
+	subject := review.Subject{Case: l.Name, Source: l.Title}
 	switch {
 	case err != nil:
-		r.Verdict = "error"
-		r.Findings = []review.Finding{{ID: "not-checked", Severity: review.Unknown, Message: err.Error()}}
+		return review.Examined(subject, review.Finding{ID: "not-checked", Severity: review.Unknown, Message: err.Error()})
 	case !v.Done():
-		r.Verdict = "failed"
-		r.Findings = []review.Finding{{ID: "missing", Severity: review.Error, Message: v.Missing + "\n" + v.Detail}}
+		return review.Examined(subject, review.Finding{ID: "missing", Severity: review.Error, Message: v.Missing + "\n" + v.Detail})
 	}
-	return r
+	return review.Examined(subject)
 }

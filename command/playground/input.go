@@ -149,7 +149,7 @@ func objectOf(d review.Document, text string, r review.Report) Object {
 			o.Marks = append(o.Marks, Problem{"object", places.lineOf(cause.Field), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
 		}
 	}
-	if r.Verdict == "allowed" {
+	if r.Verdict == review.Allowed {
 		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
 	}
 	return o

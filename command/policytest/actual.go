@@ -21,10 +21,10 @@ func actual(r review.Report) (map[string]any, error) {
 		}
 	}
 	after := r.After
-	if r.Verdict != "allowed" || len(after) == 0 {
+	if r.Verdict != review.Allowed || len(after) == 0 {
 		after = json.RawMessage("null") // nothing is stored
 	}
-	got := map[string]any{"verdict": r.Verdict, "code": code, "reason": reason, "message": withoutID(message), "causes": causes,
+	got := map[string]any{"verdict": string(r.Verdict), "code": code, "reason": reason, "message": withoutID(message), "causes": causes,
 		"warnings": warnings, "steps": steps, "patch": patch, "after": after}
 	for key, value := range got {
 		raw, err := json.Marshal(value)

@@ -32,7 +32,7 @@ func (r *run) idempotence(result json.RawMessage) *review.Finding {
 	if err != nil {
 		return r.finding("idempotence", "the result could not be sent again: "+err.Error(), "")
 	}
-	if second.Verdict != "allowed" && second.Verdict != "skipped" {
+	if second.Verdict != review.Allowed && second.Verdict != review.Skipped {
 		return r.finding("idempotence", "the result, sent again, is not allowed: "+lastMessage(second), "")
 	}
 	if second.Changed() {
@@ -48,7 +48,7 @@ func (r *run) finding(id, message, diff string) *review.Finding {
 
 func lastMessage(r review.Report) string {
 	if len(r.Calls) == 0 {
-		return r.Verdict
+		return string(r.Verdict)
 	}
 	return fmt.Sprintf("%s: %s", r.Verdict, withoutID(r.Calls[len(r.Calls)-1].Message))
 }
@@ -66,7 +66,7 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 	if err != nil {
 		return r.finding(sidecarName, "the result with a foreign sidecar could not be sent: "+err.Error(), "")
 	}
-	if third.Verdict != "allowed" && third.Verdict != "skipped" {
+	if third.Verdict != review.Allowed && third.Verdict != review.Skipped {
 		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+lastMessage(third), "")
 	}
 	after, err := decodeJSON(third.After)

@@ -132,8 +132,8 @@ func RefusalOf(message, field, reason string) string {
 
 // Report returns the coverage as a report.
 func (c Coverage) Report() review.Report {
-	return review.Report{Source: "coverage", Verdict: "passed", Calls: []review.Call{},
-		Remarks: []suite.Remark{{Name: "coverage", Value: c, Lines: c.lines()}}}
+	return review.Report{Subject: review.Subject{Source: "coverage"}, Verdict: review.Passed,
+		Notes: []suite.Note{{Name: "coverage", Value: c, Lines: c.lines()}}}
 }
 
 // lines are the coverage as text.

@@ -107,18 +107,10 @@ func runIn(ctx context.Context, w *world, c *Case, err error) Result {
 	}
 	r := Result{c, run.report, run.got}
 	r.Report.Findings = run.compare()
-	if run.report.Verdict == "allowed" && c.once == "" {
+	if run.report.Verdict == review.Allowed && c.once == "" {
 		r.Report.Findings = append(r.Report.Findings, run.again()...)
 	}
-	r.Report.Verdict = "passed"
-	for _, f := range r.Report.Findings {
-		if f.Severity == review.Unknown {
-			r.Report.Verdict = "error"
-		}
-	}
-	if n := len(r.Report.Findings); n > 0 && r.Report.Verdict == "passed" {
-		r.Report.Verdict = "failed"
-	}
+	r.Report.Verdict = review.VerdictOf(r.Report.Findings)
 	return r
 }
 
@@ -144,8 +136,8 @@ func (c *Case) broken(err error) Result {
 
 // Broken returns the report of what could not be judged.
 func Broken(name, source, id string, err error) review.Report {
-	return review.Report{Case: name, Source: source, Verdict: "error", Calls: []review.Call{},
-		Findings: []review.Finding{{ID: id, Severity: review.Unknown, Object: source, Message: err.Error()}}}
+	return review.Examined(review.Subject{Case: name, Source: source},
+		review.Finding{ID: id, Severity: review.Unknown, Object: source, Message: err.Error()})
 }
 
 // run is one case while it is run.

@@ -22,7 +22,7 @@ func Update(results []Result) (lines []string, err error) {
 	byFile := map[string][]Result{}
 	written := map[string]string{} // other files, and the cases that they were written for
 	for _, r := range results {
-		if r.Report.Verdict != "failed" {
+		if r.Report.Verdict != review.Failed {
 			continue
 		}
 		file := r.Case.Place.File

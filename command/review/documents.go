@@ -25,6 +25,8 @@ type Document struct {
 	Line           int // where the document begins in the file, counted from 1
 }
 
+func (d Document) subject() Subject { return Subject{Source: d.Source, Of: d.Of} }
+
 // Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The
 // source "-" is standard input.
 func Read(source string, in io.Reader) []Document {

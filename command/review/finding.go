@@ -32,47 +32,6 @@ type Finding struct {
 	Link string `json:"link,omitempty"`
 }
 
-// Exit is the exit code of a command. The highest wins.
-type Exit int
-
-// The exit codes.
-const (
-	Fine     Exit = 0
-	Refused  Exit = 1 // a refusal, or a finding
-	Unjudged Exit = 2 // something could not be judged
-)
-
-// Exit returns the exit code for one report.
-func (r Report) Exit() Exit {
-	worst := Fine
-	switch r.Verdict {
-	case "denied", "failed":
-		worst = Refused
-	case "error":
-		worst = Unjudged
-	}
-	if r.uncertain() {
-		worst = Unjudged
-	}
-	for _, f := range r.Findings {
-		switch f.Severity {
-		case Unknown:
-			worst = Unjudged
-		case Error, Warning:
-			worst = max(worst, Refused)
-		}
-	}
-	return worst
-}
-
-// ExitOf returns the exit code for reports.
-func ExitOf(reports []Report) (worst Exit) {
-	for _, r := range reports {
-		worst = max(worst, r.Exit())
-	}
-	return worst
-}
-
 // plainWord matches what is one word of a shell as it is.
 var plainWord = regexp.MustCompile(`^[\w./:=,@%+-]+$`)
 

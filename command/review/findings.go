@@ -40,15 +40,3 @@ func Findings(to io.Writer, reports []Report, style Style) {
 func (f Finding) same(other Finding) bool {
 	return f.ID == other.ID && f.Severity == other.Severity && f.Message == other.Message
 }
-
-// examined says what was examined: a webhook of a configuration, or a cluster.
-func (r Report) examined() string {
-	title := strings.TrimSpace(r.Kind + " " + r.Name)
-	if r.Webhook != "" {
-		title += ", webhook " + r.Webhook
-	}
-	if r.Source != "" {
-		title += "  (" + r.Source + ")"
-	}
-	return title
-}

@@ -47,13 +47,13 @@ func TestFindings(t *testing.T) {
 // TestExaminedTitles: a CI system shows which webhook it is.
 func TestExaminedTitles(t *testing.T) {
 	for _, c := range []struct {
-		report Report
-		want   string
+		subject Subject
+		want    string
 	}{
-		{Report{Kind: "MutatingWebhookConfiguration", Name: "c", Webhook: "w"}, "MutatingWebhookConfiguration c, webhook w"},
-		{Report{Kind: "Cluster", Source: "files"}, "Cluster  (files)"},
+		{Subject{Kind: "MutatingWebhookConfiguration", Name: "c", Webhook: "w"}, "MutatingWebhookConfiguration c, webhook w"},
+		{Subject{Kind: "Cluster", Source: "files"}, "Cluster  (files)"},
 	} {
-		if got := c.report.title(); got != c.want {
+		if got := c.subject.title(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

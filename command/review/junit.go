@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -28,12 +27,10 @@ type junitSuite struct {
 type junitCase struct {
 	Class   string        `xml:"classname,attr"`
 	Name    string        `xml:"name,attr"`
-	Skipped *junitSkipped `xml:"skipped"`
+	Skipped *struct{}     `xml:"skipped"`
 	Error   *junitProblem `xml:"error"`
 	Failure *junitProblem `xml:"failure"`
 }
-
-type junitSkipped struct{}
 
 type junitProblem struct {
 	Message string `xml:"message,attr"`
@@ -55,9 +52,9 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 			s.Failures++
 			c.Failure = r.junitProblem()
 		default:
-			if r.Verdict == "skipped" {
+			if r.Verdict == Skipped {
 				s.Skipped++
-				c.Skipped = &junitSkipped{}
+				c.Skipped = &struct{}{}
 			}
 		}
 		s.Cases = append(s.Cases, c)
@@ -73,13 +70,13 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 func (r Report) junitProblem() *junitProblem {
 	var text strings.Builder
 	Text(&text, r, Style{})
-	p := &junitProblem{Message: r.Verdict, Type: r.Verdict, Text: text.String()}
+	p := &junitProblem{Message: string(r.Verdict), Type: string(r.Verdict), Text: text.String()}
 	for _, c := range r.Calls {
 		if c.Message != "" {
 			p.Message = harmless(c.Message)
 		}
 	}
-	if i := slices.IndexFunc(r.Webhooks, func(w Webhook) bool { return w.Filter == string(Unknown) }); i >= 0 {
+	if i := unknownWebhook(r.Webhooks); i >= 0 {
 		p.Message = harmless("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
 	}
 	for _, f := range r.Findings {

@@ -12,27 +12,46 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Report is what became of one object. Its JSON form is what `usher review -o json` prints; fields are only ever added.
+// Report is what a tool says of a subject. `usher review -o json` and the like print its JSON form, to which fields are
+// only ever added.
 type Report struct {
-	// Case is the name of the case of `usher test` that is reported, if it is one.
+	Subject
+	Verdict Verdict `json:"verdict"`
+	Sections
+	// Findings are what is wrong, the worst first.
+	Findings []Finding `json:"findings,omitempty"`
+	// Before is the object as it came, After as it would be stored.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	// Notes are what suites say beside the calls. In JSON each is a member of its own.
+	Notes []suite.Note `json:"-"`
+	// Hint says what to try next.
+	Hint string `json:"hint,omitempty"`
+}
+
+// Subject is the object that was reviewed, or what was examined.
+type Subject struct {
+	// Case is the name of a case of `usher test` or of a lesson.
 	Case string `json:"case,omitempty"`
 	// Source is the file, and which document of it.
-	Source string `json:"source"`
-	// Kind, Namespace, Name and Operation say what was reviewed.
+	Source    string `json:"source"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+	// Operation is empty for what was examined, and not reviewed.
 	Operation string `json:"operation"`
 	// Request is the request as an audit event recorded it: usher explain.
 	Request *Request `json:"request,omitempty"`
-	// Webhook is the webhook of the configuration Name that was examined: usher doctor without a manifest.
+	// Webhook is a webhook of the configuration Name: usher doctor without a manifest.
 	Webhook string `json:"webhook,omitempty"`
 	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
 	Of string `json:"of,omitempty"`
-	// Verdict is "allowed", "denied", "error", or "skipped": no route was called, so that nothing is known of the object. Of
-	// what is examined and not reviewed it is "passed", "failed" or "error".
-	Verdict string `json:"verdict"`
-	// Calls are the routes that were called, in order. A denial or an error ends them.
+}
+
+// Sections are the parts of a report. Each tool fills its own.
+type Sections struct {
+	// Calls are the routes that were called, in order; a denial or an error ends them. For usher explain they are the
+	// webhooks that an API server called.
 	Calls []Call `json:"calls"`
 	// Unknown are the fields that the kind does not know. kubectl refuses them, and the API server drops them.
 	Unknown []string `json:"unknown,omitempty"`
@@ -43,29 +62,21 @@ type Report struct {
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Blame has the fields that webhooks changed, each with its last writer: usher explain --blame.
 	Blame []Blame `json:"blame,omitempty"`
-	// Findings are what is wrong, the worst first.
-	Findings []Finding `json:"findings,omitempty"`
-	// Before is the object as it came, After as it would be stored.
-	Before json.RawMessage `json:"before,omitempty"`
-	After  json.RawMessage `json:"after,omitempty"`
-	// Remarks are what suites say beside the calls. In JSON each is a member of its own.
-	Remarks []suite.Remark `json:"-"`
-	// Hint says what to try when no route was called.
-	Hint string `json:"hint,omitempty"`
 }
 
-// MarshalJSON writes the remarks as members before the hint.
+// MarshalJSON writes the notes as members before the hint, and no calls as an empty list.
 func (r Report) MarshalJSON() ([]byte, error) {
 	type plain Report // without this method
-	hint := r.Hint
-	r.Hint = ""
+	members := slices.Clip(r.Notes)
+	if r.Hint != "" {
+		members = append(members, suite.Note{Name: "hint", Value: r.Hint})
+	}
+	if r.Hint = ""; r.Calls == nil {
+		r.Calls = []Call{}
+	}
 	text, err := json.Marshal(plain(r))
 	if err != nil {
 		return nil, err
-	}
-	members := r.Remarks
-	if hint != "" {
-		members = append(slices.Clip(members), suite.Remark{Name: "hint", Value: hint})
 	}
 	text = text[:len(text)-1]
 	for _, m := range members {
@@ -156,12 +167,17 @@ type Operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// Failed returns the report of a document that could not be sent.
-func Failed(d Document, err error) Report {
-	return Report{Source: d.Source, Of: d.Of}.fail(Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+// NotSent returns the report of a document that could not be sent.
+func NotSent(d Document, err error) Report {
+	return Report{Subject: d.subject()}.fail(Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+}
+
+// Examined returns the report of what was examined, with the verdict that follows from its findings.
+func Examined(s Subject, findings ...Finding) Report {
+	return Report{Subject: s, Verdict: VerdictOf(findings), Findings: findings}
 }
 
 func (r Report) fail(call Call) Report {
-	r.Calls, r.Verdict = append(r.Calls, call), "error"
+	r.Calls, r.Verdict = append(r.Calls, call), NotJudged
 	return r
 }

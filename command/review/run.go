@@ -22,7 +22,7 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 // Run sends a review through the chosen routes in order, each seeing what those before made of the object. By kinds it warns of fields that a
 // patch adds and the type does not know.
 func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) Report {
-	report := Report{Source: d.Source, Of: d.Of, Verdict: "allowed", Calls: []Call{}, NotCalled: choice.NotCalled, Hint: choice.Hint}
+	report := Report{Subject: d.subject(), Verdict: Allowed, Sections: Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}
 	if size := sizeOf(body); size > handlers.MaxBody {
 		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 413,
 			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
@@ -33,7 +33,7 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 	}
 	report.describe(req)
 	if len(choice.Routes) == 0 {
-		report.Verdict = "skipped"
+		report.Verdict = Skipped
 	}
 	for _, route := range choice.Routes {
 		call, after := callRoute(ctx, route, body, choice.Documents)
@@ -45,7 +45,7 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 		}
 		switch handlers.Outcome(call.Outcome) {
 		case handlers.Denied:
-			report.Calls, report.Verdict = append(report.Calls, call), "denied"
+			report.Calls, report.Verdict = append(report.Calls, call), Denied
 			return report
 		case handlers.Invalid, handlers.Failed, handlers.Canceled:
 			return report.fail(call)

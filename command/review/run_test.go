@@ -145,9 +145,9 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 // kinds are those of the tests' routes.
 var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{} }}
 
-// TestRemarksAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.
-func TestRemarksAreMembers(t *testing.T) {
-	r := Report{Kind: "Pod", Hint: "try", Remarks: []suite.Remark{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
+// TestNotesAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.
+func TestNotesAreMembers(t *testing.T) {
+	r := Report{Subject: Subject{Kind: "Pod"}, Hint: "try", Notes: []suite.Note{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
 	text, err := json.Marshal(r)
 	if err != nil || !strings.HasSuffix(string(text), `,"quota":{"a":1},"profiles":["b"],"hint":"try"}`) {
 		t.Errorf("%s, %v", text, err)

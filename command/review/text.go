@@ -44,7 +44,7 @@ var verdictColors = map[string]string{"passed": green, "failed": red, "allowed":
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[r.Verdict]+";"+bold, r.Verdict), harmless(r.title()))
+	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), harmless(r.title()))
 	requestText(&b, r.Request)
 	webhooksText(&b, r.Webhooks, style)
 	if r.Request == nil {
@@ -61,13 +61,13 @@ func Text(to io.Writer, r Report, style Style) {
 	for _, field := range r.Unknown {
 		lines(&b, style.paint(yellow, "warning: "), field+": kubectl refuses it, and the API server drops it")
 	}
-	for _, remark := range r.Remarks {
-		for _, line := range remark.Lines {
+	for _, note := range r.Notes {
+		for _, line := range note.Lines {
 			fmt.Fprintf(&b, "  %s\n", harmless(line))
 		}
 	}
 	lines(&b, "", r.Hint)
-	if !style.Patch && r.Verdict == "allowed" && r.Request == nil {
+	if !style.Patch && r.Verdict == Allowed && r.Request == nil {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
@@ -114,26 +114,31 @@ func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
 	}
 }
 
-// title says what was reviewed, after the workload that it is a pod of: "CREATE Pod apps/web  (web.yaml)".
-func (r Report) title() string {
-	var words []string
-	if r.Case != "" {
-		return fmt.Sprintf("%s  (%s)", r.Case, r.Source)
-	}
-	if r.Operation == "" && r.Kind != "" { // it was examined, and not reviewed
-		return r.examined()
-	}
-	if r.Of != "" {
-		words = append(words, r.Of)
-	}
-	if r.Operation != "" {
-		name := r.Name
-		if r.Namespace != "" {
-			name = r.Namespace + "/" + name
+// title names the subject: "CREATE Pod apps/web  (web.yaml)", after the workload that it is a pod of, or "Cluster  (files)".
+func (s Subject) title() string {
+	title := ""
+	switch {
+	case s.Case != "":
+		return fmt.Sprintf("%s  (%s)", s.Case, s.Source)
+	case s.Operation == "" && s.Kind != "": // it was examined, and not reviewed
+		if title = strings.TrimSpace(s.Kind + " " + s.Name); s.Webhook != "" {
+			title += ", webhook " + s.Webhook
 		}
-		words = append(words, strings.Join([]string{r.Operation, r.Kind, name}, " "))
+		if s.Source == "" {
+			return title
+		}
+	case s.Operation != "":
+		name := s.Name
+		if s.Namespace != "" {
+			name = s.Namespace + "/" + name
+		}
+		if title = strings.Join([]string{s.Operation, s.Kind, name}, " "); s.Of != "" {
+			title = s.Of + ": " + title
+		}
+	default:
+		title = s.Of
 	}
-	return strings.TrimSpace(strings.Join(words, ": ") + "  (" + r.Source + ")")
+	return strings.TrimSpace(title + "  (" + s.Source + ")")
 }
 
 func callText(b *strings.Builder, c Call, style Style) {
@@ -154,35 +159,6 @@ func callText(b *strings.Builder, c Call, style Style) {
 		}
 	}
 	callDetails(b, c, style)
-}
-
-// Summary is the last line of a review, such as "5 objects: 3 allowed (2 changed), 1 denied, 1 skipped".
-func Summary(reports []Report) string {
-	count, changed := map[string]int{}, 0
-	for _, r := range reports {
-		count[r.Verdict]++
-		if r.Verdict == "allowed" && r.Changed() {
-			changed++
-		}
-	}
-	var parts []string
-	for _, verdict := range []string{"allowed", "denied", "error", "skipped"} {
-		if n := count[verdict]; n > 0 {
-			text := fmt.Sprintf("%d %s", n, verdict)
-			if verdict == "error" && n > 1 {
-				text += "s"
-			}
-			if verdict == "allowed" && changed > 0 {
-				text += fmt.Sprintf(" (%d changed)", changed)
-			}
-			parts = append(parts, text)
-		}
-	}
-	objects := "objects"
-	if len(reports) == 1 {
-		objects = "object"
-	}
-	return fmt.Sprintf("%d %s: %s", len(reports), objects, strings.Join(parts, ", "))
 }
 
 func callDetails(b *strings.Builder, c Call, style Style) {
@@ -303,39 +279,4 @@ func (s Style) paintDiff(diff string) string {
 		}
 	}
 	return b.String()
-}
-
-// CaseSummary is the last line of `usher test`, such as "42 cases: 40 passed, 2 failed".
-func CaseSummary(reports []Report) string {
-	count, cases := map[string]int{}, 0
-	for _, r := range reports {
-		if r.Case == "" {
-			count["problem"]++
-			continue
-		}
-		cases++
-		count[r.Verdict]++
-	}
-	var parts []string
-	for _, verdict := range []string{"passed", "failed", "error"} {
-		if n := count[verdict]; n > 0 {
-			parts = append(parts, plural(n, verdict, verdict == "error"))
-		}
-	}
-	text := plural(cases, "case", true)
-	if len(parts) > 0 {
-		text += ": " + strings.Join(parts, ", ")
-	}
-	if n := count["problem"]; n > 0 {
-		text += "; " + plural(n, "problem", true) + " with the files"
-	}
-	return text
-}
-
-// plural returns a number with a noun, which may have a plural.
-func plural(n int, noun string, counted bool) string {
-	if counted && n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

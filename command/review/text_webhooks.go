@@ -38,7 +38,7 @@ func (w Webhook) text(style Style) string {
 		return style.paint(green, "called") + ", " + why
 	case w.Called:
 		return style.paint(green, "called")
-	case w.Filter == string(Unknown):
+	case w.unknown():
 		return style.paint(red, "unknown: ") + why
 	}
 	if !strings.HasPrefix(why, w.Filter+"[") { // such as rules[0].operations
@@ -47,31 +47,30 @@ func (w Webhook) text(style Style) string {
 	return style.paint(yellow, "not called: ") + why
 }
 
-// webhooksSummary counts the webhooks: "3 of 7 webhooks are called, 1 is unknown".
+// webhooksSummary counts the webhooks: "3 of 7 webhooks are called, of 1 it is not known".
 func webhooksSummary(webhooks []Webhook) string {
-	count := func(is func(Webhook) bool) (n int) {
-		for _, w := range webhooks {
-			if is(w) {
-				n++
-			}
+	called, unknown := 0, 0
+	for _, w := range webhooks {
+		if w.Called {
+			called++
 		}
-		return n
+		if w.unknown() {
+			unknown++
+		}
 	}
-	called, unknown := count(func(w Webhook) bool { return w.Called }), count(func(w Webhook) bool { return w.Filter == string(Unknown) })
-	text := fmt.Sprintf("%d of %d webhooks are called", called, len(webhooks))
-	switch {
-	case len(webhooks) == 1:
-		text = fmt.Sprintf("%d of 1 webhook is called", called)
-	case called == 1:
-		text = fmt.Sprintf("1 of %d webhooks is called", len(webhooks))
+	verb := "are"
+	if called == 1 || len(webhooks) == 1 {
+		verb = "is"
 	}
+	text := fmt.Sprintf("%d of %s %s called", called, plural(len(webhooks), "webhook", true), verb)
 	if unknown > 0 {
 		text += fmt.Sprintf(", of %d it is not known", unknown)
 	}
 	return text
 }
 
-// uncertain reports whether it cannot be told of some webhook whether it is called.
-func (r Report) uncertain() bool {
-	return slices.ContainsFunc(r.Webhooks, func(w Webhook) bool { return w.Filter == string(Unknown) })
-}
+// unknown reports whether it cannot be told whether the webhook is called.
+func (w Webhook) unknown() bool { return w.Filter == string(Unknown) }
+
+// unknownWebhook returns the index of the first webhook of which it cannot be told whether it is called, or -1.
+func unknownWebhook(webhooks []Webhook) int { return slices.IndexFunc(webhooks, Webhook.unknown) }

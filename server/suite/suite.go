@@ -59,7 +59,7 @@ type Suite struct {
 	Debug   func() map[string]http.Handler
 	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including
 	// reasons. It is called before the review is decided, so that the review itself is not counted yet.
-	Explain func(body []byte, why bool) ([]Remark, error)
+	Explain func(body []byte, why bool) ([]Note, error)
 }
 
 // Opening is the argument of Suite.Open.

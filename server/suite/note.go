@@ -1,7 +1,7 @@
 package suite
 
-// Remark is what a suite reports about a review in addition to its verdict, such as the quota that a pod belongs to.
-type Remark struct {
+// Note is what a suite reports about a review in addition to its verdict, such as the quota that a pod belongs to.
+type Note struct {
 	// Name is the member of the JSON report, and Value its value.
 	Name  string
 	Value any
