@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,17 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/apiserver"
 )
 
 // explainOptions are the flags of usher explain.
@@ -107,7 +112,7 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 	var err error
 	switch {
 	case isMessage(args):
-		reports, err = p.explainMessage(ctx, o, args[0])
+		reports, err = p.explainMessage(o, args[0])
 	case len(args) > 0 && o.clusterSource.source == "api":
 		reports, err = p.explainWorkload(ctx, o, args)
 	default:
@@ -117,6 +122,81 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 		return err
 	}
 	return p.printExplained(o, reports)
+}
+
+// explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
+func (p Program) explainMessage(o explainOptions, text string) ([]review.Report, error) {
+	if text == "-" {
+		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
+		if err != nil {
+			return nil, err
+		}
+		text = string(raw)
+	}
+	refusals := explain.ParseRefusals(text)
+	if len(refusals) == 0 {
+		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
+	}
+	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
+		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
+	}
+	policy, err := p.readPolicy(o.config)
+	if err != nil {
+		return nil, err
+	}
+	return explain.Messages(refusals, p.explainedBy(policy, o.gates), o.Options, p.requestsOf(o),
+		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+}
+
+// explainedBy returns a policy as refusals are explained by it.
+func (p Program) explainedBy(policy policyFile, gates gate.Set) explain.Policy {
+	return explain.Policy{Policy: policy.Policy, Routes: p.Suites.Table(policy.Policy, gates), Line: policy.line,
+		Override: func(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }}
+}
+
+// explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
+func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]review.Report, error) {
+	from, err := apiserver.LoadConfig(o.clusterSource.kubeconfig, "")
+	if err != nil {
+		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
+	}
+	client, err := apiserver.New(from)
+	if err != nil {
+		return nil, err
+	}
+	in := explain.Cluster{Options: o.Options, Source: doctor.API(client), Namespace: cmp.Or(o.namespace, "default"), Requests: p.requestsOf(o), UID: o.uid}
+	in.Policy = func(ctx context.Context) (explain.Policy, error) {
+		policy, err := p.policyOf(ctx, &o, in.Source)
+		if err != nil {
+			return explain.Policy{}, err
+		}
+		return p.explainedBy(policy, o.gates), nil
+	}
+	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
+		return p.reviewNow(ctx, o, in, policy.Policy, workload)
+	}
+	return in.Explain(ctx, args)
+}
+
+// policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
+func (p Program) policyOf(ctx context.Context, o *explainOptions, source doctor.Source) (policyFile, error) {
+	if o.config != "" {
+		return p.readPolicy(o.config)
+	}
+	installed, err := explain.FindInstalled(ctx, source, o.service)
+	if err != nil {
+		return policyFile{}, err
+	}
+	policy := policyFile{name: installed.Name, text: installed.Text}
+	if installed.Name == "" {
+		policy, err = p.readPolicy("")
+	} else {
+		err = policy.parse(p.Suites.Schema())
+	}
+	if err == nil && installed.Gates != "" && !o.gatesSet {
+		o.gates, err = p.Suites.ParseGates(installed.Gates)
+	}
+	return policy, err
 }
 
 // explainObject explains an object from the audit log.
@@ -134,18 +214,23 @@ func (p Program) explainObject(o explainOptions, args []string) ([]review.Report
 			filter.Namespace, filter.Name = namespace, name
 		}
 	}
-	return p.explainLogs(o, filter)
+	return p.requestsOf(o)(filter)
 }
 
-// explainLogs returns a report for each request of the audit logs that the filter is for.
-func (p Program) explainLogs(o explainOptions, filter explain.Filter) ([]review.Report, error) {
-	log := explain.NewLog(filter)
-	for _, name := range o.logs {
-		if err := p.readLog(log, name); err != nil {
-			return nil, err
-		}
+// requestsOf returns what finds requests in the audit logs; nil if there are none.
+func (p Program) requestsOf(o explainOptions) explain.Requests {
+	if len(o.logs) == 0 {
+		return nil
 	}
-	return log.Reports(o.Options), nil
+	return func(filter explain.Filter) ([]review.Report, error) {
+		log := explain.NewLog(filter)
+		for _, name := range o.logs {
+			if err := p.readLog(log, name); err != nil {
+				return nil, err
+			}
+		}
+		return log.Reports(o.Options), nil
+	}
 }
 
 func (p Program) readLog(log *explain.Log, name string) error {
@@ -180,6 +265,7 @@ func (p Program) printExplained(o explainOptions, reports []review.Report) error
 		if i > 0 {
 			_, _ = fmt.Fprintln(p.Out)
 		}
+		report.Before, report.After = nil, nil // the steps say what changes
 		review.Text(p.Out, report, style)
 	}
 	return code

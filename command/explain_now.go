@@ -5,25 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 )
 
 // syncTime is how long the state of the cluster may take to arrive.
 const syncTime = 15 * time.Second
 
-// reviewNow reviews the pod that a controller would create, through all routes and with the state of the cluster. It is
-// a dry run: nothing is written.
-func (p Program) reviewNow(ctx context.Context, o explainOptions, f finder, policy policyFile, creator object) ([]review.Report, error) {
+// reviewNow reviews the pod that a controller would create for a workload, through all routes and with the state of the
+// cluster. It is a dry run: nothing is written.
+func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]review.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	opened, err := p.openNow(ctx, o)
@@ -32,30 +34,18 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, f finder, poli
 	}
 	run := reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	run.o.explain = true
-	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: f.namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
-	run.routes = p.Suites.Routes(policy.Policy, o.gates, suite.Around(opened, time.Now))
+	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
+	run.routes = p.Suites.Routes(policy, o.gates, suite.Around(opened, time.Now))
 	for i := range run.routes {
 		run.routes[i].Chain = run.routes[i].Chain.Explained()
 	}
-	namespace, err := f.Get(ctx, kind("", "v1", "Namespace", "namespaces"), "", f.namespace)
+	namespaces := doctor.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
+	namespace, err := in.Source.Get(ctx, namespaces, "", in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: typed(creator)}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
-	reports, err := run.reportAll(ctx, pods, review.Document{JSON: namespace})
-	if err != nil {
-		return nil, err
-	}
-	for i := range reports {
-		(&explain.Mask{Show: o.ShowValues}).Report(&reports[i])
-		if o.output == "text" {
-			reports[i].Before, reports[i].After = nil, nil // the steps say what changes
-		}
-		if reports[i].Verdict == review.Allowed {
-			reports[i].Hint = "as of now the pod would be allowed: the controller tries again by itself, after up to some minutes"
-		}
-	}
-	return reports, nil
+	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
+	return run.reportAll(ctx, pods, review.Document{JSON: namespace})
 }
 
 // openNow opens the state of the cluster, and waits until it has arrived.
@@ -77,10 +67,4 @@ func (p Program) openNow(ctx context.Context, o explainOptions) (*cluster.Cluste
 		}
 	}
 	return opened, nil
-}
-
-// typed returns an object with the apiVersion and the kind that items of lists lack.
-func typed(o object) []byte {
-	version := strings.TrimPrefix(o.kind.Group+"/"+o.kind.Version, "/")
-	return explain.WithType(o.raw, version, o.kind.Kind)
 }

@@ -1,58 +1,49 @@
-package command
+package explain
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
 
-// explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func (p Program) explainMessage(_ context.Context, o explainOptions, text string) ([]review.Report, error) {
-	if text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
-		if err != nil {
-			return nil, err
-		}
-		text = string(raw)
-	}
-	refusals := explain.ParseRefusals(text)
-	if len(refusals) == 0 {
-		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
-	}
-	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
-		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
-	}
-	policy, err := p.readPolicy(o.config)
-	if err != nil {
-		return nil, err
-	}
-	var reports, requests []review.Report
+// Policy is the policy that refusals are explained by. Its Policy is nil if it is not known.
+type Policy struct {
+	*config.Policy
+	Routes []admit.Route // of usher with this policy
+	// Line returns where the policy has what a step does, and the entry that a text names; "" if a step has no section.
+	Line func(step, text string) string
+	// Override describes an override as of now.
+	Override func(*admit.Override) string
+}
+
+// Requests returns a report for each request of the audit logs that a filter is for.
+type Requests func(Filter) ([]review.Report, error)
+
+// Messages explains the refusals of a text by the policy, and lists the requests with their ids. There is no audit log if
+// requests is nil.
+func Messages(refusals []Refusal, policy Policy, o Options, requests Requests, filter Filter) (reports []review.Report, err error) {
+	var listed []review.Report
 	for _, refusal := range refusals {
-		r := p.explainRefusal(o, policy, refusal, "the message")
-		if len(o.logs) > 0 && refusal.ID != "" {
-			found, err := p.explainLogs(o, explain.Filter{Refusal: refusal.ID, Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+		r := policy.explain(refusal, o, "the message")
+		if requests != nil && refusal.ID != "" {
+			filter.Refusal = refusal.ID
+			found, err := requests(filter)
 			if err != nil {
 				return nil, err
 			}
-			r.Notes, requests = append(r.Notes, howOften(refusal.ID, found)...), append(requests, found...)
+			r.Notes, listed = append(r.Notes, howOften(refusal.ID, found)...), append(listed, found...)
 		}
 		reports = append(reports, r)
 	}
-	return append(reports, requests...), nil
+	return append(reports, listed...), nil
 }
 
 // howOften says who was refused with an id, when, and how often.
@@ -75,23 +66,23 @@ func howOften(id string, requests []review.Report) []suite.Note {
 		"first": slices.Min(times), "last": slices.Max(times)}}}
 }
 
-// explainRefusal explains what a text says: by usher's policy, or whose refusal it is.
-func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal explain.Refusal, source string) review.Report {
-	mask := explain.Mask{Show: o.ShowValues}
+// explain explains a refusal: by the policy, or by saying whose it is.
+func (p Policy) explain(refusal Refusal, o Options, source string) review.Report {
+	mask := Mask{Show: o.ShowValues}
 	r := review.Report{Subject: review.Subject{Source: source}, Verdict: review.Denied}
-	if refusal.By != explain.ByUsher {
+	if refusal.By != ByUsher {
 		r.Findings = []review.Finding{foreignRefusal(refusal)}
 		r.Calls = append(r.Calls, review.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
 		return r
 	}
-	for _, route := range p.routesOf(policy.Policy, o.gates, refusal) {
+	for _, route := range p.routesOf(refusal) {
 		call := review.Call{Path: route.Path, Outcome: "denied", Refusal: refusal.ID}
 		call.Code, call.Reason = codeOf(refusal.Said)
 		if refusal.Name != "" {
 			call.Audit = map[string]string{"suite": route.Suite, "webhook": refusal.Name}
 		}
 		for _, said := range refusal.Said {
-			call.Steps = p.addSaid(call.Steps, policy, route, said, &mask)
+			call.Steps = p.addSaid(call.Steps, route, said, &mask)
 		}
 		r.Calls = append(r.Calls, call)
 	}
@@ -104,8 +95,8 @@ func (p Program) explainRefusal(o explainOptions, policy policyFile, refusal exp
 }
 
 // routesOf returns the routes that may have refused: that of the webhook, or those with the steps.
-func (p Program) routesOf(policy *config.Policy, gates gate.Set, refusal explain.Refusal) (all []admit.Route) {
-	for _, e := range webhooks.Entries(p.Suites.Table(policy, gates)) {
+func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
+	for _, e := range webhooks.Entries(p.Routes) {
 		named := refusal.Name == "" || e.Name == refusal.Name
 		known := slices.ContainsFunc(all, func(r admit.Route) bool { return r.Path == e.Path })
 		if named && !known && hasSteps(e.Route, refusal.Said) {
@@ -116,44 +107,44 @@ func (p Program) routesOf(policy *config.Policy, gates gate.Set, refusal explain
 }
 
 // codeOf returns the code and the reason of a refusal, as admit.Denial does.
-func codeOf(said []explain.Said) (int, string) {
-	if slices.ContainsFunc(said, func(one explain.Said) bool { return one.Type != "Forbidden" }) {
+func codeOf(said []Said) (int, string) {
+	if slices.ContainsFunc(said, func(one Said) bool { return one.Type != "Forbidden" }) {
 		return 422, "Invalid"
 	}
 	return 403, "Forbidden"
 }
 
 // hasSteps reports whether a route has one of the steps, or there is none to look for.
-func hasSteps(r admit.Route, said []explain.Said) bool {
+func hasSteps(r admit.Route, said []Said) bool {
 	return len(said) == 0 || slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool {
-		return slices.ContainsFunc(said, func(one explain.Said) bool { return one.Step == s.Name || one.Step == "limits" })
+		return slices.ContainsFunc(said, func(one Said) bool { return one.Step == s.Name || one.Step == "limits" })
 	})
 }
 
 // addSaid adds what a step said to the steps of a call: the rule, the line of the policy, and the mode.
-func (p Program) addSaid(steps []review.Step, policy policyFile, route admit.Route, said explain.Said, mask *explain.Mask) []review.Step {
+func (p Policy) addSaid(steps []review.Step, route admit.Route, said Said, mask *Mask) []review.Step {
 	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == said.Step })
 	if i < 0 {
-		steps = append(steps, p.describeStep(policy, route, said))
+		steps = append(steps, p.describeStep(route, said))
 		i = len(steps) - 1
 	}
 	text := sayAgain(said, mask)
 	steps[i].Refused = append(steps[i].Refused, text)
 	steps[i].Why = append(steps[i].Why, text)
-	if line := policy.line(said.Step, said.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
+	if line := p.Line(said.Step, said.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
 		steps[i].Why = append(steps[i].Why, line)
 	}
 	return steps
 }
 
 // sayAgain returns a problem as a text, without hidden values.
-func sayAgain(said explain.Said, mask *explain.Mask) string {
+func sayAgain(said Said, mask *Mask) string {
 	return mask.Text(fmt.Sprintf("%s: %s: %s", said.Field, said.Type, said.Detail))
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
-func (p Program) describeStep(policy policyFile, route admit.Route, said explain.Said) review.Step {
-	step := review.Step{Name: said.Step, Mode: string(policy.Modes.Of(said.Step))}
+func (p Policy) describeStep(route admit.Route, said Said) review.Step {
+	step := review.Step{Name: said.Step, Mode: string(p.Modes.Of(said.Step))}
 	for _, s := range route.Chain.Steps() {
 		if s.Name == said.Step {
 			step.Why = append(step.Why, s.Doc)
@@ -162,18 +153,17 @@ func (p Program) describeStep(policy policyFile, route admit.Route, said explain
 			}
 		}
 	}
-	now := time.Now()
-	overrides := policy.Overrides.Compile()
+	overrides := p.Overrides.Compile()
 	for i := range overrides {
 		if overrides[i].Concerns(said.Step) {
-			step.Why = append(step.Why, rowOf(&overrides[i], now).text(true))
+			step.Why = append(step.Why, p.Override(&overrides[i]))
 		}
 	}
 	return step
 }
 
 // wayOut says what to do about a refusal of usher.
-func wayOut(refusal explain.Refusal, mask *explain.Mask) string {
+func wayOut(refusal Refusal, mask *Mask) string {
 	hint := "the way out: the text of the problem says what to change"
 	if len(refusal.Said) > 0 {
 		if _, remedy, found := cutLast(sayAgain(refusal.Said[0], mask), "; "); found {
@@ -196,22 +186,22 @@ func cutLast(text, separator string) (before, after string, found bool) {
 }
 
 // foreignRefusal says whose refusal it is, and where to look.
-func foreignRefusal(refusal explain.Refusal) review.Finding {
+func foreignRefusal(refusal Refusal) review.Finding {
 	f := review.Finding{ID: "not-usher", Severity: review.Error, Object: refusal.Name, Link: "docs/explain.md#not-usher",
 		Message: refusal.By + " refused this, not usher"}
 	switch refusal.By {
-	case explain.ByCall:
+	case ByCall:
 		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
 		f.Message, f.Fix = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
-	case explain.ByWebhook:
+	case ByWebhook:
 		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
-	case explain.ByQuota:
+	case ByQuota:
 		f.Fix = "kubectl describe resourcequota " + review.Word(refusal.Name)
-	case explain.ByPolicy:
+	case ByPolicy:
 		f.Fix = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
-	case explain.ByPodSecurity:
+	case ByPodSecurity:
 		f.Fix = "kubectl get namespace --show-labels"
-	case explain.ByLimitRange:
+	case ByLimitRange:
 		f.Fix = "kubectl get limitrange -o yaml"
 	}
 	return f

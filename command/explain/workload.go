@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"context"
@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/command/doctor"
-	"usher.dev/usher/command/explain"
 )
 
-// kindOf is a kind whose objects usher explain finds, and what users call it.
+// kindOf is a kind whose objects are found, and what users call it.
 type kindOf struct {
 	doctor.Kind
 	names []string
@@ -77,8 +76,11 @@ func newObject(kind doctor.Kind, raw json.RawMessage) (o object, err error) {
 	return o, nil
 }
 
-func (o object) owner() explain.Owner {
-	return explain.Owner{Kind: o.kind.Kind, Name: o.Metadata.Name, UID: o.Metadata.UID}
+// pods names the pods of a workload.
+func (o object) pods() string { return o.String() + ", its pods" }
+
+func (o object) owner() Owner {
+	return Owner{Kind: o.kind.Kind, Name: o.Metadata.Name, UID: o.Metadata.UID}
 }
 
 // String names the object, such as Deployment apps/web.
@@ -175,8 +177,8 @@ func (f finder) creators(ctx context.Context, o object) (all []object, err error
 }
 
 // failures returns the failed creations of pods, the newest first.
-func (f finder) failures(ctx context.Context, o object, creators []object) (found []explain.Failure, err error) {
-	owners := []explain.Owner{o.owner()}
+func (f finder) failures(ctx context.Context, o object, creators []object) (found []Failure, err error) {
+	owners := []Owner{o.owner()}
 	for _, c := range creators {
 		owners = append(owners, c.owner())
 	}
@@ -184,18 +186,23 @@ func (f finder) failures(ctx context.Context, o object, creators []object) (foun
 		var events []json.RawMessage
 		if events, err = f.List(ctx, version, f.namespace); err == nil {
 			var unreadable int
-			if found, unreadable = explain.Failures(events, owners); unreadable > 0 {
+			if found, unreadable = Failures(events, owners); unreadable > 0 {
 				err = fmt.Errorf("%d events cannot be read", unreadable)
 			}
 			break // both have the same events
 		}
 	}
 	for _, of := range append(creators[:len(creators):len(creators)], o) {
-		if failure, has := explain.ConditionOf(of.raw, of.owner()); has {
+		if failure, has := ConditionOf(of.raw, of.owner()); has {
 			found = append(found, failure)
 		}
 	}
 	return found, err
+}
+
+// typed returns the object with the apiVersion and the kind that items of lists lack.
+func (o object) typed() []byte {
+	return WithType(o.raw, strings.TrimPrefix(o.kind.Group+"/"+o.kind.Version, "/"), o.kind.Kind)
 }
 
 // missing returns how many pods a workload lacks, as far as its status says.

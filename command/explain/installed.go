@@ -1,11 +1,11 @@
-package command
+package explain
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
+	slashpath "path"
 	"strings"
 
 	"usher.dev/usher/command/doctor"
@@ -65,44 +65,51 @@ func (i *installation) configMap(file string, container int) (name, key string) 
 					return v.ConfigMap.Name, item.Key
 				}
 			}
-			return v.ConfigMap.Name, path.Clean(within)
+			return v.ConfigMap.Name, slashpath.Clean(within)
 		}
 	}
 	return "", ""
 }
 
-// installedPolicy reads the policy of an installed usher, from the ConfigMap that its Deployment mounts, and its feature
-// gates.
-func (p Program) installedPolicy(ctx context.Context, source doctor.Source, service string) (f policyFile, gates string, err error) {
-	namespace, name, found := strings.Cut(service, "/")
-	if !found {
-		return f, "", fmt.Errorf("--service %s: must be namespace/name", service)
+// Installed is how an installed usher is run.
+type Installed struct {
+	Gates string // the value of its flag --feature-gates
+	// Name and Text are those of its policy file; both are empty for the embedded policy.
+	Name string
+	Text []byte
+}
+
+// FindInstalled reads the policy of an installed usher, from the ConfigMap that its Deployment mounts, and its feature
+// gates. service is the Service, which has the name of the Deployment.
+func FindInstalled(ctx context.Context, source doctor.Source, service string) (found Installed, err error) {
+	namespace, name, ok := strings.Cut(service, "/")
+	if !ok {
+		return found, fmt.Errorf("--service %s: must be namespace/name", service)
 	}
 	raw, err := source.Get(ctx, kind("apps", "v1", "Deployment", "deployments"), namespace, name)
 	if err != nil {
-		return f, "", err
+		return found, err
 	}
 	var i installation
 	if err := json.Unmarshal(raw, &i); err != nil {
-		return f, "", fmt.Errorf("deployment %s cannot be read", service)
+		return found, fmt.Errorf("deployment %s cannot be read", service)
 	}
-	gates, _ = i.flag("--feature-gates")
+	found.Gates, _ = i.flag("--feature-gates")
 	file, container := i.flag("--config")
 	if file == "" {
-		f, err = p.readPolicy("")
-		return f, gates, err
+		return found, nil
 	}
 	configMap, key := i.configMap(file, container)
 	if configMap == "" {
-		return f, gates, errors.New("the Deployment's --config is not of a ConfigMap")
+		return found, errors.New("the Deployment's --config is not of a ConfigMap")
 	}
 	if raw, err = source.Get(ctx, kind("", "v1", "ConfigMap", "configmaps"), namespace, configMap); err != nil {
-		return f, gates, err
+		return found, err
 	}
 	var data struct{ Data map[string]string }
 	if err := json.Unmarshal(raw, &data); err != nil {
-		return f, gates, fmt.Errorf("configmap %s cannot be read", configMap)
+		return found, fmt.Errorf("configmap %s cannot be read", configMap)
 	}
-	f = policyFile{name: fmt.Sprintf("ConfigMap %s/%s, %s", namespace, configMap, key), text: []byte(data.Data[key])}
-	return f, gates, f.parse(p.Suites.Schema())
+	found.Name, found.Text = fmt.Sprintf("ConfigMap %s/%s, %s", namespace, configMap, key), []byte(data.Data[key])
+	return found, nil
 }

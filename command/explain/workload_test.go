@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"encoding/json"
