@@ -217,7 +217,7 @@ func (p Program) explainObject(o explainOptions, args []string) ([]review.Report
 	return p.requestsOf(o)(filter)
 }
 
-// requestsOf returns what finds requests in the audit logs; nil if there are none.
+// requestsOf returns the search of the audit logs; nil if there are none.
 func (p Program) requestsOf(o explainOptions) explain.Requests {
 	if len(o.logs) == 0 {
 		return nil

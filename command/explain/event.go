@@ -1,5 +1,5 @@
 // Package explain says why an object is as it is, or why it is not: which webhooks changed it, from the audit events of
-// an API server, and what a refusal means, from its message.
+// an API server, what a refusal means, from its message, and why the pods of a workload do not come.
 package explain
 
 import (

@@ -15,8 +15,8 @@ type Refusal struct {
 	Name string
 	// ID is usher's id of the refusal, the last one if the text has several.
 	ID string
-	// Said are the problems, if usher refused.
-	Said []Said
+	// ReportedProblem are the problems, if usher refused.
+	Problems []ReportedProblem
 }
 
 // What refuses requests.
@@ -32,8 +32,8 @@ const (
 	ByAPIServer   = "the API server"
 )
 
-// Said is one problem that usher reported.
-type Said struct {
+// ReportedProblem is one problem that usher reported.
+type ReportedProblem struct {
 	Step   string
 	Field  string
 	Type   string // of the rule, such as Forbidden or Invalid value
@@ -47,10 +47,10 @@ const maxMessage = 1 << 20
 const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
 
 var (
-	// saidInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	saidInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
-	// saidInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
-	saidInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
+	// problemInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
+	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
+	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
+	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
 
 	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
@@ -66,7 +66,7 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 	if ids := refusalID.FindAllStringSubmatch(text, -1); len(ids) > 0 {
 		r.ID = ids[len(ids)-1][1]
 	}
-	causes := saidInCause.FindAllStringSubmatch(text, -1)
+	causes := problemInCause.FindAllStringSubmatch(text, -1)
 	if by := denied.FindStringSubmatch(text); by != nil || len(causes) > 0 {
 		r.By = ByWebhook
 		if by != nil {
@@ -74,7 +74,7 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		}
 		if r.ID != "" || strings.HasSuffix(r.Name, ".usher.dev") {
 			r.By = ByUsher
-			r.said(causes)
+			r.readProblems(causes)
 		}
 		return r, true
 	}
@@ -91,9 +91,9 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 			return r, true
 		}
 	}
-	if r.ID != "" && saidInMessage.MatchString(text) { // as usher review and usher's log have it, without the webhook
+	if r.ID != "" && problemInMessage.MatchString(text) { // as usher review and usher's log have it, without the webhook
 		r.By = ByUsher
-		r.said(nil)
+		r.readProblems(nil)
 		return r, true
 	}
 	r.By = ByAPIServer
@@ -122,15 +122,15 @@ func ParseRefusals(text string) (all []Refusal) {
 	return all
 }
 
-// said reads the problems: from the causes of an Invalid, or else from the message.
-func (r *Refusal) said(causes [][]string) {
+// readProblems reads the problems: from the causes of an Invalid, or else from the message.
+func (r *Refusal) readProblems(causes [][]string) {
 	for _, c := range causes {
-		r.Said = append(r.Said, Said{Step: c[4], Field: c[1], Type: c[2], Detail: c[3]})
+		r.Problems = append(r.Problems, ReportedProblem{Step: c[4], Field: c[1], Type: c[2], Detail: c[3]})
 	}
 	if len(causes) > 0 {
 		return
 	}
-	places := saidInMessage.FindAllStringSubmatchIndex(r.Text, -1)
+	places := problemInMessage.FindAllStringSubmatchIndex(r.Text, -1)
 	for i, at := range places {
 		end := len(r.Text)
 		if i+1 < len(places) {
@@ -138,6 +138,6 @@ func (r *Refusal) said(causes [][]string) {
 		}
 		part := func(n int) string { return r.Text[at[2*n]:at[2*n+1]] }
 		detail, _, _ := strings.Cut(r.Text[at[1]:end], " (refusal ")
-		r.Said = append(r.Said, Said{Step: part(1), Field: part(2), Type: part(3), Detail: strings.TrimSpace(detail)})
+		r.Problems = append(r.Problems, ReportedProblem{Step: part(1), Field: part(2), Type: part(3), Detail: strings.TrimSpace(detail)})
 	}
 }

@@ -54,7 +54,7 @@ func TestParseRefusal(t *testing.T) {
 				t.Fatalf("is a refusal: %v", ok)
 			}
 			var said []string
-			for _, s := range r.Said {
+			for _, s := range r.Problems {
 				said = append(said, strings.Join([]string{s.Step, s.Field, s.Type, s.Detail}, "|"))
 			}
 			if ok && (r.By != c.by || r.Name != c.of || r.ID != c.id || strings.Join(said, "\n") != c.said) {
@@ -75,7 +75,7 @@ Error from server (InternalError): error when creating "c": Internal error occur
 `
 	var got []string
 	for _, r := range ParseRefusals(text) {
-		got = append(got, fmt.Sprintf("%s %s %d", r.By, r.ID, len(r.Said)))
+		got = append(got, fmt.Sprintf("%s %s %d", r.By, r.ID, len(r.Problems)))
 	}
 	want := "usher 00000001 1; usher 00000002 2; a webhook that could not be called  0"
 	if text := strings.Join(got, "; "); text != want {
@@ -96,7 +96,7 @@ func FuzzParseRefusal(f *testing.F) {
 		if ok && r.By == "" || !utf8.ValidString(r.Text) {
 			t.Errorf("%+v", r)
 		}
-		for _, s := range r.Said {
+		for _, s := range r.Problems {
 			for _, part := range []string{s.Step, s.Field, s.Type, s.Detail} {
 				if !strings.Contains(r.Text, part) {
 					t.Errorf("%q is not of the text", part)

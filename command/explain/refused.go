@@ -77,12 +77,12 @@ func (p Policy) explain(refusal Refusal, o Options, source string) review.Report
 	}
 	for _, route := range p.routesOf(refusal) {
 		call := review.Call{Path: route.Path, Outcome: "denied", Refusal: refusal.ID}
-		call.Code, call.Reason = codeOf(refusal.Said)
+		call.Code, call.Reason = codeOf(refusal.Problems)
 		if refusal.Name != "" {
 			call.Audit = map[string]string{"suite": route.Suite, "webhook": refusal.Name}
 		}
-		for _, said := range refusal.Said {
-			call.Steps = p.addSaid(call.Steps, route, said, &mask)
+		for _, problem := range refusal.Problems {
+			call.Steps = p.addProblem(call.Steps, route, problem, &mask)
 		}
 		r.Calls = append(r.Calls, call)
 	}
@@ -99,7 +99,7 @@ func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
 	for _, e := range webhooks.Entries(p.Routes) {
 		named := refusal.Name == "" || e.Name == refusal.Name
 		known := slices.ContainsFunc(all, func(r admit.Route) bool { return r.Path == e.Path })
-		if named && !known && hasSteps(e.Route, refusal.Said) {
+		if named && !known && hasSteps(e.Route, refusal.Problems) {
 			all = append(all, e.Route)
 		}
 	}
@@ -107,46 +107,46 @@ func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
 }
 
 // codeOf returns the code and the reason of a refusal, as admit.Denial does.
-func codeOf(said []Said) (int, string) {
-	if slices.ContainsFunc(said, func(one Said) bool { return one.Type != "Forbidden" }) {
+func codeOf(problems []ReportedProblem) (int, string) {
+	if slices.ContainsFunc(problems, func(one ReportedProblem) bool { return one.Type != "Forbidden" }) {
 		return 422, "Invalid"
 	}
 	return 403, "Forbidden"
 }
 
 // hasSteps reports whether a route has one of the steps, or there is none to look for.
-func hasSteps(r admit.Route, said []Said) bool {
-	return len(said) == 0 || slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool {
-		return slices.ContainsFunc(said, func(one Said) bool { return one.Step == s.Name || one.Step == "limits" })
+func hasSteps(r admit.Route, problems []ReportedProblem) bool {
+	return len(problems) == 0 || slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool {
+		return slices.ContainsFunc(problems, func(one ReportedProblem) bool { return one.Step == s.Name || one.Step == "limits" })
 	})
 }
 
-// addSaid adds what a step said to the steps of a call: the rule, the line of the policy, and the mode.
-func (p Policy) addSaid(steps []review.Step, route admit.Route, said Said, mask *Mask) []review.Step {
-	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == said.Step })
+// addProblem adds a problem to the steps of a call: the rule, the line of the policy, and the mode.
+func (p Policy) addProblem(steps []review.Step, route admit.Route, problem ReportedProblem, mask *Mask) []review.Step {
+	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == problem.Step })
 	if i < 0 {
-		steps = append(steps, p.describeStep(route, said))
+		steps = append(steps, p.describeStep(route, problem))
 		i = len(steps) - 1
 	}
-	text := sayAgain(said, mask)
+	text := problemText(problem, mask)
 	steps[i].Refused = append(steps[i].Refused, text)
 	steps[i].Why = append(steps[i].Why, text)
-	if line := p.Line(said.Step, said.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
+	if line := p.Line(problem.Step, problem.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
 		steps[i].Why = append(steps[i].Why, line)
 	}
 	return steps
 }
 
-// sayAgain returns a problem as a text, without hidden values.
-func sayAgain(said Said, mask *Mask) string {
-	return mask.Text(fmt.Sprintf("%s: %s: %s", said.Field, said.Type, said.Detail))
+// problemText returns a problem as a text, without hidden values.
+func problemText(problem ReportedProblem, mask *Mask) string {
+	return mask.Text(fmt.Sprintf("%s: %s: %s", problem.Field, problem.Type, problem.Detail))
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
-func (p Policy) describeStep(route admit.Route, said Said) review.Step {
-	step := review.Step{Name: said.Step, Mode: string(p.Modes.Of(said.Step))}
+func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.Step {
+	step := review.Step{Name: problem.Step, Mode: string(p.Modes.Of(problem.Step))}
 	for _, s := range route.Chain.Steps() {
-		if s.Name == said.Step {
+		if s.Name == problem.Step {
 			step.Why = append(step.Why, s.Doc)
 			if s.Gate != "" {
 				step.Why = append(step.Why, "feature gate: "+string(s.Gate))
@@ -155,7 +155,7 @@ func (p Policy) describeStep(route admit.Route, said Said) review.Step {
 	}
 	overrides := p.Overrides.Compile()
 	for i := range overrides {
-		if overrides[i].Concerns(said.Step) {
+		if overrides[i].Concerns(problem.Step) {
 			step.Why = append(step.Why, p.Override(&overrides[i]))
 		}
 	}
@@ -165,8 +165,8 @@ func (p Policy) describeStep(route admit.Route, said Said) review.Step {
 // wayOut says what to do about a refusal of usher.
 func wayOut(refusal Refusal, mask *Mask) string {
 	hint := "the way out: the text of the problem says what to change"
-	if len(refusal.Said) > 0 {
-		if _, remedy, found := cutLast(sayAgain(refusal.Said[0], mask), "; "); found {
+	if len(refusal.Problems) > 0 {
+		if _, remedy, found := cutLast(problemText(refusal.Problems[0], mask), "; "); found {
 			hint = "the way out: " + remedy
 		}
 	}
