@@ -57,7 +57,11 @@ func (c Cluster) missing(ctx context.Context, f finder, of object) ([]review.Rep
 	}
 	failures, unread := f.failures(ctx, of, creators)
 	policy, unknown := c.Policy(ctx)
-	first, failed := c.newest(policy, failures, of)
+	first := noFailure(of)
+	failure, failed := Newest(failures)
+	if failed {
+		first = policy.explainFailure(failure, c.Options, of)
+	}
 	if unknown != nil {
 		finding := unknownBecause("policy-not-read", unknown)
 		finding.Message += "; --config FILE names the policy, --service the installed usher"
@@ -74,15 +78,6 @@ func (c Cluster) missing(ctx context.Context, f finder, of object) ([]review.Rep
 		first.Findings = append(first.Findings, unknownBecause("not-reviewed", err))
 	}
 	return append([]review.Report{first}, now...), nil
-}
-
-// newest explains the newest of the failures.
-func (c Cluster) newest(policy Policy, failures []Failure, of object) (r review.Report, failed bool) {
-	failure, failed := Newest(failures)
-	if !failed {
-		return noFailure(of), false
-	}
-	return policy.explainFailure(failure, c.Options, of), true
 }
 
 // now reviews the pod that a controller would create as of now.
