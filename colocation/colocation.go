@@ -186,7 +186,7 @@ func (s *Suite) Metrics() []prometheus.Collector {
 	if s.state.quotas.ledger == nil {
 		return nil
 	}
-	return []prometheus.Collector{quotaMetrics{s.state.quotas}}
+	return []prometheus.Collector{quotaMetrics(s.state.quotas)}
 }
 
 // Debug returns the debug page of the quotas, if there is a ledger.
