@@ -14,10 +14,9 @@ import (
 
 // rotateOptions are the flags of usher certs rotate.
 type rotateOptions struct {
-	certificateFlags
-	ca, distrust bool
-	kubeconfig   string
-	wait         time.Duration
+	ca, distrust        bool
+	service, kubeconfig string
+	wait                time.Duration
 }
 
 // certsRotateCommand is `usher certs rotate`.
@@ -56,7 +55,7 @@ func (p Program) rotate(ctx context.Context, o rotateOptions) error {
 	if err != nil {
 		return err
 	}
-	r := rotation.Rotation{Client: client, Target: o.target(), CA: o.ca, Distrust: o.distrust}
+	r := rotation.Rotation{Client: client, Target: rotation.TargetOf(o.service), CA: o.ca, Distrust: o.distrust}
 	r.Target.Hosts = names
 	if err := r.Request(ctx); err != nil {
 		return err

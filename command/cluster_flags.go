@@ -3,20 +3,16 @@ package command
 import (
 	"cmp"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/cluster"
-	"usher.dev/usher/internal/apiserver"
-	"usher.dev/usher/internal/poll"
+	"usher.dev/usher/server/suite"
 )
 
 // clusterFlags say where usher learns what the cluster looks like.
 type clusterFlags struct {
 	source, dir, kubeconfig string
-	reread                  <-chan os.Signal // when to read dir again at once; nil for never
-	askedOtherwise          bool             // another flag needs the API server, too
+	askedOtherwise          bool // another flag needs the API server, too
 }
 
 func (o *clusterFlags) addTo(set *pflag.FlagSet) {
@@ -41,15 +37,7 @@ func (o *clusterFlags) check() error {
 	return nil
 }
 
-// open opens the cluster that the flags name.
-func (o *clusterFlags) open(options cluster.Options) (*cluster.Cluster, error) {
-	options.Poll = poll.Times{Every: pollEvery, Now: o.reread}
-	if o.source != "api" {
-		return cluster.Files(o.dir, options)
-	}
-	config, err := apiserver.LoadConfig(o.kubeconfig, "")
-	if err != nil {
-		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
-	}
-	return cluster.API(config, options)
+// from returns the source that the flags name.
+func (o *clusterFlags) from() suite.Source {
+	return suite.Source{API: o.source == "api", Dir: o.dir, Kubeconfig: o.kubeconfig}
 }

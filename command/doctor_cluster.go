@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
@@ -89,13 +88,14 @@ func (p Program) usherIn(ctx context.Context, source doctor.Source, o doctorOpti
 	if deployed.Err != nil && !errors.Is(deployed.Err, doctor.ErrNotFound) && o.examine.config == "" {
 		u.Unknown = deployed.Err
 	}
-	for _, r := range p.Suites.Table(policy, gates) {
+	in := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates}
+	for _, r := range in.Table() {
 		u.Paths = append(u.Paths, r.Path)
 	}
 	u.Needed = func(registered []string) []webhooks.Hook {
-		return webhooks.HooksOf(webhooks.OneAmplifier(p.chosen(o.examine.suites, registered, policy, gates)), u.At)
+		return webhooks.HooksOf(webhooks.OneAmplifier(chosen(in, o.examine.suites, registered)), u.At)
 	}
-	u.Rights = p.rightsOf(deployed, p.Suites.Routes(policy, gates, admit.Surroundings{}))
+	u.Rights = p.rightsOf(deployed, in.Routes())
 	return u, nil
 }
 
@@ -112,9 +112,10 @@ func (p Program) policyIn(deployed doctor.Deployed, file string) (*config.Policy
 }
 
 // chosen returns the routes of the named suites or, without names, of those of which any webhook is registered.
-func (p Program) chosen(names, registered []string, policy *config.Policy, gates gate.Set) (all []admit.Route) {
-	for _, s := range p.Suites {
-		routes := suite.List{s}.Routes(policy, gates, admit.Surroundings{})
+func chosen(in suite.Instance, names, registered []string) (all []admit.Route) {
+	for _, s := range in.Suites {
+		in.Suites = suite.List{s}
+		routes := in.Routes()
 		isRegistered := slices.ContainsFunc(webhooks.Entries(routes), func(e webhooks.Entry) bool { return slices.Contains(registered, e.Name) })
 		if len(names) == 0 && isRegistered || slices.Contains(names, s.Name) {
 			all = append(all, routes...)

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
@@ -28,17 +25,14 @@ const syncTime = 15 * time.Second
 func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]review.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	opened, err := p.openNow(ctx, o)
+	now, err := p.loadNow(ctx, o, policy)
 	if err != nil {
 		return nil, err
 	}
 	run := reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	run.o.explain = true
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
-	run.routes = p.Suites.Routes(policy, o.gates, suite.Around(opened, time.Now))
-	for i := range run.routes {
-		run.routes[i].Chain = run.routes[i].Chain.Explained()
-	}
+	run.routes = review.Explained(now.Routes())
 	namespaces := doctor.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
 	namespace, err := in.Source.Get(ctx, namespaces, "", in.Namespace)
 	if err != nil {
@@ -48,23 +42,21 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	return run.reportAll(ctx, pods, review.Document{JSON: namespace})
 }
 
-// openNow opens the state of the cluster, and waits until it has arrived.
-func (p Program) openNow(ctx context.Context, o explainOptions) (*cluster.Cluster, error) {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	opened, err := p.Suites.Open("api", o.gates, log, o.clusterSource.open)
+// loadNow loads usher with the state of the cluster, and waits until it has arrived.
+func (p Program) loadNow(ctx context.Context, o explainOptions, policy *config.Policy) (suite.Instance, error) {
+	in, err := suite.Load(suite.Setup{Suites: p.Suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.from()})
 	if err != nil {
-		return nil, err
+		return in, err
 	}
-	go opened.Run(ctx)
+	go in.Cluster.Run(ctx)
 	ctx, cancel := context.WithTimeout(ctx, syncTime)
 	defer cancel()
-	for opened.Ready() != nil {
+	for in.Cluster.Ready() != nil {
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the pod could not be reviewed as of now: %w", errors.Join(append(opened.Problems(), opened.Ready())...))
+			return in, fmt.Errorf("the pod could not be reviewed as of now: %w", errors.Join(append(in.Cluster.Problems(), in.Cluster.Ready())...))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return opened, nil
+	return in, nil
 }

@@ -1,9 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
 
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/config"
@@ -53,13 +53,10 @@ type policyFile struct {
 // readPolicy reads the policy of a file, or the embedded one.
 func (p Program) readPolicy(file string) (policyFile, error) {
 	schema := p.Suites.Schema()
-	f := policyFile{name: "embedded-policy", text: schema.DefaultYAML()}
+	f := policyFile{name: cmp.Or(file, "embedded-policy")}
 	var err error
-	if file != "" {
-		f.name = file
-		if f.text, err = os.ReadFile(file); err != nil {
-			return f, fmt.Errorf("--config: %w", err)
-		}
+	if f.text, err = config.Content(file, schema); err != nil {
+		return f, fmt.Errorf("--config: %w", err)
 	}
 	return f, f.parse(schema)
 }

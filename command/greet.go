@@ -2,43 +2,46 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
+
+	"usher.dev/usher/server"
 )
 
 // greet tells a person on a laptop what to paste; a service in a cluster has its log.
-func (s *service) greet(address, operations string) {
-	if s.certificates.dir != "" || s.certificates.managed() || s.auditTo.File == "-" {
+func greet(out io.Writer, o server.Options, at server.Addresses) {
+	if o.Certificates.Dir != "" || o.Certificates.Managed || o.Audit.File == "-" {
 		return
 	}
-	scheme, trust := "https", "--cacert "+s.caFile+" "
-	if s.plain {
+	scheme, trust := "https", "--cacert "+at.CAFile+" "
+	if o.Plain {
 		scheme, trust = "http", ""
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\nusher serves the suites %s on %s://%s; health and metrics are on http://%s\n", strings.Join(s.suites.Names(), " and "),
-		scheme, reachable(address), reachable(operations))
-	if s.caFile != "" {
-		fmt.Fprintf(&text, "CA file: %s\n", s.caFile)
-		fmt.Fprintf(&text, "From a second terminal, `make try%s` posts the samples and shows the answers. One alone:\n\n", s.variables(address))
+	fmt.Fprintf(&text, "\nusher serves the suites %s on %s://%s; health and metrics are on http://%s\n", strings.Join(o.Suites.Names(), " and "),
+		scheme, reachable(at.Reviews), reachable(at.Operations))
+	if at.CAFile != "" {
+		fmt.Fprintf(&text, "CA file: %s\n", at.CAFile)
+		fmt.Fprintf(&text, "From a second terminal, `make try%s` posts the samples and shows the answers. One alone:\n\n", variables(at.Reviews, o.Certificates.StateDir))
 	} else {
 		fmt.Fprint(&text, "Try it from a second terminal:\n\n")
 	}
 	for _, sample := range []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"} {
 		path, _, _ := strings.Cut(sample, "/")
 		fmt.Fprintf(&text, "  curl %s-H 'Content-Type: application/json' -d @samples/reviews/%s.json %s://%s/%s | bin/usher show\n",
-			trust, sample, scheme, reachable(address), path)
+			trust, sample, scheme, reachable(at.Reviews), path)
 	}
-	_, _ = fmt.Fprintln(s.out, text.String())
+	_, _ = fmt.Fprintln(out, text.String())
 }
 
-// variables are those of make that find this service, where they are not as usual.
-func (s *service) variables(address string) (text string) {
+// variables returns the variables of make that find the server, where they are not as usual.
+func variables(address, stateDir string) (text string) {
 	if at := reachable(address); at != "127.0.0.1:9443" {
 		text += " LISTEN=" + at
 	}
-	if s.certificates.stateDir != ".state" {
-		text += " STATE=" + s.certificates.stateDir
+	if stateDir != ".state" {
+		text += " STATE=" + stateDir
 	}
 	return text
 }

@@ -3,11 +3,10 @@ package command
 import (
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/command/recording"
 	"usher.dev/usher/handlers"
 )
@@ -30,30 +29,27 @@ func (o *recordFlags) check() error {
 	return nil
 }
 
-// openRecording begins a recording, if one is asked for. stop ends it.
-func (s *service) openRecording() (stop func(), err error) {
-	if s.record.file == "" {
-		return func() {}, nil
+// opener returns a function that begins the recording, if one is asked for.
+func (o recordFlags) opener(log *logrus.Logger) func() (handlers.Observe, func(), error) {
+	if o.file == "" {
+		return nil
 	}
-	recorder, err := recording.Open(s.record.file, s.record.values, func(err error) {
-		s.log.WithError(err).WithField("file", s.record.file).Error("the recording ends; reviews go on")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("--record: %w", err)
-	}
-	observe := s.edge.Observe
-	s.edge.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) {
-		observe(r, d, took)
-		recorder.Observe(r, d, took)
-	}
-	hidden := "values of environment variables and annotations, and the data of Secrets, are hidden"
-	if s.record.values {
-		hidden = "WITH the values of environment variables and annotations, and the data of Secrets"
-	}
-	s.log.WithField("file", s.record.file).Warn("EVERY REVIEW IS RECORDED, with its whole object: this is for learning, not for production; " + hidden)
-	return func() {
-		if left := recorder.Close(); left > 0 {
-			s.log.Warnf("%d reviews are not in the recording", left)
+	return func() (handlers.Observe, func(), error) {
+		recorder, err := recording.Open(o.file, o.values, func(err error) {
+			log.WithError(err).WithField("file", o.file).Error("the recording ends; reviews go on")
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("--record: %w", err)
 		}
-	}, nil
+		hidden := "values of environment variables and annotations, and the data of Secrets, are hidden"
+		if o.values {
+			hidden = "WITH the values of environment variables and annotations, and the data of Secrets"
+		}
+		log.WithField("file", o.file).Warn("EVERY REVIEW IS RECORDED, with its whole object: this is for learning, not for production; " + hidden)
+		return recorder.Observe, func() {
+			if left := recorder.Close(); left > 0 {
+				log.Warnf("%d reviews are not in the recording", left)
+			}
+		}, nil
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -122,19 +121,13 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := p.Suites.Named(o.suites)
+	in, err := suite.Load(suite.Setup{Suites: p.Suites, Names: o.suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.from()})
 	if err != nil {
 		return err
 	}
-	opened, err := p.Suites.Open(o.clusterSource.source, o.gates, nil, o.clusterSource.open)
-	if err != nil {
-		return err
-	}
-	routes := chosen.Routes(policy, o.gates, suite.Around(opened, time.Now))
-	for i := range routes {
-		if o.explain {
-			routes[i].Chain = routes[i].Chain.Explained()
-		}
+	routes := in.Routes()
+	if o.explain {
+		routes = review.Explained(routes)
 	}
 	run := reviewing{Program: p, o: o, routes: routes, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	documents := run.withPods(p.readDocuments(o.files, o.recursive))

@@ -2,217 +2,121 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
-	"io"
-	stdlog "log"
-	"net/http"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/sirupsen/logrus"
-	"golang.org/x/term"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster"
-	"usher.dev/usher/config"
-	"usher.dev/usher/handlers"
-	"usher.dev/usher/server/auditlog"
-	"usher.dev/usher/server/callers"
-	"usher.dev/usher/server/connections"
-	"usher.dev/usher/server/ratelimit"
-	"usher.dev/usher/server/suite"
-	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/server"
 )
 
-// service is everything that runs while usher serves.
-type service struct {
-	serveOptions
-	log     *logrus.Logger
-	out     io.Writer
-	metrics *prometheus.Registry
-	edge    handlers.Server
-	limits  *ratelimit.Limits
-	gate    *callers.Gate // nil with --auth=off
-	audit   *auditlog.Log // nil without --audit-log
-	suites  suite.List
-	version string
-	cluster *cluster.Cluster
-	reviews *handlers.Metrics
-	policy  policyMetrics
-	inForce atomic.Pointer[config.Policy]
-	live    atomic.Pointer[http.Handler] // the routes of the policy in force
-	hooks   []webhooks.Hook              // that the policy in force needs
-	health  handlers.Health
-	caFile  string // of a certificate of our own, or empty
-
-	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with --plain
+// serveOptions are the flags of usher serve.
+type serveOptions struct {
+	server.Options
+	certificates  certificateFlags
+	logFormat     string
+	clusterSource clusterFlags
+	callers       callerFlags
+	audit         auditFlags
+	record        recordFlags
 }
 
-// serve runs until ctx ends, then drains.
+// serveCommand is `usher serve`.
+func (p Program) serveCommand() *cobra.Command {
+	o := serveOptions{Options: server.Options{Suites: p.Suites, Version: p.Version, Stdout: p.Out}}
+	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: cobra.NoArgs}
+	o.addTo(c.Flags())
+	suites := p.addSuiteFlags(c, true)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		o.clusterSource.askedOtherwise = o.DebugAuth || o.certificates.managed()
+		if err := o.clusterSource.check(); err != nil {
+			return err
+		}
+		if o.Gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if err := o.check(c.Flags()); err != nil {
+			return err
+		}
+		return p.serve(c.Context(), o)
+	}
+	return c
+}
+
+// serve runs a server until ctx ends, by a signal or with the terminal. A second signal ends the process at once.
 func (p Program) serve(ctx context.Context, o serveOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &service{serveOptions: o, suites: p.Suites, version: p.Version, log: newLogger(o.logFormat, p.Err), out: p.Out,
-		limits: ratelimit.New(time.Now)}
-	return s.run(ctx, stop)
+	context.AfterFunc(ctx, stop)
+	endWithTerminal(ctx, p.Err, stop)
+	o.Log = newLogger(o.logFormat, p.Err)
+	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.from(), o.certificates.Certificates, o.callers.Options, o.audit.Options
+	o.Certificates.Managed = o.certificates.managed()
+	o.Record = o.record.opener(o.Log)
+	o.Serving = func(at server.Addresses) { greet(p.Out, o.Options, at) }
+	return server.Run(ctx, o.Options)
 }
 
-// run serves until ctx ends. Then it calls deafen, so that a second signal ends the process at once, and drains.
-func (s *service) run(ctx context.Context, deafen func()) error {
-	limitMemory(s.log, memlimit.FromCgroup)
-	s.makeMetrics()
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	go s.tellHangups(background, hangups(background), end)
-	policy, inForce, err := config.Open(s.config, s.suites.Schema())
-	if err == nil {
-		err = s.usable(policy)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.openCluster(background); err != nil {
-		return err
-	}
-	if err := s.openAudit(s.out); err != nil {
-		return err
-	}
-	stopRecording, err := s.openRecording()
-	if err != nil {
-		return err
-	}
-	defer stopRecording()
-	if err := s.openGate(background); err != nil {
-		return err
-	}
-	s.use(policy, nil)
-	if err := s.openCertificate(background); err != nil {
-		return err
-	}
-	go s.cluster.Run(background)
-	go daily(background, s.warnOfEnds)
-	if s.config != "" {
-		go config.Watch(background, s.config, s.times(background), inForce, s.suites.Schema(), s.use)
-	}
-	return s.listenAndServe(ctx, deafen)
+func (o *serveOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
+	set.StringVar(&o.Listen, "listen", ":9443", "address that serves reviews over HTTPS")
+	set.StringVar(&o.OpsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the pages under /debug over HTTP")
+	set.BoolVar(&o.Plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
+	set.StringVar(&o.Config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
+	o.certificates.addTo(set)
+	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, and otherwise json")
+	set.IntVar(&o.MaxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, and then get a 503 with Retry-After (default 64 for each CPU)")
+	set.IntVar(&o.MaxConnections, "max-connections", server.DefaultMaxConnections, "maximum number of open connections for reviews; if it is reached, a new connection replaces the one that has been idle the longest")
+	set.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long to keep accepting requests after SIGTERM, while clients switch to other replicas")
+	set.DurationVar(&o.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
+	o.callers.addTo(set)
+	set.BoolVar(&o.DebugAuth, "debug-auth", false, "serve the pages under /debug on any address, to users who send a bearer token and may get the path (default: on loopback only)")
+	set.BoolVar(&o.Pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
+	o.audit.addTo(set)
+	o.record.addTo(set)
+	o.clusterSource.addTo(set)
 }
 
-// openCluster opens the cluster for the suites, and starts what they run until ctx ends.
-func (s *service) openCluster(ctx context.Context) (err error) {
-	s.clusterSource.reread = hangups(ctx)
-	if s.cluster, err = s.suites.Open(s.clusterSource.source, s.gates, s.log, s.clusterSource.open); err != nil {
+func (o *serveOptions) check(set *pflag.FlagSet) error {
+	if o.logFormat != "auto" && o.logFormat != "json" && o.logFormat != "text" {
+		return fmt.Errorf("--log-format is %q: must be auto, json or text", o.logFormat)
+	}
+	if o.MaxInFlight < 0 {
+		return fmt.Errorf("--max-in-flight %d: must be at least 1", o.MaxInFlight)
+	}
+	if o.MaxConnections < 1 {
+		return fmt.Errorf("--max-connections %d: must be at least 1", o.MaxConnections)
+	}
+	if err := o.certificates.check(); err != nil {
 		return err
 	}
-	if err := s.suites.Start(ctx, s.log); err != nil {
+	if err := o.callers.check(o.Plain); err != nil {
 		return err
 	}
-	s.metrics.MustRegister(clusterMetrics{s.cluster})
-	for _, suite := range s.suites {
-		if suite.Metrics != nil {
-			s.metrics.MustRegister(suite.Metrics()...)
-		}
+	if err := errors.Join(o.audit.check(), o.record.check()); err != nil {
+		return err
 	}
-	s.health.Checks = map[string]func() error{"cluster": s.cluster.Ready}
+	if !o.Plain {
+		return nil
+	}
+	if !set.Changed("listen") {
+		o.Listen = "127.0.0.1:9443"
+	}
+	if !set.Changed("ops-listen") {
+		o.OpsListen = "127.0.0.1:8081"
+	}
+	if o.certificates.Dir != "" || o.certificates.managed() {
+		return errors.New("--plain serves no certificate: leave out --cert-dir and --certs")
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--plain --listen %s: reviews without TLS are for this machine only, such as 127.0.0.1:9443", o.Listen)
+	}
 	return nil
-}
-
-func newLogger(format string, to io.Writer) *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(to)
-	if format == "json" || format == "auto" && !isTerminal(to) {
-		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
-	} else {
-		log.SetFormatter(legible{log.Formatter})
-	}
-	return log
-}
-
-// isTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
-func isTerminal(w any) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-func (s *service) makeMetrics() {
-	s.metrics = prometheus.NewRegistry()
-	limits := handlers.NewLimits(s.maxInFlight)
-	s.reviews, s.policy = handlers.NewMetrics(s.metrics, limits), newPolicyMetrics()
-	log, unused := handlers.Log(s.log), handlers.LogUnused(s.log, time.Now)
-	s.edge = handlers.Server{Limits: limits, Draining: s.health.Draining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
-		s.reviews.Observe(r, d, took)
-		log(r, d, took)
-		unused(r, d, took)
-	}}
-	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
-		ConstLabels: prometheus.Labels{"version": s.version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy.current, s.policy.loaded, gateMetrics(s.suites.Gates(), s.gates), overrideMetrics{s.inForce.Load},
-		limitMetrics{s.limits}, build, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-}
-
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.live.Load()).ServeHTTP(w, r) }
-
-// listenAndServe opens both listeners, serves, and drains when ctx ends.
-func (s *service) listenAndServe(ctx context.Context, deafen func()) error {
-	reviews, err := s.open("reviews", s.listen, s.maxConnections)
-	if err != nil {
-		return err
-	}
-	ops, err := s.open("operations", s.opsListen, maxOperationsConnections)
-	if err != nil {
-		return err
-	}
-	ops.CutBusy() // or clients that do not read their answers would keep the kubelet's probes waiting
-	pages, err := s.operations()
-	if err != nil {
-		return err
-	}
-	errorLog := stdlog.New(newErrorLog(s.log), "", 0)
-	server, operations := newServer(s, reviews, errorLog), newServer(pages, ops, errorLog)
-	operations.SetKeepAlivesEnabled(false) // a client that sends a thousand requests in a row takes turns with the kubelet's probes
-	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(s.secured(reviews)) }()
-	go func() { failed <- operations.Serve(ops) }()
-	address := reviews.Addr().String()
-	s.greet(address, ops.Addr().String())
-	s.log.WithFields(logrus.Fields{"reviews": address, "operations": ops.Addr().String(), "version": s.version}).Info("serving")
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	deafen()
-	s.drain(reviews, server, operations)
-	return nil
-}
-
-// newServer has time limits beyond what the API server ever waits (30 s).
-func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Logger) *http.Server {
-	return &http.Server{
-		Handler: handler, ConnState: l.State, ErrorLog: errors,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-	}
-}
-
-// operations returns the handler of the operations listener.
-func (s *service) operations() (http.Handler, error) {
-	protected, err := s.protection()
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	s.health.Register(mux)
-	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
-	mux.Handle("/debug/", protected(s.debugPages()))
-	return mux, nil
 }

@@ -76,13 +76,12 @@ type described struct {
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
 func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effectiveOptions, output string, names []string) error {
-	opened, err := o.clusterSource.open(cluster.Options{
+	opened, err := o.clusterSource.from().Open(cluster.Options{
 		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
 	if err != nil {
 		return err
 	}
-	around := suite.Around(opened, time.Now)
-	routes := p.Suites.Routes(policy, gates, around)
+	routes := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates, Cluster: opened}.Routes()
 	requests, err := p.describedRequests(o, gates, routes)
 	if err != nil {
 		return err
@@ -102,23 +101,23 @@ func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effecti
 		return printJSON(p.Out, rows)
 	}
 	printEffectiveText(p.Out, rows)
-	p.printUnknownNamespaces(policy, around, requests)
+	printUnknownNamespaces(p.Out, policy, opened, requests)
 	p.printEnds(policy)
 	return nil
 }
 
 // printUnknownNamespaces names the namespaces whose labels are not known, if an override depends on them.
-func (p Program) printUnknownNamespaces(policy *config.Policy, around admit.Surroundings, requests []described) {
+func printUnknownNamespaces(to io.Writer, policy *config.Policy, opened *cluster.Cluster, requests []described) {
 	if !slices.ContainsFunc(policy.Overrides, func(o config.Override) bool { return o.NamespaceSelector != nil }) {
 		return
 	}
-	var printed []string
+	reader, printed := opened.Reader([]string{admit.CollectionNamespaces}), []string(nil)
 	for _, d := range requests {
-		if _, known, err := around.Namespace(d.namespace); err != nil || known || d.namespace == "" || slices.Contains(printed, d.namespace) {
+		if _, known, err := reader.Namespace(d.namespace); err != nil || known || d.namespace == "" || slices.Contains(printed, d.namespace) {
 			continue
 		}
 		printed = append(printed, d.namespace)
-		_, _ = fmt.Fprintf(p.Out, "namespace %s is not in --cluster-dir: it is taken for one without labels\n", d.namespace)
+		_, _ = fmt.Fprintf(to, "namespace %s is not in --cluster-dir: it is taken for one without labels\n", d.namespace)
 	}
 }
 

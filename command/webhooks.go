@@ -54,7 +54,7 @@ func (p Program) webhooksCommand() *cobra.Command {
 			return writeYAML(p.Out, certificateRights(at.Namespace, o.user)...)
 		}
 		if o.rbac {
-			return writeYAML(p.Out, clusterRole(p.Suites, p.Suites.Routes(suite.NoPolicy, gates, admit.Surroundings{})))
+			return writeYAML(p.Out, clusterRole(p.Suites, suite.Instance{Suites: p.Suites, Policy: suite.NoPolicy, Gates: gates}.Routes()))
 		}
 		return p.printWebhooks(o, gates)
 	}

@@ -63,15 +63,14 @@ func (p Program) needed(o registrationFlags, gates gate.Set) (routes []admit.Rou
 	if at.Annotations, err = webhooks.Inject(o.inject, at.Namespace); err != nil {
 		return nil, at, err
 	}
-	chosen, err := p.Suites.Named(o.suites)
-	if err != nil {
+	in := suite.Instance{Gates: gates}
+	if in.Suites, err = p.Suites.Named(o.suites); err != nil {
 		return nil, at, err
 	}
-	policy, err := config.Load(o.config, p.Suites.Schema())
-	if err != nil {
+	if in.Policy, err = config.Load(o.config, p.Suites.Schema()); err != nil {
 		return nil, at, err
 	}
-	routes = webhooks.OneAmplifier(chosen.Routes(policy, gates, admit.Surroundings{}))
+	routes = webhooks.OneAmplifier(in.Routes())
 	if err := webhooks.FailOpen(routes, o.failOpen); err != nil {
 		return nil, at, err
 	}

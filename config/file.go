@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,22 +17,28 @@ const MaxFile = 1 << 20
 // Load reads a policy once, from a file or a pipe; an empty name stands for the embedded default. The error lists all
 // problems, one per line.
 func Load(file string, schema Schema) (*Policy, error) {
+	raw, err := Content(file, schema)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return parsed(cmp.Or(file, "embedded default"), raw, schema)
+}
+
+// Content returns the content of a policy file, or of the embedded default for an empty name.
+func Content(file string, schema Schema) ([]byte, error) {
 	if file == "" {
-		return parsed("embedded default", schema.DefaultYAML(), schema)
+		return schema.DefaultYAML(), nil
 	}
 	opened, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+		return nil, err
 	}
 	defer func() { _ = opened.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(opened, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+	if err == nil && len(raw) > MaxFile {
+		err = fmt.Errorf("%s: larger than %d MiB", file, MaxFile>>20)
 	}
-	if len(raw) > MaxFile {
-		return nil, fmt.Errorf("policy: %s: larger than %d MiB", file, MaxFile>>20)
-	}
-	return parsed(file, raw, schema)
+	return raw, err
 }
 
 // Open is Load for a caller of Watch, which needs the returned sum. The file must be regular, because it is read again.

@@ -31,6 +31,12 @@ type Target struct {
 	Hosts              []string // of URLs
 }
 
+// TargetOf returns the target of a Service, as namespace/name.
+func TargetOf(service string) Target {
+	namespace, name, _ := strings.Cut(service, "/")
+	return Target{Namespace: namespace, Service: name}
+}
+
 // configuration is a webhook configuration that was read.
 type configuration struct {
 	path string

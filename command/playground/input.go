@@ -86,7 +86,7 @@ func tooDeep(raw []byte) bool {
 }
 
 // withPods replaces workloads by the pods of their controllers, as `usher review` does.
-func (w *world) withPods(documents []review.Document, o review.Options) []review.Document {
+func (w *instance) withPods(documents []review.Document, o review.Options) []review.Document {
 	makesPods := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
 	if !makesPods || o.SubResource != "" {
 		return documents

@@ -17,7 +17,7 @@ import (
 
 // Options are what the page starts with.
 type Options struct {
-	Suites   func() suite.List // makes the suites of one world; they have state
+	Suites   func() suite.List // makes the suites of one instance; they have state
 	Version  string
 	Start    Input // shown at first
 	Examples []Example
@@ -48,14 +48,14 @@ func New(o Options, hosts []string) http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	worlds := newWorlds(o.Suites)
+	instances := newInstances(o.Suites)
 	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
 	lessons.routes(mux)
 	mux.HandleFunc("GET /records/{n}", func(w http.ResponseWriter, r *http.Request) { serveRecord(w, r, o.Records, o.Start) })
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /start", func(w http.ResponseWriter, _ *http.Request) {
 		records, problem := recordsOf(o.Records)
-		answer(w, start{o.Version, o.Start, o.Examples, lessons.headings(), records, problem, worlds.facts()})
+		answer(w, start{o.Version, o.Start, o.Examples, lessons.headings(), records, problem, instances.facts()})
 	})
 	mux.HandleFunc("GET /examples/", func(w http.ResponseWriter, r *http.Request) {
 		i := slices.IndexFunc(o.Examples, func(e Example) bool { return "/examples/"+e.Name == r.URL.Path })
@@ -70,7 +70,7 @@ func New(o Options, hosts []string) http.Handler {
 		if !read(w, r, &in) {
 			return
 		}
-		answer(w, worlds.run(r.Context(), in))
+		answer(w, instances.run(r.Context(), in))
 	})
 	return guard(hosts, mux)
 }

@@ -58,10 +58,10 @@ func (s *Share) count(shown, all int) {
 	}
 }
 
-// stepsOf returns the steps of the routes of all worlds, and whether a case shows each change or refuse something.
-func stepsOf(results []Result, worlds map[setting]*world) Share {
+// stepsOf returns the steps of the routes of all instances, and whether a case shows each change or refuse something.
+func stepsOf(results []Result, instances map[setting]*instance) Share {
 	all := map[string]bool{}
-	for _, w := range worlds {
+	for _, w := range instances {
 		for _, route := range w.routes {
 			for _, s := range route.Chain.Steps() {
 				if !s.Idle && s.Mode != admit.Off {
@@ -87,10 +87,10 @@ func stepsOf(results []Result, worlds map[setting]*world) Share {
 //go:embed refusals.txt
 var knownRefusals string
 
-// refusalsOf returns the known refusals of the steps of all worlds, and whether a case shows each.
-func refusalsOf(results []Result, worlds map[setting]*world) Share {
+// refusalsOf returns the known refusals of the steps of all instances, and whether a case shows each.
+func refusalsOf(results []Result, instances map[setting]*instance) Share {
 	on, all := map[string]bool{}, map[string]bool{}
-	for _, w := range worlds {
+	for _, w := range instances {
 		for _, route := range w.routes {
 			for _, s := range route.Chain.Steps() {
 				on[s.Name] = on[s.Name] || !s.Idle && s.Mode != admit.Off

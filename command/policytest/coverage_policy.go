@@ -17,8 +17,8 @@ import (
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
 // have another result without it, so all cases are run again for each part until one differs.
 func (p Program) Cover(ctx context.Context, results []Result) Coverage {
-	w := p.newWorlds()
-	coverer := coverer{worlds: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
+	w := p.newInstances()
+	coverer := coverer{instances: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
 	for _, r := range results {
 		if r.got != nil {
 			coverer.add(r)
@@ -36,7 +36,7 @@ func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 
 // coverer measures the coverage of policies.
 type coverer struct {
-	*worlds
+	*instances
 	ctx      context.Context
 	settings []setting
 	trees    []*policyTree
@@ -69,7 +69,7 @@ func (c *coverer) add(r Result) {
 		if tree.lines = yamlnode.Parse([]byte(s.policy)); err != nil {
 			return
 		}
-		tree.addParts(c.worlds, tree.value, nil)
+		tree.addParts(c.instances, tree.value, nil)
 		c.byPolicy[s.policy] = tree
 		c.trees = append(c.trees, tree)
 	}
@@ -107,7 +107,7 @@ func (c *coverer) measure() {
 			continue
 		}
 		done = append(done, at)
-		gates, opened, err := c.open(at.cluster, at.gates)
+		opened, err := c.open(at.cluster, at.gates)
 		if err != nil {
 			continue // the results say so
 		}
@@ -119,7 +119,7 @@ func (c *coverer) measure() {
 					}
 					other := under
 					other.policy = tree.without(p.path)
-					p.shown = c.differs(c.under(other, gates, opened), results, p.isText())
+					p.shown = c.differs(c.under(other, opened), results, p.isText())
 				}
 			}
 		}
@@ -132,8 +132,8 @@ func (p *part) isText() bool {
 	return slices.Contains(texts, key)
 }
 
-// differs reports whether some case has another result in a world, in its substance or also in its texts.
-func (c *coverer) differs(w *world, results []Result, withTexts bool) bool {
+// differs reports whether some case has another result in an instance, in its substance or also in its texts.
+func (c *coverer) differs(w *instance, results []Result, withTexts bool) bool {
 	if w.err != nil {
 		return false
 	}

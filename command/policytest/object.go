@@ -31,7 +31,7 @@ func (r request) options(old []byte) review.Options {
 }
 
 // body returns the one object that a case is about, and its AdmissionReview.
-func (c *Case) body(w *world) (review.Document, []byte, error) {
+func (c *Case) body(w *instance) (review.Document, []byte, error) {
 	if c.review.given() {
 		d, err := c.only("review", c.review)
 		if err == nil && !bytes.Contains(d.JSON, []byte(`"AdmissionReview"`)) {
@@ -82,7 +82,7 @@ func (c *Case) only(key string, from content) (review.Document, error) {
 }
 
 // reviewedOf returns what is reviewed of an object: itself, or the pod that its controller would create.
-func (c *Case) reviewedOf(w *world, d review.Document, o review.Options) (review.Document, error) {
+func (c *Case) reviewedOf(w *instance, d review.Document, o review.Options) (review.Document, error) {
 	makesPods := o.SubResource == "" && (o.Operation == admissionv1.Create || o.Operation == admissionv1.Update)
 	if c.reviewed == "workload" || !makesPods {
 		return d, nil

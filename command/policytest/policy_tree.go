@@ -18,7 +18,7 @@ type policyTree struct {
 
 // addParts adds the parts below a value that can be left out, and reports whether there are any. The policy without a part must
 // be valid.
-func (t *policyTree) addParts(w *worlds, value any, path []any) (some bool) {
+func (t *policyTree) addParts(w *instances, value any, path []any) (some bool) {
 	for _, child := range childrenOf(value, path) {
 		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && unmeasured[name] != "" {
 			continue
@@ -69,7 +69,7 @@ func childrenOf(value any, path []any) (all []child) {
 }
 
 // valid reports whether the policy without a part is valid.
-func (t *policyTree) valid(w *worlds, path []any) bool {
+func (t *policyTree) valid(w *instances, path []any) bool {
 	_, err := w.policy(t.without(path))
 	return err == nil
 }

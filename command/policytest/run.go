@@ -25,12 +25,12 @@ type Result struct {
 // Run runs cases in parallel, and returns the results in the order of the cases. done is called after each, with how many
 // are done.
 func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result {
-	w, settings := p.newWorlds(), make([]setting, len(all))
+	w, settings := p.newInstances(), make([]setting, len(all))
 	results, problems := make([]Result, len(all)), make([]error, len(all))
 	var used []setting
 	for i, c := range all {
 		if problems[i] = c.problem; c.problem == nil {
-			settings[i], problems[i] = p.settingOf(c)
+			settings[i], problems[i] = w.settingOf(c)
 		}
 		if problems[i] == nil {
 			used = append(used, settings[i])
@@ -90,8 +90,8 @@ func each(n int, do func(int)) {
 	wait.Wait()
 }
 
-// runIn runs a case in its world. err is why it cannot be.
-func runIn(ctx context.Context, w *world, c *Case, err error) Result {
+// runIn runs a case in its instance. err is why it cannot be.
+func runIn(ctx context.Context, w *instance, c *Case, err error) Result {
 	if err == nil {
 		err = w.err
 	}
@@ -143,7 +143,7 @@ func Broken(name, source, id string, err error) review.Report {
 // run is one case while it is run.
 type run struct {
 	ctx    context.Context
-	w      *world
+	w      *instance
 	c      *Case
 	body   []byte
 	report review.Report
@@ -151,7 +151,7 @@ type run struct {
 }
 
 // newRun sends the object of a case through the routes.
-func newRun(ctx context.Context, w *world, c *Case) (*run, error) {
+func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 	d, body, err := c.body(w)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,15 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
+// Explained returns routes whose steps say why they acted or did nothing.
+func Explained(routes []admit.Route) []admit.Route {
+	all := slices.Clone(routes)
+	for i := range all {
+		all[i].Chain = all[i].Chain.Explained()
+	}
+	return all
+}
+
 // Choice is what an API server would do with a request.
 type Choice struct {
 	Routes    []admit.Route // that it would call, in order: mutating ones first

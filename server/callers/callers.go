@@ -54,6 +54,38 @@ type Gate struct {
 // linesEvery is the interval between log lines about unknown callers of the same kind.
 const linesEvery = 10 * time.Second
 
+// Options say who may post reviews.
+type Options struct {
+	Auth      string   // Off, Log or Enforce; "" is Off
+	ClientCA  string   // file with the CAs of client certificates, or ""
+	Names     []string // one of which a client certificate must have; none for any
+	TokenFile string   // file with bearer tokens, or ""
+}
+
+// How callers are checked: not at all; all are answered, and unknown ones logged; or only known ones are answered.
+const Off, Log, Enforce = "off", "log", "enforce"
+
+// Open returns the gate that the options describe, or nil for Off.
+func Open(o Options, log logrus.FieldLogger) (*Gate, error) {
+	if o.Auth == Off || o.Auth == "" {
+		return nil, nil
+	}
+	var certificates *Certificates
+	var tokens *Tokens
+	var err error
+	if o.ClientCA != "" {
+		if certificates, err = OpenCertificates(o.ClientCA, o.Names); err != nil {
+			return nil, err
+		}
+	}
+	if o.TokenFile != "" {
+		if tokens, err = OpenTokens(o.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	return NewGate(certificates, tokens, o.Auth == Enforce, log), nil
+}
+
 // NewGate returns a gate.
 func NewGate(certificates *Certificates, tokens *Tokens, enforce bool, log logrus.FieldLogger) *Gate {
 	g := &Gate{Certificates: certificates, Tokens: tokens, Enforce: enforce, Log: log}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
@@ -95,45 +94,6 @@ func (s List) Table(policy *config.Policy, gates gate.Set) (all []admit.Route) {
 	return all
 }
 
-// Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides. Call it
-// again for a new policy. The overrides depend on around, which may be zero if the routes are only listed.
-func (s List) Routes(policy *config.Policy, gates gate.Set, around admit.Surroundings) (served []admit.Route) {
-	overrides := policy.Overrides.Compile()
-	for _, r := range s.Table(policy, gates) {
-		r.Chain = r.Chain.Gated(gates.On).WithModes(policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
-		if gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
-			served = append(served, r)
-		}
-	}
-	return served
-}
-
-// Off returns the routes that the gates switch off. An API server may still call them: see admit.Route.Off.
-func (s List) Off(policy *config.Policy, gates gate.Set) (off []admit.Route) {
-	on := s.Routes(policy, gates, admit.Surroundings{})
-	for _, r := range s.Table(policy, gates) {
-		if !slices.ContainsFunc(on, func(other admit.Route) bool { return other.Path == r.Path }) {
-			r.Off = true
-			off = append(off, r)
-		}
-	}
-	return off
-}
-
-// Around returns what overrides depend on, asked of a cluster and a clock.
-func Around(c *cluster.Cluster, now func() time.Time) admit.Surroundings {
-	return admit.Surroundings{Now: now, Namespace: c.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
-}
-
-// aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
-// cluster.
-func aroundRoute(r admit.Route, around admit.Surroundings) admit.Surroundings {
-	if !mayHaveNamespace(r) {
-		around.Namespace = nil
-	}
-	return around
-}
-
 // Named returns the suites with the given names.
 func (s List) Named(names []string) (chosen List, err error) {
 	for _, name := range names {
@@ -155,31 +115,6 @@ func (s List) Names() (names []string) {
 		names = append(names, suite.Name)
 	}
 	return names
-}
-
-// Open opens a cluster for the suites, with the collections that the enabled steps need. source is files or api; open
-// opens the cluster with the given options.
-func (s List) Open(
-	source string, gates gate.Set, log logrus.FieldLogger, open func(cluster.Options) (*cluster.Cluster, error),
-) (*cluster.Cluster, error) {
-	served := s.Routes(NoPolicy, gates, admit.Surroundings{})
-	options := s.Watched(served)
-	options.Log = log
-	for _, suite := range s {
-		if suite.Open != nil {
-			suite.Open(Opening{source, gates, served, &options})
-		}
-	}
-	opened, err := open(options)
-	if err != nil {
-		return nil, err
-	}
-	for _, suite := range s {
-		if suite.Use != nil {
-			suite.Use(opened)
-		}
-	}
-	return opened, nil
 }
 
 // Watched returns the options of a cluster that keeps the collections that the routes need. Namespaces are kept for the

@@ -23,7 +23,7 @@ func TestAllocations(t *testing.T) {
 	edge := harness.DefaultServer()
 	edge.Observe = handlers.Log(&logrus.Logger{Out: io.Discard, Level: logrus.InfoLevel,
 		Formatter: handlers.JSONLines{Formatter: &logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
-	mux := edge.Serve(sampleWorld(t).Routes())
+	mux := edge.Serve(sampleInstance(t).Routes())
 	empty := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	bounds := map[string]float64{
 		"2KB-pod": 75, "20KB-pod-changed": 75, "20KB-pod-unchanged": 65, "51KB-node-amplified": 130, "51KB-node-unchanged": 125, "220KB-pod": 82,

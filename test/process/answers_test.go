@@ -14,7 +14,7 @@ import (
 
 // TestDryRunsAreAnsweredAlike: a dry run gets the answer of the real request.
 func TestDryRunsAreAnsweredAlike(t *testing.T) {
-	real, dry := harness.NewWorlds(program), harness.NewWorlds(program) // two of each: the quota ledger remembers real requests
+	real, dry := harness.NewInstances(program), harness.NewInstances(program) // two of each: the quota ledger remembers real requests
 	answered := 0
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
@@ -57,10 +57,10 @@ func dryRun(body []byte) []byte {
 // times of an object, nor the status, except for a node's.
 func TestPatchesLeaveIdentityAlone(t *testing.T) {
 	patched := 0
-	worlds := harness.NewWorlds(program)
+	instances := harness.NewInstances(program)
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
-		for _, r := range worlds.Of(t, name).Routes() {
+		for _, r := range instances.Of(t, name).Routes() {
 			d := handlers.Decide(t.Context(), r, body, nil)
 			if d.Outcome != handlers.Mutated {
 				continue

@@ -185,15 +185,15 @@ func absolute(t *testing.T, name string) string {
 	return path
 }
 
-// TestCasesOfSeveralWorlds: each case is run under its own policy and in its own cluster, whatever comes between.
-func TestCasesOfSeveralWorlds(t *testing.T) {
+// TestCasesOfSeveralInstances: each case is run under its own policy and in its own cluster, whatever comes between.
+func TestCasesOfSeveralInstances(t *testing.T) {
 	var text []string
 	for range 3 {
-		for _, world := range []struct{ config, cluster, verdict string }{
+		for _, instance := range []struct{ config, cluster, verdict string }{
 			{"env.yaml", "a", "denied"}, {"none.yaml", "b", "allowed"}, {"env.yaml", "b", "allowed"}, {"none.yaml", "a", "denied"},
 		} {
 			text = append(text, fmt.Sprintf("name: case %d\nconfig: %s\ncluster: %s\nmanifest: pod.yaml\nrequest: {namespace: shop}\nexpect:\n  verdict: %s\n  steps: {label-rules: %s}\n",
-				len(text), world.config, world.cluster, world.verdict, map[string]string{"denied": "refused", "allowed": "untouched"}[world.verdict]))
+				len(text), instance.config, instance.cluster, instance.verdict, map[string]string{"denied": "refused", "allowed": "untouched"}[instance.verdict]))
 		}
 	}
 	rules := "labelRules: [{name: team, label: team, required: true, namespaceSelector: {matchLabels: {strict: \"true\"}}}]\n"
@@ -229,7 +229,7 @@ func TestSamplesAreTested(t *testing.T) {
 			called[call.Path] = true
 		}
 	}
-	for _, route := range harness.OpenWorld(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program())).Routes() {
+	for _, route := range harness.OpenInstance(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program())).Routes() {
 		if !called[route.Path] {
 			t.Errorf("no case calls %s", route.Path)
 		}

@@ -229,7 +229,7 @@ func TestReviewKnowsEveryKind(t *testing.T) {
 	for kind := range program().Kinds() {
 		known[kind.Kind] = true
 	}
-	for _, r := range sampleWorld(t).Routes() {
+	for _, r := range sampleInstance(t).Routes() {
 		for _, m := range r.For {
 			if m.Kind.Kind != "" && !known[m.Kind.Kind] {
 				t.Errorf("no suite has the type of %s, the kind of %s", m.Kind.Kind, r.Path)

@@ -360,7 +360,7 @@ func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
 	var brief []costly
 	var p *process
-	for _, r := range sampleWorld(t).Routes() {
+	for _, r := range sampleInstance(t).Routes() {
 		all := costlyReviews(r)
 		if during > 0 && len(all) > 0 {
 			t.Run(r.Path[1:], func(t *testing.T) { attacked(t).attack(t, all, "10s", during) })
@@ -390,7 +390,7 @@ func TestCostTable(t *testing.T) {
 	}
 	only := regexp.MustCompile(os.Getenv("USHER_ATTACK_ONLY")) // of "/route OPERATION kind"
 	t.Log("| route | review | MiB | peak MiB | answer KiB | ms | code |")
-	for _, r := range sampleWorld(t).Routes() {
+	for _, r := range sampleInstance(t).Routes() {
 		for _, c := range costlyReviews(r) {
 			if !only.MatchString(c.path + " " + c.name) {
 				continue

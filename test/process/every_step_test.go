@@ -17,31 +17,31 @@ import (
 // TestValidatorsDoNotEdit: no validator edits, whatever sample it checks, and each of them has a sample.
 func TestValidatorsDoNotEdit(t *testing.T) {
 	ran := map[string]bool{}
-	worlds := harness.NewWorlds(program)
+	instances := harness.NewInstances(program)
 	validating := func(all []admit.Route) []admit.Route {
 		return slices.DeleteFunc(all, func(r admit.Route) bool { return r.Chain.Mutates() })
 	}
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
-		for _, r := range validating(worlds.Of(t, name).Routes()) {
+		for _, r := range validating(instances.Of(t, name).Routes()) {
 			d := handlers.Decide(t.Context(), r, body, func(_ *admit.Request, done admit.StepResult) { ran[done.Name] = true })
 			if d.Outcome == handlers.Failed {
 				t.Errorf("%s: %s: %v", name, r.Path, d.Err)
 			}
 		}
 	}
-	wantAllRan(t, validating(sampleWorld(t).Routes()), ran)
+	wantAllRan(t, validating(sampleInstance(t).Routes()), ran)
 }
 
 // TestEveryStepSaysWhy: with explanations each step says why it did what it did, or nothing, in plain short lines, and
 // the answer is the same as without.
 func TestEveryStepSaysWhy(t *testing.T) {
 	ran := map[string]bool{}
-	plainWorlds, explainedWorlds := harness.NewWorlds(program), harness.NewWorlds(program) // two of each: the quota ledger remembers
+	plainInstances, explainedInstances := harness.NewInstances(program), harness.NewInstances(program) // two of each: the quota ledger remembers
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
-		explained := explainedWorlds.Of(t, name).Routes()
-		for i, r := range plainWorlds.Of(t, name).Routes() {
+		explained := explainedInstances.Of(t, name).Routes()
+		for i, r := range plainInstances.Of(t, name).Routes() {
 			want := handlers.Decide(t.Context(), r, body, func(_ *admit.Request, done admit.StepResult) {
 				if done.Why != nil {
 					t.Errorf("%s: %s: %s explains itself unasked", name, r.Path, done.Name)
@@ -58,7 +58,7 @@ func TestEveryStepSaysWhy(t *testing.T) {
 			}
 		}
 	}
-	wantAllRan(t, sampleWorld(t).Routes(), ran)
+	wantAllRan(t, sampleInstance(t).Routes(), ran)
 }
 
 func wantAllRan(t *testing.T, routes []admit.Route, ran map[string]bool) {

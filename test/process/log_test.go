@@ -21,13 +21,13 @@ func TestLogHoldsNoValues(t *testing.T) {
 	log.SetFormatter(&logrus.JSONFormatter{})
 	edge := harness.DefaultServer()
 	edge.Observe = handlers.Log(log)
-	worlds := harness.NewWorlds(program)
+	instances := harness.NewInstances(program)
 	denied := 0
 	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {
 			out.Reset()
 			body := harness.ReadSample(t, name)
-			harness.Post(edge.Serve(worlds.Of(t, name).Routes()), name, body)
+			harness.Post(edge.Serve(instances.Of(t, name).Routes()), name, body)
 			var line map[string]any
 			if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 				t.Fatalf("%v: %s", err, out.String())

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
 
@@ -61,7 +62,7 @@ func TestOneGateAlone(t *testing.T) {
 
 // answersWith starts a server with the given gates enabled, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
-	w := harness.OpenWorld(t, program(), onlyGates(t, on), harness.DefaultPolicy(t, program()))
+	w := harness.OpenInstance(t, program(), onlyGates(t, on), harness.DefaultPolicy(t, program()))
 	if err := w.Cluster.Ready(); err != nil {
 		t.Error(err)
 	}
@@ -75,7 +76,7 @@ func answersWith(t *testing.T, on []gate.Name) {
 }
 
 // answersAll posts all samples of the colocation suite's routes that are served.
-func answersAll(t *testing.T, w harness.World) {
+func answersAll(t *testing.T, w suite.Instance) {
 	served := w.Routes()
 	edge, name := harness.DefaultServer(), ""
 	edge.Observe = func(_ admit.Route, d handlers.Decision, _ time.Duration) { // a heartbeat passes all the same
@@ -132,7 +133,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, s := range harness.OpenWorld(t, program(), onlyGates(t, c.on), harness.DefaultPolicy(t, program())).Cluster.Status() {
+			for _, s := range harness.OpenInstance(t, program(), onlyGates(t, c.on), harness.DefaultPolicy(t, program())).Cluster.Status() {
 				got = append(got, s.Name)
 			}
 			if strings.Join(got, " ") != c.want {

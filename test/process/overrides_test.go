@@ -1,13 +1,14 @@
 package process
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
-	"time"
+
+	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/test/harness"
 )
 
@@ -16,11 +17,14 @@ func overriding(t *testing.T, override string) []admit.Route {
 	t.Helper()
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte("overrides: [{name: a, reason: why, until: 2099-12-31, "+override+"}]"))
-	harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy)
-	return suites.Routes(policy, harness.DemoGates(t, suites), admit.Surroundings{Now: time.Now,
-		Namespace: func(name string) (admit.Namespace, bool, error) {
-			return admit.Namespace{}, false, fmt.Errorf("namespace %s has not arrived yet: %w", name, admit.ErrNotReady)
-		}})
+	in := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy)
+	var err error // overrides ask another cluster, which is not watched yet
+	in.Cluster, err = cluster.API(&rest.Config{Host: "https://127.0.0.1:1"}, cluster.Options{
+		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in.Routes()
 }
 
 // TestOverrideWaitsForItsNamespace: if a mode depends on a namespace that has not arrived, the API server is asked to try

@@ -103,15 +103,15 @@ func coreRoutes(d suite.Deps) []admit.Route {
 	})
 }
 
-// sampleWorld returns the world of `make run`.
-func sampleWorld(t testing.TB) harness.World {
-	return harness.OpenWorld(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
+// sampleInstance returns the instance of `make run`.
+func sampleInstance(t testing.TB) suite.Instance {
+	return harness.OpenInstance(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
 }
 
 // sampleMux serves the routes of the embedded policy.
 func sampleMux(t testing.TB) http.Handler {
 	t.Helper()
-	return harness.DefaultServer().Serve(sampleWorld(t).Routes())
+	return harness.DefaultServer().Serve(sampleInstance(t).Routes())
 }
 
 // serveTroubled does what main does, with another chain in /mutate-pods.
@@ -371,7 +371,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(admit.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(program().Routes(policy, gate.Defaults(program().Gates()), admit.Surroundings{})), map[string]string{}
+	mux, answers := edge.Serve(suite.Instance{Suites: program(), Policy: policy, Gates: gate.Defaults(program().Gates())}.Routes()), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = harness.Post(mux, name, harness.ReadSample(t, name)).Body.String()
 	}

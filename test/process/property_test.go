@@ -98,9 +98,9 @@ func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byt
 }
 
 func TestUnknownFieldsSurviveSamples(t *testing.T) {
-	worlds := harness.NewWorlds(program)
+	instances := harness.NewInstances(program)
 	for _, name := range harness.Samples(t) {
-		mux := harness.DefaultServer().Serve(worlds.Of(t, name).Routes())
+		mux := harness.DefaultServer().Serve(instances.Of(t, name).Routes())
 		var review struct {
 			Request struct{ Object map[string]any }
 		}
@@ -131,7 +131,7 @@ func TestUnknownFieldsSurviveEverything(t *testing.T) {
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
 	policy.NodeSelector.Tolerations = nil // by which a toleration that another one covers is removed, with its fields
-	mux := harness.DefaultServer().Serve(harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy).Routes())
+	mux := harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy).Routes())
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
 	random := seed.Random(t)
 	for n := range 300 {

@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
 
@@ -35,7 +36,7 @@ func registrations(t *testing.T, check func(t *testing.T, printed []registration
 				if err != nil {
 					t.Fatal(err)
 				}
-				check(t, printedWebhooks(t, append(flags, "--feature-gates="+gates)...), suites.Routes(policy, set, admit.Surroundings{}))
+				check(t, printedWebhooks(t, append(flags, "--feature-gates="+gates)...), suite.Instance{Suites: suites, Policy: policy, Gates: set}.Routes())
 			})
 		}
 	}

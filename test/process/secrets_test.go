@@ -94,14 +94,14 @@ func (o *observed) leak() string {
 // or the audit annotations: not for requests that are allowed, denied or invalid, that fail, or that make a step panic.
 func TestNothingSecretIsLogged(t *testing.T) {
 	random, o := seed.Random(t), observe()
-	worlds, samples := harness.NewWorlds(program), harness.Samples(t)
+	instances, samples := harness.NewInstances(program), harness.Samples(t)
 	served := map[string]map[string]admit.Route{}
 	n, perSample := 0, 10_000/len(samples)+1
 	for _, name := range samples {
 		file := harness.SamplePolicy(name)
 		if served[file] == nil {
 			served[file] = map[string]admit.Route{}
-			for _, r := range worlds.Of(t, name).Routes() {
+			for _, r := range instances.Of(t, name).Routes() {
 				r.Limit = func(*admit.Request) (none admit.LimitExceeded) {
 					if o.beyond {
 						return admit.LimitExceeded{Limit: "tenants", Refuse: true, Wait: time.Second}

@@ -21,9 +21,9 @@ import (
 func TestEverythingTogether(t *testing.T) {
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
-	world := harness.OpenWorld(t, suites, harness.DemoGates(t, suites), policy)
-	mux := harness.DefaultServer().Serve(world.Routes())
-	wantAllAwake(t, world.Routes())
+	instance := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy)
+	mux := harness.DefaultServer().Serve(instance.Routes())
+	wantAllAwake(t, instance.Routes())
 	random := seed.Random(t)
 	admitted, checked := 0, 0
 	for n := range 400 {

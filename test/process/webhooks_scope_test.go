@@ -22,7 +22,7 @@ import (
 func TestWhichNamespacesAreLeftOut(t *testing.T) {
 	selectors := printedSelectors(t, "--service=door/usher", "--exclude-namespace=storage", "--exclude-namespace=network", "--exclude-namespace=storage",
 		"--exclude-namespace=kube-system")
-	for _, r := range sampleWorld(t).Routes() {
+	for _, r := range sampleInstance(t).Routes() {
 		selector, printed := selectors[r.Path]
 		if !printed || r.For[0].Scope == registration.ClusterScope {
 			if selector != nil {
@@ -86,9 +86,9 @@ func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSel
 // is checked with the API server's own evaluator in e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 	decided := map[string]int{} // by the paths that are for updates under the policy of some sample
-	worlds := harness.NewWorlds(program)
+	instances := harness.NewInstances(program)
 	for _, name := range harness.Samples(t) {
-		for _, r := range worlds.Of(t, name).Routes() {
+		for _, r := range instances.Of(t, name).Routes() {
 			switch {
 			case !r.Updates() || r.Path == "/validate-restrictions" || r.Path == "/validate-rules": // which may be about anything
 			case r.Heartbeat() && len(r.Reads) > 0:

@@ -15,13 +15,14 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
 
 // TestGoldens replays every sample through the real mux, under the policy that the sample is for, and compares the outcome with its golden. Then it posts the
 // result again: a chain that runs on its own result must not return a patch.
 func (h House) TestGoldens(t *testing.T) {
-	worlds := harness.NewWorlds(h.Suites)
+	worlds := harness.NewInstances(h.Suites)
 	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {
 			mux, body := harness.DefaultServer().Serve(worlds.Of(t, name).Routes()), harness.ReadSample(t, name)
@@ -176,8 +177,8 @@ func (h House) TestGoldenTable(t *testing.T) {
 }
 
 // defaultWorld returns what `make run` serves.
-func (h House) defaultWorld(t testing.TB) harness.World {
-	return harness.OpenWorld(t, h.Suites(), harness.DemoGates(t, h.Suites()), harness.DefaultPolicy(t, h.Suites()))
+func (h House) defaultWorld(t testing.TB) suite.Instance {
+	return harness.OpenInstance(t, h.Suites(), harness.DemoGates(t, h.Suites()), harness.DefaultPolicy(t, h.Suites()))
 }
 
 // defaultMux serves the routes of the embedded policy.

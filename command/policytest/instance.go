@@ -2,9 +2,7 @@ package policytest
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
@@ -37,14 +33,14 @@ type Program struct {
 	Now                    time.Time // of cases without at
 }
 
-// setting is what a case is run under. Cases with the same setting share a world.
+// setting is what a case is run under. Cases with the same setting share an instance.
 type setting struct {
 	policy, cluster, gates, suites string
 	at                             time.Time
 }
 
-// world is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
-type world struct {
+// instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
+type instance struct {
 	routes    []admit.Route
 	catalogue review.Catalogue
 	kinds     review.Kinds
@@ -53,10 +49,24 @@ type world struct {
 	err       error
 }
 
+// instances are the instances that have been made, and what they share.
+type instances struct {
+	Program
+	schema   config.Schema
+	policies map[string]*config.Policy
+	problems map[string]error
+	made     map[setting]*instance
+}
+
+func (p Program) newInstances() *instances {
+	return &instances{Program: p, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
+		made: map[setting]*instance{}}
+}
+
 // settingOf returns the setting of a case. The policy is the content of its file.
-func (p Program) settingOf(c *Case) (s setting, err error) {
-	s = setting{cluster: p.Cluster, gates: p.Gates, suites: strings.Join(p.SuiteNames, ","), at: p.Now}
-	file := p.Config
+func (w *instances) settingOf(c *Case) (s setting, err error) {
+	s = setting{cluster: w.Cluster, gates: w.Gates, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
+	file := w.Config
 	if c.config != "" {
 		file = c.find(c.config)
 	}
@@ -72,46 +82,16 @@ func (p Program) settingOf(c *Case) (s setting, err error) {
 	if !c.at.IsZero() {
 		s.at = c.at
 	}
-	s.policy, err = p.readPolicy(file)
-	return s, err
-}
-
-// readPolicy returns the content of a policy file, of the embedded policy for "".
-func (p Program) readPolicy(file string) (string, error) {
-	if file == "" {
-		return string(p.Suites.Schema().DefaultYAML()), nil
-	}
-	opened, err := os.Open(file)
+	text, err := config.Content(file, w.schema)
 	if err != nil {
-		return "", fmt.Errorf("config: %w", err)
+		return s, fmt.Errorf("config: %w", err)
 	}
-	defer func() { _ = opened.Close() }()
-	text, err := io.ReadAll(io.LimitReader(opened, config.MaxFile+1))
-	if err == nil && len(text) > config.MaxFile {
-		err = fmt.Errorf("%s: larger than %d MiB", file, config.MaxFile>>20)
-	}
-	if err != nil {
-		return "", fmt.Errorf("config: %w", err)
-	}
-	return string(text), nil
+	s.policy = string(text)
+	return s, nil
 }
 
-// worlds are the worlds that have been made, and what they share.
-type worlds struct {
-	Program
-	schema   config.Schema
-	policies map[string]*config.Policy
-	problems map[string]error
-	made     map[setting]*world
-}
-
-func (p Program) newWorlds() *worlds {
-	return &worlds{Program: p, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
-		made: map[setting]*world{}}
-}
-
-// make makes the worlds of settings. Those with the same cluster and gates share an opened cluster.
-func (w *worlds) make(all []setting) {
+// make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
+func (w *instances) make(all []setting) {
 	type place struct{ cluster, gates string }
 	var places []place
 	for _, s := range all {
@@ -120,40 +100,42 @@ func (w *worlds) make(all []setting) {
 		}
 	}
 	for _, at := range places {
-		gates, opened, err := w.open(at.cluster, at.gates)
+		opened, err := w.open(at.cluster, at.gates)
 		for _, s := range all {
 			if _, known := w.made[s]; known || s.cluster != at.cluster || s.gates != at.gates {
 				continue
 			}
-			w.made[s] = &world{err: err}
+			w.made[s] = &instance{err: err}
 			if err == nil {
-				w.made[s] = w.under(s, gates, opened)
+				w.made[s] = w.under(s, opened)
 			}
 		}
 	}
 }
 
-// open opens the cluster that a directory stands for. Routes made until the next call use it.
-func (w *worlds) open(dir, featureGates string) (gates gate.Set, opened *cluster.Cluster, err error) {
-	if gates, err = w.Suites.ParseGates(featureGates); err != nil {
-		return gates, nil, err
+// open returns the instance with a cluster that a directory stands for, without a policy. Routes made until the next call
+// use the cluster.
+func (w *instances) open(dir, featureGates string) (suite.Instance, error) {
+	gates, err := w.Suites.ParseGates(featureGates)
+	if err != nil {
+		return suite.Instance{}, err
 	}
-	opened, err = w.Suites.Open("files", gates, nil, func(o cluster.Options) (*cluster.Cluster, error) { return cluster.Files(dir, o) })
-	return gates, opened, err
+	return suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: dir}})
 }
 
-// under returns the world of a setting in an opened cluster.
-func (w *worlds) under(s setting, gates gate.Set, opened *cluster.Cluster) *world {
-	policy, err := w.policy(s.policy)
-	if err != nil {
-		return &world{err: err}
+// under returns the instance of a setting in an opened cluster.
+func (w *instances) under(s setting, opened suite.Instance) *instance {
+	made := &instance{catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds(), steps: w.schema.Steps}
+	opened.Now = func() time.Time { return s.at }
+	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
+		return made
 	}
-	chosen, err := w.Suites.Named(strings.Split(s.suites, ","))
-	if err != nil {
-		return &world{err: fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))}
+	var err error
+	if opened.Suites, err = w.Suites.Named(strings.Split(s.suites, ",")); err != nil {
+		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
+		return made
 	}
-	made := &world{catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, gates)), kinds: w.Suites.Kinds(), steps: w.schema.Steps}
-	made.routes = chosen.Routes(policy, gates, suite.Around(opened, func() time.Time { return s.at }))
+	made.routes = opened.Routes()
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
@@ -162,7 +144,7 @@ func (w *worlds) under(s setting, gates gate.Set, opened *cluster.Cluster) *worl
 }
 
 // policy parses the content of a policy file, each content once.
-func (w *worlds) policy(text string) (*config.Policy, error) {
+func (w *instances) policy(text string) (*config.Policy, error) {
 	if policy, known := w.policies[text]; known {
 		return policy, w.problems[text]
 	}
@@ -179,7 +161,7 @@ func (w *worlds) policy(text string) (*config.Policy, error) {
 }
 
 // choose returns the routes that are called for a review.
-func (w *world) choose(path string, body []byte) (review.Choice, error) {
+func (w *instance) choose(path string, body []byte) (review.Choice, error) {
 	if path != "" && !slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.Path == path }) {
 		var paths []string
 		for _, r := range w.routes {
@@ -194,7 +176,7 @@ func (w *world) choose(path string, body []byte) (review.Choice, error) {
 }
 
 // covers reports whether a route is for a kind of object.
-func (w *world) covers(object *unstructured.Unstructured, r request, path string) bool {
+func (w *instance) covers(object *unstructured.Unstructured, r request, path string) bool {
 	request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.op(), Namespace: object.GetNamespace()}
 	return slices.ContainsFunc(w.routes, func(route admit.Route) bool {
 		return (path == "" || path == route.Path) && route.Covers(request)

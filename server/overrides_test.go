@@ -1,4 +1,4 @@
-package command
+package server
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func endingPolicy(t *testing.T) *config.Policy {
 func TestOverridesAreRecalledDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, lines := logtest.NewNullLogger()
-		s := &service{log: log}
+		s := &service{Options: Options{Log: log}}
 		s.inForce.Store(endingPolicy(t))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -63,7 +63,7 @@ func TestOverridesAreRecalledDaily(t *testing.T) {
 func TestOverrideExpiryMetric(t *testing.T) {
 	s := &service{}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(overrideMetrics{s.inForce.Load})
+	registry.MustRegister(overrideMetrics(s.inForce.Load))
 	if n, err := testutil.GatherAndCount(registry); n != 0 || err != nil {
 		t.Errorf("%d series before there is a policy: %v", n, err)
 	}

@@ -10,44 +10,38 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 )
 
-// maxWorlds is how many worlds are kept: a user changes the object more often than the policy and the cluster.
-const maxWorlds = 8
+// maxInstances is how many instances are kept: a user changes the object more often than the policy and the cluster.
+const maxInstances = 8
 
-// world is the program with one cluster, one policy and one set of gates.
-type world struct {
-	suites suite.List
-	gates  gate.Set
-	opened *cluster.Cluster
-	policy *config.Policy
+// instance is usher with the cluster, the policy and the gates of an input.
+type instance struct {
+	suite.Instance
 	routes []admit.Route
 }
 
-// worlds keeps the worlds that were used last.
-type worlds struct {
+// instances keeps the instances that were used last.
+type instances struct {
 	suites func() suite.List
 	mu     sync.Mutex // suites have state, and one person types
 	last   []keyed
 }
 
 type keyed struct {
-	key   [sha256.Size]byte
-	world *world
+	key      [sha256.Size]byte
+	instance *instance
 }
 
-func newWorlds(suites func() suite.List) *worlds { return &worlds{suites: suites} }
+func newInstances(suites func() suite.List) *instances { return &instances{suites: suites} }
 
 // facts returns what the page says about usher.
-func (w *worlds) facts() facts {
+func (w *instances) facts() facts {
 	suites := w.suites()
 	f := facts{Policy: string(suites.Schema().DefaultYAML())}
 	for _, g := range suites.Gates() {
@@ -60,26 +54,26 @@ func (w *worlds) facts() facts {
 	return f
 }
 
-// of returns the world of an input, or what is wrong with its policy, gates or cluster.
-func (w *worlds) of(in Input) (*world, []Problem) {
+// of returns the instance of an input, or what is wrong with its policy, gates or cluster.
+func (w *instances) of(in Input) (*instance, []Problem) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", in.Policy, in.Cluster, in.Gates))
 	if i := slices.IndexFunc(w.last, func(k keyed) bool { return k.key == key }); i >= 0 {
 		found := w.last[i]
 		w.last = append(slices.Delete(w.last, i, i+1), found)
-		return found.world, nil
+		return found.instance, nil
 	}
 	made, problems := w.open(in)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if len(w.last) == maxWorlds {
+	if len(w.last) == maxInstances {
 		w.last = slices.Delete(w.last, 0, 1)
 	}
 	w.last = append(w.last, keyed{key, made})
 	return made, nil
 }
 
-func (w *worlds) open(in Input) (*world, []Problem) {
+func (w *instances) open(in Input) (*instance, []Problem) {
 	suites := w.suites().WithDefaults()
 	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
 	if err != nil {
@@ -93,44 +87,41 @@ func (w *worlds) open(in Input) (*world, []Problem) {
 	if len(wrong) > 0 {
 		return nil, policyProblems(in.Policy, wrong)
 	}
-	log := logrus.New()
-	log.SetLevel(logrus.PanicLevel)
-	opened, err := suites.Open("files", gates, log, func(o cluster.Options) (*cluster.Cluster, error) {
-		return cluster.Manifests(map[string][]byte{"cluster": []byte(in.Cluster)}, o)
-	})
+	made, err := suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates,
+		Cluster: suite.Source{Manifests: map[string][]byte{"cluster": []byte(in.Cluster)}}})
 	if err != nil {
 		return nil, clusterProblems(err)
 	}
-	return &world{suites, gates, opened, policy, suites.Routes(policy, gates, suite.Around(opened, time.Now))}, nil
+	return &instance{made, made.Routes()}, nil
 }
 
 // run decides about an input.
-func (w *worlds) run(ctx context.Context, in Input) Answer {
+func (w *instances) run(ctx context.Context, in Input) Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
 		return Answer{} // the page has gone while another input was decided about
 	}
 	began := time.Now()
-	world, problems := w.of(in)
+	instance, problems := w.of(in)
 	if len(problems) > 0 {
 		return Answer{Problems: problems}
 	}
-	a := world.run(ctx, in)
+	a := instance.run(ctx, in)
 	a.Micros = time.Since(began).Microseconds()
 	return a
 }
 
 // run reviews the objects of an input.
-func (w *world) run(ctx context.Context, in Input) (a Answer) {
+func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	options, err := in.options()
 	if err != nil {
 		return Answer{Problems: []Problem{{Tab: "old", Text: err.Error()}}}
 	}
-	catalogue := review.NewCatalogue(w.suites.Table(suite.NoPolicy, w.gates))
+	catalogue := review.NewCatalogue(w.Suites.Table(suite.NoPolicy, w.Gates))
 	documents := review.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
-	chooser := review.Chooser{Routes: explained(w.of(in.Path)), Path: onlyPath(in.Path)}
+	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path)}
 	for _, d := range documents {
 		if tooDeep(d.JSON) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
@@ -147,13 +138,13 @@ func (w *world) run(ctx context.Context, in Input) (a Answer) {
 			continue
 		}
 		choice.Documents = true
-		a.Objects = append(a.Objects, objectOf(d, in.Object, review.Run(ctx, d, body, choice, w.suites.Kinds())))
+		a.Objects = append(a.Objects, objectOf(d, in.Object, review.Run(ctx, d, body, choice, w.Suites.Kinds())))
 	}
 	return a
 }
 
 // of returns the routes of a suite, or all.
-func (w *world) of(suiteOrPath string) []admit.Route {
+func (w *instance) of(suiteOrPath string) []admit.Route {
 	if suiteOrPath == "" || strings.HasPrefix(suiteOrPath, "/") {
 		return w.routes
 	}
@@ -169,11 +160,3 @@ func onlyPath(suiteOrPath string) string {
 }
 
 var errTwoOld = errors.New("the stored object is one object, not several")
-
-func explained(routes []admit.Route) []admit.Route {
-	all := slices.Clone(routes)
-	for i := range all {
-		all[i].Chain = all[i].Chain.Explained()
-	}
-	return all
-}

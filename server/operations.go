@@ -1,32 +1,39 @@
-package command
+package server
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/spf13/pflag"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/callers"
 )
 
-// debugFlags say what is under /debug on the operations listener, and who may read it.
-type debugFlags struct {
-	auth, pprof bool
-}
+// maxScrapes is how many requests for metrics, each of which takes milliseconds of CPU time, are answered at the same
+// time; others get a 503.
+const maxScrapes = 4
 
-func (o *debugFlags) addTo(set *pflag.FlagSet) {
-	set.BoolVar(&o.auth, "debug-auth", false, "serve the pages under /debug on any address, to users who send a bearer token and may get the path (default: on loopback only)")
-	set.BoolVar(&o.pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
+// operations returns the handler of the operations listener.
+func (s *service) operations() (http.Handler, error) {
+	protected, err := s.protection()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	s.health.Register(mux)
+	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	mux.Handle("/debug/", protected(s.debugPages()))
+	return mux, nil
 }
 
 // protection returns what protects the pages under /debug.
 func (s *service) protection() (func(http.Handler) http.Handler, error) {
-	if !s.debug.auth {
+	if !s.DebugAuth {
 		return callers.LoopbackOnly, nil
 	}
-	config, err := apiserver.LoadConfig(s.clusterSource.kubeconfig, "")
+	config, err := apiserver.LoadConfig(s.Cluster.Kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--debug-auth: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
 	}
@@ -34,13 +41,13 @@ func (s *service) protection() (func(http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--debug-auth: %w", err)
 	}
-	return callers.NewReviews(client.Create, s.log).Protect, nil
+	return callers.NewReviews(client.Create, s.Log).Protect, nil
 }
 
 // debugPages returns the pages under /debug.
 func (s *service) debugPages() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, suite := range s.suites {
+	for _, suite := range s.Suites {
 		if suite.Debug == nil {
 			continue
 		}
@@ -48,7 +55,7 @@ func (s *service) debugPages() *http.ServeMux {
 			mux.Handle(path, page)
 		}
 	}
-	if s.debug.pprof {
+	if s.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -1,7 +1,8 @@
-package command
+package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +11,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -20,37 +20,39 @@ func (s *service) use(policy *config.Policy, err error) {
 		err = s.usable(policy)
 	}
 	if err != nil {
-		s.policy.kept()
-		s.log.WithError(err).Error("the policy file is bad; the policy in force stays")
+		s.policy.current.Set(0)
+		s.Log.WithError(err).Error("the policy file is bad; the policy in force stays")
 		return
 	}
-	routes := s.suites.Routes(policy, s.gates, suite.Around(s.cluster, time.Now))
+	in := s.instance
+	in.Policy = policy
+	routes := in.Routes()
 	s.limits.Use(policy.Limits)
 	for i := range routes {
 		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
 	}
 	s.compareRegistration(routes)
 	s.reviews.Expect(routes)
-	handler := s.edge.Serve(append(routes, s.suites.Off(policy, s.gates)...))
+	handler := s.edge.Serve(append(routes, in.Off()...))
 	s.live.Store(&handler)
 	s.inForce.Store(policy)
 	s.policy.changed()
 	for _, warning := range policy.Warnings() {
-		s.log.Warn("policy: " + warning)
+		s.Log.Warn("policy: " + warning)
 	}
 	s.warnOfEnds()
-	s.log.WithFields(logrus.Fields{"file": cmp.Or(s.config, "embedded default"), "off": strings.Join(policy.LeftOut(s.suites.Schema()), ",")}).Info("policy in force")
+	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
 }
 
 // usable returns an error for a policy that depends on namespaces if none can be known: what it selects by their labels would be selected
 // never, and what it restricts be allowed.
 func (s *service) usable(policy *config.Policy) error {
-	if s.clusterSource.source == "api" || s.clusterSource.dir != "" {
+	if s.Cluster.API || s.Cluster.Dir != "" || s.Cluster.Manifests != nil {
 		return nil
 	}
 	if paths := policy.NamespaceReaders(); len(paths) > 0 {
 		return fmt.Errorf("policy %s: %s: usher does not know any Namespace; serve with --cluster=api, or with --cluster-dir to try it",
-			s.config, admit.SomeNames(paths))
+			s.Config, admit.SomeNames(paths))
 	}
 	return nil
 }
@@ -60,8 +62,31 @@ func (s *service) compareRegistration(routes []admit.Route) {
 	needed := webhooks.HooksOf(webhooks.OneAmplifier(routes), webhooks.Address{})
 	if s.hooks != nil {
 		for _, line := range webhooks.Differences(needed, s.hooks) {
-			s.log.Warnf("policy: the webhooks that the policy before it needed do not fit: %s; apply usher webhooks --config %s", line, s.config)
+			s.Log.Warnf("policy: the webhooks that the policy before it needed do not fit: %s; apply usher webhooks --config %s", line, s.Config)
 		}
 	}
 	s.hooks = needed
+}
+
+// warnOfEnds logs the overrides of the policy in force that end soon, or have ended.
+func (s *service) warnOfEnds() {
+	if policy := s.inForce.Load(); policy != nil {
+		for _, text := range policy.Overrides.Ending(time.Now()) {
+			s.Log.Warn("policy: " + text)
+		}
+	}
+}
+
+// daily calls a function once a day until ctx ends.
+func daily(ctx context.Context, call func()) {
+	ticker := time.NewTicker(24 * time.Hour)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			call()
+		}
+	}
 }

@@ -1,10 +1,11 @@
-package command
+package server
 
 import (
 	"strings"
 	"testing"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/server/suite"
 )
 
 // TestUsablePolicy: a policy that depends on namespaces is refused where none can be known.
@@ -15,17 +16,17 @@ func TestUsablePolicy(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		from   clusterFlags
+		from   suite.Source
 		policy *config.Policy
 		ok     bool
 	}{
-		{"an API server", clusterFlags{source: "api"}, policy, true},
-		{"files", clusterFlags{source: "files", dir: "samples/cluster"}, policy, true},
-		{"nothing", clusterFlags{source: "files"}, policy, false},
-		{"nothing, and nothing needed", clusterFlags{source: "files"}, &config.Policy{}, true},
+		{"an API server", suite.Source{API: true}, policy, true},
+		{"files", suite.Source{Dir: "samples/cluster"}, policy, true},
+		{"nothing", suite.Source{}, policy, false},
+		{"nothing, and nothing needed", suite.Source{}, &config.Policy{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &service{serveOptions: serveOptions{clusterSource: c.from, config: "policy.yaml"}}
+			s := &service{Options: Options{Cluster: c.from, Config: "policy.yaml"}}
 			err := s.usable(c.policy)
 			if (err == nil) != c.ok {
 				t.Errorf("got %v", err)

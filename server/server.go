@@ -1,0 +1,146 @@
+// Package server runs usher until a context ends: Run serves reviews and operations, follows the policy file, the
+// certificate and the cluster, and drains at the end. `usher serve` fills in its options from flags. Below it, each folder
+// has one part of a running server, and suite/ what is served.
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/auditlog"
+	"usher.dev/usher/server/ratelimit"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
+)
+
+// service is everything that runs while usher serves.
+type service struct {
+	Options
+	instance  suite.Instance // with the policy that was loaded first
+	metrics   *prometheus.Registry
+	edge      handlers.Server
+	observers []handlers.Observe
+	limits    *ratelimit.Limits
+	audit     *auditlog.Log // nil without one
+	closed    func()        // closes what Record has opened
+	reviews   *handlers.Metrics
+	policy    policyMetrics
+	inForce   atomic.Pointer[config.Policy]
+	live      atomic.Pointer[http.Handler] // the routes of the policy in force
+	hooks     []webhooks.Hook              // that the policy in force needs
+	health    handlers.Health
+	caFile    string // of a certificate of our own, or empty
+
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with Plain
+}
+
+// Run serves until ctx ends, and then drains. SIGHUP makes it read files again. It sets the memory limit of the process to
+// that of its container, unless GOMEMLIMIT sets it.
+func Run(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 64*runtime.GOMAXPROCS(0))
+	o.MaxConnections = cmp.Or(o.MaxConnections, DefaultMaxConnections)
+	limitMemory(o.Log, memlimit.FromCgroup)
+	s := newService(o)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go logHangups(background, o.Log, hangups(background))
+	policy, inForce, err := config.Open(o.Config, o.Suites.Schema())
+	if err != nil {
+		return err
+	}
+	defer func() { s.closed() }()
+	if err := s.open(background, policy); err != nil {
+		return err
+	}
+	go s.instance.Cluster.Run(background)
+	go daily(background, s.warnOfEnds)
+	if o.Config != "" {
+		go config.Watch(background, o.Config, times(background), inForce, o.Suites.Schema(), s.use)
+	}
+	return s.listenAndServe(ctx)
+}
+
+// newService returns a service that has opened nothing.
+func newService(o Options) *service {
+	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(), closed: func() {}}
+	inFlight := handlers.NewLimits(o.MaxInFlight)
+	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
+	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}
+	s.edge = handlers.Server{Limits: inFlight, Draining: s.health.Draining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
+		for _, observe := range s.observers {
+			observe(r, d, took)
+		}
+	}}
+	s.registerMetrics()
+	return s
+}
+
+// open opens all that reviews need, and keeps it current until ctx ends.
+func (s *service) open(ctx context.Context, policy *config.Policy) error {
+	if err := s.usable(policy); err != nil {
+		return err
+	}
+	if err := s.openCluster(ctx, policy); err != nil {
+		return err
+	}
+	if err := s.openAudit(); err != nil {
+		return err
+	}
+	if err := s.openRecord(); err != nil {
+		return err
+	}
+	if err := s.openCallers(ctx); err != nil {
+		return err
+	}
+	s.use(policy, nil)
+	return s.openCertificate(ctx)
+}
+
+// openCluster opens the cluster for the suites, and starts what they run until ctx ends.
+func (s *service) openCluster(ctx context.Context, policy *config.Policy) (err error) {
+	s.Cluster.Poll = times(ctx)
+	if s.instance, err = suite.Load(suite.Setup{Suites: s.Suites, Policy: policy, Gates: s.Gates, Cluster: s.Cluster, Log: s.Log}); err != nil {
+		return err
+	}
+	if err := s.Suites.Start(ctx, s.Log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(clusterMetrics(s.instance.Cluster))
+	for _, suite := range s.Suites {
+		if suite.Metrics != nil {
+			s.metrics.MustRegister(suite.Metrics()...)
+		}
+	}
+	s.health.Checks = map[string]func() error{"cluster": s.instance.Cluster.Ready}
+	return nil
+}
+
+// openRecord opens what else observes reviews.
+func (s *service) openRecord() error {
+	if s.Record == nil {
+		return nil
+	}
+	observe, closed, err := s.Record()
+	if err != nil {
+		return err
+	}
+	s.observers, s.closed = append(s.observers, observe), closed
+	return nil
+}

@@ -1,0 +1,154 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/config"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/internal/poll"
+)
+
+// Instance is usher with a policy, feature gates and the state of a cluster. Without Cluster, its routes can be listed,
+// but not used.
+type Instance struct {
+	Suites  List // whose routes are served
+	Policy  *config.Policy
+	Gates   gate.Set
+	Cluster *cluster.Cluster
+	Now     func() time.Time // for the ends of overrides; nil for time.Now
+}
+
+// Setup is what Load makes an instance of.
+type Setup struct {
+	Suites  List     // with their flags parsed, or WithDefaults
+	Names   []string // of the suites whose routes are served; nil for all
+	Policy  *config.Policy
+	Gates   gate.Set
+	Cluster Source
+	Now     func() time.Time
+	Log     logrus.FieldLogger // for changes of the cluster; nil for none
+}
+
+// Load opens the cluster, and returns the instance. Suites have state: what was loaded with the same suites before can no
+// longer be used, but routes that it has returned can.
+func Load(s Setup) (Instance, error) {
+	in := Instance{Suites: s.Suites, Policy: s.Policy, Gates: s.Gates, Now: s.Now}
+	var err error
+	if s.Names != nil {
+		if in.Suites, err = s.Suites.Named(s.Names); err != nil {
+			return in, err
+		}
+	}
+	in.Cluster, err = s.Suites.open(s.Cluster, s.Gates, s.Log)
+	return in, err
+}
+
+// Table returns all routes, regardless of the gates.
+func (in Instance) Table() []admit.Route { return in.Suites.Table(in.Policy, in.Gates) }
+
+// Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides.
+func (in Instance) Routes() (served []admit.Route) {
+	overrides, around := in.Policy.Overrides.Compile(), in.around()
+	for _, r := range in.Table() {
+		r.Chain = r.Chain.Gated(in.Gates.On).WithModes(in.Policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
+		if in.Gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
+			served = append(served, r)
+		}
+	}
+	return served
+}
+
+// Off returns the routes that the gates switch off. An API server may still call them: see admit.Route.Off.
+func (in Instance) Off() (off []admit.Route) {
+	on := in.Routes()
+	for _, r := range in.Table() {
+		if !slices.ContainsFunc(on, func(other admit.Route) bool { return other.Path == r.Path }) {
+			r.Off = true
+			off = append(off, r)
+		}
+	}
+	return off
+}
+
+// around returns what overrides depend on: nothing while routes are only listed.
+func (in Instance) around() admit.Surroundings {
+	if in.Cluster == nil {
+		return admit.Surroundings{}
+	}
+	now := in.Now
+	if now == nil {
+		now = time.Now
+	}
+	return admit.Surroundings{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+}
+
+// aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
+// cluster.
+func aroundRoute(r admit.Route, around admit.Surroundings) admit.Surroundings {
+	if !mayHaveNamespace(r) {
+		around.Namespace = nil
+	}
+	return around
+}
+
+// Source says where the state of the cluster comes from. The zero value stands for an empty cluster.
+type Source struct {
+	API        bool              // an API server
+	Kubeconfig string            // how to reach the API server; "" for as kubectl does, or as a pod
+	Dir        string            // directory of manifests, without API
+	Manifests  map[string][]byte // contents of files, in the place of Dir
+	Poll       poll.Times        // when Dir is read again
+}
+
+// Open opens a cluster with the given options.
+func (s Source) Open(o cluster.Options) (*cluster.Cluster, error) {
+	o.Poll = s.Poll
+	switch {
+	case s.Manifests != nil:
+		return cluster.Manifests(s.Manifests, o)
+	case !s.API:
+		return cluster.Files(s.Dir, o)
+	}
+	config, err := apiserver.LoadConfig(s.Kubeconfig, "")
+	if err != nil {
+		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE, or run usher as a pod with the token of its service account", err)
+	}
+	return cluster.API(config, o)
+}
+
+// String returns the source as --cluster names it.
+func (s Source) String() string {
+	if s.API {
+		return "api"
+	}
+	return "files"
+}
+
+// open opens a cluster for the suites, with the collections that the enabled steps need.
+func (s List) open(from Source, gates gate.Set, log logrus.FieldLogger) (*cluster.Cluster, error) {
+	served := Instance{Suites: s, Policy: NoPolicy, Gates: gates}.Routes()
+	options := s.Watched(served)
+	options.Log = log
+	for _, suite := range s {
+		if suite.Open != nil {
+			suite.Open(Opening{from.String(), gates, served, &options})
+		}
+	}
+	opened, err := from.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, suite := range s {
+		if suite.Use != nil {
+			suite.Use(opened)
+		}
+	}
+	return opened, nil
+}
