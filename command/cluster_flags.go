@@ -39,5 +39,5 @@ func (o *clusterFlags) check() error {
 
 // from returns the source that the flags name.
 func (o *clusterFlags) from() suite.Source {
-	return suite.Source{API: o.source == "api", Dir: o.dir, Kubeconfig: o.kubeconfig}
+	return suite.Source{From: o.source, Dir: o.dir, Kubeconfig: o.kubeconfig}
 }

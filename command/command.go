@@ -1,4 +1,9 @@
-// Package command has the commands: serve, review, doctor, show, webhooks, steps, certs. Each works with the suites that it is given.
+// Package command has the commands of usher, which Program.Root lists: the server, the tools about policies and clusters, and
+// those for learners. A command is flags, a call and a print; what it calls is in server/ or in a folder below. It works with
+// the suites that it is given.
+//
+// Other modules may import Program, to build a usher of their own with other suites; the rest of this package may change at
+// any time.
 package command
 
 import (
@@ -13,10 +18,10 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Program is what the commands work with.
+// Program is usher with its suites. Other modules may use it: its fields, Run and Root stay.
 type Program struct {
 	Suites suite.List
-	// NewSuites makes suites for commands that need several worlds; suites have state.
+	// NewSuites makes suites for commands that need several instances; suites have state.
 	NewSuites func() suite.List
 	Version   string
 	In        io.Reader

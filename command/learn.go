@@ -34,15 +34,15 @@ func (p Program) learnCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&o.dir, "dir", "usher-lessons", "directory with a folder for each lesson that was begun")
 	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the hints and solutions")
 	c.RunE = func(c *cobra.Command, args []string) error { return p.learn(*o, courseOf(c, *o), args) }
-	check := p.lessonCommand(o, "check", "say in one line what is missing; exit code 1 if anything is", p.learnCheck)
+	check := lessonCommand(o, "check", "say in one line what is missing; exit code 1 if anything is", p.learnCheck)
 	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check has seen")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
 	check.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
-	solution := p.lessonCommand(o, "solution", "print the files of the solution", p.learnSolution)
+	solution := lessonCommand(o, "solution", "print the files of the solution", p.learnSolution)
 	solution.Flags().BoolVar(&o.apply, "apply", false, "write them into the folder of the lesson")
-	c.AddCommand(check, p.lessonCommand(o, "hint", "print the next hint", p.learnHint),
-		p.lessonCommand(o, "reset", "begin the lesson again: changes in its folder are lost", p.learnReset), solution)
+	c.AddCommand(check, lessonCommand(o, "hint", "print the next hint", p.learnHint),
+		lessonCommand(o, "reset", "begin the lesson again: changes in its folder are lost", p.learnReset), solution)
 	return c
 }
 
@@ -55,7 +55,7 @@ func courseOf(c *cobra.Command, o learnOptions) learn.Course {
 }
 
 // lessonCommand returns a command about one lesson: that of the argument, or the current one.
-func (p Program) lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
+func lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
 	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		all, err := learn.Lessons()
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -170,15 +171,20 @@ func (p Program) readDocuments(names []string, recursive bool) (all []review.Doc
 }
 
 func (p Program) readFile(name string) []review.Document {
-	if name == "-" {
-		return review.Read(name, p.In)
-	}
-	file, err := os.Open(name)
+	in, err := p.openFile(name)
 	if err != nil {
 		return []review.Document{{Source: name, Err: err}}
 	}
-	defer func() { _ = file.Close() }()
-	return review.Read(name, file)
+	defer func() { _ = in.Close() }()
+	return review.Read(name, in)
+}
+
+// openFile opens a file; - is standard input.
+func (p Program) openFile(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(p.In), nil
+	}
+	return os.Open(name)
 }
 
 // manifestFiles returns a file, or the manifests of a directory in the order of their names, as kubectl reads them.
@@ -208,15 +214,11 @@ func (p Program) showCommand() *cobra.Command {
 	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, from a file or standard input, in readable form",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			in := p.In
-			if len(files) > 0 && files[0] != "-" {
-				file, err := os.Open(files[0])
-				if err != nil {
-					return err
-				}
-				defer func() { _ = file.Close() }()
-				in = file
+			in, err := p.openFile(append(files, "-")[0])
+			if err != nil {
+				return err
 			}
+			defer func() { _ = in.Close() }()
 			allowed, err := review.Answer(in, p.Out, p.style())
 			if err == nil && !allowed {
 				return errDenied

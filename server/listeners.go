@@ -18,8 +18,9 @@ import (
 	"usher.dev/usher/server/connections"
 )
 
-// DefaultMaxConnections and maxOperationsConnections are how many connections may be open at once. Five API servers hardly have 200 reviews under way each, and a thousand idle
-// connections take less memory than bodies may: docs/operations.md has the numbers. Operations are probes and scrapes.
+// DefaultMaxConnections and maxOperationsConnections are how many connections may be open at once. Five API servers hardly
+// have 200 reviews under way each, and a thousand idle connections take less memory than bodies may: docs/operations.md has
+// the numbers. Operations are probes and scrapes.
 const DefaultMaxConnections, maxOperationsConnections = 1000, 100
 
 // listen opens a listener with a bound and the metrics of its connections.
@@ -70,10 +71,12 @@ func (s *service) listenAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = reviews.Close() }()
 	ops, err := s.listen("operations", s.OpsListen, maxOperationsConnections)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = ops.Close() }()
 	ops.CutBusy() // or clients that do not read their answers would keep the kubelet's probes waiting
 	pages, err := s.operations()
 	if err != nil {

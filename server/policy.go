@@ -47,7 +47,7 @@ func (s *service) use(policy *config.Policy, err error) {
 // usable returns an error for a policy that depends on namespaces if none can be known: what it selects by their labels would be selected
 // never, and what it restricts be allowed.
 func (s *service) usable(policy *config.Policy) error {
-	if s.Cluster.API || s.Cluster.Dir != "" || s.Cluster.Manifests != nil {
+	if s.Cluster.From == "api" || s.Cluster.Dir != "" || s.Cluster.Manifests != nil {
 		return nil
 	}
 	if paths := policy.NamespaceReaders(); len(paths) > 0 {

@@ -20,7 +20,7 @@ func TestUsablePolicy(t *testing.T) {
 		policy *config.Policy
 		ok     bool
 	}{
-		{"an API server", suite.Source{API: true}, policy, true},
+		{"an API server", suite.Source{From: "api"}, policy, true},
 		{"files", suite.Source{Dir: "samples/cluster"}, policy, true},
 		{"nothing", suite.Source{}, policy, false},
 		{"nothing, and nothing needed", suite.Source{}, &config.Policy{}, true},

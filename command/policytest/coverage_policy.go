@@ -12,6 +12,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/yamlnode"
+	"usher.dev/usher/server/suite"
 )
 
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
@@ -99,22 +100,14 @@ type child struct {
 
 // measure finds out which parts a case shows. Clusters are opened once for all policies.
 func (c *coverer) measure() {
-	type place struct{ cluster, gates string }
-	var done []place
-	for _, s := range c.settings {
-		at := place{s.cluster, s.gates}
-		if slices.Contains(done, at) {
-			continue
-		}
-		done = append(done, at)
-		opened, err := c.open(at.cluster, at.gates)
+	c.eachPlace(c.settings, func(at place, opened suite.Instance, err error) {
 		if err != nil {
-			continue // the results say so
+			return // the results say so
 		}
 		for _, tree := range c.trees {
 			for _, p := range tree.parts {
 				for under, results := range tree.results {
-					if p.shown || under.cluster != at.cluster || under.gates != at.gates {
+					if p.shown || under.place != at {
 						continue
 					}
 					other := under
@@ -123,7 +116,7 @@ func (c *coverer) measure() {
 				}
 			}
 		}
-	}
+	})
 }
 
 // isText reports whether a part is a text of refusals.

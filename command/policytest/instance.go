@@ -35,9 +35,13 @@ type Program struct {
 
 // setting is what a case is run under. Cases with the same setting share an instance.
 type setting struct {
-	policy, cluster, gates, suites string
-	at                             time.Time
+	place
+	policy, suites string
+	at             time.Time
 }
+
+// place is what settings have in common that can share an opened cluster.
+type place struct{ cluster, gates string }
 
 // instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
 type instance struct {
@@ -65,7 +69,7 @@ func (p Program) newInstances() *instances {
 
 // settingOf returns the setting of a case. The policy is the content of its file.
 func (w *instances) settingOf(c *Case) (s setting, err error) {
-	s = setting{cluster: w.Cluster, gates: w.Gates, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
+	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
 	file := w.Config
 	if c.config != "" {
 		file = c.find(c.config)
@@ -92,17 +96,9 @@ func (w *instances) settingOf(c *Case) (s setting, err error) {
 
 // make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
 func (w *instances) make(all []setting) {
-	type place struct{ cluster, gates string }
-	var places []place
-	for _, s := range all {
-		if at := (place{s.cluster, s.gates}); !slices.Contains(places, at) {
-			places = append(places, at)
-		}
-	}
-	for _, at := range places {
-		opened, err := w.open(at.cluster, at.gates)
+	w.eachPlace(all, func(at place, opened suite.Instance, err error) {
 		for _, s := range all {
-			if _, known := w.made[s]; known || s.cluster != at.cluster || s.gates != at.gates {
+			if s.place != at {
 				continue
 			}
 			w.made[s] = &instance{err: err}
@@ -110,17 +106,29 @@ func (w *instances) make(all []setting) {
 				w.made[s] = w.under(s, opened)
 			}
 		}
+	})
+}
+
+// eachPlace opens the cluster of each place of settings once, and calls use.
+func (w *instances) eachPlace(all []setting, use func(at place, opened suite.Instance, err error)) {
+	done := map[place]bool{}
+	for _, s := range all {
+		if !done[s.place] {
+			done[s.place] = true
+			opened, err := w.open(s.place)
+			use(s.place, opened, err)
+		}
 	}
 }
 
 // open returns the instance with a cluster that a directory stands for, without a policy. Routes made until the next call
 // use the cluster.
-func (w *instances) open(dir, featureGates string) (suite.Instance, error) {
-	gates, err := w.Suites.ParseGates(featureGates)
+func (w *instances) open(at place) (suite.Instance, error) {
+	gates, err := w.Suites.ParseGates(at.gates)
 	if err != nil {
 		return suite.Instance{}, err
 	}
-	return suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: dir}})
+	return suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster}})
 }
 
 // under returns the instance of a setting in an opened cluster.

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -100,9 +101,9 @@ func aroundRoute(r admit.Route, around admit.Surroundings) admit.Surroundings {
 
 // Source says where the state of the cluster comes from. The zero value stands for an empty cluster.
 type Source struct {
-	API        bool              // an API server
+	From       string            // api for an API server; files, or "", for files
 	Kubeconfig string            // how to reach the API server; "" for as kubectl does, or as a pod
-	Dir        string            // directory of manifests, without API
+	Dir        string            // directory of manifests
 	Manifests  map[string][]byte // contents of files, in the place of Dir
 	Poll       poll.Times        // when Dir is read again
 }
@@ -113,7 +114,7 @@ func (s Source) Open(o cluster.Options) (*cluster.Cluster, error) {
 	switch {
 	case s.Manifests != nil:
 		return cluster.Manifests(s.Manifests, o)
-	case !s.API:
+	case s.From != "api":
 		return cluster.Files(s.Dir, o)
 	}
 	config, err := apiserver.LoadConfig(s.Kubeconfig, "")
@@ -123,14 +124,6 @@ func (s Source) Open(o cluster.Options) (*cluster.Cluster, error) {
 	return cluster.API(config, o)
 }
 
-// String returns the source as --cluster names it.
-func (s Source) String() string {
-	if s.API {
-		return "api"
-	}
-	return "files"
-}
-
 // open opens a cluster for the suites, with the collections that the enabled steps need.
 func (s List) open(from Source, gates gate.Set, log logrus.FieldLogger) (*cluster.Cluster, error) {
 	served := Instance{Suites: s, Policy: NoPolicy, Gates: gates}.Routes()
@@ -138,7 +131,7 @@ func (s List) open(from Source, gates gate.Set, log logrus.FieldLogger) (*cluste
 	options.Log = log
 	for _, suite := range s {
 		if suite.Open != nil {
-			suite.Open(Opening{from.String(), gates, served, &options})
+			suite.Open(Opening{cmp.Or(from.From, "files"), gates, served, &options})
 		}
 	}
 	opened, err := from.Open(options)

@@ -1,5 +1,8 @@
-// Package suite defines what a suite is: a group of routes and everything they depend on, as a value. Commands work on
-// suites without knowing their content.
+// Package suite defines suites and instances. A Suite is a group of routes and everything they depend on, as a value;
+// commands and the server work on suites without knowing their content. An Instance is suites with a policy, feature gates
+// and the state of a cluster, of which its routes are made.
+//
+// Other modules may import this package, to build a usher of their own with suites of their own: see command.Program.
 package suite
 
 import (
