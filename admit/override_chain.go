@@ -120,7 +120,7 @@ func (s *stepOverrides) find(req *Request) (*stepOverride, error) {
 	if req.resolution.err != nil {
 		return s.first(req, name, s.everything())
 	}
-	var buffer [32]int32
+	var buffer [32]int
 	return s.first(req, name, s.index.candidates(buffer[:0], req, name, req.resolution.space))
 }
 
@@ -143,17 +143,17 @@ func (s *stepOverrides) explainEnded(req *Request) {
 }
 
 // everything returns the positions of all overrides: without the labels of the namespace, the index cannot be used.
-func (s *stepOverrides) everything() []int32 {
-	positions := make([]int32, len(s.all))
+func (s *stepOverrides) everything() []int {
+	positions := make([]int, len(s.all))
 	for i := range positions {
-		positions[i] = int32(i)
+		positions[i] = i
 	}
 	return positions
 }
 
 // first returns the first override at the given positions that matches a request, or nil.
-func (s *stepOverrides) first(req *Request, name string, positions []int32) (*stepOverride, error) {
-	last := int32(-1)
+func (s *stepOverrides) first(req *Request, name string, positions []int) (*stepOverride, error) {
+	last := -1
 	for _, i := range positions {
 		if i == last {
 			continue

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 )
 
 // Overrides are exceptions to the modes of steps, tried in order: the first that matches a request sets the mode.
@@ -78,7 +79,7 @@ func (o *Override) checkName(at *field.Path) (problems field.ErrorList) {
 }
 
 func (o *Override) checkNamespaces(at *field.Path) (problems field.ErrorList) {
-	if len(o.Namespaces) > 0 && !isEmpty(o.NamespaceSelector) {
+	if len(o.Namespaces) > 0 && !selector.Empty(o.NamespaceSelector) {
 		problems = append(problems, field.Forbidden(at.Child("namespaceSelector"),
 			"there is also namespaces; use one of the two, or two overrides (label kubernetes.io/metadata.name is a namespace's name)"))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 )
 
 // checkSteps returns the problems of overrides with steps that do not exist, or that their conditions never match, and of
@@ -32,7 +33,9 @@ func (all Overrides) checkSteps(schema Schema, modes admit.Modes, at *field.Path
 }
 
 // inNamespaces reports whether the override has a condition on namespaces.
-func (o *Override) inNamespaces() bool { return len(o.Namespaces) > 0 || !isEmpty(o.NamespaceSelector) }
+func (o *Override) inNamespaces() bool {
+	return len(o.Namespaces) > 0 || !selector.Empty(o.NamespaceSelector)
+}
 
 // exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
 // writes.

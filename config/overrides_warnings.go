@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 )
 
 // expirySoon is how long before its end an override is warned about.
@@ -58,8 +59,8 @@ func (all Overrides) shadow(i int) string {
 func (o *Override) covers(other *Override) bool {
 	return (len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) && // the cheapest first
 		(o.anyUser() || !other.anyUser() && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
-		(isEmpty(o.Selector) || o.Mode == other.Mode && reflect.DeepEqual(o.Selector, other.Selector)) &&
-		(isEmpty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) && o.endsAfter(other)
+		(selector.Empty(o.Selector) || o.Mode == other.Mode && reflect.DeepEqual(o.Selector, other.Selector)) &&
+		(selector.Empty(o.NamespaceSelector) || reflect.DeepEqual(o.NamespaceSelector, other.NamespaceSelector)) && o.endsAfter(other)
 }
 
 // endsAfter reports whether the override lasts at least as long as another.

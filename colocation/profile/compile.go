@@ -17,6 +17,7 @@ import (
 
 	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/internal/selector"
 )
 
 // Compile prepares profiles, in any order. A profile that cannot be evaluated is never applied. It remains in the set,
@@ -61,24 +62,24 @@ func (p *Profile) broken(err *field.Error) { p.problems = append(p.problems, Pro
 
 // compileSelector returns nil for a selector that selects everything: a missing or empty one, and a broken one,
 // which might have matched any object.
-func (p *Profile) compileSelector(name string, selector *metav1.LabelSelector) labels.Selector {
-	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+func (p *Profile) compileSelector(name string, from *metav1.LabelSelector) labels.Selector {
+	if selector.Empty(from) {
 		return nil
 	}
 	path, before := specPath.Child(name), len(p.problems)
-	for _, label := range Sorted(selector.MatchLabels) {
+	for _, label := range Sorted(from.MatchLabels) {
 		for _, err := range checkLabel(path.Child("matchLabels").Key(label.Key), label) {
 			p.broken(err)
 		}
 	}
-	expressions := metav1.LabelSelector{MatchExpressions: selector.MatchExpressions}
+	expressions := metav1.LabelSelector{MatchExpressions: from.MatchExpressions}
 	for _, err := range metavalidation.ValidateLabelSelector(&expressions, metavalidation.LabelSelectorValidationOptions{}, path) {
 		if strings.HasSuffix(err.Field, ".operator") {
 			err.Detail = "must be In, NotIn, Exists or DoesNotExist; until it is, the profile is applied to nobody"
 		}
 		p.broken(err)
 	}
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	compiled, err := metav1.LabelSelectorAsSelector(from)
 	switch {
 	case err == nil:
 		return compiled

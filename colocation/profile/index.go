@@ -2,9 +2,8 @@ package profile
 
 import (
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
-	"usher.dev/usher/internal/labelindex"
+	"usher.dev/usher/internal/selector"
 )
 
 // index files each profile once: under a label of the pod if its selector requires one, otherwise under a label of the
@@ -12,7 +11,7 @@ import (
 func (s *Set) index() {
 	var byPod, byNamespace []int
 	for i, p := range s.profiles {
-		if len(required(p.selector)) > 0 || p.namespaces == nil {
+		if len(selector.Terms(p.selector)) > 0 || p.namespaces == nil {
 			byPod = append(byPod, i)
 		} else {
 			byNamespace = append(byNamespace, i)
@@ -22,38 +21,12 @@ func (s *Set) index() {
 	s.spaces = newIndex(byNamespace, func(i int) labels.Selector { return s.profiles[i].namespaces })
 }
 
-func newIndex(numbers []int, selector func(int) labels.Selector) labelindex.Index {
-	return labelindex.New(func(yield func(int, []labelindex.Requirement) bool) {
+func newIndex(numbers []int, selects func(int) labels.Selector) selector.Index[string] {
+	return selector.NewIndex(func(yield func(int, []selector.Term[string]) bool) {
 		for _, i := range numbers {
-			if !yield(i, required(selector(i))) {
+			if !yield(i, selector.Terms(selects(i))) {
 				return
 			}
 		}
 	})
-}
-
-// required returns the requirements that an object can only satisfy with a certain label.
-func required(selector labels.Selector) (found []labelindex.Requirement) {
-	if selector == nil {
-		return nil
-	}
-	requirements, _ := selector.Requirements()
-	for _, r := range requirements {
-		switch r.Operator() {
-		case selection.In, selection.Equals, selection.DoubleEquals:
-			found = append(found, labelindex.Requirement{Key: r.Key(), Values: r.Values().List()})
-		case selection.Exists:
-			found = append(found, labelindex.Requirement{Key: r.Key(), Any: true})
-		}
-	}
-	return found
-}
-
-// candidates appends the numbers of the profiles that may match.
-func candidates(into []int, x *labelindex.Index, object labels.Set) []int {
-	into = append(into, x.Always()...)
-	for key, value := range object {
-		into = x.Append(into, key, value)
-	}
-	return into
 }

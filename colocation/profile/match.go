@@ -34,7 +34,7 @@ func (s *Set) Match(subject Subject) (m Matches, err error) {
 	if s == nil {
 		return m, nil
 	}
-	found := candidates(nil, &s.pods, subject.Labels)
+	found := s.pods.Candidates(nil, subject.Labels)
 	ask := asker{ask: subject.Namespaces}
 	if !s.spaces.Empty() {
 		spaces, err := ask.namespaces()
@@ -42,7 +42,7 @@ func (s *Set) Match(subject Subject) (m Matches, err error) {
 			return m, err
 		}
 		if len(spaces) > 0 {
-			found = candidates(found, &s.spaces, spaces[0])
+			found = s.spaces.Candidates(found, spaces[0])
 		}
 	}
 	slices.Sort(found)

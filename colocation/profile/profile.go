@@ -9,7 +9,7 @@ import (
 
 	"usher.dev/usher/admit/document/strategic"
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/internal/labelindex"
+	"usher.dev/usher/internal/selector"
 )
 
 // Profile is one compiled profile.
@@ -46,8 +46,8 @@ func (p Problem) Error() string { return "profile " + p.Profile + ": " + p.Err.E
 // Set is a number of profiles, sorted by name byte by byte: the order in which they are applied. nil is the empty set.
 type Set struct {
 	profiles []*Profile
-	pods     labelindex.Index // by the labels of pods
-	spaces   labelindex.Index // the profiles that pods does not narrow down, by the labels of namespaces
+	pods     selector.Index[string] // by the labels of pods
+	spaces   selector.Index[string] // the profiles that pods does not narrow down, by the labels of namespaces
 }
 
 // Profiles returns all profiles in order, including broken ones.

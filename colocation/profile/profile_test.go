@@ -354,7 +354,7 @@ func TestCostGrowsWithMatches(t *testing.T) {
 		}
 		set, _ := Compile(list)
 		subject := labels.Set{"app": "web", "group": "g7", "group-7": "x"}
-		if n := len(candidates(nil, &set.pods, subject)) + len(candidates(nil, &set.spaces, subject)); n != 1 {
+		if n := len(set.pods.Candidates(nil, subject)) + len(set.spaces.Candidates(nil, subject)); n != 1 {
 			t.Errorf("%s: %d candidates", form, n)
 		}
 	}

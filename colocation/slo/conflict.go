@@ -55,8 +55,8 @@ func (c *Config) clashes(selected []int, labels map[string]string) (sets [][]int
 
 // selecting returns the entries that select the given labels, in order.
 func (c *Config) selecting(into []int, labels map[string]string) []int {
-	into = c.candidates(into[:0], labels)
-	into = slices.DeleteFunc(into, func(i int) bool { return !c.entries[i].selector.matches(labels) })
+	into = c.index.Candidates(into[:0], labels)
+	into = slices.DeleteFunc(into, func(i int) bool { return !c.entries[i].selector.Matches(labels) })
 	slices.Sort(into)
 	return into
 }

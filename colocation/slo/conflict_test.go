@@ -184,7 +184,7 @@ func TestConflictsAgainstEveryEntry(t *testing.T) {
 		for _, set := range universe() {
 			var want []int
 			for i := range c.entries {
-				if c.entries[i].selector.matches(set) {
+				if c.entries[i].selector.Matches(set) {
 					want = append(want, i)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/quantity"
+	"usher.dev/usher/internal/selector"
 )
 
 // A strategy's share of the network is either a percentage, written as a number, or a bandwidth in bytes per second,
@@ -129,13 +130,13 @@ func (s sum) String() string { return strings.Join(s.parts, ", ") }
 // totalFor returns the bandwidth of the nodes that a selector selects, in bytes per second: that of system-config's
 // entry with the same selector, otherwise that of its cluster's strategy. nil means unknown: the node agent then uses
 // the speed of the network card.
-func (c *Config) totalFor(nodes selector) *resource.Quantity {
+func (c *Config) totalFor(nodes selector.Constraints) *resource.Quantity {
 	s := c.section(SystemKey)
 	if s == nil {
 		return nil
 	}
 	entries := c.entriesOf(s)
-	i := slices.IndexFunc(entries, func(e entry) bool { return nodes != nil && e.selector.equal(nodes) })
+	i := slices.IndexFunc(entries, func(e entry) bool { return nodes != nil && e.selector.Equal(nodes) })
 	if i >= 0 {
 		if q := totalIn(entries[i].tree); q != nil {
 			return q

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"usher.dev/usher/internal/selector"
 )
 
 // Two selectors overlap if both select a node that has no labels except those that one of the two names. So a=1
@@ -15,34 +17,34 @@ import (
 
 // sample returns the labels of a node that both select and that has no labels except those that s names; false if there
 // is none.
-func (s selector) sample(other selector) (labels []string, ok bool) {
+func sample(s, other selector.Constraints) (labels []string, ok bool) {
 	i := 0
 	for j := range s {
-		if i, ok = other.missing(i, s[j].key); !ok {
+		if i, ok = missing(other, i, s[j].Key); !ok {
 			return nil, false
 		}
 		by := &s[j] // a selector that does not name the key accepts any value
-		if i < len(other) && other[i].key == s[j].key {
+		if i < len(other) && other[i].Key == s[j].Key {
 			by = &other[i]
 			i++
 		}
-		value, present, ok := s[j].common(by)
+		value, present, ok := common(&s[j], by)
 		if !ok {
 			return nil, false
 		}
 		if present {
-			labels = append(labels, s[j].key+"="+value)
+			labels = append(labels, s[j].Key+"="+value)
 		}
 	}
-	_, ok = other.missing(i, "")
+	_, ok = missing(other, i, "")
 	return labels, ok && s != nil && other != nil
 }
 
 // missing reports whether all keys from index from up to the key before may be missing; "" means up to the end. next is
 // the index after them.
-func (s selector) missing(from int, before string) (next int, ok bool) {
-	for next = from; next < len(s) && (before == "" || s[next].key < before); next++ {
-		if !s[next].absent {
+func missing(s selector.Constraints, from int, before string) (next int, ok bool) {
+	for next = from; next < len(s) && (before == "" || s[next].Key < before); next++ {
+		if !s[next].Absent {
 			return next, false
 		}
 	}
@@ -50,19 +52,19 @@ func (s selector) missing(from int, before string) (next int, ok bool) {
 }
 
 // common returns a value that both allow; present is false if both allow that the key is missing.
-func (c *constraint) common(d *constraint) (value string, present, ok bool) {
-	if c.absent && d.absent {
+func common(c, d *selector.Constraint) (value string, present, ok bool) {
+	if c.Absent && d.Absent {
 		return "", false, true
 	}
-	if c.except && d.except {
-		both := c.and(*d)
-		return both.example(), true, true
+	if c.Except && d.Except {
+		both := c.And(*d)
+		return example(&both), true, true
 	}
-	if c.except {
+	if c.Except {
 		c, d = d, c
 	}
-	for _, value := range c.values {
-		if d.allows(value) {
+	for _, value := range c.Values {
+		if d.Allows(value) {
 			return value, true, true
 		}
 	}
@@ -70,9 +72,9 @@ func (c *constraint) common(d *constraint) (value string, present, ok bool) {
 }
 
 // example returns a value that is not excluded.
-func (c *constraint) example() string {
+func example(c *selector.Constraint) string {
 	value := "any"
-	for i := 2; !c.allows(value); i++ {
+	for i := 2; !c.Allows(value); i++ {
 		value = fmt.Sprintf("any-%d", i)
 	}
 	return value
@@ -113,7 +115,7 @@ func (c *Config) findOverlapsOf(i int, met map[int][]overlapWith) {
 		if i == j || c.entries[j].section != e.section {
 			continue
 		}
-		labels, ok := e.selector.sample(c.entries[j].selector)
+		labels, ok := sample(e.selector, c.entries[j].selector)
 		if !ok {
 			continue
 		}

@@ -10,23 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/internal/selector"
 )
 
-func parseSelector(t testing.TB, text string) (selector, metav1.LabelSelector) {
+func parseSelector(t testing.TB, text string) (selector.Constraints, metav1.LabelSelector) {
 	t.Helper()
 	var from metav1.LabelSelector
 	if err := yaml.UnmarshalStrict([]byte(text), &from); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return constraintsOf(from), from
+	return selector.Of(&from), from
 }
 
 // overlap is what findOverlaps computes for two selectors.
-func overlap(a, b selector) ([]string, bool) {
-	if labels, ok := a.sample(b); ok {
+func overlap(a, b selector.Constraints) ([]string, bool) {
+	if labels, ok := sample(a, b); ok {
 		return labels, true
 	}
-	return b.sample(a)
+	return sample(b, a)
 }
 
 // TestOverlap: overlapping and disjoint selectors, including those that Koordinator misses.
@@ -135,10 +137,10 @@ func speaksOf(s metav1.LabelSelector) map[string]bool {
 
 // checkBrute compares selectors with the library's matching, and their overlap with a search over all label sets.
 func checkBrute(t *testing.T, from [2]metav1.LabelSelector) {
-	var compiled [2]selector
+	var compiled [2]selector.Constraints
 	var library [2]labels.Selector
 	for i := range from {
-		compiled[i] = constraintsOf(from[i])
+		compiled[i] = selector.Of(&from[i])
 		var err error
 		if library[i], err = metav1.LabelSelectorAsSelector(&from[i]); err != nil {
 			t.Fatal(err)
@@ -149,7 +151,7 @@ func checkBrute(t *testing.T, from [2]metav1.LabelSelector) {
 		both := true
 		for i := range from {
 			matches := library[i].Matches(labels.Set(set))
-			if got := compiled[i].matches(set); got != matches {
+			if got := compiled[i].Matches(set); got != matches {
 				t.Fatalf("%v matches %v: %v, the library says %v", from[i], set, got, matches)
 			}
 			both = both && matches
@@ -166,7 +168,7 @@ func checkBrute(t *testing.T, from [2]metav1.LabelSelector) {
 			t.Fatalf("%v and %v: %v is not in both", from[0], from[1], sample)
 		}
 	}
-	one, other := compiled[0].equal(compiled[1]), compiled[1].equal(compiled[0])
+	one, other := compiled[0].Equal(compiled[1]), compiled[1].Equal(compiled[0])
 	if one != other {
 		t.Fatalf("%v and %v: equality has a direction", from[0], from[1])
 	}
@@ -216,13 +218,13 @@ func TestIndex(t *testing.T) {
 	for range 300 {
 		entries := make([]entry, 12)
 		for i := range entries {
-			entries[i] = entry{number: i, selector: constraintsOf(randomSelector(random.IntN))}
+			entries[i] = entry{number: i, selector: selector.Of(new(randomSelector(random.IntN)))}
 		}
 		c := &Config{entries: entries, index: newIndex(entries), sections: []section{{table: &tables[0]}}}
 		for _, set := range universe() {
 			var want []int
 			for i := range entries {
-				if entries[i].selector.matches(set) {
+				if entries[i].selector.Matches(set) {
 					want = append(want, i)
 				}
 			}
@@ -233,7 +235,7 @@ func TestIndex(t *testing.T) {
 		for i := range entries {
 			near := slices.Collect(c.near(entries[i].selector))
 			for j := range entries {
-				if _, ok := entries[i].selector.sample(entries[j].selector); ok && !slices.Contains(near, j) {
+				if _, ok := sample(entries[i].selector, entries[j].selector); ok && !slices.Contains(near, j) {
 					t.Fatalf("%v overlaps with %v, which is not near", entries[i].selector, entries[j].selector)
 				}
 			}

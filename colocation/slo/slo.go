@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/internal/labelindex"
+	"usher.dev/usher/internal/selector"
 )
 
 // The data keys of the ConfigMap.
@@ -26,10 +26,10 @@ const (
 
 // Config is the content of a ConfigMap. nil is an empty one.
 type Config struct {
-	sections []section        // the valid ones, in the order of the tables
-	entries  []entry          // of all sections, in order
-	index    labelindex.Index // of entries
-	findings []finding        // one for each key, and one for rules across two keys
+	sections []section              // the valid ones, in the order of the tables
+	entries  []entry                // of all sections, in order
+	index    selector.Index[string] // of entries
+	findings []finding              // one for each key, and one for rules across two keys
 	warnings []Warning
 }
 
@@ -79,7 +79,7 @@ type entry struct {
 	number   int // index in the list
 	name     string
 	tree     map[string]any
-	selector selector // nil if it is broken, so that it selects nothing
+	selector selector.Constraints // nil if it is broken, so that it selects nothing
 }
 
 // add adds a section with its entries and their problems.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/selector"
 )
 
 // metadataName is the label of a namespace that has its name.
@@ -18,23 +19,23 @@ const metadataName = "kubernetes.io/metadata.name"
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are those of the cluster;
 // nil: unknown.
 func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
-	if empty(w.NamespaceSelector) {
+	if selector.Empty(w.NamespaceSelector) {
 		return nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+	compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 	if err != nil {
 		return []review.Finding{problem(noNamespace, review.Error, w.show(), "namespaceSelector is invalid: %v.", err)}
 	}
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
-		if cluster && positive(w.NamespaceSelector) {
+		if cluster && selector.AsksForLabel(w.NamespaceSelector) {
 			return []review.Finding{problem(selectorNoEffect, review.Warning, w.patch("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
 				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
-				"matchConditions.", selector)}
+				"matchConditions.", compiled)}
 		}
 		return nil
 	}
-	if namespaces == nil || slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return selector.Matches(labels.Set(n.Labels)) }) {
+	if namespaces == nil || slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
 		return nil
 	}
 	fix := "kubectl get namespaces --show-labels"
@@ -42,27 +43,13 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 		fix = "kubectl label namespace " + review.Word(firstOrdinary(namespaces)) + " " + label
 	}
 	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
-		"webhook is never called for what is in them. Label those that it is for.", selector, len(namespaces))}
-}
-
-func empty(s *metav1.LabelSelector) bool {
-	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
-}
-
-// positive reports whether a selector asks for a label.
-func positive(s *metav1.LabelSelector) bool {
-	return len(s.MatchLabels) > 0 || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-		return r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists
-	})
+		"webhook is never called for what is in them. Label those that it is for.", compiled, len(namespaces))}
 }
 
 // wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
 func wantedLabel(s *metav1.LabelSelector) string {
 	var wanted []string
-	for key, value := range s.MatchLabels {
-		wanted = append(wanted, key+"="+value)
-	}
-	for _, r := range s.MatchExpressions {
+	for _, r := range selector.Requirements(s) {
 		switch r.Operator {
 		case metav1.LabelSelectorOpIn:
 			wanted = append(wanted, r.Key+"="+r.Values[0])
@@ -121,10 +108,10 @@ var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/
 
 // objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
 func objectSelectorProblems(w entry) []review.Finding {
-	if empty(w.ObjectSelector) {
+	if selector.Empty(w.ObjectSelector) {
 		return nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
+	compiled, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
 	if err != nil {
 		return []review.Finding{problem(objectSelectorNever, review.Error, w.show(), "objectSelector is invalid: %v.", err)}
 	}
@@ -137,13 +124,13 @@ func objectSelectorProblems(w entry) []review.Finding {
 			without = append(without, name)
 		}
 	}
-	if len(without) == 0 || !positive(w.ObjectSelector) {
+	if len(without) == 0 || !selector.AsksForLabel(w.ObjectSelector) {
 		return nil
 	}
 	return []review.Finding{problem(objectSelectorNever, review.Error, w.patch("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
 		"matchConditions.",
-		selector, list(without))}
+		compiled, list(without))}
 }
 
 // settingsProblems returns what is wrong with the plain settings of a webhook.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/selector"
 )
 
 const (
@@ -72,8 +73,8 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 func wayOf(all []entry, n corev1.Namespace) way {
 	found := way{namespace: n.Name}
 	for _, w := range all {
-		selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !empty(w.NamespaceSelector) && n.Name != "" && !selector.Matches(labels.Set(n.Labels)) {
+		compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" && !compiled.Matches(labels.Set(n.Labels)) {
 			continue
 		}
 		if w.mutating() {

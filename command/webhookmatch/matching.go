@@ -13,8 +13,9 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/internal/selector"
 )
 
 // Hook is a webhook with the name of its configuration. Those of both kinds have the fields of a validating one.
@@ -251,9 +252,4 @@ func (h Hook) failurePolicy() registration.FailurePolicyType {
 }
 
 // ReadsObject reports whether it may depend on the object whether the webhook is called.
-func (h Hook) ReadsObject() bool { return !isEmpty(h.ObjectSelector) || len(h.MatchConditions) > 0 }
-
-// isEmpty reports whether a selector selects everything.
-func isEmpty(s *metav1.LabelSelector) bool {
-	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
-}
+func (h Hook) ReadsObject() bool { return !selector.Empty(h.ObjectSelector) || len(h.MatchConditions) > 0 }

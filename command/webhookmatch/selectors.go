@@ -3,13 +3,14 @@ package webhookmatch
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/internal/selector"
 )
 
 // metadataName is the label of each namespace with its name.
@@ -30,22 +31,22 @@ func (r Request) meetsSelectors(h Hook) Verdict {
 
 // meetsNamespaces decides by namespaceSelector, which concerns Namespaces and what is in one.
 func (r Request) meetsNamespaces(h Hook) Verdict {
-	if isEmpty(h.NamespaceSelector) || r.Namespace == "" && !r.isNamespaces() {
+	if selector.Empty(h.NamespaceSelector) || r.Namespace == "" && !r.isNamespaces() {
 		return Verdict{}
 	}
 	if _, err := metav1.LabelSelectorAsSelector(h.NamespaceSelector); err != nil {
 		return unusable(NamespaceSelector, err)
 	}
 	of, err := r.namespaceLabels()
-	wanted := requirements(h.NamespaceSelector)
+	wanted := selector.Requirements(h.NamespaceSelector)
 	if err != nil { // but for one label
 		known := labels.Set{metadataName: r.Namespace}
 		for _, requirement := range wanted {
-			if requirement.Key == metadataName && !requirement.meets(known) {
-				return no(NamespaceSelector, "%s", requirement.miss(known, "namespace "+r.Namespace))
+			if requirement.Key == metadataName && !meets(known, requirement) {
+				return no(NamespaceSelector, "%s", missText(requirement, known, "namespace "+r.Namespace))
 			}
 		}
-		wanted = slices.DeleteFunc(wanted, func(w requirement) bool { return w.Key == metadataName })
+		wanted = slices.DeleteFunc(wanted, func(w metav1.LabelSelectorRequirement) bool { return w.Key == metadataName })
 		if len(wanted) == 0 {
 			return Verdict{}
 		}
@@ -88,14 +89,14 @@ func named(of labels.Set, name string) labels.Set {
 
 // meetsObjects decides by objectSelector: the object before or after the request has to match.
 func (r Request) meetsObjects(h Hook) Verdict {
-	if isEmpty(h.ObjectSelector) {
+	if selector.Empty(h.ObjectSelector) {
 		return Verdict{}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(h.ObjectSelector)
+	compiled, err := metav1.LabelSelectorAsSelector(h.ObjectSelector)
 	if err != nil {
 		return unusable(ObjectSelector, err)
 	}
-	wanted := requirements(h.ObjectSelector)
+	wanted := selector.Requirements(h.ObjectSelector)
 	if r.Operation == admissionv1.Connect {
 		return no(ObjectSelector, "%s, and the object of a CONNECT request has no labels", textOf(wanted))
 	}
@@ -104,7 +105,7 @@ func (r Request) meetsObjects(h Hook) Verdict {
 		if isAbsent(raw) {
 			continue
 		}
-		if last = labelsOf(raw); selector.Matches(last) {
+		if last = labelsOf(raw); compiled.Matches(last) {
 			return Verdict{}
 		}
 	}
@@ -125,47 +126,8 @@ func labelsOf(raw []byte) labels.Set {
 	return object.Labels
 }
 
-// requirement is one part of a selector.
-type requirement struct {
-	metav1.LabelSelectorRequirement
-}
-
-// requirements returns the parts of a selector, the labels sorted.
-func requirements(s *metav1.LabelSelector) (all []requirement) {
-	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-		all = append(all, requirement{metav1.LabelSelectorRequirement{
-			Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{s.MatchLabels[key]}}})
-	}
-	for _, r := range s.MatchExpressions {
-		all = append(all, requirement{r})
-	}
-	return all
-}
-
-func (r requirement) meets(of labels.Set) bool {
-	alone := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r.LabelSelectorRequirement}}
-	selector, err := metav1.LabelSelectorAsSelector(alone)
-	return err == nil && selector.Matches(of)
-}
-
-// String says what a part of a selector wants.
-func (r requirement) String() string {
-	switch r.Operator {
-	case metav1.LabelSelectorOpIn:
-		if len(r.Values) == 1 {
-			return fmt.Sprintf("asks for the label %s: %s", r.Key, r.Values[0])
-		}
-		return fmt.Sprintf("asks for the label %s with one of the values %s", r.Key, strings.Join(r.Values, ", "))
-	case metav1.LabelSelectorOpNotIn:
-		return fmt.Sprintf("leaves out %s: %s", r.Key, strings.Join(r.Values, ", "))
-	case metav1.LabelSelectorOpExists:
-		return "asks for the label " + r.Key
-	}
-	return "leaves out what has the label " + r.Key
-}
-
-// miss says what a part of a selector wants, and what is there.
-func (r requirement) miss(of labels.Set, whose string) string {
+// missText says what a part of a selector asks for, and what is there.
+func missText(r metav1.LabelSelectorRequirement, of labels.Set, whose string) string {
 	is, has := of[r.Key]
 	switch {
 	case r.Operator == metav1.LabelSelectorOpNotIn && r.Key == metadataName:
@@ -173,31 +135,37 @@ func (r requirement) miss(of labels.Set, whose string) string {
 	case r.Operator == metav1.LabelSelectorOpNotIn:
 		return fmt.Sprintf("leaves out %s: %s, which %s has", r.Key, is, whose)
 	case r.Operator == metav1.LabelSelectorOpDoesNotExist:
-		return fmt.Sprintf("%s, as %s has", r, whose)
+		return fmt.Sprintf("%s, as %s has", selector.Text(r), whose)
 	case has && r.Operator == metav1.LabelSelectorOpIn:
-		return fmt.Sprintf("%s, and %s has %s: %s", r, whose, r.Key, is)
+		return fmt.Sprintf("%s, and %s has %s: %s", selector.Text(r), whose, r.Key, is)
 	}
-	return fmt.Sprintf("%s, which %s does not have", r, whose)
+	return fmt.Sprintf("%s, which %s does not have", selector.Text(r), whose)
+}
+
+// meets reports whether labels meet a part of a selector.
+func meets(of labels.Set, r metav1.LabelSelectorRequirement) bool {
+	c := selector.Only(r)
+	return c.Matches(of)
 }
 
 // textOf says what a selector wants.
-func textOf(wanted []requirement) string {
+func textOf(wanted []metav1.LabelSelectorRequirement) string {
 	texts := make([]string, len(wanted))
 	for i, w := range wanted {
-		texts[i] = w.String()
+		texts[i] = selector.Text(w)
 	}
 	return strings.Join(texts, " and ")
 }
 
 // mismatch names the parts of a selector that labels do not meet. The labels of a namespace have a command that sets them.
-func mismatch(filter string, wanted []requirement, of labels.Set, whose string) Verdict {
+func mismatch(filter string, wanted []metav1.LabelSelectorRequirement, of labels.Set, whose string) Verdict {
 	var misses, sets []string
 	fixable := filter == NamespaceSelector
 	for _, w := range wanted {
-		if w.meets(of) {
+		if meets(of, w) {
 			continue
 		}
-		misses = append(misses, w.miss(of, whose))
+		misses = append(misses, missText(w, of, whose))
 		fixable = fixable && w.Operator == metav1.LabelSelectorOpIn && w.Key != metadataName
 		if fixable {
 			sets = append(sets, w.Key+"="+w.Values[0])

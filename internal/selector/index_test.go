@@ -1,4 +1,4 @@
-package labelindex
+package selector
 
 import (
 	"fmt"
@@ -8,21 +8,13 @@ import (
 )
 
 // index returns the index of selectors, numbered from 0.
-func index(selectors ...[]Requirement) Index { return New(slices.All(selectors)) }
-
-func candidates(x Index, labels map[string]string) []int {
-	found := slices.Clone(x.Always())
-	for key, value := range labels {
-		found = x.Append(found, key, value)
-	}
-	return found
-}
+func index(selectors ...[]Term[string]) Index[string] { return NewIndex(slices.All(selectors)) }
 
 // TestRarest: a selector is filed under its rarest requirement, and under any value of a key only if nothing else is
 // required.
 func TestRarest(t *testing.T) {
-	common, rare, anyValue := Requirement{Key: "app", Values: []string{"web"}}, Requirement{Key: "group", Values: []string{"a", "b"}}, Requirement{Key: "zone", Any: true}
-	x := index([]Requirement{common}, []Requirement{common}, []Requirement{common, rare}, []Requirement{anyValue, common}, []Requirement{anyValue}, nil)
+	common, rare, anyValue := Term[string]{Key: "app", Values: []string{"web"}}, Term[string]{Key: "group", Values: []string{"a", "b"}}, Term[string]{Key: "zone", Any: true}
+	x := index([]Term[string]{common}, []Term[string]{common}, []Term[string]{common, rare}, []Term[string]{anyValue, common}, []Term[string]{anyValue}, nil)
 	for _, c := range []struct {
 		name       string
 		key, value string
@@ -34,7 +26,7 @@ func TestRarest(t *testing.T) {
 		{"any value", "zone", "", []int{4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := x.Append(nil, c.key, c.value); !slices.Equal(got, c.want) {
+			if got := x.Shelf(c.key).Append(nil, c.value); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -42,7 +34,7 @@ func TestRarest(t *testing.T) {
 	if !slices.Equal(x.Always(), []int{5}) || x.Empty() {
 		t.Error(x.Always())
 	}
-	if none := index(); !none.Empty() || len(candidates(none, map[string]string{"a": "b"})) > 0 {
+	if none := index(); !none.Empty() || len(none.Candidates(nil, map[string]string{"a": "b"})) > 0 {
 		t.Error("an index of nothing")
 	}
 }
@@ -53,7 +45,7 @@ func TestCandidates(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
-		selectors := make([][]Requirement, 10)
+		selectors := make([][]Term[string], 10)
 		for i := range selectors {
 			for range random.IntN(3) {
 				selectors[i] = append(selectors[i], randomRequirement(random))
@@ -63,7 +55,7 @@ func TestCandidates(t *testing.T) {
 		for range random.IntN(4) {
 			labels[fmt.Sprint("k", random.IntN(4))] = fmt.Sprint("v", random.IntN(3))
 		}
-		got := candidates(x, labels)
+		got := x.Candidates(nil, labels)
 		slices.Sort(got)
 		if len(slices.Compact(slices.Clone(got))) != len(got) {
 			t.Fatalf("%v twice", got)
@@ -76,8 +68,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func randomRequirement(random *rand.Rand) Requirement {
-	r := Requirement{Key: fmt.Sprint("k", random.IntN(4)), Any: random.IntN(4) == 0}
+func randomRequirement(random *rand.Rand) Term[string] {
+	r := Term[string]{Key: fmt.Sprint("k", random.IntN(4)), Any: random.IntN(4) == 0}
 	for v := range 3 {
 		if !r.Any && random.IntN(2) == 0 {
 			r.Values = append(r.Values, fmt.Sprint("v", v))
@@ -86,8 +78,8 @@ func randomRequirement(random *rand.Rand) Requirement {
 	return r
 }
 
-func matches(selector []Requirement, labels map[string]string) bool {
-	return !slices.ContainsFunc(selector, func(r Requirement) bool {
+func matches(selector []Term[string], labels map[string]string) bool {
+	return !slices.ContainsFunc(selector, func(r Term[string]) bool {
 		value, ok := labels[r.Key]
 		return !ok || !r.Any && !slices.Contains(r.Values, value)
 	})
