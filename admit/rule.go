@@ -21,9 +21,46 @@ type Rule struct {
 
 // Covers reports whether the API server's rules would match a request.
 func (r Rule) Covers(req *Request) bool {
-	of := req.resource()
-	return slices.Contains(r.Operations, req.Operation) && hasOrAll(r.Groups, of.Group) && hasOrAll(r.Versions, of.Version) &&
-		slices.ContainsFunc(r.Resources, func(rule string) bool { return resourceMatches(rule, of.Resource, req.SubResource) }) && r.inScope(req)
+	return r.Misses(req.resource(), req.SubResource, req.Operation, req.Namespace != "" && !req.AboutNamespace()) == Covered
+}
+
+// Mismatch is the first field of a rule that a request does not meet. The higher, the closer the rule is.
+type Mismatch int
+
+const (
+	OtherResource Mismatch = iota
+	OtherGroup
+	OtherSubresource
+	OtherVersion
+	OtherOperation
+	OtherScope
+	Covered // the request meets all fields
+)
+
+// Misses compares the rule with an operation on a resource, as the API server does. A Namespace is cluster-scoped, although
+// the API server sends its name as the namespace of the request.
+func (r Rule) Misses(of metav1.GroupVersionResource, sub string, operation admissionv1.Operation, namespaced bool) Mismatch {
+	same, whole := false, false
+	for _, resource := range r.Resources {
+		base, ruleSub, _ := strings.Cut(resource, "/")
+		is := base == "*" || base == of.Resource
+		same, whole = same || is, whole || is && (ruleSub == "*" || ruleSub == sub)
+	}
+	switch {
+	case !same:
+		return OtherResource
+	case !hasOrAll(r.Groups, of.Group):
+		return OtherGroup
+	case !whole:
+		return OtherSubresource
+	case !hasOrAll(r.Versions, of.Version):
+		return OtherVersion
+	case !hasOrAll(r.Operations, operation):
+		return OtherOperation
+	case r.Scope == registration.ClusterScope && namespaced, r.Scope == registration.NamespacedScope && !namespaced:
+		return OtherScope
+	}
+	return Covered
 }
 
 // Overlaps reports whether there may be requests that both rules cover, apart from versions and scopes.
@@ -43,34 +80,9 @@ func resourcesOverlap(a, b string) bool {
 	return same(base, otherBase) && same(sub, otherSub)
 }
 
-// inScope reports whether a request is in the scope of the rule. A Namespace is cluster-scoped, although the API server
-// sends its name as the namespace of the request.
-func (r Rule) inScope(req *Request) bool {
-	namespaced := req.Namespace != "" && !req.AboutNamespace()
-	switch r.Scope {
-	case registration.ClusterScope:
-		return !namespaced
-	case registration.NamespacedScope:
-		return namespaced
-	}
-	return true
-}
-
 // hasOrAll reports whether a list of a rule has a value, or "*".
-func hasOrAll(list []string, value string) bool {
+func hasOrAll[T ~string](list []T, value T) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
-}
-
-// resourceMatches reports whether an entry of a rule's resources matches a resource, or a subresource of it.
-func resourceMatches(rule, base, sub string) bool {
-	ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
-	switch {
-	case ruleBase != "*" && ruleBase != base:
-		return false
-	case !ruleHasSub:
-		return sub == ""
-	}
-	return ruleSub == "*" || sub != "" && ruleSub == sub
 }
 
 // AboutNamespace reports whether the request is about a Namespace, or one of its subresources.

@@ -177,8 +177,8 @@ func (e *Examiner) request(ctx context.Context, d review.Document, o review.Opti
 		return r, errors.New("the AdmissionReview has no request")
 	}
 	_ = json.Unmarshal(d.JSON, &own)
-	r.AdmissionRequest, r.Sketch = sent.Request, own.Kind != "AdmissionReview"
-	if r.Sketch {
+	r.AdmissionRequest, r.Unstored = sent.Request, own.Kind != "AdmissionReview"
+	if r.Unstored {
 		r.Bare = r.Kind.Kind != own.Kind
 		e.correctPlural(ctx, &r, own.GroupVersionKind())
 	}
@@ -205,10 +205,10 @@ func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
 		r.Namespace = r.Name
 	}
 	r.Equivalents, r.EquivalentsErr = e.equivalents(ctx, client, r.SubResource)
-	r.Space = e.space(ctx, r.Namespace)
+	r.InNamespace = e.space(ctx, r.Namespace)
 	if e.source.Live() {
 		r.Authorize = e.authorize
-		r.VirtualSent = e.sendsVirtual(ctx, client.Group)
+		r.SendsVirtualResources = e.sendsVirtual(ctx, client.Group)
 	}
 }
 

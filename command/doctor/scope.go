@@ -190,8 +190,8 @@ func (q question) request(s surroundings) webhookmatch.Request {
 	if q.operation != registration.Create {
 		request.OldObject = request.Object
 	}
-	return webhookmatch.Request{AdmissionRequest: request, Space: webhookmatch.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
-		VirtualSent: s.virtual}
+	return webhookmatch.Request{AdmissionRequest: request, InNamespace: webhookmatch.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
+		SendsVirtualResources: s.virtual}
 }
 
 // labelsOfNamespace returns the labels of a namespace; one that is unknown has that of its name.

@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/selector"
 )
 
@@ -97,16 +100,13 @@ func waits(all []entry) string {
 	return strings.Join(parts, ", ")
 }
 
-// covers reports whether rules name an operation on a resource, in any version.
+// covers reports whether rules name an operation on a resource, in any version and scope.
 func covers(rules []registration.RuleWithOperations, operation registration.OperationType, group, name string) bool {
-	base, sub, hasSub := strings.Cut(name, "/")
+	base, sub, _ := strings.Cut(name, "/")
 	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
-		return (slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, registration.OperationAll)) &&
-			(slices.Contains(r.APIGroups, group) || slices.Contains(r.APIGroups, "*")) &&
-			slices.ContainsFunc(r.Resources, func(rule string) bool {
-				ruleBase, ruleSub, ruleHasSub := strings.Cut(rule, "/")
-				return (ruleBase == "*" || ruleBase == base) && (ruleHasSub && ruleSub == "*" || ruleHasSub == hasSub && ruleSub == sub)
-			})
+		r.APIVersions, r.Scope = []string{"*"}, nil
+		of := metav1.GroupVersionResource{Group: group, Resource: base}
+		return webhookmatch.RuleOf(r).Misses(of, sub, admissionv1.Operation(operation), false) == admit.Covered
 	})
 }
 

@@ -149,7 +149,7 @@ func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) 
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
 	case r.Bare:
 		return fmt.Sprintf("a manifest does not say which %s is sent; examine its AdmissionReview", r.kind().Kind)
-	case r.Sketch && err != nil:
+	case r.Unstored && err != nil:
 		return "the API server fills in defaults before; examine the object as it is stored: kubectl get -o yaml"
 	}
 	return ""

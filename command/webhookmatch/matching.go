@@ -67,21 +67,21 @@ func (v Verdict) decided() bool { return v.Filter != "" }
 // Request is a request, and what else the API server knows when it asks the filters.
 type Request struct {
 	*admissionv1.AdmissionRequest
-	// Sketch reports that the object is a manifest: the API server fills in defaults before it asks the filters.
-	Sketch bool
+	// Unstored reports that the object is a manifest: the API server fills in defaults before it asks the filters.
+	Unstored bool
 	// Bare reports that of the object only the kind and metadata are known, such as of the options of a connection to the pod of a
 	// manifest.
 	Bare bool
-	// Space is the namespace of the request. It does not matter to objects that are not in one.
-	Space Namespace
+	// InNamespace is the namespace of the request. It does not matter to objects that are not in one.
+	InNamespace Namespace
 	// Equivalents are the resources under which the API server serves the same objects, in other versions or groups.
 	// EquivalentsErr says why they are not known.
 	Equivalents    []Equivalent
 	EquivalentsErr error
 	// Authorize answers what match conditions ask of the authorizer. Nil: that is not known.
 	Authorize Authorize
-	// VirtualSent reports that webhooks are called for TokenReviews and the like, as before Kubernetes 1.37.
-	VirtualSent bool
+	// SendsVirtualResources reports that webhooks are called for TokenReviews and the like, as before Kubernetes 1.37.
+	SendsVirtualResources bool
 }
 
 // Namespace is what is known of a namespace.
@@ -217,7 +217,7 @@ func (r Request) exempt() Verdict {
 	switch kind, resource := r.kind(), r.resource(); {
 	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind):
 		return no(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
-	case !r.VirtualSent && slices.Contains(virtual[resource.Group], resource.Resource):
+	case !r.SendsVirtualResources && slices.Contains(virtual[resource.Group], resource.Resource):
 		return no(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
 	}
 	return Verdict{}
@@ -252,4 +252,6 @@ func (h Hook) failurePolicy() registration.FailurePolicyType {
 }
 
 // ReadsObject reports whether it may depend on the object whether the webhook is called.
-func (h Hook) ReadsObject() bool { return !selector.Empty(h.ObjectSelector) || len(h.MatchConditions) > 0 }
+func (h Hook) ReadsObject() bool {
+	return !selector.Empty(h.ObjectSelector) || len(h.MatchConditions) > 0
+}

@@ -38,7 +38,7 @@ func (a asked) request() webhookmatch.Request {
 		Object: runtime.RawExtension{Raw: []byte(a.object)}, OldObject: runtime.RawExtension{Raw: []byte(a.old)},
 	}}
 	r.UserInfo.Username, r.UserInfo.Groups = "ann", []string{"system:authenticated"}
-	r.Space = webhookmatch.Namespace{Labels: map[string]string{"team": "web"}}
+	r.InNamespace = webhookmatch.Namespace{Labels: map[string]string{"team": "web"}}
 	if strings.Contains(a.object, "generateName") {
 		r.Name = ""
 	}
@@ -76,7 +76,7 @@ func TestFacts(t *testing.T) {
 	space := asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x", object: `{"metadata":{"labels":{"team":"api"}}}`}
 	dry := with(func(a *asked) { a.change = func(r *webhookmatch.Request) { yes := true; r.DryRun = &yes } })
 	nowhere := with(func(a *asked) {
-		a.change = func(r *webhookmatch.Request) { r.Space = webhookmatch.Namespace{Err: errors.New("gone")} }
+		a.change = func(r *webhookmatch.Request) { r.InNamespace = webhookmatch.Namespace{Err: errors.New("gone")} }
 	})
 	widget := asked{operation: "CREATE", resource: "example.com/v2/widgets", namespace: "shop", object: `{"metadata":{"labels":{}},"spec":{"size":1}}`,
 		change: func(r *webhookmatch.Request) {
@@ -166,7 +166,7 @@ func TestFacts(t *testing.T) {
 				}
 			}
 		}), onAll + `matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed() && !authorizer.path("/x").check("put").allowed()'}]`, "", ""},
-		{"a default that a manifest lacks", with(func(a *asked) { a.change = func(r *webhookmatch.Request) { r.Sketch = true } }),
+		{"a default that a manifest lacks", with(func(a *asked) { a.change = func(r *webhookmatch.Request) { r.Unstored = true } }),
 			onAll + `matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`, "unknown", "fills in defaults"},
 		{"the object in the other version", widget, onWidgets + `matchConditions: [{name: a, expression: 'object.apiVersion == "example.com/v1" && object.spec.size == 1'}]`, "", ""},
 		{"the budget", pod, onAll + `matchConditions: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))'}]`,
@@ -180,16 +180,16 @@ func TestFacts(t *testing.T) {
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels.app == "web"'}]`, "", ""},
 		{"empty labels in a manifest", with(func(a *asked) {
 			a.object = `{"metadata":{"labels":{},"annotations":{"a":"b"}}}`
-			a.change = func(r *webhookmatch.Request) { r.Sketch = true }
+			a.change = func(r *webhookmatch.Request) { r.Unstored = true }
 		}), onAll + `matchConditions: [{name: a, expression: '!has(object.metadata.labels) && has(object.metadata.annotations)'}]`, "", ""},
 		{"the label of a Namespace with its name", asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x", object: `{"metadata":{"name":"x"}}`,
-			change: func(r *webhookmatch.Request) { r.Sketch = true }},
+			change: func(r *webhookmatch.Request) { r.Unstored = true }},
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels["kubernetes.io/metadata.name"] == "x"'}]`, "", ""},
 		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations", object: labelled, old: labelled},
 			onAll, "exempt", "calls no webhook for a ValidatingWebhookConfiguration"},
 		{"nor about tokens", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled}, onAll, "exempt", "since Kubernetes 1.37"},
 		{"as before 1.37", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled,
-			change: func(r *webhookmatch.Request) { r.VirtualSent = true }}, onAll, "", ""},
+			change: func(r *webhookmatch.Request) { r.SendsVirtualResources = true }}, onAll, "", ""},
 		{"a dry run", dry, onAll + "sideEffects: NoneOnDryRun", "", ""},
 		{"a dry run with side effects", dry, onAll + "sideEffects: Some", "sideEffects", "the API server refuses the dry run"},
 	} {
@@ -210,7 +210,7 @@ func TestOneRefusesForAll(t *testing.T) {
 	fine := hook(t, onAll)
 	mutating := func(h webhookmatch.Hook) webhookmatch.Hook { h.Mutating = true; return h }
 	unsure := hook(t, onAll+`matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`)
-	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled, change: func(r *webhookmatch.Request) { r.Sketch = true }}
+	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled, change: func(r *webhookmatch.Request) { r.Unstored = true }}
 	for _, c := range []struct {
 		name  string
 		hooks []webhookmatch.Hook

@@ -5,15 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/admit"
 )
 
 // meetsRules decides by rules and matchPolicy. If it does not, as is what the webhook gets.
 func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 	own := Equivalent{Resource: r.resource(), Kind: r.kind(), SameFields: true}
 	for _, rule := range h.Rules {
-		if r.differs(rule, own.Resource).filter == "" {
+		if r.misses(rule, own.Resource) == admit.Covered {
 			return own, v
 		}
 	}
@@ -40,7 +44,7 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 func (r Request) equivalentFor(h Hook) (Equivalent, bool) {
 	for _, rule := range h.Rules {
 		for _, other := range r.Equivalents {
-			if other.Resource != r.resource() && r.differs(rule, other.Resource).filter == "" {
+			if other.Resource != r.resource() && r.misses(rule, other.Resource) == admit.Covered {
 				return other, true
 			}
 		}
@@ -48,30 +52,34 @@ func (r Request) equivalentFor(h Hook) (Equivalent, bool) {
 	return Equivalent{}, false
 }
 
-// difference is the first field of a rule that a request does not meet; the zero value if it meets all.
-type difference struct {
-	rank        int // the higher, the closer the rule is
-	filter, why string
-	byVersion   bool // only group or version differ, as far as it was looked at
+// unmatchedRule is a rule that a request misses.
+type unmatchedRule struct {
+	admit.Mismatch
+	why       string
+	byVersion bool // only group or version differ
 }
 
-func (d difference) verdict() Verdict { return no(d.filter, "%s", d.why) }
+func (u unmatchedRule) verdict() Verdict {
+	if u.Mismatch == admit.OtherScope {
+		return no(Scope, "%s", u.why)
+	}
+	return no(Rules, "%s", u.why)
+}
 
-// closest returns the difference of the rule that the request misses by the least.
-func (r Request) closest(h Hook) (best difference) {
+// closest returns the rule that the request misses by the least.
+func (r Request) closest(h Hook) (best unmatchedRule) {
 	if len(h.Rules) == 0 {
-		return difference{filter: Rules, why: "there are none"}
+		return unmatchedRule{why: "there are none"}
 	}
 	var resources []string
 	for i, rule := range h.Rules {
-		d := r.differs(rule, r.resource())
-		d.why = fmt.Sprintf("rules[%d].", i) + d.why
-		if i == 0 || d.rank > best.rank {
-			best = d
+		by := r.misses(rule, r.resource())
+		if i == 0 || by > best.Mismatch {
+			best = unmatchedRule{by, fmt.Sprintf("rules[%d].", i) + r.whyMissed(rule, by), r.missesVersion(rule, by)}
 		}
 		resources = append(resources, ruleNames(rule.Rule)...)
 	}
-	if best.rank == 0 { // it is about something else
+	if best.Mismatch == admit.OtherResource {
 		slices.Sort(resources)
 		best.why = fmt.Sprintf("are for %s, not for %s", listed(slices.Compact(resources)), r.named())
 	}
@@ -93,38 +101,55 @@ func ruleNames(rule registration.Rule) (names []string) {
 	return names
 }
 
-// differs compares a rule with the request as one for the given resource.
-func (r Request) differs(rule registration.RuleWithOperations, as schema.GroupVersionResource) difference {
-	subresource := r.subresource()
-	resources := slices.ContainsFunc(rule.Resources, func(text string) bool {
-		resource, sub, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == as.Resource) && (sub == "*" || sub == subresource)
-	})
-	plain := slices.ContainsFunc(rule.Resources, func(text string) bool {
-		resource, _, _ := strings.Cut(text, "/")
-		return resource == "*" || resource == as.Resource
-	})
-	group := hasOrAll(rule.APIGroups, as.Group)
-	operation := hasOrAll(rule.Operations, registration.OperationType(r.Operation))
-	switch {
-	case !group && !plain:
-		return difference{filter: Rules}
-	case !group:
-		return difference{filter: Rules, rank: 1, byVersion: resources && operation,
-			why: fmt.Sprintf("apiGroups is %s, and %s is of the group %q", listed(rule.APIGroups), as.Resource, as.Group)}
-	case !plain:
-		return difference{filter: Rules}
-	case !resources:
-		why := fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName())
-		return difference{filter: Rules, rank: 2, why: why + subresourceRemedy(as.Resource, subresource)}
-	case !hasOrAll(rule.APIVersions, as.Version):
-		return difference{filter: Rules, rank: 3, byVersion: operation,
-			why: fmt.Sprintf("apiVersions is %s, which does not contain %s", listed(rule.APIVersions), as.Version)}
-	case !operation:
-		return difference{filter: Rules, rank: 4,
-			why: fmt.Sprintf("operations is %s, which does not contain %s", listed(rule.Operations), r.Operation)}
+// coreNamespaces are Namespaces, which are cluster-scoped although requests for them name a namespace.
+var coreNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// RuleOf returns a rule of a webhook as admit compares it.
+func RuleOf(rule registration.RuleWithOperations) admit.Rule {
+	made := admit.Rule{Groups: rule.APIGroups, Versions: rule.APIVersions, Resources: rule.Resources}
+	for _, operation := range rule.Operations {
+		made.Operations = append(made.Operations, admissionv1.Operation(operation))
 	}
-	return r.differsInScope(rule, as)
+	if rule.Scope != nil {
+		made.Scope = *rule.Scope
+	}
+	return made
+}
+
+// misses compares a rule with the request as one for the given resource.
+func (r Request) misses(rule registration.RuleWithOperations, as schema.GroupVersionResource) admit.Mismatch {
+	inNamespace := r.Namespace != "" && as != coreNamespaces
+	return RuleOf(rule).Misses(metav1.GroupVersionResource(as), r.subresource(), r.Operation, inNamespace)
+}
+
+// missesVersion reports whether a rule that the request misses differs only in group or version, apart from its scope.
+func (r Request) missesVersion(rule registration.RuleWithOperations, by admit.Mismatch) bool {
+	if by != admit.OtherGroup && by != admit.OtherVersion {
+		return false
+	}
+	rule.APIGroups, rule.APIVersions = []string{"*"}, []string{"*"}
+	return r.misses(rule, r.resource()) >= admit.OtherScope
+}
+
+// whyMissed names the field of a rule that the request misses.
+func (r Request) whyMissed(rule registration.RuleWithOperations, by admit.Mismatch) string {
+	switch as := r.resource(); by {
+	case admit.OtherGroup:
+		return fmt.Sprintf("apiGroups is %s, and %s is of the group %q", listed(rule.APIGroups), as.Resource, as.Group)
+	case admit.OtherSubresource:
+		return fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName()) +
+			subresourceRemedy(as.Resource, r.subresource())
+	case admit.OtherVersion:
+		return fmt.Sprintf("apiVersions is %s, which does not contain %s", listed(rule.APIVersions), as.Version)
+	case admit.OtherOperation:
+		return fmt.Sprintf("operations is %s, which does not contain %s", listed(rule.Operations), r.Operation)
+	case admit.OtherScope:
+		if *rule.Scope == registration.NamespacedScope {
+			return fmt.Sprintf("scope is Namespaced, and %s are not in a namespace; use Cluster or *", r.fullName())
+		}
+		return fmt.Sprintf("scope is Cluster, and %s are in namespaces; use Namespaced or *", r.fullName())
+	}
+	return ""
 }
 
 // subresourceRemedy says what a rule needs to be for a subresource.
@@ -133,27 +158,6 @@ func subresourceRemedy(resource, subresource string) string {
 		return ""
 	}
 	return fmt.Sprintf("; a resource does not include its subresources, %s/* does", resource)
-}
-
-// coreNamespaces are Namespaces, which are cluster-scoped although requests for them name a namespace.
-var coreNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-
-func (r Request) differsInScope(rule registration.RuleWithOperations, as schema.GroupVersionResource) difference {
-	inNamespace := r.Namespace != "" && as != coreNamespaces
-	switch {
-	case rule.Scope == nil || *rule.Scope == registration.AllScopes:
-	case *rule.Scope == registration.NamespacedScope && !inNamespace:
-		return difference{filter: Scope, rank: 5,
-			why: fmt.Sprintf("scope is Namespaced, and %s are not in a namespace; use Cluster or *", r.fullName())}
-	case *rule.Scope == registration.ClusterScope && inNamespace:
-		return difference{filter: Scope, rank: 5,
-			why: fmt.Sprintf("scope is Cluster, and %s are in namespaces; use Namespaced or *", r.fullName())}
-	}
-	return difference{}
-}
-
-func hasOrAll[T ~string](list []T, one T) bool {
-	return slices.Contains(list, "*") || slices.Contains(list, one)
 }
 
 // listed shows a list of a rule. The core group is "".

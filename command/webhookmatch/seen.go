@@ -21,8 +21,8 @@ func (r Request) seenBy(h Hook) Request {
 	if metadata == nil {
 		return r
 	}
-	name, changed := r.Name, r.Sketch && (prune(metadata) || r.isNamespaces())
-	if r.Sketch && r.isNamespaces() && r.subresource() == "" {
+	name, changed := r.Name, r.Unstored && (prune(metadata) || r.isNamespaces())
+	if r.Unstored && r.isNamespaces() && r.subresource() == "" {
 		labelWithName(metadata)
 	}
 	if !h.Mutating {

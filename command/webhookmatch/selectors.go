@@ -73,10 +73,10 @@ func (r Request) namespaceLabels() (labels.Set, error) {
 	if r.isNamespaces() && r.subresource() == "" && written {
 		return named(labelsOf(r.Object.Raw), r.Namespace), nil
 	}
-	if r.Space.Err != nil {
-		return nil, r.Space.Err
+	if r.InNamespace.Err != nil {
+		return nil, r.InNamespace.Err
 	}
-	return named(r.Space.Labels, r.Namespace), nil
+	return named(r.InNamespace.Labels, r.Namespace), nil
 }
 
 // named returns labels of a namespace with the one that the API server sets.
