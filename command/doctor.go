@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/apiserver"
@@ -110,19 +111,19 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 }
 
 // openSource returns the source that the flags name.
-func (o *clusterFlags) openSource() (doctor.Source, error) {
+func (o *clusterFlags) openSource() (reader.Source, error) {
 	if o.source != "api" {
-		return doctor.Files(o.dir)
+		return reader.Files(o.dir)
 	}
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
-		return doctor.Source{}, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE, or --cluster-dir DIR with the manifests of a cluster", err)
+		return reader.Source{}, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE, or --cluster-dir DIR with the manifests of a cluster", err)
 	}
 	client, err := apiserver.New(config)
 	if err != nil {
-		return doctor.Source{}, err
+		return reader.Source{}, err
 	}
-	return doctor.API(client), nil
+	return reader.API(client), nil
 }
 
 // examineRequests examines for each object which webhooks are called.

@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/certs/rotation"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
@@ -67,7 +68,7 @@ func (o *clusterFlags) roots() *x509.CertPool {
 
 // usherIn returns what usher serves in a cluster and how it should be registered: as the flags say, and else as its
 // Deployment does.
-func (p Program) usherIn(ctx context.Context, source doctor.Source, o doctorOptions) (u doctor.Usher, err error) {
+func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOptions) (u doctor.Usher, err error) {
 	if u.At, err = webhooks.NewAddress(o.service, "", ""); err != nil {
 		return u, err
 	}
@@ -85,7 +86,7 @@ func (p Program) usherIn(ctx context.Context, source doctor.Source, o doctorOpti
 			return u, fmt.Errorf("the Deployment %s: %w", o.service, err)
 		}
 	}
-	if deployed.Err != nil && !errors.Is(deployed.Err, doctor.ErrNotFound) && o.examine.config == "" {
+	if deployed.Err != nil && !errors.Is(deployed.Err, reader.ErrNotFound) && o.examine.config == "" {
 		u.Unknown = deployed.Err
 	}
 	in := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates}

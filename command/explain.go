@@ -16,7 +16,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/apiserver"
@@ -164,7 +164,7 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 	if err != nil {
 		return nil, err
 	}
-	in := explain.Cluster{Options: o.Options, Source: doctor.API(client), Namespace: cmp.Or(o.namespace, "default"), Requests: p.requestsOf(o), UID: o.uid}
+	in := explain.Cluster{Options: o.Options, Source: reader.API(client), Namespace: cmp.Or(o.namespace, "default"), Requests: p.requestsOf(o), UID: o.uid}
 	in.Policy = func(ctx context.Context) (explain.Policy, error) {
 		policy, err := p.policyOf(ctx, &o, in.Source)
 		if err != nil {
@@ -179,7 +179,7 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 }
 
 // policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
-func (p Program) policyOf(ctx context.Context, o *explainOptions, source doctor.Source) (policyFile, error) {
+func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.Source) (policyFile, error) {
 	if o.config != "" {
 		return p.readPolicy(o.config)
 	}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
@@ -33,7 +33,7 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	run.o.explain = true
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
 	run.routes = review.Explained(now.Routes())
-	namespaces := doctor.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
+	namespaces := reader.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
 	namespace, err := in.Source.Get(ctx, namespaces, "", in.Namespace)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/learn"
 	"usher.dev/usher/command/policytest"
@@ -48,7 +49,7 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 
 // learnCalled returns whether the API server would call a webhook.
 func (p Program) learnCalled(ctx context.Context, c learn.Called) (is bool, why string, err error) {
-	source, err := doctor.Files(c.Cluster)
+	source, err := reader.Files(c.Cluster)
 	if err != nil {
 		return false, "", err
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -17,23 +15,12 @@ func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
 	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
 		return false
 	}
-	minor := minorVersion(ctx, e.source)
+	minor := e.source.MinorVersion(ctx)
 	return minor > 0 && minor < virtualEnd
 }
 
 // virtualEnd is the minor version of Kubernetes from which webhooks are no longer called for TokenReviews and the like.
 const virtualEnd = 37
-
-// minorVersion returns the minor version of the API server, or 0 if it is unknown.
-func minorVersion(ctx context.Context, source Source) (minor int) {
-	raw, err := source.Read(ctx, "/version")
-	var is version.Info
-	if err != nil || json.Unmarshal(raw, &is) != nil || is.Major != "1" {
-		return 0
-	}
-	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
-	return minor
-}
 
 // authorize asks the API server, which stores nothing.
 func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (bool, string, error) {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
@@ -36,7 +37,7 @@ type secretRef struct{ objectName }
 func (s secretRef) String() string { return "Secret " + s.Namespace + "/" + s.Name }
 
 // readBackends reads what each of the webhooks calls.
-func (f *facts) readBackends(ctx context.Context) {
+func (f *snapshot) readBackends(ctx context.Context) {
 	var calls []func()
 	for _, w := range f.webhooks {
 		t := targetOf(w.ClientConfig)
@@ -52,11 +53,11 @@ func (f *facts) readBackends(ctx context.Context) {
 			}
 		})
 	}
-	inParallel(calls...)
+	reader.InParallel(calls...)
 }
 
 // read reads a Service and its endpoints, and makes a handshake.
-func (b *backend) read(ctx context.Context, f *facts, w entry, t target) {
+func (b *backend) read(ctx context.Context, f *snapshot, w entry, t target) {
 	var to []candidate
 	switch {
 	case t == target{}:
@@ -66,13 +67,13 @@ func (b *backend) read(ctx context.Context, f *facts, w entry, t target) {
 			to = []candidate{{addressOf(t.url), true}}
 		}
 	default:
-		b.service, b.serviceErr = decodeOne[corev1.Service](f.source.Get(ctx, collection("", "v1", "Service", "services"), t.service.Namespace,
+		b.service, b.serviceErr = reader.One[corev1.Service](f.source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), t.service.Namespace,
 			t.service.Name))
 		if b.serviceErr != nil || serviceProblem(w, t, b.service) != nil {
 			return
 		}
-		kind := collection(discoveryv1.GroupName, "v1", "EndpointSlice", "endpointslices")
-		b.slices, b.slicesErr = decodeAll[discoveryv1.EndpointSlice](f.source.List(ctx, kind, t.service.Namespace))
+		kind := reader.NewKind(discoveryv1.GroupName, "v1", "EndpointSlice", "endpointslices")
+		b.slices, b.slicesErr = reader.All[discoveryv1.EndpointSlice](f.source.List(ctx, kind, t.service.Namespace))
 		for _, address := range b.addresses(w, t) {
 			to = append(to, candidate{address, f.inside || local(address)})
 		}
@@ -105,12 +106,12 @@ func (b *backend) addresses(w entry, t target) (all []string) {
 }
 
 // readSecret reads the serving certificate from the Secret that holds it, if that is known.
-func (b *backend) readSecret(ctx context.Context, source Source, w entry) {
+func (b *backend) readSecret(ctx context.Context, source reader.Source, w entry) {
 	var is bool
 	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
 		return
 	}
-	secret, err := decodeOne[corev1.Secret](source.Get(ctx, collection("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
+	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
 	if err != nil {
 		b.storedErr = err
 		return
@@ -121,7 +122,7 @@ func (b *backend) readSecret(ctx context.Context, source Source, w entry) {
 }
 
 // secretOf returns the Secret with the certificate of what a webhook calls, as an annotation or usher names it.
-func secretOf(ctx context.Context, source Source, w entry, service corev1.Service) (s secretRef, is bool, err error) {
+func secretOf(ctx context.Context, source reader.Source, w entry, service corev1.Service) (s secretRef, is bool, err error) {
 	split := func(text string) secretRef {
 		namespace, name, _ := strings.Cut(text, "/")
 		return secretRef{objectName{namespace, name}}
@@ -132,9 +133,9 @@ func secretOf(ctx context.Context, source Source, w entry, service corev1.Servic
 		return secretRef{objectName{service.Namespace, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]}}, true, nil
 	case from["cert-manager.io/inject-ca-from"] != "":
 		at := split(from["cert-manager.io/inject-ca-from"])
-		raw, err := source.Get(ctx, collection("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
-		certificate, err := decodeOne[struct{ Spec struct{ SecretName string } }](raw, err)
-		if errors.Is(err, ErrNotFound) && w.ushers() { // in files, for one
+		raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
+		certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
+		if errors.Is(err, reader.ErrNotFound) && w.ushers() { // in files, for one
 			return secretRef{objectName{at.Namespace, "usher-tls"}}, true, nil
 		}
 		return secretRef{objectName{at.Namespace, certificate.Spec.SecretName}}, err == nil, err

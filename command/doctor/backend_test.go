@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/cluster/reader"
 )
 
 // TestUnseenCertificate: a server that cannot be reached from here is judged by the Secret that it serves from; without
@@ -26,11 +28,11 @@ func TestUnseenCertificate(t *testing.T) {
 	}{
 		{"no Secret", func(*backend) {}, notSeen},
 		{"its Secret", func(b *backend) { b.stored = &serving{[]*x509.Certificate{leaf}, "Secret ns/tls"} }, ""},
-		{"a Secret that may not be read", func(b *backend) { b.storedErr = &UnreadableError{What: "secrets ns/tls", Forbidden: true} }, notReadable},
+		{"a Secret that may not be read", func(b *backend) { b.storedErr = &reader.UnreadableError{What: "secrets ns/tls", Forbidden: true} }, notReadable},
 		{"no endpoints", func(b *backend) { b.slices = nil }, noEndpoints},
-		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &UnreadableError{What: "endpointslices", Forbidden: true} }, notReadable},
-		{"no Service", func(b *backend) { b.serviceErr = ErrNotFound }, noSuchService},
-		{"a Service that may not be read", func(b *backend) { b.serviceErr = &UnreadableError{What: "services", Forbidden: true} }, notReadable},
+		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &reader.UnreadableError{What: "endpointslices", Forbidden: true} }, notReadable},
+		{"no Service", func(b *backend) { b.serviceErr = reader.ErrNotFound }, noSuchService},
+		{"a Service that may not be read", func(b *backend) { b.serviceErr = &reader.UnreadableError{What: "services", Forbidden: true} }, notReadable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := &backend{handshake: handshake{err: errUnreachable}}
@@ -39,7 +41,7 @@ func TestUnseenCertificate(t *testing.T) {
 			b.slices = []discoveryv1.EndpointSlice{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
 				Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(9443))}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}}}}
 			c.change(b)
-			f := &facts{source: source, backends: map[target]*backend{targetOf(w.ClientConfig): b}}
+			f := &snapshot{source: source, backends: map[target]*backend{targetOf(w.ClientConfig): b}}
 			expectOne(t, f.reachProblems(w), c.want)
 		})
 	}

@@ -1,3 +1,4 @@
+// Package doctor examines what a cluster has registered, and what that does to requests. It only reads.
 package doctor
 
 import (
@@ -7,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
@@ -14,10 +16,10 @@ import (
 // Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
 // finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
 // the Services of the cluster; nil: it cannot.
-func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Usher) []review.Report {
-	var f *facts
+func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, usher Usher) []review.Report {
+	var f *snapshot
 	var rights []review.Finding
-	inParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
+	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
 	matcher := &webhookmatch.Matcher{}
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
@@ -38,7 +40,7 @@ func Examine(ctx context.Context, source Source, roots *x509.CertPool, usher Ush
 }
 
 // problems returns what is wrong with a webhook.
-func (f *facts) problems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+func (f *snapshot) problems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
 	around := surroundings{f.namespaces, f.minor == 0 || f.minor < virtualEnd, matcher}
 	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w),
 		lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, around),
@@ -55,7 +57,7 @@ func worst(r review.Report) review.Finding {
 }
 
 // from returns where the facts come from.
-func (f *facts) from() string {
+func (f *snapshot) from() string {
 	if f.source.Live() {
 		return "the API server"
 	}
@@ -63,7 +65,7 @@ func (f *facts) from() string {
 }
 
 // leftOut says what files cannot show.
-func (f *facts) leftOut() string {
+func (f *snapshot) leftOut() string {
 	if f.source.Live() {
 		return ""
 	}

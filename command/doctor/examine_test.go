@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
@@ -436,7 +437,7 @@ func TestUnreadableConfiguration(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), fmt.Appendf(nil, one+one, "broken", "%", "fine", "YQ=="), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -589,7 +590,7 @@ webhooks:
 	if err := os.WriteFile(dir+"/c.yaml", []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

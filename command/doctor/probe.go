@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
@@ -40,7 +41,7 @@ type candidate struct {
 // certificate, or why there is none. It sends no request. is reports whether a certificate is that of the server, for
 // addresses that are not certain.
 func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) handshake {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, reader.Timeout)
 	defer cancel()
 	results := make(chan handshake, len(all))
 	for _, c := range all {
@@ -67,11 +68,11 @@ func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Ce
 
 // inside reports whether the ClusterIPs of a cluster can be called from this machine: whether its API server answers at
 // its own. roots are the CAs of that.
-func inside(ctx context.Context, source Source, roots *x509.CertPool) bool {
+func inside(ctx context.Context, source reader.Source, roots *x509.CertPool) bool {
 	if roots == nil {
 		return false
 	}
-	service, err := decodeOne[corev1.Service](source.Get(ctx, collection("", "v1", "Service", "services"), "default", "kubernetes"))
+	service, err := reader.One[corev1.Service](source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), "default", "kubernetes"))
 	if err != nil || len(service.Spec.Ports) == 0 {
 		return false
 	}
@@ -113,9 +114,9 @@ func telling(err error) int {
 	return 2
 }
 
-// shake makes one connection and the handshake on it, within probeTime.
+// shake makes one connection and the handshake on it, within reader.Timeout.
 func shake(ctx context.Context, name, address string) handshake {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, reader.Timeout)
 	defer cancel()
 	dialer := net.Dialer{Timeout: connectTime}
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -160,7 +161,7 @@ func handshakeProblem(w entry, t target, h handshake) *review.Finding {
 			"TLS; usher: without --plain. %s", t, h.address, w.consequence())
 	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
 		found = problem(handshakeTimeout, review.Error, pods, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
-			t, h.address, probeTime, w.consequence())
+			t, h.address, reader.Timeout, w.consequence())
 	default:
 		found = problem(handshakeFailed, review.Error, pods, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.consequence())
 	}

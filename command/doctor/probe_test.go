@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
@@ -144,11 +145,11 @@ func TestInsideEnds(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "service.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*probeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*reader.Timeout)
 	defer cancel()
 	if inside(ctx, source, x509.NewCertPool()) || ctx.Err() != nil {
 		t.Errorf("inside: %v", ctx.Err())

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"slices"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
 // reachProblems returns what keeps the API server from calling a webhook: the first error on the way, or what is wrong
 // with the certificates.
-func (f *facts) reachProblems(w entry) []review.Finding {
+func (f *snapshot) reachProblems(w entry) []review.Finding {
 	t, roots := targetOf(w.ClientConfig), readBundle(w.ClientConfig.CABundle)
 	b := f.backends[t]
 	if found := f.wayProblem(w, t, b); found != nil && found.Severity != review.Warning {
@@ -43,7 +44,7 @@ func (f *facts) reachProblems(w entry) []review.Finding {
 }
 
 // wayProblem returns the first error on the way to what a webhook calls, or nil.
-func (f *facts) wayProblem(w entry, t target, b *backend) *review.Finding {
+func (f *snapshot) wayProblem(w entry, t target, b *backend) *review.Finding {
 	if t.url != "" {
 		if found := urlProblem(w, t.url); found != nil {
 			return found
@@ -54,9 +55,9 @@ func (f *facts) wayProblem(w entry, t target, b *backend) *review.Finding {
 	switch {
 	case t == target{}:
 		found = problem(invalidURL, review.Error, w.show(), "clientConfig names neither a service nor a url. %s", w.consequence())
-	case errors.Is(b.serviceErr, ErrNotFound) && f.noServices:
+	case errors.Is(b.serviceErr, reader.ErrNotFound) && f.noServices:
 		return nil // files about something else
-	case errors.Is(b.serviceErr, ErrNotFound):
+	case errors.Is(b.serviceErr, reader.ErrNotFound):
 		found = missingService(w, t)
 	case b.serviceErr != nil:
 		found = unreadFinding(b.serviceErr, "whether the webhook can be called")
@@ -69,7 +70,7 @@ func (f *facts) wayProblem(w entry, t target, b *backend) *review.Finding {
 	return &found
 }
 
-func (f *facts) endpointsOrHandshake(w entry, t target, b *backend) *review.Finding {
+func (f *snapshot) endpointsOrHandshake(w entry, t target, b *backend) *review.Finding {
 	if b.slicesErr != nil {
 		if b.serving() != nil && b.handshake.chain != nil {
 			return nil // it answers

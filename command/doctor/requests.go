@@ -12,39 +12,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
 
 // Examiner says for requests which webhooks of a cluster are called.
 type Examiner struct {
-	source  Source
-	kinds   review.Catalogue
-	hooks   []webhookmatch.Hook
-	matcher webhookmatch.Matcher
-	spaces  map[string]webhookmatch.Namespace // by name, as far as they were asked for
-	served  map[schema.GroupVersionKind]resource
+	source     reader.Source
+	kinds      review.Catalogue
+	hooks      []webhookmatch.Hook
+	matcher    webhookmatch.Matcher
+	namespaces map[string]webhookmatch.Namespace // by name, as far as they were asked for
+	served     map[schema.GroupVersionKind]reader.Resource
 }
 
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds of which the cluster is not asked.
-func NewExaminer(ctx context.Context, source Source, kinds review.Catalogue) (*Examiner, error) {
+func NewExaminer(ctx context.Context, source reader.Source, kinds review.Catalogue) (*Examiner, error) {
 	hooks, err := Hooks(ctx, source)
 	return &Examiner{source: source, kinds: kinds, hooks: hooks,
-		spaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]resource{}}, err
-}
-
-// configurationKind is a kind of webhook configurations.
-func configurationKind(kind, resource string) Kind {
-	return Kind{registration.SchemeGroupVersion.WithKind(kind), resource}
+		namespaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
 }
 
 // Hooks returns the webhooks of all configurations, in the order in which the API server asks them.
-func Hooks(ctx context.Context, source Source) (hooks []webhookmatch.Hook, err error) {
-	for _, mutating := range []bool{true, false} {
-		kind := configurationKind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
-		if mutating {
-			kind = configurationKind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
-		}
+func Hooks(ctx context.Context, source reader.Source) (hooks []webhookmatch.Hook, err error) {
+	for _, kind := range configurationKinds() {
 		found, err := source.List(ctx, kind, "")
 		if err != nil {
 			return nil, err
@@ -55,7 +47,7 @@ func Hooks(ctx context.Context, source Source) (hooks []webhookmatch.Hook, err e
 				return nil, fmt.Errorf("%s %s: %w", kind.Kind, configuration.Name, err)
 			}
 			for _, w := range configuration.Webhooks {
-				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Mutating: mutating, ValidatingWebhook: w})
+				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Mutating: kind.Kind == mutatingKind, ValidatingWebhook: w})
 			}
 		}
 	}
@@ -66,9 +58,9 @@ func Hooks(ctx context.Context, source Source) (hooks []webhookmatch.Hook, err e
 // kindOf returns the kind of the configuration of a webhook.
 func kindOf(h webhookmatch.Hook) string {
 	if h.Mutating {
-		return "MutatingWebhookConfiguration"
+		return mutatingKind
 	}
-	return "ValidatingWebhookConfiguration"
+	return validatingKind
 }
 
 // Learn takes the labels of Namespaces among documents, which come before those of the cluster unless they are deleted, and
@@ -81,13 +73,13 @@ func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o rev
 		}
 		kind := object.GroupVersionKind()
 		if kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) && (o.Operation != admissionv1.Delete || !e.source.Live()) {
-			e.spaces[object.Name] = webhookmatch.Namespace{Labels: object.Labels}
+			e.namespaces[object.Name] = webhookmatch.Namespace{Labels: object.Labels}
 		}
 		if kind.Kind == "AdmissionReview" {
 			continue
 		}
-		if found := e.resourceOf(ctx, kind); found.err == nil {
-			e.kinds.Add(kind, !found.namespaced)
+		if found := e.resourceOf(ctx, kind); found.Err == nil {
+			e.kinds.Add(kind, !found.Namespaced)
 		}
 	}
 }
@@ -163,6 +155,16 @@ func nameIn(r webhookmatch.Request) string {
 	return ""
 }
 
+// resourceOf returns the resource of a kind, which is asked for once.
+func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind) reader.Resource {
+	known, found := e.served[kind]
+	if !found {
+		known = e.source.ResourceOf(ctx, kind)
+		e.served[kind] = known
+	}
+	return known
+}
+
 // request returns the request that a document stands for.
 func (e *Examiner) request(ctx context.Context, d review.Document, o review.Options) (r webhookmatch.Request, err error) {
 	body, err := review.AsReview(d, o, e.kinds)
@@ -190,8 +192,8 @@ func (e *Examiner) request(ctx context.Context, d review.Document, o review.Opti
 func (e *Examiner) correctPlural(ctx context.Context, r *webhookmatch.Request, kind schema.GroupVersionKind) {
 	guessed, _ := meta.UnsafeGuessKindToResource(kind)
 	found := e.resourceOf(ctx, kind)
-	if found.err == nil && found.name != "" && r.Resource == metav1.GroupVersionResource(guessed) {
-		r.Resource.Resource, r.RequestResource.Resource = found.name, found.name
+	if found.Err == nil && found.Name != "" && r.Resource == metav1.GroupVersionResource(guessed) {
+		r.Resource.Resource, r.RequestResource.Resource = found.Name, found.Name
 	}
 }
 
@@ -204,34 +206,38 @@ func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
 	if client.Resource == "namespaces" && r.Namespace == "" {
 		r.Namespace = r.Name
 	}
-	r.Equivalents, r.EquivalentsErr = e.equivalents(ctx, client, r.SubResource)
-	r.InNamespace = e.space(ctx, r.Namespace)
+	same, err := e.source.Equivalents(ctx, client, r.SubResource)
+	for _, s := range same {
+		r.Equivalents = append(r.Equivalents, webhookmatch.Equivalent(s))
+	}
+	r.EquivalentsErr = err
+	r.InNamespace = e.namespace(ctx, r.Namespace)
 	if e.source.Live() {
 		r.Authorize = e.authorize
 		r.SendsVirtualResources = e.sendsVirtual(ctx, client.Group)
 	}
 }
 
-// space returns what is known of a namespace.
-func (e *Examiner) space(ctx context.Context, name string) webhookmatch.Namespace {
+// namespace returns what is known of a namespace.
+func (e *Examiner) namespace(ctx context.Context, name string) webhookmatch.Namespace {
 	if name == "" {
 		return webhookmatch.Namespace{}
 	}
-	if known, found := e.spaces[name]; found {
+	if known, found := e.namespaces[name]; found {
 		return known
 	}
-	raw, err := e.source.Get(ctx, Kind{schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, "namespaces"}, "", name)
+	raw, err := e.source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name)
 	var object metav1.PartialObjectMetadata
 	if err == nil {
 		err = json.Unmarshal(raw, &object)
 	}
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, reader.ErrNotFound) {
 		err = errors.New("there is no such namespace; create it, or name another one with -n")
 		if !e.source.Live() {
 			err = errors.New("no file has it; put the Namespace into the directory of --cluster-dir")
 		}
 	}
-	space := webhookmatch.Namespace{Labels: object.Labels, Err: err}
-	e.spaces[name] = space
-	return space
+	found := webhookmatch.Namespace{Labels: object.Labels, Err: err}
+	e.namespaces[name] = found
+	return found
 }

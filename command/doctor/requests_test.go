@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
 )
@@ -34,7 +35,7 @@ var farm = map[string]string{
 }
 
 // with returns an API server with webhooks, and other answers at some paths; "" is forbidden.
-func with(t *testing.T, webhooks string, others ...string) doctor.Source {
+func with(t *testing.T, webhooks string, others ...string) reader.Source {
 	t.Helper()
 	answers := maps.Clone(farm)
 	answers[configurationsPath] = `{"items":[{"metadata":{"name":"c"},"webhooks":[` + webhooks + `]}]}`
@@ -59,7 +60,7 @@ func with(t *testing.T, webhooks string, others ...string) doctor.Source {
 }
 
 // examined returns the report on a manifest.
-func examined(t *testing.T, source doctor.Source, manifest, sub string) review.Report {
+func examined(t *testing.T, source reader.Source, manifest, sub string) review.Report {
 	t.Helper()
 	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
 	if err != nil {
@@ -89,7 +90,7 @@ func TestExaminer(t *testing.T) {
 	may := `,"matchConditions":[{"name":"a","expression":"authorizer.group('').resource('pods').check('get').allowed()"}]`
 	for _, c := range []struct {
 		name, sub     string
-		source        doctor.Source
+		source        reader.Source
 		manifest      string
 		verdict, says string // of the webhook: called and the reason, or the filter and the reason
 	}{
@@ -200,7 +201,7 @@ func TestDefinitionAmongTheFiles(t *testing.T) {
 	for version, called := range map[string]bool{"v1": true, "v2": true, "v0": false} {
 		write(t, dir, "w.yaml", `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: c}, webhooks: [`+
 			webhookFor("farm.test/"+version+"/oxen", `,"namespaceSelector":{"matchLabels":{"team":"web"}}`)+`]}`)
-		source, err := doctor.Files(dir)
+		source, err := reader.Files(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,3 +204,6 @@ func urlProblem(w entry, text string) *review.Finding {
 	found := problem(invalidURL, review.Error, w.show(), "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
 	return &found
 }
+
+// objectName is the name of an object among those of its kind.
+type objectName struct{ Namespace, Name string }

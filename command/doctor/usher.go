@@ -8,6 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
@@ -77,7 +78,7 @@ func (u Usher) neededBy(registered []entry) []webhooks.Hook {
 }
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
-func (u Usher) problems(f *facts, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
+func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return nil
 	}
@@ -138,7 +139,7 @@ func sharedResource(a, b entry) string {
 }
 
 // rightsProblems asks the API server which of usher's rights are missing.
-func (u Usher) rightsProblems(ctx context.Context, source Source) []review.Finding {
+func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []review.Finding {
 	if !source.Live() {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (u Usher) rightsProblems(ctx context.Context, source Source) []review.Findi
 }
 
 // missingRights returns which of some rights a user lacks.
-func (u Usher) missingRights(ctx context.Context, source Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
+func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
 	var reviews []authorizationv1.SubjectAccessReview
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
@@ -172,11 +173,11 @@ func (u Usher) missingRights(ctx context.Context, source Source, rules []rbacv1.
 	var calls []func()
 	for i := range reviews {
 		calls = append(calls, func() {
-			answers[i], errs[i] = decodeOne[authorizationv1.SubjectAccessReview](
+			answers[i], errs[i] = reader.One[authorizationv1.SubjectAccessReview](
 				source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews[i]))
 		})
 	}
-	inParallel(calls...)
+	reader.InParallel(calls...)
 	var denied []authorizationv1.ResourceAttributes
 	for i, answer := range answers {
 		if errs[i] != nil {

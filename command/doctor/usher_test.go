@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
@@ -56,16 +57,16 @@ func TestUshersWebhooks(t *testing.T) {
 			expectOne(t, u.webhookProblems(ushers(c.change), []webhooks.Hook{needed}), c.want, says...)
 		})
 	}
-	expectOne(t, u.problems(&facts{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
 	other := ushers(func(w *entry) { w.Name = "mutate-pods.usher.dev" })
-	expectOne(t, u.problems(&facts{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notRegistered, "validate-pods.usher.dev", "--service usher/usher")
-	expectOne(t, u.problems(&facts{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notRegistered, "validate-pods.usher.dev", "--service usher/usher")
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
 	u.Unknown = errors.New("forbidden")
-	expectOne(t, u.problems(&facts{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notReadable)
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notReadable)
 }
 
 // live returns a source that asks a server of the test.
-func live(t *testing.T, answer http.HandlerFunc) Source {
+func live(t *testing.T, answer http.HandlerFunc) reader.Source {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
@@ -73,7 +74,7 @@ func live(t *testing.T, answer http.HandlerFunc) Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return API(client)
+	return reader.API(client)
 }
 
 func TestRightsOfUsher(t *testing.T) {
@@ -97,7 +98,7 @@ func TestRightsOfUsher(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
 	found := u.rightsProblems(t.Context(), source)
 	expectOne(t, found, rightsMissing, "may not: get, update deployments.apps/scale; get secrets usher-tls", "--certs=managed --service door/usher")
-	expectOne(t, u.rightsProblems(t.Context(), Source{}), "")
+	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 
 	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != notReadable || found[0].Severity != review.Unknown {
@@ -142,7 +143,7 @@ spec:
 	if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ spec:
 	if d.Err != nil || string(d.Policy) != "names: {denied: [a]}" || d.Flag("cluster") != "api" || d.Flag("certs") != "" || d.Flag("config") != "/etc/usher/policy/policy.yaml" {
 		t.Errorf("%+v", d)
 	}
-	if d := FindDeployed(t.Context(), source, "door", "none"); !errors.Is(d.Err, ErrNotFound) {
+	if d := FindDeployed(t.Context(), source, "door", "none"); !errors.Is(d.Err, reader.ErrNotFound) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -169,7 +170,7 @@ webhooks:
 	if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
 // Cluster explains the objects of a namespace of a cluster.
 type Cluster struct {
 	Options
-	Source    doctor.Source
+	Source    reader.Source
 	Namespace string
 	Requests  Requests // nil: there is no audit log
 	UID       string   // of the object whose requests are listed; "" for any
@@ -94,7 +94,7 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]revi
 
 func unknownBecause(id string, err error) review.Finding {
 	f := review.Finding{ID: id, Severity: review.Unknown, Message: err.Error(), Link: "docs/explain.md#" + id}
-	if unreadable, ok := errors.AsType[*doctor.UnreadableError](err); ok && unreadable.Forbidden {
+	if unreadable, ok := errors.AsType[*reader.UnreadableError](err); ok && unreadable.Forbidden {
 		f.Fix = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
 	}
 	return f

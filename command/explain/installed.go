@@ -8,7 +8,7 @@ import (
 	slashpath "path"
 	"strings"
 
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 )
 
 // installation is what is read of the Deployment of an installed usher.
@@ -81,7 +81,7 @@ type Installed struct {
 
 // FindInstalled reads the policy of an installed usher, from the ConfigMap that its Deployment mounts, and its feature
 // gates. service is the Service, which has the name of the Deployment.
-func FindInstalled(ctx context.Context, source doctor.Source, service string) (found Installed, err error) {
+func FindInstalled(ctx context.Context, source reader.Source, service string) (found Installed, err error) {
 	namespace, name, ok := strings.Cut(service, "/")
 	if !ok {
 		return found, fmt.Errorf("--service %s: must be namespace/name", service)

@@ -10,19 +10,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 )
 
 // kindOf is a kind whose objects are found, and what users call it.
 type kindOf struct {
-	doctor.Kind
+	reader.Kind
 	names []string
 }
 
 var podKind = kind("", "v1", "Pod", "pods")
 
-func kind(group, version, name, resource string) doctor.Kind {
-	return doctor.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: name}, Resource: resource}
+func kind(group, version, name, resource string) reader.Kind {
+	return reader.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: name}, Resource: resource}
 }
 
 // workloadKinds returns the kinds that create pods, in the order in which a plain name is looked for.
@@ -45,7 +45,7 @@ func (k kindOf) isNamed(word string) bool {
 
 // object is an object that was found.
 type object struct {
-	kind doctor.Kind
+	kind reader.Kind
 	raw  json.RawMessage
 	objectHead
 }
@@ -68,7 +68,7 @@ type objectHead struct {
 	}
 }
 
-func newObject(kind doctor.Kind, raw json.RawMessage) (o object, err error) {
+func newObject(kind reader.Kind, raw json.RawMessage) (o object, err error) {
 	o.kind, o.raw = kind, raw
 	if err := json.Unmarshal(raw, &o.objectHead); err != nil {
 		return o, fmt.Errorf("%s: the API server's answer cannot be read", kind.Resource)
@@ -90,11 +90,11 @@ func (o object) String() string {
 
 // finder finds objects of one namespace.
 type finder struct {
-	doctor.Source
+	reader.Source
 	namespace string
 }
 
-func (f finder) get(ctx context.Context, kind doctor.Kind, name string) (object, error) {
+func (f finder) get(ctx context.Context, kind reader.Kind, name string) (object, error) {
 	raw, err := f.Get(ctx, kind, f.namespace, name)
 	if err != nil {
 		return object{}, err
@@ -125,13 +125,13 @@ func (f finder) find(ctx context.Context, args []string) (object, error) {
 // podOrWorkload returns a pod or, if there is none, a workload of that name, or one that would create a pod of that name.
 func (f finder) podOrWorkload(ctx context.Context, name string) (object, error) {
 	found, err := f.get(ctx, podKind, name)
-	if !errors.Is(err, doctor.ErrNotFound) {
+	if !errors.Is(err, reader.ErrNotFound) {
 		return found, err
 	}
 	for _, of := range []string{name, withoutSuffix(name), withoutSuffix(withoutSuffix(name))} {
 		for _, k := range workloadKinds() {
 			found, err = f.get(ctx, k.Kind, of)
-			if of != "" && !errors.Is(err, doctor.ErrNotFound) {
+			if of != "" && !errors.Is(err, reader.ErrNotFound) {
 				return found, err
 			}
 		}
@@ -182,7 +182,7 @@ func (f finder) failures(ctx context.Context, o object, creators []object) (foun
 	for _, c := range creators {
 		owners = append(owners, c.owner())
 	}
-	for _, version := range []doctor.Kind{kind("", "v1", "Event", "events"), kind("events.k8s.io", "v1", "Event", "events")} {
+	for _, version := range []reader.Kind{kind("", "v1", "Event", "events"), kind("events.k8s.io", "v1", "Event", "events")} {
 		var events []json.RawMessage
 		if events, err = f.List(ctx, version, f.namespace); err == nil {
 			var unreadable int

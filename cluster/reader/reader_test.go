@@ -1,4 +1,4 @@
-package doctor_test
+package reader_test
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
 )
 
-var services = doctor.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Service"}, Resource: "services"}
+var services = reader.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Service"}, Resource: "services"}
 
 // TestFiles: files are read like a cluster, and what they lack is not found.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: one}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: two}\n")
 	write(t, dir, "ignored.txt", "no manifest")
-	source, err := doctor.Files(dir)
+	source, err := reader.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func TestFiles(t *testing.T) {
 	if raw, err := source.Get(t.Context(), services, "two", "a"); err != nil || !strings.Contains(string(raw), `"two"`) {
 		t.Errorf("get two/a: %s, %v", raw, err)
 	}
-	if _, err := source.Get(t.Context(), services, "two", "b"); !errors.Is(err, doctor.ErrNotFound) || err.Error() != "services two/b does not exist" {
+	if _, err := source.Get(t.Context(), services, "two", "b"); !errors.Is(err, reader.ErrNotFound) || err.Error() != "services two/b does not exist" {
 		t.Errorf("get two/b: %v", err)
 	}
 	write(t, dir, "b.yaml", "kind: [")
-	if _, err := doctor.Files(dir); err == nil || !strings.Contains(err.Error(), "b.yaml") {
+	if _, err := reader.Files(dir); err == nil || !strings.Contains(err.Error(), "b.yaml") {
 		t.Errorf("a bad file is not reported: %v", err)
 	}
 }
@@ -74,10 +74,10 @@ func TestAPI(t *testing.T) {
 	if found, err := source.List(t.Context(), services, ""); err != nil || len(found) != 2 {
 		t.Errorf("%d of 2 objects, %v", len(found), err)
 	}
-	if _, err := source.Get(t.Context(), services, "x", "missing"); !errors.Is(err, doctor.ErrNotFound) {
+	if _, err := source.Get(t.Context(), services, "x", "missing"); !errors.Is(err, reader.ErrNotFound) {
 		t.Errorf("missing: %v", err)
 	}
-	unreadable, _ := errors.AsType[*doctor.UnreadableError](second(source.List(t.Context(), services, "x")))
+	unreadable, _ := errors.AsType[*reader.UnreadableError](second(source.List(t.Context(), services, "x")))
 	if unreadable == nil || !unreadable.Forbidden || !strings.HasPrefix(unreadable.Error(), "services in namespace x may not be read: ") {
 		t.Errorf("forbidden: %v", unreadable)
 	}
@@ -89,7 +89,7 @@ func TestAPINotReached(t *testing.T) {
 	source := connect(t, server.URL)
 	server.Close()
 	for range 3 {
-		unreadable, _ := errors.AsType[*doctor.UnreadableError](second(source.Get(t.Context(), services, "x", "a")))
+		unreadable, _ := errors.AsType[*reader.UnreadableError](second(source.Get(t.Context(), services, "x", "a")))
 		if unreadable == nil || unreadable.Forbidden || !strings.Contains(unreadable.Error(), "refused") {
 			t.Errorf("%v", unreadable)
 		}
@@ -110,20 +110,20 @@ func TestAPIThatHangs(t *testing.T) {
 	}
 }
 
-func serving(t *testing.T, handler http.HandlerFunc) doctor.Source {
+func serving(t *testing.T, handler http.HandlerFunc) reader.Source {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return connect(t, server.URL)
 }
 
-func connect(t *testing.T, url string) doctor.Source {
+func connect(t *testing.T, url string) reader.Source {
 	t.Helper()
 	client, err := apiserver.New(&rest.Config{Host: url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return doctor.API(client)
+	return reader.API(client)
 }
 
 func refuse(w http.ResponseWriter, code int, reason string) {

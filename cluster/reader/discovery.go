@@ -1,4 +1,4 @@
-package doctor
+package reader
 
 import (
 	"context"
@@ -10,46 +10,50 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"usher.dev/usher/command/webhookmatch"
+	"k8s.io/apimachinery/pkg/version"
 )
 
-// resource is under which name an API server has the objects of a kind.
-type resource struct {
-	name       string
-	namespaced bool
-	err        error // why that is not known
+// Resource is the resource of a kind.
+type Resource struct {
+	Name       string
+	Namespaced bool
+	Err        error // why it is not known
 }
 
-// resourceOf returns the resource of a kind: by discovery or, for files, by a CustomResourceDefinition among them.
-func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind) resource {
-	if known, found := e.served[kind]; found {
-		return known
-	}
-	found := resource{err: errors.New("not known")}
-	if !e.source.Live() {
-		if crd, is := e.definitionAmong(kind.GroupKind()); is {
-			found = resource{name: crd.Spec.Names.Plural, namespaced: crd.Spec.Scope == "Namespaced"}
+// ResourceOf returns the resource of a kind: by discovery or, for files, by a CustomResourceDefinition among them.
+func (s Source) ResourceOf(ctx context.Context, kind schema.GroupVersionKind) Resource {
+	unknown := Resource{Err: errors.New("not known")}
+	if !s.Live() {
+		if crd, is := s.definitionAmong(kind.GroupKind()); is {
+			return Resource{Name: crd.Spec.Names.Plural, Namespaced: crd.Spec.Scope == "Namespaced"}
 		}
-	} else if list, err := e.resources(ctx, kind.GroupVersion()); err != nil {
-		found.err = err
-	} else if i := slices.IndexFunc(list, func(r metav1.APIResource) bool {
-		return r.Kind == kind.Kind && !strings.Contains(r.Name, "/")
-	}); i >= 0 {
-		found = resource{name: list[i].Name, namespaced: list[i].Namespaced}
+		return unknown
 	}
-	e.served[kind] = found
-	return found
+	list, err := s.resources(ctx, kind.GroupVersion())
+	if err != nil {
+		return Resource{Err: err}
+	}
+	i := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Kind == kind.Kind && !strings.Contains(r.Name, "/") })
+	if i < 0 {
+		return unknown
+	}
+	return Resource{Name: list[i].Name, Namespaced: list[i].Namespaced}
+}
+
+// MinorVersion returns the minor version of the API server, or 0 if it is unknown.
+func (s Source) MinorVersion(ctx context.Context) (minor int) {
+	is, err := One[version.Info](s.Read(ctx, "/version"))
+	if err != nil || is.Major != "1" {
+		return 0
+	}
+	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
+	return minor
 }
 
 // resources returns what an API server serves of a version.
-func (e *Examiner) resources(ctx context.Context, of schema.GroupVersion) ([]metav1.APIResource, error) {
-	raw, err := e.source.Read(ctx, groupPath(of.Group)+"/"+of.Version)
-	if err != nil {
-		return nil, err
-	}
-	var list metav1.APIResourceList
-	return list.APIResources, json.Unmarshal(raw, &list)
+func (s Source) resources(ctx context.Context, of schema.GroupVersion) ([]metav1.APIResource, error) {
+	list, err := One[metav1.APIResourceList](s.Read(ctx, groupPath(of.Group)+"/"+of.Version))
+	return list.APIResources, err
 }
 
 func groupPath(group string) string {
@@ -60,8 +64,8 @@ func groupPath(group string) string {
 }
 
 // versions returns the versions of a group that an API server serves.
-func (e *Examiner) versions(ctx context.Context, group string) (served []string, err error) {
-	raw, err := e.source.Read(ctx, groupPath(group))
+func (s Source) versions(ctx context.Context, group string) (served []string, err error) {
+	raw, err := s.Read(ctx, groupPath(group))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -97,17 +101,25 @@ var sharing = map[string][]string{
 	"replicationcontrollers": {"", "extensions"},
 }
 
-// equivalents returns the resources under which the same objects are served, but for the given one.
-func (e *Examiner) equivalents(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []webhookmatch.Equivalent, err error) {
-	if !e.source.Live() {
-		return e.equivalentsInFiles(ctx, of, subresource)
+// Equivalent is another resource for the same objects.
+type Equivalent struct {
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+	// SameFields reports that only apiVersion differs, as in a custom resource without a conversion webhook.
+	SameFields bool
+}
+
+// Equivalents returns the resources under which the same objects are served, but for the given one.
+func (s Source) Equivalents(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
+	if !s.Live() {
+		return s.equivalentsInFiles(ctx, of, subresource)
 	}
 	groups := []string{of.Group}
 	if shared := sharing[of.Resource]; slices.Contains(shared, of.Group) {
 		groups = shared
 	}
 	for _, group := range groups {
-		versions, err := e.versions(ctx, group)
+		versions, err := s.versions(ctx, group)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +128,7 @@ func (e *Examiner) equivalents(ctx context.Context, of schema.GroupVersionResour
 			if other == of {
 				continue
 			}
-			found, err := e.equivalent(ctx, other, subresource)
+			found, err := s.equivalent(ctx, other, subresource)
 			if err != nil {
 				return nil, err
 			}
@@ -127,8 +139,8 @@ func (e *Examiner) equivalents(ctx context.Context, of schema.GroupVersionResour
 }
 
 // equivalent returns a resource if it is served.
-func (e *Examiner) equivalent(ctx context.Context, of schema.GroupVersionResource, subresource string) ([]webhookmatch.Equivalent, error) {
-	list, err := e.resources(ctx, of.GroupVersion())
+func (s Source) equivalent(ctx context.Context, of schema.GroupVersionResource, subresource string) ([]Equivalent, error) {
+	list, err := s.resources(ctx, of.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +156,15 @@ func (e *Examiner) equivalent(ctx context.Context, of schema.GroupVersionResourc
 	if list[i].Version != "" {
 		kind.Group, kind.Version = list[i].Group, list[i].Version
 	}
-	crd, err := e.definitionOf(ctx, of.GroupResource())
+	crd, err := s.definitionOf(ctx, of.GroupResource())
 	sameFields := err == nil && crd.Spec.Conversion.Strategy != "Webhook"
-	return []webhookmatch.Equivalent{{Resource: of, Kind: kind, SameFields: sameFields}}, nil
+	return []Equivalent{{Resource: of, Kind: kind, SameFields: sameFields}}, nil
 }
 
 // equivalentsInFiles knows the stable versions of Kubernetes' own kinds, which every cluster serves, and those of
 // CustomResourceDefinitions.
-func (e *Examiner) equivalentsInFiles(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []webhookmatch.Equivalent, err error) {
-	if crd, err := e.definitionOf(ctx, of.GroupResource()); err == nil {
+func (s Source) equivalentsInFiles(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
+	if crd, err := s.definitionOf(ctx, of.GroupResource()); err == nil {
 		return crd.equivalents(of, subresource), nil
 	}
 	if strings.Contains(of.Group, ".") && !strings.HasSuffix(of.Group, ".k8s.io") {
@@ -169,7 +181,7 @@ func (e *Examiner) equivalentsInFiles(ctx context.Context, of schema.GroupVersio
 	return all, nil
 }
 
-func builtIn(group, version, resource, kind string) webhookmatch.Equivalent {
+func builtIn(group, version, resource, kind string) Equivalent {
 	of := schema.GroupVersion{Group: group, Version: version}
-	return webhookmatch.Equivalent{Resource: of.WithResource(resource), Kind: of.WithKind(kind)}
+	return Equivalent{Resource: of.WithResource(resource), Kind: of.WithKind(kind)}
 }

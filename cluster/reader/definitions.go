@@ -1,12 +1,9 @@
-package doctor
+package reader
 
 import (
 	"context"
-	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"usher.dev/usher/command/webhookmatch"
 )
 
 // definition is a CustomResourceDefinition.
@@ -28,7 +25,7 @@ type definition struct {
 }
 
 // equivalents returns the versions that are served, but for the given one.
-func (d definition) equivalents(of schema.GroupVersionResource, subresource string) (all []webhookmatch.Equivalent) {
+func (d definition) equivalents(of schema.GroupVersionResource, subresource string) (all []Equivalent) {
 	for _, v := range d.Spec.Versions {
 		kind := schema.GroupVersionKind{Group: of.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
 		has := subresource == "" || subresource == "status" && v.Subresources.Status != nil
@@ -36,30 +33,24 @@ func (d definition) equivalents(of schema.GroupVersionResource, subresource stri
 			has, kind = true, schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		}
 		if v.Served && has && v.Name != of.Version {
-			all = append(all, webhookmatch.Equivalent{Resource: of.GroupResource().WithVersion(v.Name), Kind: kind,
+			all = append(all, Equivalent{Resource: of.GroupResource().WithVersion(v.Name), Kind: kind,
 				SameFields: d.Spec.Conversion.Strategy != "Webhook"})
 		}
 	}
 	return all
 }
 
-var definitionKind = Kind{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
-	"customresourcedefinitions"}
+var definitionKind = NewKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 
 // definitionOf returns the CustomResourceDefinition of a resource.
-func (e *Examiner) definitionOf(ctx context.Context, r schema.GroupResource) (d definition, err error) {
-	raw, err := e.source.Get(ctx, definitionKind, "", r.String())
-	if err != nil {
-		return d, err
-	}
-	return d, json.Unmarshal(raw, &d)
+func (s Source) definitionOf(ctx context.Context, r schema.GroupResource) (definition, error) {
+	return One[definition](s.Get(ctx, definitionKind, "", r.String()))
 }
 
 // definitionAmong returns the CustomResourceDefinition of a kind among files.
-func (e *Examiner) definitionAmong(kind schema.GroupKind) (definition, bool) {
-	for _, raw := range e.source.listFiles(definitionKind, "") {
-		var d definition
-		if json.Unmarshal(raw, &d) == nil && d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
+func (s Source) definitionAmong(kind schema.GroupKind) (definition, bool) {
+	for _, raw := range s.listFiles(definitionKind, "") {
+		if d, err := One[definition](raw, nil); err == nil && d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
 			return d, true
 		}
 	}

@@ -16,28 +16,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
-
-// width is how many probes are made at the same time.
-const width = 16
-
-// collection returns a kind with its resource.
-func collection(group, version, kind, resource string) Kind {
-	return Kind{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource}
-}
 
 const registrationGroup = "admissionregistration.k8s.io"
 
 // configurationKinds are the kinds of webhook configurations, in the order in which they are called.
-func configurationKinds() []Kind {
-	return []Kind{collection(registrationGroup, "v1", mutatingKind, "mutatingwebhookconfigurations"),
-		collection(registrationGroup, "v1", validatingKind, "validatingwebhookconfigurations")}
+func configurationKinds() []reader.Kind {
+	return []reader.Kind{reader.NewKind(registrationGroup, "v1", mutatingKind, "mutatingwebhookconfigurations"),
+		reader.NewKind(registrationGroup, "v1", validatingKind, "validatingwebhookconfigurations")}
 }
 
-// facts are what was read of a cluster.
-type facts struct {
-	source     Source
+// snapshot holds what was read of a cluster.
+type snapshot struct {
+	source     reader.Source
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources
@@ -55,11 +48,11 @@ type unread struct {
 }
 
 // now returns the time that certificates are checked against.
-func (f *facts) now() time.Time { return f.source.Now() }
+func (f *snapshot) now() time.Time { return f.source.Now() }
 
 // read reads the cluster. roots are the CAs of its API server.
-func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
-	f := &facts{source: source, resources: builtInResources(), backends: map[target]*backend{}}
+func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snapshot {
+	f := &snapshot{source: source, resources: builtInResources(), backends: map[target]*backend{}}
 	var lock sync.Mutex
 	failed := func(err error, what string) {
 		lock.Lock()
@@ -67,29 +60,30 @@ func read(ctx context.Context, source Source, roots *x509.CertPool) *facts {
 		f.unread = append(f.unread, unread{err, what})
 	}
 	configurations := make([][]entry, 2)
-	inParallel(
+	reader.InParallel(
 		func() { configurations[0] = readKind(ctx, source, configurationKinds()[0], failed) },
 		func() { configurations[1] = readKind(ctx, source, configurationKinds()[1], failed) },
 		func() {
-			namespaces, err := decodeAll[corev1.Namespace](source.List(ctx, collection("", "v1", "Namespace", "namespaces"), ""))
+			namespaces, err := reader.All[corev1.Namespace](source.List(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), ""))
 			if err != nil {
 				failed(err, "namespaceSelectors, and what they leave in scope")
 			}
 			f.namespaces = namespaces
 		},
 		func() { f.inside = inside(ctx, source, roots) },
-		func() { f.minor = minorVersion(ctx, source) })
+		func() { f.minor = source.MinorVersion(ctx) })
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
 		if len(f.namespaces) == 0 {
 			f.namespaces = nil // files without any say nothing about the namespaces of the cluster
 		}
-		f.noServices = len(source.listFiles(collection("", "v1", "Service", "services"), "")) == 0
+		services, _ := source.List(ctx, reader.NewKind("", "v1", "Service", "services"), "") // files are always read
+		f.noServices = len(services) == 0
 	}
 	for i := range f.namespaces {
 		withName(&f.namespaces[i])
 	}
-	inParallel(func() { f.discover(ctx, failed) }, func() { f.readBackends(ctx) })
+	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.readBackends(ctx) })
 	return f
 }
 
@@ -103,9 +97,9 @@ func withName(n *corev1.Namespace) {
 }
 
 // readKind reads the webhooks of all configurations of a kind, in the order in which the API server calls them.
-func readKind(ctx context.Context, source Source, kind Kind, failed func(error, string)) (all []entry) {
+func readKind(ctx context.Context, source reader.Source, kind reader.Kind, failed func(error, string)) (all []entry) {
 	list, err := source.List(ctx, kind, "")
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, reader.ErrNotFound) {
 		failed(err, "the webhooks in them")
 	}
 	var configurations [][]entry
@@ -129,49 +123,13 @@ func configurationName(raw json.RawMessage) string {
 	return object.Metadata.Name
 }
 
-// inParallel runs functions at the same time and waits for them.
-func inParallel(all ...func()) {
-	var group sync.WaitGroup
-	places := make(chan struct{}, width)
-	for _, f := range all {
-		group.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			f()
-		})
-	}
-	group.Wait()
-}
-
-// decodeAll decodes a list of objects.
-func decodeAll[T any](list []json.RawMessage, err error) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
-	all := make([]T, len(list))
-	for i, raw := range list {
-		if err := json.Unmarshal(raw, &all[i]); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// decodeOne decodes an object.
-func decodeOne[T any](raw json.RawMessage, err error) (object T, _ error) {
-	if err != nil {
-		return object, err
-	}
-	return object, json.Unmarshal(raw, &object)
-}
-
 // discover reads the resources of the groups that rules name. An API server lists them to everyone; of what it does not
 // list, those of Kubernetes are known.
-func (f *facts) discover(ctx context.Context, failed func(error, string)) {
+func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 	if !f.source.Live() {
 		return
 	}
-	groups, err := decodeOne[metav1.APIGroupList](f.source.Read(ctx, "/apis"))
+	groups, err := reader.One[metav1.APIGroupList](f.source.Read(ctx, "/apis"))
 	if err != nil {
 		failed(err, "rules that can never match")
 		return
@@ -187,7 +145,7 @@ func (f *facts) discover(ctx context.Context, failed func(error, string)) {
 	var calls []func()
 	for path, version := range paths {
 		calls = append(calls, func() {
-			list, err := decodeOne[metav1.APIResourceList](f.source.Read(ctx, path))
+			list, err := reader.One[metav1.APIResourceList](f.source.Read(ctx, path))
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
@@ -197,7 +155,7 @@ func (f *facts) discover(ctx context.Context, failed func(error, string)) {
 			all.addList(version, list)
 		})
 	}
-	inParallel(calls...)
+	reader.InParallel(calls...)
 	f.resources = all.with(builtInResources())
 }
 
@@ -226,7 +184,7 @@ func (all resources) with(known resources) resources {
 }
 
 // unreadFindings returns the findings for what could not be read.
-func (f *facts) unreadFindings() (found []review.Finding) {
+func (f *snapshot) unreadFindings() (found []review.Finding) {
 	for _, u := range f.unread {
 		found = append(found, unreadFinding(u.err, u.what))
 	}
@@ -237,7 +195,7 @@ func (f *facts) unreadFindings() (found []review.Finding) {
 // unreadFinding returns the finding for what could not be read.
 func unreadFinding(err error, what string) review.Finding {
 	fix := "kubectl auth can-i --list"
-	if unreadable, is := errors.AsType[*UnreadableError](err); is && unreadable.Forbidden {
+	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
 		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all "+
 			"rights that are needed.",
 			unreadable.What, what)

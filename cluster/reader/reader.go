@@ -1,5 +1,5 @@
-// Package doctor examines what a cluster has registered, and what that does to requests. It only reads.
-package doctor
+// Package reader reads single objects, lists and discovery from an API server, or from files that stand for a cluster.
+package reader
 
 import (
 	"context"
@@ -21,6 +21,11 @@ import (
 type Kind struct {
 	schema.GroupVersionKind
 	Resource string
+}
+
+// NewKind returns a kind with its resource.
+func NewKind(group, version, kind, resource string) Kind {
+	return Kind{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource}
 }
 
 // path returns the path of the collection, in a namespace or, if that is "", in all of them.
@@ -54,8 +59,8 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// probeTime is how long one request may take, so that a command cannot hang.
-const probeTime = 5 * time.Second
+// Timeout bounds one request, so that a command cannot hang.
+const Timeout = 5 * time.Second
 
 // pageSize is how many objects are read at a time.
 const pageSize = 500
@@ -65,18 +70,19 @@ const pageSize = 500
 type Source struct {
 	api   *apiserver.Client // nil for files
 	files []manifest.Object
-	line  *line
+
+	connection *connection
 }
 
-// line is the connection to an API server. One that has never answered is not asked again.
-type line struct {
+// connection remembers whether an API server answers. One that has never answered is not asked again.
+type connection struct {
 	sync.Mutex
 	answered bool
 	broken   error
 }
 
 // API returns the source that reads from an API server.
-func API(client apiserver.Client) Source { return Source{api: &client, line: &line{}} }
+func API(client apiserver.Client) Source { return Source{api: &client, connection: &connection{}} }
 
 // Files returns the source that reads the files of a directory, without its subdirectories, as --cluster-dir does.
 func Files(dir string) (Source, error) {
@@ -194,16 +200,16 @@ func (s Source) Read(ctx context.Context, path string) (json.RawMessage, error) 
 
 // probe sends one request to the API server.
 func (s Source) probe(ctx context.Context, what string, send func(context.Context) ([]byte, error)) (json.RawMessage, error) {
-	if err := s.line.down(); err != nil {
+	if err := s.connection.down(); err != nil {
 		return nil, &UnreadableError{What: what, Err: err}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no answer within %s", Timeout))
 	defer cancel()
 	raw, err := send(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	s.line.note(err)
+	s.connection.note(err)
 	switch {
 	case err == nil:
 		return raw, nil
@@ -214,20 +220,20 @@ func (s Source) probe(ctx context.Context, what string, send func(context.Contex
 }
 
 // down returns why the API server is not asked again, or nil.
-func (l *line) down() error {
-	l.Lock()
-	defer l.Unlock()
-	return l.broken
+func (c *connection) down() error {
+	c.Lock()
+	defer c.Unlock()
+	return c.broken
 }
 
-// note notes whether the API server has answered.
-func (l *line) note(err error) {
+// note remembers whether the API server has answered.
+func (c *connection) note(err error) {
 	var status apierrors.APIStatus
-	l.Lock()
-	defer l.Unlock()
-	l.answered = l.answered || err == nil || errors.As(err, &status)
-	if !l.answered {
-		l.broken = err
+	c.Lock()
+	defer c.Unlock()
+	c.answered = c.answered || err == nil || errors.As(err, &status)
+	if !c.answered {
+		c.broken = err
 	}
 }
 
@@ -238,4 +244,43 @@ func nameOf(o manifest.Object) objectName {
 	var head struct{ Metadata objectName }
 	_ = json.Unmarshal(o.JSON, &head) // an object without a name is found by none
 	return head.Metadata
+}
+
+// One decodes an object that Get has returned.
+func One[T any](raw json.RawMessage, err error) (object T, _ error) {
+	if err != nil {
+		return object, err
+	}
+	return object, json.Unmarshal(raw, &object)
+}
+
+// All decodes the objects that List has returned.
+func All[T any](list []json.RawMessage, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	all := make([]T, len(list))
+	for i, raw := range list {
+		if err := json.Unmarshal(raw, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// width is how many calls InParallel makes at the same time.
+const width = 16
+
+// InParallel runs functions at the same time and waits for them.
+func InParallel(all ...func()) {
+	var group sync.WaitGroup
+	places := make(chan struct{}, width)
+	for _, f := range all {
+		group.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			f()
+		})
+	}
+	group.Wait()
 }
