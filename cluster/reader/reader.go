@@ -57,6 +57,12 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%s could not be read: %v", e.What, e.Err)
 }
 
+// IsForbidden reports whether RBAC has kept something from being read.
+func IsForbidden(err error) bool {
+	unreadable, is := errors.AsType[*UnreadableError](err)
+	return is && unreadable.Forbidden
+}
+
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // Timeout bounds one request, so that a command cannot hang.

@@ -1,12 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/review"
 )
 
 // backend is what is behind the client configuration of one or several webhooks, as far as it could be seen. What comes
@@ -167,22 +164,4 @@ func (b *backend) serving() *serving {
 		return &serving{b.handshake.chain, "seen at " + b.handshake.address}
 	}
 	return b.stored
-}
-
-// fix returns the commands that correct the certificates of a webhook.
-func (b *backend) fix(w entry) fixes {
-	namespace := cmp.Or(targetOf(w.ClientConfig).service.Namespace, "default")
-	list := "kubectl -n " + review.Word(namespace) + " get secrets --field-selector type=kubernetes.io/tls"
-	switch {
-	case injector(w) == "cert-manager" && b.secret.Name != "":
-		return fixes{"kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector", // which fills in the caBundle
-			fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(b.secret.Namespace), review.Word(b.secret.Name))} // it is issued again
-	case w.ushers():
-		service := review.Word(namespace + "/" + cmp.Or(b.service.Name, "usher"))
-		return fixes{"usher webhooks apply --service " + service, "usher certs rotate --service " + service}
-	case b.secret.Name != "":
-		value := fmt.Sprintf(`'"$(kubectl -n %s get secret %s -o jsonpath='{.data.ca\.crt}')"'`, review.Word(b.secret.Namespace), review.Word(b.secret.Name))
-		return fixes{strings.Replace(w.patch("clientConfig.caBundle", "CA"), `"CA"`, `"`+value+`"`, 1), list}
-	}
-	return fixes{list, list}
 }

@@ -26,13 +26,13 @@ func TestUnseenCertificate(t *testing.T) {
 		change func(*backend)
 		want   string
 	}{
-		{"no Secret", func(*backend) {}, notSeen},
+		{"no Secret", func(*backend) {}, "certificate-not-seen"},
 		{"its Secret", func(b *backend) { b.stored = &serving{[]*x509.Certificate{leaf}, "Secret ns/tls"} }, ""},
-		{"a Secret that may not be read", func(b *backend) { b.storedErr = &reader.UnreadableError{What: "secrets ns/tls", Forbidden: true} }, notReadable},
-		{"no endpoints", func(b *backend) { b.slices = nil }, noEndpoints},
-		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &reader.UnreadableError{What: "endpointslices", Forbidden: true} }, notReadable},
-		{"no Service", func(b *backend) { b.serviceErr = reader.ErrNotFound }, noSuchService},
-		{"a Service that may not be read", func(b *backend) { b.serviceErr = &reader.UnreadableError{What: "services", Forbidden: true} }, notReadable},
+		{"a Secret that may not be read", func(b *backend) { b.storedErr = &reader.UnreadableError{What: "secrets ns/tls", Forbidden: true} }, "not-readable"},
+		{"no endpoints", func(b *backend) { b.slices = nil }, "no-endpoints"},
+		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &reader.UnreadableError{What: "endpointslices", Forbidden: true} }, "not-readable"},
+		{"no Service", func(b *backend) { b.serviceErr = reader.ErrNotFound }, "service-missing"},
+		{"a Service that may not be read", func(b *backend) { b.serviceErr = &reader.UnreadableError{What: "services", Forbidden: true} }, "not-readable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := &backend{handshake: handshake{err: errUnreachable}}

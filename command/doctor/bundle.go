@@ -61,8 +61,9 @@ func notPEM(raw []byte) string {
 	return "it is no PEM"
 }
 
-// bundleProblems returns what is wrong with the caBundle of a webhook by itself. fix is the command that replaces it.
-func bundleProblems(w entry, t target, b bundle, fix string) (all []review.Finding) {
+// bundleProblems returns what is wrong with the caBundle of a webhook by itself.
+func bundleProblems(about subject, b bundle) (all []review.Finding) {
+	w, t := about.entry, about.target
 	raw := w.ClientConfig.CABundle
 	switch {
 	case len(raw) == 0 && t.url == "":
@@ -70,19 +71,19 @@ func bundleProblems(w entry, t target, b bundle, fix string) (all []review.Findi
 		if who := injector(w); who != "" {
 			by = " " + who + " should have filled it in, as an annotation asks, and has not."
 		}
-		return []review.Finding{problem(bundleMissing, review.Error, fix, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
+		return []review.Finding{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
 			"its own machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.consequence())}
 	case len(raw) == 0:
 		return nil
 	case len(b.certificates) == 0 && !b.key:
-		return []review.Finding{problem(bundleInvalid, review.Error, fix, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
+		return []review.Finding{problem("ca-bundle-invalid", about, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
 			"file with -----BEGIN CERTIFICATE----- lines. %s", b.why, w.consequence())}
 	case b.why != "":
-		all = append(all, problem(bundleInvalid, review.Warning, fix, "clientConfig.caBundle has more than certificates: %s. The API server "+
-			"skips it.", b.why))
+		more := problem("ca-bundle-invalid", about, "clientConfig.caBundle has more than certificates: %s. The API server skips it.", b.why)
+		all = append(all, milder(more, review.Warning))
 	}
 	if b.key {
-		all = append(all, problem(bundleWithKey, review.Error, fix, "clientConfig.caBundle holds a private key, which everyone can read who may "+
+		all = append(all, problem("ca-bundle-private-key", about, "clientConfig.caBundle holds a private key, which everyone can read who may "+
 			"read the configuration. Replace the key and its certificate, and put only certificates here."))
 	}
 	return all

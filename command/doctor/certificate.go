@@ -18,31 +18,29 @@ type serving struct {
 	from  string // where it was seen
 }
 
-// fixes are the commands that correct certificates: the caBundle, and the server's.
-type fixes struct{ bundle, leaf string }
-
 // certificateProblems returns what a client finds that trusts a caBundle and calls a server by a name.
-func certificateProblems(t target, roots bundle, s serving, now time.Time, fix fixes) (all []review.Finding) {
+func certificateProblems(about subject, roots bundle, s serving, now time.Time) (all []review.Finding) {
+	t := about.target
 	leaf := s.chain[0]
 	add := func(f review.Finding) { all = append(all, f) }
 	switch {
 	case now.After(leaf.NotAfter):
-		add(problem(expiredCertificate, review.Error, fix.leaf, "the certificate of %s (%s) has expired on %s; by the clock of the API server "+
+		add(problem("certificate-expired", about, "the certificate of %s (%s) has expired on %s; by the clock of the API server "+
 			"it is %s.", t, s.from, day(leaf.NotAfter), day(now)))
 	case now.Before(leaf.NotBefore):
-		add(problem(earlyCertificate, review.Error, fix.leaf, "the certificate of %s (%s) is not valid before %s; by the clock of the API "+
+		add(problem("certificate-not-yet-valid", about, "the certificate of %s (%s) is not valid before %s; by the clock of the API "+
 			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
 	case endsSoon(leaf, now):
-		add(problem(expiresSoon, review.Warning, fix.leaf, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
+		add(problem("certificate-expires-soon", about, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
 			t, s.from, day(leaf.NotAfter), days(leaf, now)))
 	}
 	inTime := !now.After(leaf.NotAfter) && !now.Before(leaf.NotBefore)
 	if leaf.VerifyHostname(t.name()) != nil {
-		add(nameProblem(t, leaf, s, fix))
+		add(nameProblem(about, leaf, s))
 	}
 	if usages := leaf.ExtKeyUsage; len(usages) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages,
 		x509.ExtKeyUsageAny) {
-		add(problem(wrongUsage, review.Error, fix.leaf, "the certificate of %s (%s) is not for servers: its extended key usage lacks server "+
+		add(problem("certificate-usage", about, "the certificate of %s (%s) is not for servers: its extended key usage lacks server "+
 			"authentication.",
 			t, s.from))
 	}
@@ -52,48 +50,49 @@ func certificateProblems(t target, roots bundle, s serving, now time.Time, fix f
 	if !inTime && signer(roots, s) != nil {
 		return all // it is the leaf that is not valid
 	}
-	return append(all, trustProblems(t, roots, s, now, fix)...)
+	return append(all, trustProblems(about, roots, s, now)...)
 }
 
-func nameProblem(t target, leaf *x509.Certificate, s serving, fix fixes) review.Finding {
+func nameProblem(about subject, leaf *x509.Certificate, s serving) review.Finding {
+	t := about.target
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
 	if len(names) == 0 {
-		return problem(legacyCommonName, review.Error, fix.leaf, "the certificate of %s (%s) has no subject alternative name, only the common "+
+		return problem("certificate-common-name-only", about, "the certificate of %s (%s) has no subject alternative name, only the common "+
 			"name %s, which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
 	}
-	return problem(wrongName, review.Error, fix.leaf, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
+	return problem("certificate-name", about, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
 		t, s.from, list(names), t.name())
 }
 
 // trustProblems returns whether the certificates in a caBundle verify that of a server, and for how long they will.
-func trustProblems(t target, roots bundle, s serving, now time.Time, fix fixes) []review.Finding {
+func trustProblems(about subject, roots bundle, s serving, now time.Time) []review.Finding {
 	root := verifier(roots, s, now)
 	if root == nil {
-		return []review.Finding{untrusted(t, roots, s, now, fix)}
+		return []review.Finding{untrusted(about, roots, s, now)}
 	}
 	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
-		return []review.Finding{problem(expiresSoonCA, review.Warning, fix.bundle, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
+		return []review.Finding{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
 			"days.",
-			subject(root), day(root.NotAfter), days(root, now))}
+			subjectOf(root), day(root.NotAfter), days(root, now))}
 	}
-	return staleProblems(roots, now, fix)
+	return staleProblems(about, roots, now)
 }
 
 // staleProblems returns the finding for certificates of a caBundle that are of no use any more.
-func staleProblems(roots bundle, now time.Time, fix fixes) []review.Finding {
+func staleProblems(about subject, roots bundle, now time.Time) []review.Finding {
 	var stale []string
 	for _, c := range roots.certificates {
 		if now.After(c.NotAfter) {
-			stale = append(stale, subject(c)+", until "+day(c.NotAfter))
+			stale = append(stale, subjectOf(c)+", until "+day(c.NotAfter))
 		}
 	}
 	if len(stale) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(bundleStale, review.Info, fix.bundle, "clientConfig.caBundle also holds what has expired: %s. It does no "+
+	return []review.Finding{problem("ca-bundle-stale", about, "clientConfig.caBundle also holds what has expired: %s. It does no "+
 		"harm.", list(stale))}
 }
 
@@ -114,25 +113,27 @@ func verifier(roots bundle, s serving, at time.Time) *x509.Certificate {
 }
 
 // untrusted returns why the certificates in a caBundle do not verify that of a server.
-func untrusted(t target, roots bundle, s serving, now time.Time, fix fixes) review.Finding {
+func untrusted(about subject, roots bundle, s serving, now time.Time) review.Finding {
+	t := about.target
 	root := signer(roots, s)
 	if root == nil {
-		return problem(bundleMismatch, review.Error, fix.bundle, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
+		return problem("ca-bundle-mismatch", about, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
 			"issued by %s, and the caBundle holds %s. It is the CA of another certificate, or of an older one.",
 			t, s.from, issuer(s.chain), list(subjects(roots.certificates)))
 	}
 	for _, c := range append(slices.Clone(s.chain[1:]), root) {
 		if now.After(c.NotAfter) {
-			return problem(expiredCA, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, has expired on %s. Make a "+
-				"new CA, and certificates by it.", subject(c), t, s.from, day(c.NotAfter))
+			return problem("ca-expired", about, "the CA %s, on which the certificate of %s (%s) depends, has expired on %s. Make a "+
+				"new CA, and certificates by it.", subjectOf(c), t, s.from, day(c.NotAfter))
 		}
 		if now.Before(c.NotBefore) {
-			return problem(earlyCertificate, review.Error, fix.bundle, "the CA %s, on which the certificate of %s (%s) depends, is not valid "+
-				"before %s; by the clock of the API server it is %s.", subject(c), t, s.from, minute(c.NotBefore), minute(now))
+			about.ofCA = true
+			return problem("certificate-not-yet-valid", about, "the CA %s, on which the certificate of %s (%s) depends, is not valid "+
+				"before %s; by the clock of the API server it is %s.", subjectOf(c), t, s.from, minute(c.NotBefore), minute(now))
 		}
 	}
-	return problem(bundleMismatch, review.Error, fix.bundle, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and "+
-		"may not, as its constraints say.", subject(root), t, s.from)
+	return problem("ca-bundle-mismatch", about, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and "+
+		"may not, as its constraints say.", subjectOf(root), t, s.from)
 }
 
 // signer returns the certificate of a bundle that has signed what a server sends, valid or not, or nil.
@@ -160,7 +161,7 @@ func days(c *x509.Certificate, now time.Time) int { return int(c.NotAfter.Sub(no
 func day(t time.Time) string    { return t.UTC().Format("2 Jan 2006") }
 func minute(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") }
 
-func subject(c *x509.Certificate) string {
+func subjectOf(c *x509.Certificate) string {
 	if name := c.Subject.String(); name != "" {
 		return fmt.Sprintf("%q", name)
 	}
@@ -170,14 +171,14 @@ func subject(c *x509.Certificate) string {
 func issuer(chain []*x509.Certificate) string {
 	last := chain[len(chain)-1]
 	if last.Issuer.String() == last.Subject.String() {
-		return "itself, " + subject(last)
+		return "itself, " + subjectOf(last)
 	}
 	return fmt.Sprintf("%q", last.Issuer.String())
 }
 
 func subjects(all []*x509.Certificate) (names []string) {
 	for _, c := range all {
-		names = append(names, fmt.Sprintf("%s (since %s)", subject(c), day(c.NotBefore)))
+		names = append(names, fmt.Sprintf("%s (since %s)", subjectOf(c), day(c.NotBefore)))
 	}
 	return names
 }

@@ -8,82 +8,99 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// The kinds of findings. Each is the anchor of its section in docs/troubleshooting.md.
-const (
-	noSuchService       = "service-missing"
-	headlessService     = "service-headless"
-	noSuchPort          = "service-port-missing"
-	externalService     = "service-external-name"
-	noEndpoints         = "no-endpoints"
-	noReadyEndpoints    = "no-ready-endpoints"
-	invalidURL          = "url-invalid"
-	unknownHost         = "url-host-unknown"
-	refusedConnection   = "connection-refused"
-	plainHTTP           = "plain-http"
-	handshakeTimeout    = "handshake-timeout"
-	handshakeFailed     = "handshake-failed"
-	bundleMissing       = "ca-bundle-missing"
-	bundleInvalid       = "ca-bundle-invalid"
-	bundleWithKey       = "ca-bundle-private-key"
-	bundleMismatch      = "ca-bundle-mismatch"
-	expiredCA           = "ca-expired"
-	expiredCertificate  = "certificate-expired"
-	earlyCertificate    = "certificate-not-yet-valid"
-	legacyCommonName    = "certificate-common-name-only"
-	wrongName           = "certificate-name"
-	wrongUsage          = "certificate-usage"
-	conditionInvalid    = "match-condition-invalid"
-	unknownPath         = "usher-path-unknown"
-	twoAmplifiers       = "two-amplifiers"
-	koordinatorToo      = "koordinator-beside-usher"
-	failOwnNamespace    = "fail-own-namespace"
-	failTokenReviews    = "fail-token-reviews"
-	failNodes           = "fail-nodes"
-	failLeases          = "fail-leases"
-	failKubeSystem      = "fail-kube-system"
-	failEvents          = "fail-events"
-	ruleEverything      = "rule-everything"
-	unknownResource     = "rule-unknown-resource"
-	wrongGroup          = "rule-wrong-group"
-	wrongVersion        = "rule-wrong-version"
-	wrongScope          = "rule-wrong-scope"
-	neverSent           = "rule-never-sent"
-	notInstalled        = "rule-not-installed"
-	noNamespace         = "selector-no-namespace"
-	selectorNoEffect    = "selector-no-effect"
-	objectSelectorNever = "object-selector-never"
-	exactMisses         = "match-policy-exact"
-	withoutV1           = "review-version-v1"
-	sideEffects         = "side-effects"
-	podTimeouts         = "pod-timeouts"
-	notRegistered       = "usher-not-registered"
-	differs             = "usher-registration-differs"
-	rightsMissing       = "usher-rights-missing"
-	expiresSoon         = "certificate-expires-soon"
-	expiresSoonCA       = "ca-expires-soon"
-	bundleStale         = "ca-bundle-stale"
-	longTimeout         = "timeout-long"
-	notReadable         = "not-readable"
-	notSeen             = "certificate-not-seen"
-)
-
-// IDs returns the kinds of findings, those that cause others first: findings of the same severity are in this order.
-func IDs() []string {
-	return []string{
-		noSuchService, headlessService, noSuchPort, externalService, noEndpoints, noReadyEndpoints, invalidURL, unknownHost,
-		refusedConnection, plainHTTP, handshakeTimeout, handshakeFailed,
-		bundleMissing, bundleInvalid, bundleWithKey, expiredCertificate, earlyCertificate, expiredCA, bundleMismatch, legacyCommonName, wrongName, wrongUsage,
-		conditionInvalid, unknownPath, twoAmplifiers, koordinatorToo,
-		failTokenReviews, failOwnNamespace, failNodes, failLeases, failKubeSystem, failEvents,
-		unknownResource, wrongGroup, wrongVersion, wrongScope, neverSent, noNamespace, selectorNoEffect, objectSelectorNever,
-		notRegistered, differs, rightsMissing, exactMisses, withoutV1, sideEffects, podTimeouts, ruleEverything,
-		expiresSoon, expiresSoonCA, bundleStale, notInstalled, longTimeout, notReadable, notSeen,
-	}
+// Check is a kind of findings.
+type Check struct {
+	ID       string          // also the anchor of its section in docs/troubleshooting.md
+	Severity review.Severity // the worst that a finding has
+	Doc      string
+	Fix      func(subject) string // returns the command that ends a finding, or leads to what a person corrects
 }
 
-// problem returns a finding whose object is filled in later.
-func problem(id string, severity review.Severity, fix, format string, args ...any) review.Finding {
-	return review.Finding{ID: id, Severity: severity, Message: fmt.Sprintf(format, args...), Fix: fix, Link: "docs/troubleshooting.md#" + id}
+// checks are in the order of their weight, those that cause others first: findings of the same severity are in this order.
+var checks = []Check{
+	{"service-missing", review.Error, "the Service that a webhook calls does not exist", installAgain},
+	{"service-headless", review.Error, "the Service that a webhook calls has no ClusterIP", showService},
+	{"service-port-missing", review.Error, "the Service that a webhook calls does not have the port", setPort},
+	{"service-external-name", review.Warning, "the Service that a webhook calls is an ExternalName", showService},
+	{"no-endpoints", review.Error, "no pod is behind the Service that a webhook calls", listPods},
+	{"no-ready-endpoints", review.Error, "no pod behind the Service that a webhook calls is ready", listPods},
+	{"url-invalid", review.Error, "the URL of a webhook is not one that an API server can call", show},
+	{"url-host-unknown", review.Error, "the host in the URL of a webhook is not known", showCalled},
+	{"connection-refused", review.Error, "nothing listens where a webhook should be", showCalled},
+	{"plain-http", review.Error, "the server of a webhook speaks HTTP, not HTTPS", showCalled},
+	{"handshake-timeout", review.Error, "the server of a webhook does not answer a TLS handshake", showCalled},
+	{"handshake-failed", review.Error, "the server of a webhook ends the TLS handshake", showCalled},
+	{"ca-bundle-missing", review.Error, "the caBundle of a webhook is empty", replaceBundle},
+	{"ca-bundle-invalid", review.Error, "the caBundle of a webhook holds something else than certificates", replaceBundle},
+	{"ca-bundle-private-key", review.Error, "the caBundle of a webhook holds a private key", replaceBundle},
+	{"certificate-expired", review.Error, "the certificate of a webhook has expired", replaceCertificate},
+	{"certificate-not-yet-valid", review.Error, "the certificate of a webhook, or its CA, is not valid yet", replaceEarly},
+	{"ca-expired", review.Error, "the CA of a webhook has expired", replaceBundle},
+	{"ca-bundle-mismatch", review.Error, "the caBundle of a webhook does not verify its certificate", replaceBundle},
+	{"certificate-common-name-only", review.Error, "the certificate of a webhook names its host only as the common name", replaceCertificate},
+	{"certificate-name", review.Error, "the certificate of a webhook is for another host", replaceCertificate},
+	{"certificate-usage", review.Error, "the certificate of a webhook is not for servers", replaceCertificate},
+	{"match-condition-invalid", review.Error, "a match condition does not compile", edit},
+	{"usher-path-unknown", review.Error, "usher does not serve the path of its webhook", register},
+	{"two-amplifiers", review.Error, "two webhooks change the status of nodes, and their factors multiply", removeAmplifier},
+	{"koordinator-beside-usher", review.Error, "a webhook of Koordinator does what one of usher does", remove},
+	{"fail-token-reviews", review.Error, "TokenReviews or SubjectAccessReviews are refused while a webhook does not answer", correct},
+	{"fail-own-namespace", review.Error, "the pods of a webhook cannot be created while it does not answer", correct},
+	{"fail-nodes", review.Error, "nodes cannot report while a webhook does not answer", correct},
+	{"fail-leases", review.Error, "leases are refused while a webhook does not answer", correct},
+	{"fail-kube-system", review.Error, "the pods of kube-system cannot be created while a webhook does not answer", correct},
+	{"fail-events", review.Warning, "events are lost while a webhook does not answer", correct},
+	{"rule-unknown-resource", review.Error, "a rule names a resource that does not exist", correct},
+	{"rule-wrong-group", review.Error, "a rule names a resource in the wrong group", correct},
+	{"rule-wrong-version", review.Error, "a rule names a version that is not served", correct},
+	{"rule-wrong-scope", review.Error, "the scope of a rule is not that of its resource", correct},
+	{"rule-never-sent", review.Error, "a rule names an operation that does not occur", correct},
+	{"selector-no-namespace", review.Error, "a namespaceSelector matches no namespace, or is invalid", labelNamespace},
+	{"selector-no-effect", review.Warning, "a namespaceSelector has no effect on cluster-scoped objects", set},
+	{"object-selector-never", review.Error, "an objectSelector asks for labels of objects that have none, or is invalid", set},
+	{"usher-not-registered", review.Error, "usher needs a webhook that is not registered", register},
+	{"usher-registration-differs", review.Warning, "a webhook of usher is not registered as its policy needs", register},
+	{"usher-rights-missing", review.Error, "usher lacks rights that it needs", grant},
+	{"match-policy-exact", review.Warning, "matchPolicy Exact misses versions of what a webhook is for", set},
+	{"review-version-v1", review.Error, "admissionReviewVersions lacks v1", set},
+	{"side-effects", review.Warning, "a webhook that may have side effects refuses dry runs", set},
+	{"pod-timeouts", review.Warning, "the time-outs of the webhooks for a pod are too long together", set},
+	{"rule-everything", review.Warning, "a rule matches every resource of every group", show},
+	{"certificate-expires-soon", review.Warning, "the certificate of a webhook expires soon", replaceCertificate},
+	{"ca-expires-soon", review.Warning, "the CA of a webhook expires soon", replaceBundle},
+	{"ca-bundle-stale", review.Info, "the caBundle of a webhook also holds what has expired", replaceBundle},
+	{"rule-not-installed", review.Info, "a rule is for a custom resource that is not installed", correct},
+	{"timeout-long", review.Info, "requests wait long for a webhook that does not answer", set},
+	{"not-readable", review.Unknown, "a part of the cluster could not be read", checkRights},
+	{"certificate-not-seen", review.Unknown, "the certificate of a webhook could not be seen", listSecrets},
+}
+
+// Checks returns the kinds of findings, those that cause others first.
+func Checks() []Check { return slices.Clone(checks) }
+
+// IDs returns the names of the kinds of findings, in the same order.
+func IDs() (ids []string) {
+	for _, c := range checks {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// rank returns the position of a check; -1 if there is none with the id.
+func rank(id string) int {
+	return slices.IndexFunc(checks, func(c Check) bool { return c.ID == id })
+}
+
+// problem returns a finding of a check. Its object is filled in later.
+func problem(id string, about subject, format string, args ...any) review.Finding {
+	c := checks[rank(id)]
+	return review.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Fix: c.Fix(about), Link: "docs/troubleshooting.md#" + id}
+}
+
+// milder returns a finding with another severity than the worst of its check.
+func milder(f review.Finding, severity review.Severity) review.Finding {
+	f.Severity = severity
+	return f
 }
 
 // severities are in the order in which findings are printed.
@@ -94,8 +111,7 @@ func compare(a, b review.Finding) int {
 	if d := slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity); d != 0 {
 		return d
 	}
-	all := IDs()
-	return slices.Index(all, a.ID) - slices.Index(all, b.ID)
+	return rank(a.ID) - rank(b.ID)
 }
 
 // list joins words for a sentence: "a, b and c".

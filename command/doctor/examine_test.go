@@ -85,19 +85,19 @@ func TestRules(t *testing.T) {
 		{"exec", "", "v1", "pods/exec", registration.Connect, registration.NamespacedScope, "", nil},
 		{"a custom resource", "example.com", "v1", "things", registration.Create, registration.AllScopes, "", nil},
 		{"a custom resource named as one of Kubernetes", "example.com", "v1", "services", registration.Create, registration.AllScopes, "", nil},
-		{"singular", "", "v1", "pod", registration.Create, registration.NamespacedScope, unknownResource, []string{"did you mean pods", `/rules/0/resources/0","value":"pods"`}},
-		{"upper case", "", "v1", "Pods", registration.Create, registration.NamespacedScope, unknownResource, []string{"did you mean pods"}},
-		{"status without one", "", "v1", "secrets/status", registration.Update, registration.NamespacedScope, unknownResource, []string{"no subresource status"}},
-		{"wrong group", "", "v1", "deployments", registration.Create, registration.NamespacedScope, wrongGroup, []string{"the group apps", `/rules/0/apiGroups","value":["apps"]`}},
-		{"old group", "extensions", "v1beta1", "ingresses", registration.Create, registration.NamespacedScope, wrongGroup, []string{"networking.k8s.io"}},
-		{"old version", "apps", "v1beta2", "deployments", registration.Create, registration.NamespacedScope, wrongVersion, []string{"served as v1"}},
-		{"nodes in namespaces", "", "v1", "nodes", registration.Create, registration.NamespacedScope, wrongScope, []string{"cluster-scoped"}},
-		{"pods in none", "", "v1", "pods", registration.Create, registration.ClusterScope, wrongScope, []string{"are namespaced"}},
-		{"CREATE of a status", "", "v1", "nodes/status", registration.Create, registration.ClusterScope, neverSent, []string{"only UPDATE"}},
-		{"UPDATE of a binding", "", "v1", "pods/binding", registration.Update, registration.NamespacedScope, neverSent, []string{"only CREATE"}},
-		{"CONNECT to pods", "", "v1", "pods", registration.Connect, registration.NamespacedScope, neverSent, nil},
-		{"logs", "", "v1", "pods/log", registration.Connect, registration.NamespacedScope, neverSent, []string{"no operation on it that webhooks see"}},
-		{"UPDATE of a review", "authorization.k8s.io", "v1", "subjectaccessreviews", registration.Update, registration.AllScopes, neverSent, nil},
+		{"singular", "", "v1", "pod", registration.Create, registration.NamespacedScope, "rule-unknown-resource", []string{"did you mean pods", `/rules/0/resources/0","value":"pods"`}},
+		{"upper case", "", "v1", "Pods", registration.Create, registration.NamespacedScope, "rule-unknown-resource", []string{"did you mean pods"}},
+		{"status without one", "", "v1", "secrets/status", registration.Update, registration.NamespacedScope, "rule-unknown-resource", []string{"no subresource status"}},
+		{"wrong group", "", "v1", "deployments", registration.Create, registration.NamespacedScope, "rule-wrong-group", []string{"the group apps", `/rules/0/apiGroups","value":["apps"]`}},
+		{"old group", "extensions", "v1beta1", "ingresses", registration.Create, registration.NamespacedScope, "rule-wrong-group", []string{"networking.k8s.io"}},
+		{"old version", "apps", "v1beta2", "deployments", registration.Create, registration.NamespacedScope, "rule-wrong-version", []string{"served as v1"}},
+		{"nodes in namespaces", "", "v1", "nodes", registration.Create, registration.NamespacedScope, "rule-wrong-scope", []string{"cluster-scoped"}},
+		{"pods in none", "", "v1", "pods", registration.Create, registration.ClusterScope, "rule-wrong-scope", []string{"are namespaced"}},
+		{"CREATE of a status", "", "v1", "nodes/status", registration.Create, registration.ClusterScope, "rule-never-sent", []string{"only UPDATE"}},
+		{"UPDATE of a binding", "", "v1", "pods/binding", registration.Update, registration.NamespacedScope, "rule-never-sent", []string{"only CREATE"}},
+		{"CONNECT to pods", "", "v1", "pods", registration.Connect, registration.NamespacedScope, "rule-never-sent", nil},
+		{"logs", "", "v1", "pods/log", registration.Connect, registration.NamespacedScope, "rule-never-sent", []string{"no operation on it that webhooks see"}},
+		{"UPDATE of a review", "authorization.k8s.io", "v1", "subjectaccessreviews", registration.Update, registration.AllScopes, "rule-never-sent", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(func(w *entry) { w.Rules = rulesFor(c.group, c.version, c.resource, c.operation, c.scope) })
@@ -122,14 +122,14 @@ func TestRules(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.Rules = rulesFor("example.com", "v1", "things", registration.Create, registration.AllScopes)
 		})
-		expectOne(t, ruleProblems(w, all), notInstalled)
+		expectOne(t, ruleProblems(w, all), "rule-not-installed")
 	})
 }
 
 func TestExact(t *testing.T) {
 	rule := rulesFor("autoscaling", "v2", "horizontalpodautoscalers", registration.Create, registration.NamespacedScope)
 	exact, equivalent := hook(func(w *entry) { w.Rules, w.MatchPolicy = rule, new(registration.Exact) }), hook(func(w *entry) { w.Rules = rule })
-	expectOne(t, exactProblem(exact, builtInResources()), exactMisses, "horizontalpodautoscalers in v1")
+	expectOne(t, exactProblem(exact, builtInResources()), "match-policy-exact", "horizontalpodautoscalers in v1")
 	expectOne(t, exactProblem(equivalent, builtInResources()), "")
 	expectOne(t, exactProblem(hook(func(w *entry) { w.MatchPolicy = new(registration.Exact) }), builtInResources()), "")
 }
@@ -147,12 +147,12 @@ func TestService(t *testing.T) {
 		says   []string
 	}{
 		{"healthy", func(*corev1.Service) {}, "", nil},
-		{"no such port", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8443 }, noSuchPort, []string{"only port 8443", `"value":8443`}},
-		{"no port", func(s *corev1.Service) { s.Spec.Ports = nil }, noSuchPort, []string{"no port"}},
-		{"headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, headlessService, nil},
+		{"no such port", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8443 }, "service-port-missing", []string{"only port 8443", `"value":8443`}},
+		{"no port", func(s *corev1.Service) { s.Spec.Ports = nil }, "service-port-missing", []string{"no port"}},
+		{"headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, "service-headless", nil},
 		{"external", func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "x.example.com"
-		}, externalService, []string{"x.example.com"}},
+		}, "service-external-name", []string{"x.example.com"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := service.DeepCopy()
@@ -172,9 +172,9 @@ func TestService(t *testing.T) {
 		at    []string
 	}{
 		{"ready", []bool{false, true}, false, "", []string{"10.1.0.1:9443"}},
-		{"none", nil, false, noEndpoints, nil},
-		{"another Service's", []bool{true}, true, noEndpoints, nil},
-		{"not ready", []bool{false, false}, false, noReadyEndpoints, nil},
+		{"none", nil, false, "no-endpoints", nil},
+		{"another Service's", []bool{true}, true, "no-endpoints", nil},
+		{"not ready", []bool{false, false}, false, "no-ready-endpoints", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
@@ -260,24 +260,24 @@ func TestCertificates(t *testing.T) {
 		{"rotated", issued(good, -10, 80, nil), []authority{other, good}, "", nil},
 		{"made for a day", []*x509.Certificate{good.issue(t, now.Add(-time.Hour), now.Add(23*time.Hour), nil)}, []authority{good}, "", nil},
 		{"no bundle", issued(good, -10, 80, nil), nil, "", nil},
-		{"another CA", issued(good, -10, 80, nil), []authority{other}, bundleMismatch, []string{`"CN=CA"`}},
-		{"expired", issued(good, -90, -1, nil), []authority{good}, expiredCertificate, []string{"21 Nov 2026", "22 Nov 2026"}},
-		{"expired, and of another CA", issued(good, -90, -1, nil), []authority{other}, expiredCertificate + " " + bundleMismatch, nil},
-		{"early", issued(good, 1, 90, nil), []authority{good}, earlyCertificate, nil},
-		{"soon", issued(good, -80, 10, nil), []authority{good}, expiresSoon, []string{"in 10 days"}},
-		{"expired CA", issued(old, -10, 80, nil), []authority{old}, expiredCA, nil},
-		{"CA that ends", issued(ending, -10, 80, nil), []authority{ending}, expiresSoonCA, nil},
-		{"stale CA", issued(good, -10, 80, nil), []authority{good, old}, bundleStale, nil},
-		{"no name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = nil }), []authority{good}, legacyCommonName, []string{"svc.ns.svc"}},
-		{"other name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = []string{"a", "b"} }), []authority{good}, wrongName, []string{"a and b", "not for svc.ns.svc"}},
-		{"for clients", issued(good, -10, 80, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), []authority{good}, wrongUsage, nil},
+		{"another CA", issued(good, -10, 80, nil), []authority{other}, "ca-bundle-mismatch", []string{`"CN=CA"`}},
+		{"expired", issued(good, -90, -1, nil), []authority{good}, "certificate-expired", []string{"21 Nov 2026", "22 Nov 2026"}},
+		{"expired, and of another CA", issued(good, -90, -1, nil), []authority{other}, "certificate-expired" + " " + "ca-bundle-mismatch", nil},
+		{"early", issued(good, 1, 90, nil), []authority{good}, "certificate-not-yet-valid", nil},
+		{"soon", issued(good, -80, 10, nil), []authority{good}, "certificate-expires-soon", []string{"in 10 days"}},
+		{"expired CA", issued(old, -10, 80, nil), []authority{old}, "ca-expired", nil},
+		{"CA that ends", issued(ending, -10, 80, nil), []authority{ending}, "ca-expires-soon", nil},
+		{"stale CA", issued(good, -10, 80, nil), []authority{good, old}, "ca-bundle-stale", nil},
+		{"no name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = nil }), []authority{good}, "certificate-common-name-only", []string{"svc.ns.svc"}},
+		{"other name", issued(good, -10, 80, func(c *x509.Certificate) { c.DNSNames = []string{"a", "b"} }), []authority{good}, "certificate-name", []string{"a and b", "not for svc.ns.svc"}},
+		{"for clients", issued(good, -10, 80, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), []authority{good}, "certificate-usage", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var text []byte
 			for _, a := range c.roots {
 				text = append(text, a.pem()...)
 			}
-			found := certificateProblems(at, readBundle(text), serving{c.chain, "a test"}, now, fixes{"bundle", "leaf"})
+			found := certificateProblems(subject{entry: hook(nil), target: at, backend: &backend{}}, readBundle(text), serving{c.chain, "a test"}, now)
 			expectOne(t, found, c.want, c.says...)
 		})
 	}
@@ -296,19 +296,19 @@ func TestBundle(t *testing.T) {
 	}{
 		{"good", string(good), "", ""},
 		{"two", string(good) + string(good), "", ""},
-		{"empty", "", bundleMissing, "is empty"},
-		{"text", "hello", bundleInvalid, "no PEM"},
-		{"twice", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==", bundleInvalid, "twice"},
-		{"folded", strings.ReplaceAll(string(good), "\n", " "), bundleInvalid, "folded"},
-		{"DER", string(block.Bytes), bundleInvalid, "DER"},
-		{"damaged", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", bundleInvalid, "cannot be parsed"},
-		{"more", string(good) + "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", bundleInvalid, "PUBLIC KEY"},
-		{"key", string(good) + string(key), bundleWithKey, "private key"},
-		{"only a key", string(key), bundleWithKey, "private key"},
+		{"empty", "", "ca-bundle-missing", "is empty"},
+		{"text", "hello", "ca-bundle-invalid", "no PEM"},
+		{"twice", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==", "ca-bundle-invalid", "twice"},
+		{"folded", strings.ReplaceAll(string(good), "\n", " "), "ca-bundle-invalid", "folded"},
+		{"DER", string(block.Bytes), "ca-bundle-invalid", "DER"},
+		{"damaged", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "ca-bundle-invalid", "cannot be parsed"},
+		{"more", string(good) + "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "ca-bundle-invalid", "PUBLIC KEY"},
+		{"key", string(good) + string(key), "ca-bundle-private-key", "private key"},
+		{"only a key", string(key), "ca-bundle-private-key", "private key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(func(w *entry) { w.ClientConfig.CABundle = []byte(c.text) })
-			expectOne(t, bundleProblems(w, targetOf(w.ClientConfig), readBundle([]byte(c.text)), "fix"), c.want, c.says)
+			expectOne(t, bundleProblems(subject{entry: w, target: targetOf(w.ClientConfig), backend: &backend{}}, readBundle([]byte(c.text))), c.want, c.says)
 		})
 	}
 }
@@ -320,7 +320,7 @@ func FuzzBundle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w := hook(func(w *entry) { w.ClientConfig.CABundle = raw })
 		b := readBundle(raw)
-		if found := bundleProblems(w, targetOf(w.ClientConfig), b, "fix"); len(b.certificates) == 0 && len(found) == 0 {
+		if found := bundleProblems(subject{entry: w, target: targetOf(w.ClientConfig), backend: &backend{}}, b); len(b.certificates) == 0 && len(found) == 0 {
 			t.Error("a caBundle without a certificate is fine")
 		}
 	})
@@ -340,7 +340,7 @@ func TestLockOut(t *testing.T) {
 	}{
 		{"ConfigMaps", nil, "", nil},
 		{"pods but there", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns", "kube-system") }, "", nil},
-		{"own namespace", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("kube-system") }, failOwnNamespace, []string{`"values":["kube-system","ns"]`}},
+		{"own namespace", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("kube-system") }, "fail-own-namespace", []string{`"values":["kube-system","ns"]`}},
 		{"own namespace, Ignore", func(w *entry) {
 			w.Rules, w.NamespaceSelector, w.FailurePolicy = pods, without("kube-system"), new(registration.Ignore)
 		}, "", nil},
@@ -352,32 +352,32 @@ func TestLockOut(t *testing.T) {
 			w.Rules, w.NamespaceSelector = pods, without("kube-system")
 			w.MatchConditions = []registration.MatchCondition{{Name: "elsewhere", Expression: "request.namespace != 'ns'"}}
 		}, "", nil},
-		{"kube-system", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns") }, failKubeSystem, nil},
+		{"kube-system", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns") }, "fail-kube-system", nil},
 		{"leases", func(w *entry) {
 			w.Rules = rulesFor("coordination.k8s.io", "v1", "leases", registration.Update, registration.AllScopes)
-		}, failLeases, []string{"leases of nodes", `"values":["kube-node-lease","kube-system"]`}},
+		}, "fail-leases", []string{"leases of nodes", `"values":["kube-node-lease","kube-system"]`}},
 		{"leases of kube-system", func(w *entry) {
 			w.Rules, w.NamespaceSelector = rulesFor("coordination.k8s.io", "*", "leases", registration.Update, registration.AllScopes), without("kube-node-lease")
-		}, failLeases, []string{"elect a leader"}},
+		}, "fail-leases", []string{"elect a leader"}},
 		{"nodes/status", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
-		}, failNodes, []string{`failurePolicy","value":"Ignore"`}},
+		}, "fail-nodes", []string{`failurePolicy","value":"Ignore"`}},
 		{"status of people", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
 			w.MatchConditions = []registration.MatchCondition{{Name: "people", Expression: "!('system:nodes' in request.userInfo.groups)"}}
 		}, "", nil},
 		{"new nodes", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "nodes", registration.Create, registration.ClusterScope)
-		}, failNodes, []string{"join"}},
+		}, "fail-nodes", []string{"join"}},
 		{"token reviews", func(w *entry) {
 			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
-		}, failTokenReviews, nil},
+		}, "fail-token-reviews", nil},
 		{"events", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "events", registration.Create, registration.AllScopes)
-		}, failEvents, nil},
+		}, "fail-events", nil},
 		{"everything", func(w *entry) {
 			w.Rules = rulesFor("*", "*", "*/*", registration.OperationAll, registration.AllScopes)
-		}, strings.Join([]string{failTokenReviews, failNodes, failLeases, failKubeSystem, failEvents, failOwnNamespace, ruleEverything}, " "), nil},
+		}, strings.Join([]string{"fail-token-reviews", "fail-nodes", "fail-leases", "fail-kube-system", "fail-events", "fail-own-namespace", "rule-everything"}, " "), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
@@ -395,7 +395,7 @@ func TestLockOut(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.MatchConditions = []registration.MatchCondition{{Name: "typo", Expression: "object.metadata.name = 'a'"}}
 		})
-		expectOne(t, conditionProblems(w, matcher), conditionInvalid, "matchConditions[0]")
+		expectOne(t, conditionProblems(w, matcher), "match-condition-invalid", "matchConditions[0]")
 	})
 }
 
@@ -463,17 +463,17 @@ func TestSelectors(t *testing.T) {
 		{"none", nil, namespaces, "", nil},
 		{"matches", func(w *entry) { w.NamespaceSelector = labels("a", "b") }, namespaces, "", nil},
 		{"unknown namespaces", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, nil, "", nil},
-		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, noNamespace, []string{"2 namespaces", "kubectl label namespace apps a=c"}},
-		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(metadataName, "c") }, namespaces, noNamespace, []string{"--show-labels"}},
+		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, "selector-no-namespace", []string{"2 namespaces", "kubectl label namespace apps a=c"}},
+		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(metadataName, "c") }, namespaces, "selector-no-namespace", []string{"--show-labels"}},
 		{"nodes", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "nodes", registration.Update, registration.AllScopes)
-		}, namespaces, selectorNoEffect, nil},
+		}, namespaces, "selector-no-effect", nil},
 		{"namespaces", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "namespaces", registration.Update, registration.ClusterScope)
 		}, namespaces, "", nil},
 		{"binding by labels", func(w *entry) {
 			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods/binding", registration.Create, registration.AllScopes)
-		}, namespaces, objectSelectorNever, nil},
+		}, namespaces, "object-selector-never", nil},
 		{"pods by labels", func(w *entry) {
 			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods", registration.Create, registration.AllScopes)
 		}, namespaces, "", nil},
@@ -493,11 +493,11 @@ func TestSettings(t *testing.T) {
 		severity review.Severity
 	}{
 		{"good", nil, "", ""},
-		{"v1beta1", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1"} }, withoutV1, review.Warning},
-		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, withoutV1, review.Error},
+		{"v1beta1", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1"} }, "review-version-v1", review.Warning},
+		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, "review-version-v1", review.Error},
 		{"both", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1", "v1"} }, "", ""},
-		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, sideEffects, review.Warning},
-		{"default time-out", func(w *entry) { w.TimeoutSeconds = nil }, longTimeout, review.Info},
+		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, "side-effects", review.Warning},
+		{"default time-out", func(w *entry) { w.TimeoutSeconds = nil }, "timeout-long", review.Info},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := slices.Concat(settingsProblems(hook(c.change)), timeoutProblems(hook(c.change)))
@@ -530,10 +530,10 @@ func TestWayOfAPod(t *testing.T) {
 		says []string
 	}{
 		{"validating at once", []entry{of(validatingKind, 15, nil), of(validatingKind, 15, nil)}, "", nil},
-		{"mutating one after the other", []entry{of(mutatingKind, 11, nil), of(mutatingKind, 10, nil)}, podTimeouts, []string{"21 s", "timeoutSeconds"}},
-		{"both", []entry{of(mutatingKind, 10, nil), of(validatingKind, 11, nil), of(validatingKind, 3, nil)}, podTimeouts, []string{"21 s"}},
+		{"mutating one after the other", []entry{of(mutatingKind, 11, nil), of(mutatingKind, 10, nil)}, "pod-timeouts", []string{"21 s", "timeoutSeconds"}},
+		{"both", []entry{of(mutatingKind, 10, nil), of(validatingKind, 11, nil), of(validatingKind, 3, nil)}, "pod-timeouts", []string{"21 s"}},
 		{"in different namespaces", []entry{of(mutatingKind, 11, only("a")), of(mutatingKind, 10, only("b"))}, "", nil},
-		{"in one of them", []entry{of(mutatingKind, 11, only("b")), of(mutatingKind, 10, only("b"))}, podTimeouts, []string{"in namespace b"}},
+		{"in one of them", []entry{of(mutatingKind, 11, only("b")), of(mutatingKind, 10, only("b"))}, "pod-timeouts", []string{"in namespace b"}},
 		{"about something else", []entry{of(mutatingKind, 11, nil), hook(func(w *entry) { w.kind, w.TimeoutSeconds = mutatingKind, new(int32(30)) })}, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { expectOne(t, podProblems(c.all, namespaces), c.want, c.says...) })
@@ -551,16 +551,16 @@ func TestAmplifiers(t *testing.T) {
 	})
 	checks := hook(func(w *entry) { w.Rules = status })
 	expectOne(t, amplifierProblems([]entry{own, checks, hook(nil)}), "")
-	expectOne(t, amplifierProblems([]entry{own, foreign}), twoAmplifiers, "w.example.com")
-	expectOne(t, amplifierProblems([]entry{own, theirs}), twoAmplifiers, "kubectl delete mutatingwebhookconfiguration koordinator-")
-	expectOne(t, koordinatorProblems([]entry{own, theirs}), koordinatorToo, "nodes/status")
+	expectOne(t, amplifierProblems([]entry{own, foreign}), "two-amplifiers", "w.example.com")
+	expectOne(t, amplifierProblems([]entry{own, theirs}), "two-amplifiers", "kubectl delete mutatingwebhookconfiguration koordinator-")
+	expectOne(t, koordinatorProblems([]entry{own, theirs}), "koordinator-beside-usher", "nodes/status")
 	expectOne(t, koordinatorProblems([]entry{own, foreign}), "")
 }
 
 func TestURLs(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
-		{"https://example.com/a", ""}, {"https://127.0.0.1:9443/a", ""}, {"http://example.com/", invalidURL}, {"https:///a", invalidURL},
-		{"https://a@example.com", invalidURL}, {"https://example.com/?a=b", invalidURL}, {"example.com", invalidURL}, {"https://a b/", invalidURL},
+		{"https://example.com/a", ""}, {"https://127.0.0.1:9443/a", ""}, {"http://example.com/", "url-invalid"}, {"https:///a", "url-invalid"},
+		{"https://a@example.com", "url-invalid"}, {"https://example.com/?a=b", "url-invalid"}, {"example.com", "url-invalid"}, {"https://a b/", "url-invalid"},
 	} {
 		var found []review.Finding
 		if f := urlProblem(hook(nil), c.url); f != nil {

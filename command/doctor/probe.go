@@ -140,10 +140,7 @@ func shake(ctx context.Context, name, address string) handshake {
 
 // handshakeProblem returns the finding for a handshake without a certificate. It is nil if nothing was found out.
 func handshakeProblem(w entry, t target, h handshake) *review.Finding {
-	pods := w.show()
-	if t.url == "" {
-		pods = "kubectl -n " + review.Word(t.service.Namespace) + " get service " + review.Word(t.service.Name) + " -o yaml"
-	}
+	about := subject{entry: w, target: t}
 	record, notTLS := errors.AsType[tls.RecordHeaderError](h.err)
 	unknown, isDNS := errors.AsType[*net.DNSError](h.err)
 	var found review.Finding
@@ -151,19 +148,19 @@ func handshakeProblem(w entry, t target, h handshake) *review.Finding {
 	case errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
 		return nil
 	case isDNS:
-		found = problem(unknownHost, review.Error, pods, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name,
+		found = problem("url-host-unknown", about, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name,
 			w.consequence())
 	case errors.Is(h.err, syscall.ECONNREFUSED):
-		found = problem(refusedConnection, review.Error, pods, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
+		found = problem("connection-refused", about, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
 			"must be the port that the container listens on. %s", t, h.address, w.consequence())
 	case notTLS && strings.HasPrefix(string(record.RecordHeader[:]), "HTTP"):
-		found = problem(plainHTTP, review.Error, pods, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
+		found = problem("plain-http", about, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
 			"TLS; usher: without --plain. %s", t, h.address, w.consequence())
 	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
-		found = problem(handshakeTimeout, review.Error, pods, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
+		found = problem("handshake-timeout", about, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
 			t, h.address, reader.Timeout, w.consequence())
 	default:
-		found = problem(handshakeFailed, review.Error, pods, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.consequence())
+		found = problem("handshake-failed", about, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.consequence())
 	}
 	return &found
 }

@@ -55,8 +55,8 @@ func TestProbe(t *testing.T) {
 	}{
 		{"TLS", listen(t, speaks(&tls.Config{})), "", true, true},
 		{"TLS that asks for a certificate", listen(t, speaks(&tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12})), "", true, true},
-		{"HTTP", listen(t, func(l net.Listener) { _ = http.Serve(l, http.NotFoundHandler()) }), plainHTTP, true, false},
-		{"nothing", closed, refusedConnection, true, false},
+		{"HTTP", listen(t, func(l net.Listener) { _ = http.Serve(l, http.NotFoundHandler()) }), "plain-http", true, false},
+		{"nothing", closed, "connection-refused", true, false},
 		{"a stranger", closed, "", false, false},
 		{"a stranger with a certificate", listen(t, speaks(&tls.Config{})), "", false, false},
 		{"something else", listen(t, func(l net.Listener) {
@@ -68,7 +68,7 @@ func TestProbe(t *testing.T) {
 				_, _ = connection.Write([]byte("SSH-2.0-OpenSSH\r\n"))
 				_ = connection.Close()
 			}
-		}), handshakeFailed, true, false},
+		}), "handshake-failed", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(nil)
@@ -96,12 +96,12 @@ func TestHandshakeErrors(t *testing.T) {
 		err       error
 		want      string
 	}{
-		{"unknown host", "https://webhook.example.com/", unknown, unknownHost},
+		{"unknown host", "https://webhook.example.com/", unknown, "url-host-unknown"},
 		{"a host of the control plane", "https://a.internal/", &net.DNSError{Name: "a.internal", IsNotFound: true}, ""},
-		{"no answer", "", context.DeadlineExceeded, handshakeTimeout},
+		{"no answer", "", context.DeadlineExceeded, "handshake-timeout"},
 		{"out of reach", "", errUnreachable, ""},
-		{"refused", "", syscall.ECONNREFUSED, refusedConnection},
-		{"anything else", "", errors.New("remote error: tls: internal error"), handshakeFailed},
+		{"refused", "", syscall.ECONNREFUSED, "connection-refused"},
+		{"anything else", "", errors.New("remote error: tls: internal error"), "handshake-failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(func(w *entry) {

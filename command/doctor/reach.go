@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -16,25 +15,25 @@ import (
 func (f *snapshot) reachProblems(w entry) []review.Finding {
 	t, roots := targetOf(w.ClientConfig), readBundle(w.ClientConfig.CABundle)
 	b := f.backends[t]
+	about := subject{entry: w, target: t, backend: b}
 	if found := f.wayProblem(w, t, b); found != nil && found.Severity != review.Warning {
 		return []review.Finding{*found}
 	} else if found != nil { // what it is does not matter to the rest
-		return append([]review.Finding{*found}, bundleProblems(w, t, roots, b.fix(w).bundle)...)
+		return append([]review.Finding{*found}, bundleProblems(about, roots)...)
 	}
-	fix := b.fix(w)
-	all := bundleProblems(w, t, roots, fix.bundle)
+	all := bundleProblems(about, roots)
 	if len(w.ClientConfig.CABundle) == 0 && !f.source.Live() && (w.ushers() || injector(w) != "") {
 		return nil // it is filled in later, by usher or by what an annotation asks
 	}
 	if s := b.serving(); s != nil {
-		return append(all, certificateProblems(t, roots, *s, f.now(), fix)...)
+		return append(all, certificateProblems(about, roots, *s, f.now())...)
 	}
 	if len(all) > 0 && all[0].Severity == review.Error { // what it would have to verify does not matter
 		return all
 	}
 	if now := f.now(); len(roots.certificates) > 0 && !slices.ContainsFunc(roots.certificates,
 		func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
-		return append(all, problem(expiredCA, review.Error, fix.bundle, "every CA in clientConfig.caBundle has expired: %s. %s",
+		return append(all, problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s",
 			list(subjects(roots.certificates)), w.consequence()))
 	}
 	if f.source.Live() {
@@ -54,7 +53,7 @@ func (f *snapshot) wayProblem(w entry, t target, b *backend) *review.Finding {
 	var found review.Finding
 	switch {
 	case t == target{}:
-		found = problem(invalidURL, review.Error, w.show(), "clientConfig names neither a service nor a url. %s", w.consequence())
+		found = problem("url-invalid", w.about(), "clientConfig names neither a service nor a url. %s", w.consequence())
 	case errors.Is(b.serviceErr, reader.ErrNotFound) && f.noServices:
 		return nil // files about something else
 	case errors.Is(b.serviceErr, reader.ErrNotFound):
@@ -99,8 +98,7 @@ func (b *backend) unseen(w entry, t target) review.Finding {
 	if b.storedErr != nil {
 		return unreadFinding(b.storedErr, fmt.Sprintf("the certificate of %s, which cannot be reached from this machine", t))
 	}
-	namespace := cmp.Or(t.service.Namespace, "default")
-	return problem(notSeen, review.Unknown, "kubectl -n "+review.Word(namespace)+" get secrets --field-selector type=kubernetes.io/tls",
+	return problem("certificate-not-seen", w.about(),
 		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation "+
 			"names a Secret with it. Run usher doctor as a pod of the cluster.", t)
 }

@@ -37,38 +37,27 @@ func ruleProblems(w entry, all resources) (found []review.Finding) {
 	if len(misses) == named {
 		severity = review.Error
 	}
-	for _, id := range IDs() {
+	for _, c := range checks {
 		var why []string
-		var first miss
+		var about subject
 		for _, m := range misses {
-			if m.id != id {
+			if m.id != c.ID {
 				continue
 			}
 			if why = append(why, m.why); len(why) == 1 {
-				first = m
+				about = w.lacks(m.field, m.value)
 			}
 		}
-		if len(why) == 0 {
-			continue
+		switch {
+		case len(why) == 0:
+		case c.ID == "rule-not-installed":
+			found = append(found, problem(c.ID, about, "%s. The webhook is called once it is installed.", strings.Join(why, "; ")))
+		default:
+			f := problem(c.ID, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; "))
+			found = append(found, milder(f, severity))
 		}
-		kind, after := severity, " The API server never calls the webhook for it."
-		if id == notInstalled {
-			kind, after = review.Info, " The webhook is called once it is installed."
-		}
-		found = append(found, problem(id, kind, first.fix(w), "%s.%s", strings.Join(why, "; "), after))
 	}
 	return found
-}
-
-// fix returns the command that corrects a rule.
-func (m miss) fix(w entry) string {
-	switch {
-	case w.ushers():
-		return "usher webhooks apply"
-	case m.value != nil:
-		return w.patch(m.field, m.value)
-	}
-	return "kubectl api-resources"
 }
 
 // misses returns why no request matches a resource of a rule, or nil if one may.
@@ -87,11 +76,11 @@ func (all resources) misses(rule registration.RuleWithOperations, name string) *
 	}
 	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(r.versions,
 		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
-		return &miss{wrongVersion, fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
+		return &miss{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
 			"apiVersions", r.versions}
 	}
 	if why := wrongScopeOf(rule, name, *r); why != "" {
-		return &miss{wrongScope, why, "scope", registration.AllScopes}
+		return &miss{"rule-wrong-scope", why, "scope", registration.AllScopes}
 	}
 	if sub == "*" {
 		return nil
@@ -121,7 +110,7 @@ func neverSentFor(rule registration.RuleWithOperations, name string, r served) *
 	if len(r.operations) > 0 {
 		only = "there is only " + list(words(r.operations))
 	}
-	m := &miss{id: neverSent, why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
+	m := &miss{id: "rule-never-sent", why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
 	if len(r.operations) > 0 && len(rule.Resources) == 1 {
 		m.field, m.value = "operations", r.operations
 	}
@@ -139,25 +128,25 @@ func words(operations []registration.OperationType) (all []string) {
 func (all resources) unknown(rule registration.RuleWithOperations, name, base string, hasSub bool) *miss {
 	groups := list(groupNames(rule.APIGroups))
 	if hasSub && all.has(rule.APIGroups, base) != nil {
-		return &miss{unknownResource, fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
+		return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
 	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
-		return &miss{unknownResource, fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
+		return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
 			groups, name, best),
 			"resources", best}
 	}
 	there := all.groupsWith(name)
 	if len(there) > 0 && !slices.Contains(rule.APIGroups, "*") && all.mayHave(rule.APIGroups) {
-		return &miss{wrongGroup, fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, list(groupNames(there))), "apiGroups", there}
+		return &miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, list(groupNames(there))), "apiGroups", there}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
 	if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") || g == "*" }) {
-		return &miss{notInstalled, fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
+		return &miss{"rule-not-installed", fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
 			name), "", nil}
 	}
-	return &miss{unknownResource, fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
+	return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
 }
 
 // mayHave reports whether one of some groups is there, or cannot come from a CustomResourceDefinition.
@@ -204,7 +193,7 @@ func exactProblem(w entry, all resources) (found []review.Finding) {
 	if len(missed) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(exactMisses, review.Warning, w.patch("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
+	return []review.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
 		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
 		"covers all versions.", list(missed))}
 }

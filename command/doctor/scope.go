@@ -56,7 +56,6 @@ type surroundings struct {
 // vital are the requests that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
 type vital struct {
 	id       string
-	severity review.Severity
 	question question
 	leaveOut []string // the namespaces that the fix keeps the webhook away from
 	why      string
@@ -75,27 +74,27 @@ func vitals(t target, selector map[string]string) []vital {
 	status.sub, status.operation = "status", registration.Update
 	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
 	all := []vital{
-		{failTokenReviews, review.Error, question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
+		{"fail-token-reviews", question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
 			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "TokenReviews: before Kubernetes 1.37 the API server " +
 			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
-		{failTokenReviews, review.Error, question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
+		{"fail-token-reviews", question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
 			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "SubjectAccessReviews: before Kubernetes 1.37 the " +
 			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
-		{failNodes, review.Error, byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
+		{"fail-nodes", byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
 			"answer, also the one that it runs on"},
-		{failNodes, review.Error, byKubelet(node), nil, "new nodes: none can join the cluster while it does not answer"},
-		{failLeases, review.Error, byKubelet(nodeLease), leases, "the leases of nodes: they go NotReady while it does not answer, " +
+		{"fail-nodes", byKubelet(node), nil, "new nodes: none can join the cluster while it does not answer"},
+		{"fail-leases", byKubelet(nodeLease), leases, "the leases of nodes: they go NotReady while it does not answer, " +
 			"also the one that it runs on"},
-		{failLeases, review.Error, leader, leases, "the leases in kube-system, by which the controller manager and the scheduler " +
+		{"fail-leases", leader, leases, "the leases in kube-system, by which the controller manager and the scheduler " +
 			"elect a leader: they stop while it does not answer, so that no pod comes back"},
-		{failKubeSystem, review.Error, newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), []string{"kube-system"}, "pods in kube-system: " +
+		{"fail-kube-system", newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), []string{"kube-system"}, "pods in kube-system: " +
 			"DNS, network and storage cannot start while it does not answer, and it may need them to start"},
-		{failEvents, review.Warning, byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
+		{"fail-events", byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
 			"costs a call"},
 	}
 	if t.url == "" {
 		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
-		all = append(all, vital{failOwnNamespace, review.Error, newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
+		all = append(all, vital{"fail-own-namespace", newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
 	}
 	return all
 }
@@ -111,16 +110,16 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 	var leaveOut []string
 	for _, v := range vitals(t, selector) {
 		again := slices.ContainsFunc(called, func(other vital) bool { return other.id == v.id })
-		if again || v.id == failOwnNamespace && t.service.Namespace == "kube-system" || !w.calledFor(v.question, s) {
+		if again || v.id == "fail-own-namespace" && t.service.Namespace == "kube-system" || !w.calledFor(v.question, s) {
 			continue
 		}
 		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)
 	}
 	for _, v := range called {
-		found = append(found, problem(v.id, v.severity, w.keepAway(v, leaveOut), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
+		found = append(found, problem(v.id, w.keepAway(v, leaveOut), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
 	}
 	if everything(w.Rules) {
-		found = append(found, problem(ruleEverything, review.Warning, w.show(), "a rule matches every resource (*/*) of every group: requests "+
+		found = append(found, problem("rule-everything", w.about(), "a rule matches every resource (*/*) of every group: requests "+
 			"of the control plane fail or wait with the webhook. Name the resources that it is for."))
 	}
 	return found
@@ -133,14 +132,11 @@ func everything(rules []registration.RuleWithOperations) bool {
 	})
 }
 
-// keepAway returns the command that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
-// the webhook are about: each command sets the whole selector, and must not undo another.
-func (w entry) keepAway(v vital, leaveOut []string) string {
-	if w.ushers() {
-		return "usher webhooks apply"
-	}
+// keepAway returns the field that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
+// the webhook are about: each fix sets the whole selector, and must not undo another.
+func (w entry) keepAway(v vital, leaveOut []string) subject {
 	if v.leaveOut == nil {
-		return w.patch("failurePolicy", registration.Ignore)
+		return w.lacks("failurePolicy", registration.Ignore)
 	}
 	selector := &metav1.LabelSelector{}
 	if w.NamespaceSelector != nil {
@@ -149,12 +145,12 @@ func (w entry) keepAway(v vital, leaveOut []string) string {
 	for i, r := range selector.MatchExpressions {
 		if r.Key == metadataName && r.Operator == metav1.LabelSelectorOpNotIn {
 			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, leaveOut))
-			return w.patch("namespaceSelector", selector)
+			return w.lacks("namespaceSelector", selector)
 		}
 	}
 	selector.MatchExpressions = append(selector.MatchExpressions,
 		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
-	return w.patch("namespaceSelector", selector)
+	return w.lacks("namespaceSelector", selector)
 }
 
 // once returns names sorted, each once.
@@ -215,5 +211,5 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding 
 	if len(wrong) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(conditionInvalid, review.Error, w.edit(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
+	return []review.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
 }

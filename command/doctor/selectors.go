@@ -24,12 +24,12 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 	if err != nil {
-		return []review.Finding{problem(noNamespace, review.Error, w.show(), "namespaceSelector is invalid: %v.", err)}
+		return []review.Finding{problem("selector-no-namespace", w.about(), "namespaceSelector is invalid: %v.", err)}
 	}
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
 		if cluster && selector.AsksForLabel(w.NamespaceSelector) {
-			return []review.Finding{problem(selectorNoEffect, review.Warning, w.patch("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
+			return []review.Finding{problem("selector-no-effect", w.lacks("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
 				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
 				"matchConditions.", compiled)}
 		}
@@ -38,12 +38,10 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 	if namespaces == nil || slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
 		return nil
 	}
-	fix := "kubectl get namespaces --show-labels"
-	if label := wantedLabel(w.NamespaceSelector); label != "" {
-		fix = "kubectl label namespace " + review.Word(firstOrdinary(namespaces)) + " " + label
-	}
-	return []review.Finding{problem(noNamespace, review.Warning, fix, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
-		"webhook is never called for what is in them. Label those that it is for.", compiled, len(namespaces))}
+	about := subject{entry: w, namespace: firstOrdinary(namespaces), label: wantedLabel(w.NamespaceSelector)}
+	found := problem("selector-no-namespace", about, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
+		"webhook is never called for what is in them. Label those that it is for.", compiled, len(namespaces))
+	return []review.Finding{milder(found, review.Warning)}
 }
 
 // wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
@@ -113,7 +111,7 @@ func objectSelectorProblems(w entry) []review.Finding {
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
 	if err != nil {
-		return []review.Finding{problem(objectSelectorNever, review.Error, w.show(), "objectSelector is invalid: %v.", err)}
+		return []review.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
 	}
 	var without []string
 	for _, rule := range w.Rules {
@@ -127,7 +125,7 @@ func objectSelectorProblems(w entry) []review.Finding {
 	if len(without) == 0 || !selector.AsksForLabel(w.ObjectSelector) {
 		return nil
 	}
-	return []review.Finding{problem(objectSelectorNever, review.Error, w.patch("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+	return []review.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
 		"matchConditions.",
 		compiled, list(without))}
@@ -140,11 +138,12 @@ func settingsProblems(w entry) (found []review.Finding) {
 		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
 			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
 		}
-		found = append(found, problem(withoutV1, severity, w.patch("admissionReviewVersions", []string{"v1"}),
-			"admissionReviewVersions is %s, without v1: %s.", list(w.AdmissionReviewVersions), why))
+		old := problem("review-version-v1", w.lacks("admissionReviewVersions", []string{"v1"}),
+			"admissionReviewVersions is %s, without v1: %s.", list(w.AdmissionReviewVersions), why)
+		found = append(found, milder(old, severity))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {
-		found = append(found, problem(sideEffects, review.Warning, w.patch("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
+		found = append(found, problem("side-effects", w.lacks("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
 			"%s, so a dry run (kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that "+
 			"is true of it.", *s))
 	}

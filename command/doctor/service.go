@@ -57,24 +57,21 @@ func (t target) String() string {
 
 // missingService returns the finding for a Service that does not exist.
 func missingService(w entry, t target) review.Finding {
+	then := "Install what the Service belongs to again, or remove the configuration."
 	if w.ushers() {
-		return problem(noSuchService, review.Error, "kubectl get services --all-namespaces -l app.kubernetes.io/name=usher",
-			"clientConfig.service is %s/%s, which does not exist. %s Register the Service that leads to usher: usher webhooks apply --service "+
-				"NAMESPACE/NAME.",
-			t.service.Namespace, t.service.Name, w.consequence())
+		then = "Register the Service that leads to usher: usher webhooks apply --service NAMESPACE/NAME."
 	}
-	return problem(noSuchService, review.Error, w.remove(),
-		"clientConfig.service is %s/%s, which does not exist. %s Install what the Service belongs to again, or remove the configuration.",
-		t.service.Namespace, t.service.Name, w.consequence())
+	return problem("service-missing", w.about(), "clientConfig.service is %s/%s, which does not exist. %s %s",
+		t.service.Namespace, t.service.Name, w.consequence(), then)
 }
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
 func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
-	get := fmt.Sprintf("kubectl -n %s get service %s -o yaml", review.Word(service.Namespace), review.Word(service.Name))
+	about := subject{entry: w, service: service}
 	var found review.Finding
 	switch port := portOf(service, t.port); {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		found = problem(externalService, review.Warning, get, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
+		found = problem("service-external-name", about, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
 			"host, whose certificate must be valid for %s all the same, and refuses such a Service with --enable-aggregator-routing. "+
 			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name())
 	case port == nil:
@@ -82,14 +79,13 @@ func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
 		for _, p := range service.Spec.Ports {
 			has = append(has, strconv.Itoa(int(p.Port)))
 		}
-		fix := get
 		if len(service.Spec.Ports) > 0 {
-			fix = w.patch("clientConfig.service.port", likelyPort(service))
+			about.field, about.value = "clientConfig.service.port", likelyPort(service)
 		}
-		found = problem(noSuchPort, review.Error, fix, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
+		found = problem("service-port-missing", about, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
 			"Service, not of the container. %s", t.port, service.Namespace, service.Name, ports(has), w.consequence())
 	case service.Spec.ClusterIP == corev1.ClusterIPNone:
-		found = problem(headlessService, review.Error, get, "the Service %s/%s is headless (clusterIP None), and the API server calls "+
+		found = problem("service-headless", about, "the Service %s/%s is headless (clusterIP None), and the API server calls "+
 			"ClusterIPs. Name a Service with a ClusterIP. %s", service.Namespace, service.Name, w.consequence())
 	default:
 		return nil
@@ -144,15 +140,12 @@ func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, 
 	if len(ready) > 0 {
 		return nil, ready
 	}
-	pods := fmt.Sprintf("kubectl -n %s get pods -l %s", review.Word(service.Namespace), review.Word(labelsText(service.Spec.Selector)))
-	if len(service.Spec.Selector) == 0 {
-		pods = fmt.Sprintf("kubectl -n %s get endpointslices -l %s=%s -o yaml", review.Word(service.Namespace), discoveryv1.LabelServiceName, review.Word(service.Name))
-	}
-	found := problem(noEndpoints, review.Error, pods, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
+	about := subject{entry: w, service: service}
+	found := problem("no-endpoints", about, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
 		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.consequence(),
 		selectorWords(service.Spec.Selector), port.TargetPort.String())
 	if known > 0 {
-		found = problem(noReadyEndpoints, review.Error, pods, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+
+		found = problem("no-ready-endpoints", about, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+
 			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.consequence())
 	}
 	return &found, nil
@@ -201,7 +194,7 @@ func urlProblem(w entry, text string) *review.Finding {
 	default:
 		return nil
 	}
-	found := problem(invalidURL, review.Error, w.show(), "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
+	found := problem("url-invalid", w.about(), "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
 	return &found
 }
 

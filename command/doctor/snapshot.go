@@ -194,11 +194,10 @@ func (f *snapshot) unreadFindings() (found []review.Finding) {
 
 // unreadFinding returns the finding for what could not be read.
 func unreadFinding(err error, what string) review.Finding {
-	fix := "kubectl auth can-i --list"
+	about := subject{err: err}
 	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
-		return problem(notReadable, review.Unknown, fix, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all "+
-			"rights that are needed.",
-			unreadable.What, what)
+		return problem("not-readable", about, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that "+
+			"are needed.", unreadable.What, what)
 	}
-	return problem(notReadable, review.Unknown, "kubectl get --raw /readyz", "%v. Not looked at: %s.", err, what)
+	return problem("not-readable", about, "%v. Not looked at: %s.", err, what)
 }

@@ -26,11 +26,6 @@ type Usher struct {
 	Unknown error
 }
 
-// apply returns the command that registers usher.
-func (u Usher) apply() string {
-	return "usher webhooks apply --service " + review.Word(u.At.Namespace+"/"+u.At.Service)
-}
-
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
 func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.Finding) {
 	if !w.ushers() || len(u.Paths) == 0 {
@@ -41,7 +36,7 @@ func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.
 		if best := nearest.Of(w.path(), u.Paths); best != "" {
 			like = "Did you mean " + best + "?"
 		}
-		return []review.Finding{problem(unknownPath, review.Error, u.apply(), "usher does not serve the path %s: each call ends with HTTP 404. "+
+		return []review.Finding{problem("usher-path-unknown", subject{usher: u}, "usher does not serve the path %s: each call ends with HTTP 404. "+
 			"%s %s",
 			w.path(), w.consequence(), like)}
 	}
@@ -50,11 +45,11 @@ func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.
 	}
 	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })
 	if i < 0 {
-		return []review.Finding{problem(differs, review.Warning, u.apply(), "usher does not need this webhook with its policy and feature "+
+		return []review.Finding{problem("usher-registration-differs", subject{usher: u}, "usher does not need this webhook with its policy and feature "+
 			"gates: it is called for nothing. %s", otherFlags)}
 	}
 	if lacks := webhooks.Lacks(needed[i], w.Hook); len(lacks) > 0 {
-		return []review.Finding{problem(differs, review.Warning, u.apply(), "the registration is not what usher needs for its policy and "+
+		return []review.Finding{problem("usher-registration-differs", subject{usher: u}, "the registration is not what usher needs for its policy and "+
 			"feature gates: %s. %s",
 			strings.Join(lacks, "; "), otherFlags)}
 	}
@@ -101,7 +96,7 @@ func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Find
 	if len(names) == 0 {
 		return nil
 	}
-	return []review.Finding{problem(notRegistered, review.Error, u.apply(), "usher's policy needs %s, and the API server does not know of "+
+	return []review.Finding{problem("usher-not-registered", subject{usher: u}, "usher's policy needs %s, and the API server does not know of "+
 		"it: what it is for is neither checked nor changed. %s", list(names), otherFlags)}
 }
 
@@ -113,7 +108,7 @@ func koordinatorProblems(all []entry) []review.Finding {
 		}
 		for _, other := range all {
 			if shared := sharedResource(w, other); other.ushers() && shared != "" {
-				return []review.Finding{problem(koordinatorToo, review.Error, w.remove(), "%s %s is registered for %s, as %s of usher is: both do the "+
+				return []review.Finding{problem("koordinator-beside-usher", w.about(), "%s %s is registered for %s, as %s of usher is: both do the "+
 					"same, and two on one object compound. Switch Koordinator's off, too: its gate "+
 					"WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
 			}
@@ -150,11 +145,7 @@ func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []revie
 	if len(missing) == 0 {
 		return nil
 	}
-	fix := "usher webhooks --rbac | kubectl apply -f -"
-	if strings.Contains(strings.Join(missing, " "), " secrets ") {
-		fix = "usher webhooks --rbac --certs=managed --service " + review.Word(u.At.Namespace+"/"+u.At.Service) + " | kubectl apply -f -"
-	}
-	return []review.Finding{problem(rightsMissing, review.Error, fix, "%s may not: %s. usher needs that, as its Deployment %s/%s runs it.",
+	return []review.Finding{problem("usher-rights-missing", subject{usher: u, missing: missing}, "%s may not: %s. usher needs that, as its Deployment %s/%s runs it.",
 		u.At.User, strings.Join(missing, "; "), u.At.Namespace, u.At.Service)}
 }
 

@@ -41,10 +41,10 @@ func TestUshersWebhooks(t *testing.T) {
 		says   string
 	}{
 		{"as needed", nil, "", ""},
-		{"another path", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pod") }, unknownPath, "Did you mean /validate-pods?"},
-		{"a path of something else", func(w *entry) { w.ClientConfig.Service.Path = nil }, unknownPath, "usher steps"},
-		{"for nothing", func(w *entry) { w.Name = "mutate-pods.usher.dev" }, differs, "for nothing"},
-		{"other rules", func(w *entry) { w.Rules[0].Resources = []string{"pods"} }, differs, "registered CREATE of pods"},
+		{"another path", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pod") }, "usher-path-unknown", "Did you mean /validate-pods?"},
+		{"a path of something else", func(w *entry) { w.ClientConfig.Service.Path = nil }, "usher-path-unknown", "usher steps"},
+		{"for nothing", func(w *entry) { w.Name = "mutate-pods.usher.dev" }, "usher-registration-differs", "for nothing"},
+		{"other rules", func(w *entry) { w.Rules[0].Resources = []string{"pods"} }, "usher-registration-differs", "registered CREATE of pods"},
 		{"looser", func(w *entry) { w.FailurePolicy = new(registration.Ignore) }, "", ""},
 		{"longer", func(w *entry) { w.TimeoutSeconds = new(int32(9)) }, "", ""},
 		{"of somebody else", func(w *entry) { w.Name = "a.example.com" }, "", ""},
@@ -59,10 +59,10 @@ func TestUshersWebhooks(t *testing.T) {
 	}
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
 	other := ushers(func(w *entry) { w.Name = "mutate-pods.usher.dev" })
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notRegistered, "validate-pods.usher.dev", "--service usher/usher")
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "usher-not-registered", "validate-pods.usher.dev", "--service usher/usher")
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
 	u.Unknown = errors.New("forbidden")
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), notReadable)
+	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "not-readable")
 }
 
 // live returns a source that asks a server of the test.
@@ -97,11 +97,11 @@ func TestRightsOfUsher(t *testing.T) {
 	u.Rights = append(u.Rights, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/scale"}, Verbs: []string{"get", "update"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
 	found := u.rightsProblems(t.Context(), source)
-	expectOne(t, found, rightsMissing, "may not: get, update deployments.apps/scale; get secrets usher-tls", "--certs=managed --service door/usher")
+	expectOne(t, found, "usher-rights-missing", "may not: get, update deployments.apps/scale; get secrets usher-tls", "--certs=managed --service door/usher")
 	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 
 	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != notReadable || found[0].Severity != review.Unknown {
+	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != "not-readable" || found[0].Severity != review.Unknown {
 		t.Errorf("%+v", found)
 	}
 }
@@ -114,7 +114,7 @@ func TestNothingReadable(t *testing.T) {
 		t.Errorf("%+v", reports)
 	}
 	for _, f := range reports[0].Findings {
-		if f.ID != notReadable || f.Severity != review.Unknown || f.Fix == "" {
+		if f.ID != "not-readable" || f.Severity != review.Unknown || f.Fix == "" {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -66,7 +66,7 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if longest.namespace != "" {
 		where = " in namespace " + longest.namespace
 	}
-	return []review.Finding{problem(podTimeouts, review.Warning, slowest.patch("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
+	return []review.Finding{problem("pod-timeouts", slowest.lacks("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
 		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
 		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
 		where, longest.seconds(), patience, waits(longest.mutating), waits(longest.validating), slowest.Name)}
@@ -119,7 +119,7 @@ func timeoutProblems(w entry) []review.Finding {
 	if w.TimeoutSeconds == nil || *w.TimeoutSeconds == longWait {
 		why = "10 is the default; " + why
 	}
-	return []review.Finding{problem(longTimeout, review.Info, w.patch("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
+	return []review.Finding{problem("timeout-long", w.lacks("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
 }
 
 // amplifierProblems returns the finding for more than one webhook that may change the status of nodes.
@@ -141,17 +141,17 @@ func amplifierProblems(all []entry) []review.Finding {
 			severity = review.Error
 		}
 	}
-	last := found[len(found)-1]
-	fix := last.remove()
-	if last.ushers() || found[0].ushers() {
-		fix = "usher webhooks apply"
+	extra := found[len(found)-1]
+	if found[0].ushers() && !extra.ushers() {
+		extra = found[0]
 	}
 	if i := slices.IndexFunc(found, koordinators); i >= 0 {
-		fix = found[i].remove()
+		extra = found[i]
 	}
-	return []review.Finding{problem(twoAmplifiers, severity, fix, "%d mutating webhooks may change the status of nodes: %s. If two of them "+
+	two := problem("two-amplifiers", extra.about(), "%d mutating webhooks may change the status of nodes: %s. If two of them "+
 		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
-		"one.", len(found), list(names))}
+		"one.", len(found), list(names))
+	return []review.Finding{milder(two, severity)}
 }
 
 // koordinators reports whether a webhook is one of Koordinator's own.

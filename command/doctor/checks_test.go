@@ -1,0 +1,70 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestChecks: each check is described, has a fix, and is that of a finding.
+func TestChecks(t *testing.T) {
+	var source strings.Builder
+	files, _ := filepath.Glob("*.go")
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file != "checks.go" && !strings.HasSuffix(file, "_test.go") {
+			source.Write(raw)
+		}
+	}
+	for i, c := range Checks() {
+		if c.Doc == "" || strings.HasSuffix(c.Doc, ".") || c.Fix == nil || rank(c.ID) != i {
+			t.Errorf("%s is not whole, or there twice", c.ID)
+		}
+		if !strings.Contains(source.String(), `"`+c.ID+`"`) {
+			t.Errorf("%s: no code finds it", c.ID)
+		}
+	}
+	for _, m := range regexp.MustCompile(`problem\("([^"]+)"`).FindAllStringSubmatch(source.String(), -1) {
+		if rank(m[1]) < 0 {
+			t.Errorf("%s is in no row", m[1])
+		}
+	}
+}
+
+// TestCertificateFixes: who fills in the caBundle decides what replaces it, and the certificate of the server.
+func TestCertificateFixes(t *testing.T) {
+	w := hook(nil)
+	managed, ushers := hook(func(w *entry) {
+		w.configuration.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "ns/c"}
+	}), hook(func(w *entry) { w.configuration.Name, w.Name = "usher", "mutate-pods.usher.dev" })
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
+	tls := secretRef{objectName{"ns", "tls"}}
+	for _, c := range []struct {
+		name         string
+		w            entry
+		b            backend
+		bundle, leaf string
+	}{
+		{"unknown", w, backend{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
+		{"a Secret", w, backend{secret: tls}, "get secret tls -o jsonpath", "kubectl -n ns get secrets"},
+		{"cert-manager", managed, backend{secret: tls}, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
+		{"usher", ushers, backend{service: service}, "usher webhooks apply --service ns/svc", "usher certs rotate --service ns/svc"},
+	} {
+		about := c.w.about()
+		about.backend = &c.b
+		if bundle, leaf := replaceBundle(about), replaceCertificate(about); !strings.Contains(bundle, c.bundle) || !strings.Contains(leaf, c.leaf) {
+			t.Errorf("%s: %s; %s", c.name, bundle, leaf)
+		}
+		if early := replaceEarly(about); early != replaceCertificate(about) {
+			t.Errorf("%s: %s", c.name, early)
+		}
+	}
+}
