@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// miss is why one resource of a rule can never match, and the field of the rule with the value that it should have.
-type miss struct {
+// unmatchedRule says why one resource of a rule can never match, and the field of the rule with the value that it should have.
+type unmatchedRule struct {
 	id, why string
 	field   string
 	value   any
@@ -21,7 +21,7 @@ type miss struct {
 // ruleProblems returns the rules of a webhook that can never match, as far as the resources are known. What others have
 // misspelt is an error if the webhook is not called at all for it, else a warning.
 func ruleProblems(w entry, all resources) (found []review.Finding) {
-	var misses []miss
+	var misses []unmatchedRule
 	named := 0
 	for i, rule := range w.Rules {
 		for j, name := range rule.Resources {
@@ -61,7 +61,7 @@ func ruleProblems(w entry, all resources) (found []review.Finding) {
 }
 
 // misses returns why no request matches a resource of a rule, or nil if one may.
-func (all resources) misses(rule registration.RuleWithOperations, name string) *miss {
+func (all resources) misses(rule registration.RuleWithOperations, name string) *unmatchedRule {
 	base, sub, hasSub := strings.Cut(name, "/")
 	if base == "*" {
 		return nil
@@ -76,11 +76,11 @@ func (all resources) misses(rule registration.RuleWithOperations, name string) *
 	}
 	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(r.versions,
 		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
-		return &miss{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
+		return &unmatchedRule{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
 			"apiVersions", r.versions}
 	}
 	if why := wrongScopeOf(rule, name, *r); why != "" {
-		return &miss{"rule-wrong-scope", why, "scope", registration.AllScopes}
+		return &unmatchedRule{"rule-wrong-scope", why, "scope", registration.AllScopes}
 	}
 	if sub == "*" {
 		return nil
@@ -100,7 +100,7 @@ func wrongScopeOf(rule registration.RuleWithOperations, name string, r served) s
 	return ""
 }
 
-func neverSentFor(rule registration.RuleWithOperations, name string, r served) *miss {
+func neverSentFor(rule registration.RuleWithOperations, name string, r served) *unmatchedRule {
 	if slices.ContainsFunc(rule.Operations, func(o registration.OperationType) bool {
 		return o == registration.OperationAll && len(r.operations) > 0 || slices.Contains(r.operations, o)
 	}) {
@@ -110,7 +110,7 @@ func neverSentFor(rule registration.RuleWithOperations, name string, r served) *
 	if len(r.operations) > 0 {
 		only = "there is only " + list(words(r.operations))
 	}
-	m := &miss{id: "rule-never-sent", why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
+	m := &unmatchedRule{id: "rule-never-sent", why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
 	if len(r.operations) > 0 && len(rule.Resources) == 1 {
 		m.field, m.value = "operations", r.operations
 	}
@@ -125,28 +125,28 @@ func words(operations []registration.OperationType) (all []string) {
 }
 
 // unknown returns what is wrong with a resource that the groups of a rule do not have, or nil if it may come from a CRD.
-func (all resources) unknown(rule registration.RuleWithOperations, name, base string, hasSub bool) *miss {
+func (all resources) unknown(rule registration.RuleWithOperations, name, base string, hasSub bool) *unmatchedRule {
 	groups := list(groupNames(rule.APIGroups))
 	if hasSub && all.has(rule.APIGroups, base) != nil {
-		return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
+		return &unmatchedRule{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
 	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
-		return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
+		return &unmatchedRule{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
 			groups, name, best),
 			"resources", best}
 	}
 	there := all.groupsWith(name)
 	if len(there) > 0 && !slices.Contains(rule.APIGroups, "*") && all.mayHave(rule.APIGroups) {
-		return &miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, list(groupNames(there))), "apiGroups", there}
+		return &unmatchedRule{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, list(groupNames(there))), "apiGroups", there}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
 	if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") || g == "*" }) {
-		return &miss{"rule-not-installed", fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
+		return &unmatchedRule{"rule-not-installed", fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
 			name), "", nil}
 	}
-	return &miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
+	return &unmatchedRule{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
 }
 
 // mayHave reports whether one of some groups is there, or cannot come from a CustomResourceDefinition.

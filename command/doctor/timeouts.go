@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// patience is how many seconds the webhooks of a pod may take together before it is reported. The API server itself
+	// maxTotalTimeout is how many seconds the webhooks of a pod may take together before it is reported. The API server itself
 	// ends a request after 34 s.
-	patience = 20
+	maxTotalTimeout = 20
 	// longWait is the timeoutSeconds from which one webhook is reported: the API server's default.
 	longWait = 10
 )
 
-// way is the webhooks that a pod created in a namespace may be sent to.
-type way struct {
+// callPath holds the webhooks that a pod created in a namespace may be sent to.
+type callPath struct {
 	namespace            string
 	mutating, validating []entry
 }
 
-// seconds returns how long the way takes at most: mutating webhooks are called one after the other, validating ones at
+// seconds returns how long the calls take at most: mutating webhooks are called one after the other, validating ones at
 // the same time.
-func (w way) seconds() (sum int32) {
+func (w callPath) seconds() (sum int32) {
 	for _, m := range w.mutating {
 		sum += m.timeout()
 	}
@@ -49,13 +49,13 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if namespaces == nil {
 		namespaces = []corev1.Namespace{{}}
 	}
-	longest := way{}
+	longest := callPath{}
 	for _, n := range namespaces {
-		if next := wayOf(all, n); next.seconds() > longest.seconds() {
+		if next := callPathOf(all, n); next.seconds() > longest.seconds() {
 			longest = next
 		}
 	}
-	if longest.seconds() <= patience {
+	if longest.seconds() <= maxTotalTimeout {
 		return nil
 	}
 	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a,
@@ -69,12 +69,12 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	return []review.Finding{problem("pod-timeouts", slowest.lacks("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
 		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
 		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
-		where, longest.seconds(), patience, waits(longest.mutating), waits(longest.validating), slowest.Name)}
+		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), slowest.Name)}
 }
 
-// wayOf returns the webhooks for pods that are created in a namespace, whatever their labels.
-func wayOf(all []entry, n corev1.Namespace) way {
-	found := way{namespace: n.Name}
+// callPathOf returns the webhooks for pods that are created in a namespace, whatever their labels.
+func callPathOf(all []entry, n corev1.Namespace) callPath {
+	found := callPath{namespace: n.Name}
 	for _, w := range all {
 		compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" && !compiled.Matches(labels.Set(n.Labels)) {

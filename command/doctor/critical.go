@@ -19,8 +19,8 @@ import (
 	"usher.dev/usher/command/webhookmatch"
 )
 
-// question is a request that a cluster lives on, to be asked of a webhook.
-type question struct {
+// sampleRequest is a request that webhooks are compared with.
+type sampleRequest struct {
 	group, version, kind, resource, sub string
 	namespace, name                     string
 	operation                           registration.OperationType
@@ -35,13 +35,13 @@ const (
 )
 
 // newPod is the creation of a pod by the controller of a ReplicaSet.
-func newPod(namespace string, labels map[string]string) question {
-	return question{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
+func newPod(namespace string, labels map[string]string) sampleRequest {
+	return sampleRequest{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
 		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts",
 			"system:authenticated"}, labels: labels}
 }
 
-func byKubelet(q question) question {
+func byKubelet(q sampleRequest) sampleRequest {
 	q.user, q.groups = kubelet, []string{nodesGroup, "system:authenticated"}
 	return q
 }
@@ -53,31 +53,31 @@ type surroundings struct {
 	matcher    *webhookmatch.Matcher
 }
 
-// vital are the requests that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
-type vital struct {
-	id       string
-	question question
+// criticalRequest is a request that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
+type criticalRequest struct {
+	id string
+	sampleRequest
 	leaveOut []string // the namespaces that the fix keeps the webhook away from
 	why      string
 }
 
-// vitals returns the requests to ask of a webhook that calls a Service with a selector.
-func vitals(t target, selector map[string]string) []vital {
-	lease := question{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
+// criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
+func criticalRequests(t target, selector map[string]string) []criticalRequest {
+	lease := sampleRequest{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
 		name: "node-1"}
 	nodeLease, leader := lease, lease
 	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
 	leases := []string{nodeLease.namespace, leader.namespace}
 	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
-	node := question{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
+	node := sampleRequest{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
 	status := node
 	status.sub, status.operation = "status", registration.Update
-	event := question{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
-	all := []vital{
-		{"fail-token-reviews", question{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
+	event := sampleRequest{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
+	all := []criticalRequest{
+		{"fail-token-reviews", sampleRequest{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
 			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "TokenReviews: before Kubernetes 1.37 the API server " +
 			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
-		{"fail-token-reviews", question{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
+		{"fail-token-reviews", sampleRequest{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
 			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "SubjectAccessReviews: before Kubernetes 1.37 the " +
 			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
 		{"fail-nodes", byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
@@ -94,7 +94,7 @@ func vitals(t target, selector map[string]string) []vital {
 	}
 	if t.url == "" {
 		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
-		all = append(all, vital{"fail-own-namespace", newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
+		all = append(all, criticalRequest{"fail-own-namespace", newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
 	}
 	return all
 }
@@ -106,11 +106,11 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 		return nil
 	}
 	t := targetOf(w.ClientConfig)
-	var called []vital
+	var called []criticalRequest
 	var leaveOut []string
-	for _, v := range vitals(t, selector) {
-		again := slices.ContainsFunc(called, func(other vital) bool { return other.id == v.id })
-		if again || v.id == "fail-own-namespace" && t.service.Namespace == "kube-system" || !w.calledFor(v.question, s) {
+	for _, v := range criticalRequests(t, selector) {
+		again := slices.ContainsFunc(called, func(other criticalRequest) bool { return other.id == v.id })
+		if again || v.id == "fail-own-namespace" && t.service.Namespace == "kube-system" || !w.calledFor(v.sampleRequest, s) {
 			continue
 		}
 		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)
@@ -134,7 +134,7 @@ func everything(rules []registration.RuleWithOperations) bool {
 
 // keepAway returns the field that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
 // the webhook are about: each fix sets the whole selector, and must not undo another.
-func (w entry) keepAway(v vital, leaveOut []string) subject {
+func (w entry) keepAway(v criticalRequest, leaveOut []string) subject {
 	if v.leaveOut == nil {
 		return w.lacks("failurePolicy", registration.Ignore)
 	}
@@ -157,7 +157,7 @@ func (w entry) keepAway(v vital, leaveOut []string) subject {
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
-func (w entry) calledFor(q question, s surroundings) bool {
+func (w entry) calledFor(q sampleRequest, s surroundings) bool {
 	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
 	return verdict.Called || verdict.Refuses
 }
@@ -170,8 +170,8 @@ func (w entry) hook() webhookmatch.Hook {
 	}}
 }
 
-// request returns the request that a question is about.
-func (q question) request(s surroundings) webhookmatch.Request {
+// request returns the sample with the labels of its namespace.
+func (q sampleRequest) request(s surroundings) webhookmatch.Request {
 	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
 	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
 	metadata := map[string]any{"name": q.name, "labels": q.labels}
