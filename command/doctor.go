@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,7 @@ import (
 type doctorOptions struct {
 	requestFlags
 	output, service string
+	list            bool
 	clusterSource   clusterFlags
 	examine         examineFlags
 	gates           gate.Set
@@ -70,6 +72,7 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
 	o.addFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
+	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
 	o.requestFlags.addTo(set, "examine")
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
@@ -79,11 +82,17 @@ func (o *doctorOptions) check() error {
 	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
 	}
+	if o.list && (len(o.files) > 0 || o.output == "junit") {
+		return errors.New("--list takes no files, and prints text or json")
+	}
 	return o.clusterSource.check()
 }
 
 // doctor examines the cluster, or what it does with some objects.
 func (p Program) doctor(ctx context.Context, o doctorOptions) error {
+	if o.list {
+		return p.printChecks(o.output)
+	}
 	examine := p.examine
 	if len(o.files) > 0 {
 		examine = p.examineRequests
@@ -108,6 +117,21 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 		return err
 	}
 	return exit(review.ExitOf(reports), "something could not be examined")
+}
+
+// printChecks prints what doctor looks for, in the order of its findings' weight.
+func (p Program) printChecks(output string) error {
+	if output == "json" {
+		return printJSON(p.Out, doctor.Checks())
+	}
+	width := 0
+	for _, c := range doctor.Checks() {
+		width = max(width, len(c.ID))
+	}
+	for _, c := range doctor.Checks() {
+		_, _ = fmt.Fprintf(p.Out, "%-*s  %-7s  %s\n", width, c.ID, c.Severity, c.Doc)
+	}
+	return nil
 }
 
 // openSource returns the source that the flags name.

@@ -10,10 +10,10 @@ import (
 
 // Check is a kind of findings.
 type Check struct {
-	ID       string          // also the anchor of its section in docs/troubleshooting.md
-	Severity review.Severity // the worst that a finding has
-	Doc      string
-	Fix      func(subject) string // returns the command that ends a finding, or leads to what a person corrects
+	ID       string               `json:"id"`       // also the anchor of its section in docs/troubleshooting.md
+	Severity review.Severity      `json:"severity"` // the worst that a finding has
+	Doc      string               `json:"doc"`
+	Fix      func(subject) string `json:"-"` // returns the command that ends a finding, or leads to what a person corrects
 }
 
 // checks are in the order of their weight, those that cause others first: findings of the same severity are in this order.

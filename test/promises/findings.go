@@ -36,3 +36,23 @@ func (h House) TestFindingsAreDescribed(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorList: the list has a line for each check, needs no cluster, and takes no files.
+func TestDoctorList(t *testing.T) {
+	for _, args := range [][]string{{"doctor", "--list"}, {"doctor", "--list", "-o", "json"}} {
+		code, out, errs := usher(t, args...)
+		if code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, errs)
+		}
+		for _, c := range doctor.Checks() {
+			if !strings.Contains(out, c.ID) || !strings.Contains(out, c.Doc) {
+				t.Errorf("%v: %s is missing", args, c.ID)
+			}
+		}
+	}
+	for _, args := range [][]string{{"doctor", "--list", "-o", "junit"}, {"doctor", "--list", "a.yaml"}} {
+		if code, out, _ := usher(t, args...); code != 2 || out != "" {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
+		}
+	}
+}
