@@ -38,9 +38,9 @@ func (h House) TestFindingsAreDescribed(t *testing.T) {
 }
 
 // TestDoctorList: the list has a line for each check, needs no cluster, and takes no files.
-func TestDoctorList(t *testing.T) {
+func (h House) TestDoctorList(t *testing.T) {
 	for _, args := range [][]string{{"doctor", "--list"}, {"doctor", "--list", "-o", "json"}} {
-		code, out, errs := usher(t, args...)
+		code, out, errs := h.usher(t, args...)
 		if code != 0 {
 			t.Fatalf("%v: exit code %d: %s", args, code, errs)
 		}
@@ -51,7 +51,7 @@ func TestDoctorList(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"doctor", "--list", "-o", "junit"}, {"doctor", "--list", "a.yaml"}} {
-		if code, out, _ := usher(t, args...); code != 2 || out != "" {
+		if code, out, _ := h.usher(t, args...); code != 2 || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}
