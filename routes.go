@@ -14,8 +14,10 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/injection"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/validators"
+	"usher.dev/usher/validators/expression"
 )
 
 // suites returns the suites of the program, in the order in which the API server should call them.
@@ -26,8 +28,10 @@ func core() suite.Suite {
 	var state *cluster.Cluster // nil while routes are only listed
 	return suite.Suite{
 		Name: coreName, Doc: "what is labelled admission-webhook: enabled",
-		Catalogue: func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} },
-		Use:       func(opened *cluster.Cluster) { state = opened },
+		Default:      []string{"names", "lifespan", "env", "overcommit", "modes"},
+		DefaultModes: "modes:      {denied-names: enforce}          # a rule's name: enforce | warn | dryrun | off; default enforce\n",
+		Catalogue:    func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} },
+		Use:          func(opened *cluster.Cluster) { state = opened },
 		Routes: func(policy *config.Policy, _ gate.Set) []admit.Route {
 			return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
 		},
@@ -44,7 +48,7 @@ func coreRoutes(d suite.Deps) []admit.Route {
 		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return admit.OfSuite(coreName, usual, []admit.Route{
-		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(d.Policy.Sidecars) > 0),
+		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](d.Policy)) > 0),
 			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
 		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
 			For: slices.Concat(admit.Pods(validators.PodOperations(d.Policy)...),
@@ -52,12 +56,12 @@ func coreRoutes(d suite.Deps) []admit.Route {
 			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
 		{Path: "/validate-workloads", For: admit.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: admit.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, validators.Restrictions)},
+		{Path: "/validate-restrictions", For: admit.AnyKind(config.SectionOf[validators.Restrictions](d.Policy).Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
 		{Path: "/validate-namespaces", For: admit.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: admit.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, validators.Objects)},
+		{Path: "/validate-rules", For: admit.AnyKind(config.SectionOf[expression.Rules](d.Policy).Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
 		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
 }

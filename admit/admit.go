@@ -86,6 +86,8 @@ type Mutator[T any] struct {
 	// Needs names the cluster collections that the step reads. Only these are watched and covered by usher's RBAC
 	// rules; the step gets no answer about any other collection.
 	Needs []string
+	// Section is the section of the policy file that the step obeys; nil if there is none.
+	Section Section
 	// Idle is set if the policy has nothing for the step to do. It is listed, but does not run.
 	Idle bool
 	// Run records its edits on the object. A *field.Error refuses the request (the user's fault); any other error is
@@ -98,6 +100,7 @@ type Validator[T any] struct {
 	Name, Doc string    // as in Mutator
 	Gate      gate.Name // as in Mutator
 	Needs     []string  // as in Mutator
+	Section   Section   // as in Mutator
 	Idle      bool      // as in Mutator
 	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits
 	// and has no side effects.

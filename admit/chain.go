@@ -17,6 +17,7 @@ type Step struct {
 	Gate      gate.Name
 	Mode      Mode
 	Needs     []string // as in Mutator
+	Section   Section  // as in Mutator
 	Idle      bool     // as in Mutator
 }
 
@@ -44,7 +45,7 @@ type step struct {
 func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Idle}, true,
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Section, m.Idle}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return Classify(m.Run(ctx, req, view(req.Object)))
 			}, nil, nil})
@@ -57,7 +58,7 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Idle}, false, onSubject(view, v.Run), nil, nil}
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Section, v.Idle}, false, onSubject(view, v.Run), nil, nil}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
 			s.commit, c.commits = onSubject(view, v.Commit), true

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/internal/nearest"
 )
 
 // Mode says what a step may do; the policy file sets it by the step's name.
@@ -44,4 +48,24 @@ func (m Modes) Of(step string) Mode {
 		return mode
 	}
 	return Enforce
+}
+
+// CheckSteps returns the problems of modes of steps that do not exist. steps are all steps.
+func (m Modes) CheckSteps(steps []string, at *field.Path) (problems field.ErrorList) {
+	for name := range m {
+		if slices.Contains(steps, name) {
+			continue
+		}
+		problems = append(problems, noStep(name, steps, at))
+	}
+	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return problems
+}
+
+// noStep returns the problem of a name that no step has.
+func noStep(name string, steps []string, at *field.Path) *field.Error {
+	if best := nearest.Of(name, steps); best != "" {
+		return field.Invalid(at, name, "is not a step; did you mean "+best+"?")
+	}
+	return field.NotSupported(at, name, steps)
 }

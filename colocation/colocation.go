@@ -24,7 +24,6 @@ import (
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/colocation/mutators"
-	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 )
@@ -57,7 +56,7 @@ func New() suite.Suite { return (&Suite{}).Value() }
 func (s *Suite) Value() suite.Suite {
 	return suite.Suite{
 		Name: Name, Doc: "all namespaces but kube-system and usher's own",
-		Gates: api.Gates(), Sections: sections.All(), DefaultPolicy: sections.Default, Kinds: s.Kinds(),
+		Gates: api.Gates(), Kinds: s.Kinds(),
 		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
 		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start,
 		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain,

@@ -15,7 +15,7 @@ import (
 func askQuotas(t *testing.T) func(target, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	wing := &Suite{}
-	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
+	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, suite.List{wing.Value()}.Schema().DefaultYAML()))
 	harness.Post(harness.DefaultServer().Serve(w.Routes()), "validate-pod/evaluate-quota-room", harness.ReadSample(t, "validate-pod/evaluate-quota-room"))
 	return func(target, accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", target, nil)

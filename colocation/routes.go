@@ -201,14 +201,14 @@ func (d deps) podQuestions(ask questions) validators.PodQuestions {
 			EvaluatedOnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
 		},
 		Selection: validators.QuotaSelection{Policy: d.quotaPolicy(), Tree: ask.boundTree, Core: ask.Reader.Questions()},
-		Binding:   config.SectionOf[sections.Binding](d.policy),
+		Binding:   config.SectionOf[*sections.Binding](d.policy),
 		Admission: d.quotaAdmission(),
 	}
 }
 
 // quotaPolicy returns the policy on whose quotas are whose.
 func (d deps) quotaPolicy() *sections.QuotaPolicy {
-	return config.SectionOf[sections.Quotas](d.policy).Compile()
+	return config.SectionOf[*sections.Quotas](d.policy).Compile()
 }
 
 // quotasEvaluated returns the mode of step evaluate-quota; empty if its gate is off.
@@ -216,7 +216,7 @@ func (d deps) quotasEvaluated() admit.Mode {
 	if !d.gates.On(api.GateEnableQuotaAdmission) {
 		return ""
 	}
-	return d.policy.Modes.Of("evaluate-quota")
+	return config.SectionOf[admit.Modes](d.policy).Of("evaluate-quota")
 }
 
 func (d deps) quotaAdmission() validators.QuotaAdmission {

@@ -18,7 +18,7 @@ import (
 // the chain declares it. It is an internal error, whatever the object.
 func TestUndeclaredNeed(t *testing.T) {
 	wing := &Suite{}
-	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, []byte(wing.Value().DefaultPolicy)))
+	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, suite.List{wing.Value()}.Schema().DefaultYAML()))
 	all := w.Routes()
 	binding := all[slices.IndexFunc(all, func(r admit.Route) bool { return r.Path == "/validate-pod-binding" })]
 	with := func(needs ...string) admit.Route {

@@ -46,6 +46,7 @@ func (p Program) explainCommand() *cobra.Command {
 			return err
 		}
 		o.gatesSet = c.Flags().Changed("feature-gates")
+		o.Steps, _ = p.Suites.Steps()
 		if err := o.check(args); err != nil {
 			return err
 		}

@@ -9,40 +9,6 @@ import (
 	"usher.dev/usher/config"
 )
 
-// sectionOf returns the section of the policy file that a step obeys; "" for a step that has none: it obeys objects of
-// the cluster, or rules that are fixed.
-func sectionOf(step string) string {
-	switch step {
-	case "denied-names":
-		return "names"
-	case "environment":
-		return "env"
-	case "lifespan", "sidecars", "overcommit", "restrictions", "rules", "binding":
-		return step
-	case "label-defaults":
-		return "labelDefaults"
-	case "label-rules":
-		return "labelRules"
-	case "node-selector", "node-selector-limits":
-		return "nodeSelector"
-	case "sidecars-present":
-		return "sidecars"
-	case "image-rules":
-		return "imageRules"
-	case "requests-from-limits":
-		return "requestsFromLimits"
-	case "restrictions-kept":
-		return "restrictions"
-	case "node-name", "binding-bypass", "binding-labels":
-		return "binding"
-	case "quota-selection", "quota-authority":
-		return "quotas"
-	case "node-amplification":
-		return "nodeAmplification"
-	}
-	return ""
-}
-
 // policyFile is a policy and the file that it is from.
 type policyFile struct {
 	*config.Policy
@@ -70,9 +36,9 @@ func (f *policyFile) parse(schema config.Schema) error {
 	return nil
 }
 
-// line returns where the policy has what a step does, such as policy.yaml:12, and the entry that a text names.
-func (f *policyFile) line(step, text string) string {
-	section := sectionOf(step)
+// line returns where the policy has a section, such as policy.yaml:12, and its entry that a text names; "" without a
+// section.
+func (f *policyFile) line(section, text string) string {
 	if section == "" {
 		return ""
 	}

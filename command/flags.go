@@ -104,7 +104,8 @@ func (p Program) completePaths(*cobra.Command, []string, string) (all []string, 
 
 // completeSteps completes the name of a step.
 func (p Program) completeSteps(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return p.Suites.Schema().Steps, cobra.ShellCompDirectiveNoFileComp
+	steps, _ := p.Suites.Steps()
+	return steps, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSuites completes the name of a suite.

@@ -49,13 +49,13 @@ func (p Program) stepsCommand() *cobra.Command {
 
 // printSteps prints every route and its steps in order, or those of the named steps, as text or JSON.
 func (p Program) printSteps(gates gate.Set, output, file string, names []string, effective effectiveOptions) error {
-	schema := p.Suites.Schema()
+	steps, _ := p.Suites.Steps()
 	for _, name := range names {
-		if !slices.Contains(schema.Steps, name) {
-			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, didYouMean(name, schema.Steps))
+		if !slices.Contains(steps, name) {
+			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, didYouMean(name, steps))
 		}
 	}
-	policy, err := config.Load(file, schema)
+	policy, err := config.Load(file, p.Suites.Schema())
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ type stepRow struct {
 }
 
 func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
-	rows, overrides, now := []stepRow{}, policy.Overrides.Compile(), time.Now()
+	rows, overrides, now := []stepRow{}, config.SectionOf[admit.Overrides](policy).Compile(), time.Now()
 	for _, r := range p.Suites.Table(policy, gates) {
-		for _, s := range r.Chain.WithModes(policy.Modes).Steps() {
+		for _, s := range r.Chain.WithModes(config.SectionOf[admit.Modes](policy)).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
 			row := stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on, s.Idle, nil}
 			for i := range overrides {

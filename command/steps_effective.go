@@ -108,7 +108,7 @@ func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effecti
 
 // printUnknownNamespaces names the namespaces whose labels are not known, if an override depends on them.
 func printUnknownNamespaces(to io.Writer, policy *config.Policy, opened *cluster.Cluster, requests []described) {
-	if !slices.ContainsFunc(policy.Overrides, func(o config.Override) bool { return o.NamespaceSelector != nil }) {
+	if !slices.ContainsFunc(config.SectionOf[admit.Overrides](policy), func(o admit.OverrideSpec) bool { return o.NamespaceSelector != nil }) {
 		return
 	}
 	reader, printed := opened.Reader([]string{admit.CollectionNamespaces}), []string(nil)

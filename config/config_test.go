@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"context"
@@ -13,20 +13,41 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/internal/poll"
+	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/validators"
+	"usher.dev/usher/validators/expression"
 )
 
-var steps = Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}, Unspaced: []string{"overcommit"}}
+// schema returns the sections of the core suite's steps.
+func schema() config.Schema {
+	none, ask := config.PolicyOf(), admit.Questions{}
+	steps := slices.Concat(
+		admit.Mutate(admit.AsPod, mutators.Pods(none, ask)).Steps(), admit.Mutate(admit.AsNode, mutators.Nodes(none)).Steps(),
+		admit.Validate(admit.AsPod, validators.Pods(none, ask)).Steps(), admit.Validate(admit.AsMeta, validators.Requests(none, ask)).Steps(),
+		admit.Validate(admit.AsMeta, expression.Objects(none, ask)).Steps())
+	var names []string
+	for _, step := range steps {
+		names = append(names, step.Name)
+	}
+	return append(config.SchemaOf(steps...), config.Section[admit.Modes]{Name: "modes", Default: "modes: {denied-names: enforce}\n", Setting: true,
+		Check: func(m admit.Modes, at *field.Path) field.ErrorList { return m.CheckSteps(names, at) }})
+}
 
 func TestDefaultPolicy(t *testing.T) {
-	policy, problems := Parse(steps.DefaultYAML(), steps)
+	policy, problems := config.Parse(schema().DefaultYAML(), schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	pool := policy.Overcommit.Pools[0]
-	if policy.Names.Denied[0] != "offensive" || policy.Lifespan.Max != 14 || policy.Env[0] != (Variable{"KUBE", "true"}) ||
-		pool.Ratios["cpu"] != "2" || pool.MaxRatio != "4" || pool.Capacity != Raise || policy.Modes["denied-names"] != "enforce" {
+	pool, names, lifespan := config.SectionOf[*amplify.Overcommit](policy).Pools[0], config.SectionOf[*validators.Names](policy), config.SectionOf[*mutators.Lifespan](policy)
+	if names.Denied[0] != "offensive" || lifespan.Max != 14 || config.SectionOf[mutators.Env](policy)[0] != (mutators.Variable{Name: "KUBE", Value: "true"}) ||
+		pool.Ratios["cpu"] != "2" || pool.MaxRatio != "4" || pool.Capacity != amplify.Raise || config.SectionOf[admit.Modes](policy)["denied-names"] != "enforce" {
 		t.Errorf("the default policy reads as %+v", policy)
 	}
 }
@@ -43,14 +64,14 @@ func TestWarnings(t *testing.T) {
 			"overcommit.pools[1]: pool big is never used: pool all before it selects every node; move it up"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			policy, problems := Parse([]byte("overcommit: {pools: ["+c.pools+"]}"), steps)
+			policy, problems := config.Parse([]byte("overcommit: {pools: ["+c.pools+"]}"), schema())
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
 			if got := strings.Join(policy.Warnings(), "\n"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			off := policy.LeftOut(steps)
+			off := policy.LeftOut(schema())
 			for name, want := range map[string]bool{"env": true, "lifespan": true, "names": true, "overcommit": false} {
 				if slices.Contains(off, name) != want {
 					t.Errorf("left out: %v", off)
@@ -63,8 +84,8 @@ func TestWarnings(t *testing.T) {
 // Off is off, quoted or not: YAML 1.1 reads the bare word as false.
 func TestModeOff(t *testing.T) {
 	for _, text := range []string{`modes: {denied-names: off}`, `modes: {denied-names: "off"}`, `modes: {denied-names: Off}`, `modes: {denied-names: false}`} {
-		policy, problems := Parse([]byte(text), steps)
-		if len(problems) > 0 || policy.Modes["denied-names"] != admit.Off {
+		policy, problems := config.Parse([]byte(text), schema())
+		if len(problems) > 0 || config.SectionOf[admit.Modes](policy)["denied-names"] != admit.Off {
 			t.Errorf("%s: %v", text, problems)
 		}
 	}
@@ -102,25 +123,16 @@ func TestProblems(t *testing.T) {
 		`modes: {denied-name: enforce, lifespan: strict}`: {`modes: Invalid value: "denied-name": is not a step; did you mean denied-names?`, `modes[lifespan]: Invalid value: "strict": must be one of [enforce warn dryrun off]`},
 	}
 	for text, wants := range cases {
-		policy, problems := Parse([]byte(text), steps)
+		policy, problems := config.Parse([]byte(text), schema())
 		if policy != nil || len(problems) < len(wants) {
 			t.Errorf("%s: %d problems, want %d: %v", text, len(problems), len(wants), problems)
 		}
 		for _, want := range wants {
-			if !mentioned(problems, want) {
+			if !configtest.Mentioned(problems, want) {
 				t.Errorf("%s: no problem says %q: %v", text, want, problems)
 			}
 		}
 	}
-}
-
-func mentioned(problems []error, want string) bool {
-	for _, p := range problems {
-		if strings.Contains(p.Error(), want) {
-			return true
-		}
-	}
-	return false
 }
 
 // TestWatch: a good new file is used, a bad one is reported once, and a change back is noticed. A partly written file
@@ -135,21 +147,21 @@ func TestWatch(t *testing.T) {
 		}
 		value := func(v string) string { return fmt.Sprintf("{env: [{name: A, value: %q}]}", v) }
 		write(value("1"))
-		_, inForce, err := Open(file, steps)
+		_, inForce, err := config.Open(file, schema())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var mu sync.Mutex // guards events
 		var events []string
-		go Watch(ctx, file, poll.Times{Every: time.Second}, inForce, steps, func(p *Policy, err error) {
+		go config.Watch(ctx, file, poll.Times{Every: time.Second}, inForce, schema(), func(p *config.Policy, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				events = append(events, "error")
 				return
 			}
-			events = append(events, p.Env[0].Value)
+			events = append(events, config.SectionOf[mutators.Env](p)[0].Value)
 		})
 		for _, c := range []struct {
 			does func()
@@ -163,7 +175,7 @@ func TestWatch(t *testing.T) {
 			{func() { _ = os.Remove(file) }, "error"},
 			{func() { _ = os.Mkdir(file, 0o700) }, "error"},
 			{func() { write(value("3")) }, "3"},
-			{func() { write(strings.Repeat(" ", MaxFile+1)) }, "error"},
+			{func() { write(strings.Repeat(" ", config.MaxFile+1)) }, "error"},
 			{func() { write(value("4")) }, "4"},
 		} {
 			c.does()
@@ -182,17 +194,17 @@ func TestWatch(t *testing.T) {
 
 // FuzzParse: no input causes a panic, and what is accepted once is accepted again.
 func FuzzParse(f *testing.F) {
-	f.Add(steps.DefaultYAML())
+	f.Add(schema().DefaultYAML())
 	f.Add([]byte(`overcommit: {pools: [{name: a, ratios: {memory: "1.5"}}]}`))
 	f.Add([]byte("&a [*a]"))
-	f.Add([]byte(`overrides: [{name: a, steps: [lifespan], selector: {matchExpressions: [{key: a, operator: In, values: [b]}]}, users: [u], enforcePercent: 5, until: 2027-01-31, reason: x}]`))
+	schema := schema()
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		policy, problems := Parse(raw, steps)
+		policy, problems := config.Parse(raw, schema)
 		if (policy == nil) != (len(problems) > 0) {
 			t.Fatalf("%q: policy %v with problems %v", raw, policy, problems)
 		}
 		if policy != nil {
-			_, _ = policy.Warnings(), policy.Overrides.Ending(time.Now())
+			policy.Warnings()
 		}
 	})
 }

@@ -1,8 +1,10 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
+
+	"usher.dev/usher/config/configtest"
 )
 
 // TestNamespaceReaders: what a policy says about namespaces is found wherever it stands.
@@ -21,10 +23,7 @@ func TestNamespaceReaders(t *testing.T) {
 		{"another expression", rule + `}, validations: [{expression: "object.metadata.name != 'a'"}]}]`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			policy, problems := Parse([]byte(c.text), steps)
-			if len(problems) > 0 {
-				t.Fatal(problems)
-			}
+			policy := configtest.Parse(t, c.text, schema()...)
 			if got := strings.Join(policy.NamespaceReaders(), " "); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,12 +27,12 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	if secondDocument.Match(raw) {
 		return nil, []error{errors.New("the policy is one YAML document: what follows --- or ... would be ignored")}
 	}
-	shape, text := checkFile(text, schema.Sections)
-	policy, problems := decode(text, schema.Sections)
+	shape, text := checkFile(text, schema)
+	policy, problems := decode(text, schema)
 	if len(shape) > 0 {
 		problems = asErrors(shape) // the decoder found the first of them, too
 	}
-	problems = append(problems, asErrors(besides(shape, policy.check(schema)))...)
+	problems = append(problems, asErrors(besides(shape, policy.check()))...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -43,9 +42,9 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 // secondDocument matches a file in which a YAML document ends before the end of the file.
 var secondDocument = regexp.MustCompile(`(?m)^[^#\n].*\n(.*\n)*(---|\.\.\.)(\s|$)`)
 
-// checkFile checks the types of all values, and that all fields exist, of the core's sections and those of suites. It
-// returns the file without the values that would end its decoding early.
-func checkFile(text []byte, sections map[string]func() Section) (problems field.ErrorList, decodable []byte) {
+// checkFile checks the types of all values, and that all fields exist. It returns the file without the values that would
+// end its decoding early.
+func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable []byte) {
 	var file any
 	if err := json.Unmarshal(text, &file); err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}, text
@@ -54,16 +53,12 @@ func checkFile(text []byte, sections map[string]func() Section) (problems field.
 	if !ok {
 		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), shown(file), "must be a mapping of sections")}, text
 	}
-	core := reflect.TypeFor[Policy]()
-	names := append(fieldNames(core), slices.Sorted(maps.Keys(sections))...)
+	rows := schema.rows()
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		at := field.NewPath(name)
-		if section, found := sections[name]; found {
-			problems = append(problems, checkShape(members[name], reflect.TypeOf(section()), at)...)
-		} else if f, found := fieldNamed(core, name); found {
-			problems = append(problems, checkShape(members[name], f.Type, at)...)
+		if section, found := rows[name]; found {
+			problems = append(problems, checkShape(members[name], section.shape, field.NewPath(name))...)
 		} else {
-			problems = append(problems, unknown(name, names, nil))
+			problems = append(problems, unknown(name, schema.Names(), nil))
 		}
 	}
 	if len(problems) > 0 {
@@ -93,23 +88,22 @@ func asErrors(problems field.ErrorList) (all []error) {
 	return all
 }
 
-// decode reads the core's sections and those of suites.
-func decode(text []byte, sections map[string]func() Section) (policy *Policy, problems []error) {
-	policy = &Policy{others: map[string]Section{}}
+// decode reads the sections that the schema has.
+func decode(text []byte, schema Schema) (policy *Policy, problems []error) {
+	policy = &Policy{}
 	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(text, &parts); err == nil {
-		for _, name := range slices.Sorted(maps.Keys(sections)) {
-			if part, ok := parts[name]; ok && string(part) != "null" {
-				policy.others[name] = sections[name]()
-				problems = append(problems, decodeStrict(part, policy.others[name], name+".")...)
-			}
-			delete(parts, name)
-		}
-		if text, err = json.Marshal(parts); err != nil {
-			return policy, append(problems, err)
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return policy, []error{err}
+	}
+	for name, section := range schema.rows() {
+		if raw, ok := parts[name]; ok && string(raw) != "null" {
+			read, wrong := section.read(raw)
+			policy.parts, problems = append(policy.parts, read), append(problems, wrong...)
 		}
 	}
-	return policy, append(decodeStrict(text, policy, ""), problems...)
+	slices.SortFunc(policy.parts, byName)
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return policy, problems
 }
 
 // decodeStrict decodes JSON. Unknown and duplicate fields are problems, too. prefix is the path of the decoded part.
@@ -118,6 +112,9 @@ func decodeStrict(text []byte, into any, prefix string) []error {
 	for i, problem := range problems {
 		problems[i] = errors.New(strings.Replace(problem.Error(), `field "`, `field "`+prefix, 1))
 	}
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Struct != "" {
+		wrong.Field = prefix + wrong.Field
+	}
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -125,14 +122,16 @@ func decodeStrict(text []byte, into any, prefix string) []error {
 }
 
 // check returns all problems of a decoded policy.
-func (p *Policy) check(schema Schema) (problems field.ErrorList) {
-	all := p.sections()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		problems = append(problems, all[name].Check(field.NewPath(name))...)
+func (p *Policy) check() (problems field.ErrorList) {
+	for _, part := range p.parts {
+		if part.check != nil {
+			problems = append(problems, part.check()...)
+		}
 	}
-	if schema.Routes != nil {
-		problems = append(problems, p.Limits.checkRoutes(schema.Routes, field.NewPath("limits"))...)
+	for _, part := range p.parts {
+		if part.checkWith != nil {
+			problems = append(problems, part.checkWith(p)...)
+		}
 	}
-	problems = append(problems, p.Overrides.checkSteps(schema, p.Modes, field.NewPath("overrides"))...)
-	return append(problems, checkModes(p.Modes, schema.Steps, field.NewPath("modes"))...)
+	return problems
 }

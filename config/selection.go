@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/internal/selector"
 )
 
 // Selection is how a section of the policy selects pods: by the labels of their namespace and by their own labels. A
@@ -16,17 +18,17 @@ type Selection struct {
 // Check returns all problems of the selectors. at is the path of the object that has the two fields.
 func (s Selection) Check(at *field.Path) (problems field.ErrorList) {
 	if s.NamespaceSelector != nil {
-		problems = append(problems, CheckSelector(s.NamespaceSelector, at.Child("namespaceSelector"))...)
+		problems = append(problems, selector.Check(s.NamespaceSelector, at.Child("namespaceSelector"))...)
 	}
 	if s.PodSelector != nil {
-		problems = append(problems, CheckSelector(s.PodSelector, at.Child("podSelector"))...)
+		problems = append(problems, selector.Check(s.PodSelector, at.Child("podSelector"))...)
 	}
 	return problems
 }
 
 // Compile returns the selection in the form that steps use for each request.
 func (s Selection) Compile() CompiledSelection {
-	return CompiledSelection{namespaces: compileSelector(s.NamespaceSelector), pods: compileSelector(s.PodSelector)}
+	return CompiledSelection{namespaces: selector.Compile(s.NamespaceSelector), pods: selector.Compile(s.PodSelector)}
 }
 
 // CompiledSelection is a Selection with compiled selectors. The zero value selects everything.

@@ -29,7 +29,12 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/validators"
 )
 
 // Manifests: every file is one object, without a misspelt field, and listed where it has to be.
@@ -96,12 +101,12 @@ func TestDemoShowsWhatItSays(t *testing.T) {
 	lifespan := find[corev1.Pod](t, "demo/lifespan-pod.yaml")
 	wide := find[appsv1.Deployment](t, "demo/wide-deployment.yaml")
 	denied := func(name string) bool {
-		return slices.ContainsFunc(policy.Names.Denied, func(word string) bool { return strings.Contains(name, word) })
+		return slices.ContainsFunc(config.SectionOf[*validators.Names](policy).Denied, func(word string) bool { return strings.Contains(name, word) })
 	}
 	check(t, "demo", promises{
 		{denied(offensive.Name), "offensive-pod.yaml: its name must contain a word that base/policy.yaml denies"},
 		{!denied(lifespan.Name) && !denied(wide.Name), "only offensive-pod.yaml is to be refused"},
-		{lifespan.Labels[policy.Lifespan.Label] == "7", "lifespan-pod.yaml: README.md says that it asks for 7 days, with the label of base/policy.yaml"},
+		{lifespan.Labels[config.SectionOf[*mutators.Lifespan](policy).Label] == "7", "lifespan-pod.yaml: README.md says that it asks for 7 days, with the label of base/policy.yaml"},
 		{wide.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().Value() == 24, "wide-deployment.yaml: README.md says that it asks for 24 cores"},
 		{wide.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType, "wide-deployment.yaml: a second pod beside the first never fits: use Recreate"},
 		{matches(wide.Spec.Selector, wide.Spec.Template.Labels), "wide-deployment.yaml: the selector does not match the template's labels"},
@@ -301,9 +306,9 @@ func TestArguments(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
-	pools := readPolicy(t).Overcommit.Pools
+	pools := config.SectionOf[*amplify.Overcommit](readPolicy(t)).Pools
 	for _, pool := range pools {
-		if pool.Capacity != config.Keep {
+		if pool.Capacity != amplify.Keep {
 			t.Errorf("base/policy.yaml: pool %s: set capacity: keep; in a cluster capacity is the witness of the hardware", pool.Name)
 		}
 		if _, memory := pool.Ratios[corev1.ResourceMemory]; memory {
@@ -540,12 +545,10 @@ func readDeployment(t *testing.T) *appsv1.Deployment {
 // readPolicy reads the deployed policy file with the rules of the service.
 func readPolicy(t *testing.T) *config.Policy {
 	t.Helper()
-	schema := config.Schema{Steps: []string{"denied-names", "environment", "lifespan", "overcommit"}} // those that the file's modes may name
-	policy, problems := config.Parse([]byte(text(t, "base/policy.yaml")), schema)
-	if len(problems) > 0 {
-		t.Fatalf("base/policy.yaml: %v", problems)
-	}
-	if policy.Names == nil || policy.Lifespan == nil || policy.Overcommit == nil {
+	steps := slices.Concat(admit.Mutate(admit.AsPod, mutators.Pods(config.PolicyOf(), admit.Questions{})).Steps(),
+		admit.Mutate(admit.AsNode, mutators.Nodes(config.PolicyOf())).Steps(), admit.Validate(admit.AsPod, validators.Pods(config.PolicyOf(), admit.Questions{})).Steps())
+	policy := configtest.Parse(t, text(t, "base/policy.yaml"), append(config.SchemaOf(steps...), config.Section[admit.Modes]{Name: "modes"})...)
+	if config.SectionOf[*validators.Names](policy) == nil || config.SectionOf[*mutators.Lifespan](policy) == nil || config.SectionOf[*amplify.Overcommit](policy) == nil {
 		t.Fatal("base/policy.yaml: the walk-through needs names, lifespan and overcommit")
 	}
 	return policy

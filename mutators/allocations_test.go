@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/test/reviews"
 )
 
@@ -47,12 +48,12 @@ func BenchmarkChains(b *testing.B) {
 
 // chainFor returns the chain of a review's route, and a function that parses its objects again.
 func chainFor(t testing.TB, review reviews.Review) (admit.Chain, func() *admit.Request) {
-	policy := &config.Policy{ // the default
-		Lifespan: &config.Lifespan{Label: "acme.com/lifespan-requested", Taint: "acme.com/lifespan-remaining", Max: 14},
-		Env:      config.Env{{Name: "KUBE", Value: "true"}},
-		Overcommit: &config.Overcommit{Pools: []config.Pool{
-			{Name: "default", Ratios: map[corev1.ResourceName]string{"cpu": "2"}, MaxRatio: "4", Capacity: config.Raise}}},
-	}
+	policy := config.PolicyOf( // the default
+		&Lifespan{Label: "acme.com/lifespan-requested", Taint: "acme.com/lifespan-remaining", Max: 14},
+		Env{{Name: "KUBE", Value: "true"}},
+		&amplify.Overcommit{Pools: []amplify.Pool{
+			{Name: "default", Ratios: map[corev1.ResourceName]string{"cpu": "2"}, MaxRatio: "4", Capacity: amplify.Raise}}},
+	)
 	chain := admit.Mutate(admit.AsPod, Pods(policy, admit.Questions{}))
 	if review.Path == "/mutate-nodes" {
 		chain = admit.Mutate(admit.AsNode, Nodes(policy))

@@ -5,18 +5,45 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 )
 
+// Env is the policy on environment variables: each is set in every container that does not set it itself.
+type Env []Variable
+
+// Variable is an environment variable.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// check returns all problems of the section.
+func (env Env) check(at *field.Path) (problems field.ErrorList) {
+	seen := map[string]bool{}
+	for i, v := range env {
+		for _, problem := range validation.IsEnvVarName(v.Name) {
+			problems = append(problems, field.Invalid(at.Index(i).Child("name"), v.Name, problem))
+		}
+		if seen[v.Name] {
+			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), v.Name))
+		}
+		seen[v.Name] = true
+	}
+	return problems
+}
+
 // environment sets the policy's variables in init containers and containers, so that a program knows where it runs. A
 // value that the pod sets itself wins, also with valueFrom. Variables from envFrom are not known here: a variable of the
 // same name is set nevertheless, and in Kubernetes env takes precedence over envFrom.
-func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
+func environment(variables Env) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
-		Name: "environment",
-		Doc:  "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
+		Name:    "environment",
+		Doc:     "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
+		Section: config.Section[Env]{Name: "env", Default: "env:        [{name: KUBE, value: \"true\"}]\n", Check: Env.check},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if req.Explained() {
 				explainEnvironment(req, variables, pod)
@@ -34,7 +61,7 @@ func environment(variables []config.Variable) admit.Mutator[admit.Pod] {
 }
 
 // explainEnvironment says, before the edits, which containers lack the variables, and which set them themselves.
-func explainEnvironment(req *admit.Request, variables []config.Variable, pod *admit.Pod) {
+func explainEnvironment(req *admit.Request, variables Env, pod *admit.Pod) {
 	for _, v := range variables {
 		lacking, own := 0, 0
 		for c := range pod.Containers() {

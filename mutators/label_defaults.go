@@ -7,17 +7,18 @@ import (
 	"sync"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/labelling"
 )
 
 // labelDefaults sets labels and annotations that a new pod lacks. A value that the pod has wins, an empty one as well.
-func labelDefaults(defaults config.LabelDefaults, ask admit.Questions) admit.Mutator[admit.Pod] {
+func labelDefaults(defaults labelling.Defaults, ask admit.Questions) admit.Mutator[admit.Pod] {
 	filler := defaults.Compile()
 	return admit.Mutator[admit.Pod]{
-		Name:  "label-defaults",
-		Doc:   "sets the policy's labels and annotations on pods that lack them; a value that the pod has wins",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  filler.Empty(),
+		Name:    "label-defaults",
+		Doc:     "sets the policy's labels and annotations on pods that lack them; a value that the pod has wins",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: labelling.Section,
+		Idle:    filler.Empty(),
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("labels and annotations are set when a pod is created")

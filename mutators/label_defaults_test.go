@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/labelling"
 	"usher.dev/usher/test/seed"
 )
 
@@ -40,14 +41,14 @@ func createPod(t *testing.T, step admit.Mutator[admit.Pod], raw string) string {
 }
 
 // labelPolicy has a default of each kind.
-func labelPolicy() config.LabelDefaults {
+func labelPolicy() labelling.Defaults {
 	web := config.Selection{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	gold := config.Selection{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}
-	return config.LabelDefaults{
-		{Selection: web, Labels: []config.DefaultValue{{Key: "kind", Value: new("front")}}},
-		{Selection: gold, Labels: []config.DefaultValue{{Key: "kind", Value: new("gold")}}},
-		{Labels: []config.DefaultValue{{Key: "team", FromNamespaceLabel: "team"}, {Key: "tier", FromNamespaceLabel: "tier", Value: new("")}},
-			Annotations: []config.DefaultValue{{Key: "acme.com/owner", FromNamespaceAnnotation: "owner"}}},
+	return labelling.Defaults{
+		{Selection: web, Labels: []labelling.Value{{Key: "kind", Value: new("front")}}},
+		{Selection: gold, Labels: []labelling.Value{{Key: "kind", Value: new("gold")}}},
+		{Labels: []labelling.Value{{Key: "team", FromNamespaceLabel: "team"}, {Key: "tier", FromNamespaceLabel: "tier", Value: new("")}},
+			Annotations: []labelling.Value{{Key: "acme.com/owner", FromNamespaceAnnotation: "owner"}}},
 	}
 }
 
@@ -106,7 +107,7 @@ func TestLabelDefaultsWithoutNamespace(t *testing.T) {
 	if err := labelDefaults(labelPolicy(), ask).Run(t.Context(), req, admit.AsPod(d)); !errors.Is(err, admit.ErrNotReady) {
 		t.Errorf("%v, want not ready", err)
 	}
-	fixed := config.LabelDefaults{{Labels: []config.DefaultValue{{Key: "a", Value: new("b")}}}}
+	fixed := labelling.Defaults{{Labels: []labelling.Value{{Key: "a", Value: new("b")}}}}
 	if got := createPod(t, labelDefaults(fixed, ask), `{}`); !strings.Contains(got, `"a":"b"`) {
 		t.Errorf("a fixed value needs no namespace: %s", got)
 	}
@@ -118,7 +119,7 @@ func TestLabelDefaultsTwice(t *testing.T) {
 	random := seed.Random(t)
 	for range 500 {
 		policy := randomDefaults(random)
-		if len(policy.Check(nil)) > 0 {
+		if len(labelling.Section.Check(policy, nil)) > 0 {
 			continue // selects by what a later entry sets
 		}
 		step := labelDefaults(policy, inNamespace(randomLabels(random), randomLabels(random)))
@@ -190,10 +191,10 @@ func randomLabels(random *rand.Rand) map[string]string {
 
 func randomKey(random *rand.Rand) string { return string(rune('a' + random.IntN(5))) }
 
-func randomDefaults(random *rand.Rand) (all config.LabelDefaults) {
+func randomDefaults(random *rand.Rand) (all labelling.Defaults) {
 	operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist}
 	for range 1 + random.IntN(3) {
-		var entry config.LabelDefault
+		var entry labelling.Default
 		if random.IntN(2) == 0 {
 			entry.PodSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: randomKey(random), Operator: operators[random.IntN(2)]}}}
@@ -201,12 +202,12 @@ func randomDefaults(random *rand.Rand) (all config.LabelDefaults) {
 		if random.IntN(2) == 0 {
 			entry.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{randomKey(random): randomKey(random)}}
 		}
-		value := config.DefaultValue{Key: randomKey(random), FromNamespaceLabel: randomKey(random)}
+		value := labelling.Value{Key: randomKey(random), FromNamespaceLabel: randomKey(random)}
 		if random.IntN(2) == 0 {
 			value.Value = new(randomKey(random))
 		}
-		entry.Labels = []config.DefaultValue{value}
-		entry.Annotations = []config.DefaultValue{{Key: randomKey(random), FromNamespaceAnnotation: randomKey(random)}}
+		entry.Labels = []labelling.Value{value}
+		entry.Annotations = []labelling.Value{{Key: randomKey(random), FromNamespaceAnnotation: randomKey(random)}}
 		all = append(all, entry)
 	}
 	return all

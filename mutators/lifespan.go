@@ -6,23 +6,51 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 )
 
+// Lifespan is the policy on the remaining lifetime of the nodes that a pod may run on.
+type Lifespan struct {
+	// Label is the key of the pod label with the requested number of days.
+	Label string `json:"label"`
+	// Taint is the key of the node taint with the number of days left.
+	Taint string `json:"taint"`
+	// Max is the largest number of days, 1 to 100.
+	Max int `json:"max"`
+}
+
+// check returns all problems of the section.
+func (l *Lifespan) check(at *field.Path) (problems field.ErrorList) {
+	for name, key := range map[string]string{"label": l.Label, "taint": l.Taint} {
+		for _, problem := range validation.IsQualifiedName(key) {
+			problems = append(problems, field.Invalid(at.Child(name), key, problem))
+		}
+	}
+	if l.Max < 1 || l.Max > 100 {
+		problems = append(problems, field.Invalid(at.Child("max"), l.Max, "must be from 1 to 100: a pod gets a toleration for each day"))
+	}
+	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return problems
+}
+
 // lifespan lets a pod request, by a label, nodes with a minimum remaining lifetime. Nodes have a taint with the number
 // of days they have left; a pod that requests N days tolerates every value from the policy's max down to N. Without the
 // label, or with an empty one, a pod tolerates the taint with any value. Tolerations that the pod already has are not
 // repeated.
-func lifespan(policy *config.Lifespan) admit.Mutator[admit.Pod] {
+func lifespan(policy *Lifespan) admit.Mutator[admit.Pod] {
 	tolerations := tolerationsOfDays(policy)
 	return admit.Mutator[admit.Pod]{
 		Name: "lifespan",
 		Doc:  "turns the lifespan label into tolerations for nodes that live at least that many days; no label: any node",
+		Section: config.Section[*Lifespan]{Name: "lifespan", Check: (*Lifespan).check,
+			Default: "lifespan:   {label: acme.com/lifespan-requested, taint: acme.com/lifespan-remaining, max: 14}\n"},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if policy == nil {
 				req.Explain("the policy has no section lifespan")
@@ -66,7 +94,7 @@ type lifespanTolerations struct {
 	days []corev1.Toleration // of nodes with max days left, one less, and so on down to 0
 }
 
-func tolerationsOfDays(policy *config.Lifespan) (of lifespanTolerations) {
+func tolerationsOfDays(policy *Lifespan) (of lifespanTolerations) {
 	if policy == nil {
 		return of
 	}
@@ -80,7 +108,7 @@ func tolerationsOfDays(policy *config.Lifespan) (of lifespanTolerations) {
 }
 
 // wanted returns the tolerations for a label's value.
-func (of lifespanTolerations) wanted(policy *config.Lifespan, label string) ([]corev1.Toleration, error) {
+func (of lifespanTolerations) wanted(policy *Lifespan, label string) ([]corev1.Toleration, error) {
 	if label == "" {
 		return of.any, nil
 	}

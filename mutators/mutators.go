@@ -4,6 +4,10 @@ package mutators
 import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/mutators/labelling"
+	"usher.dev/usher/mutators/placement"
 )
 
 // Pods returns the core suite's mutators of pods. label-defaults is before sidecars, which selects pods by labels, and
@@ -12,12 +16,12 @@ import (
 // a default one covers.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
-		labelDefaults(policy.LabelDefaults, ask),
-		sidecars(policy.Sidecars, ask),
-		environment(policy.Env),
-		lifespan(policy.Lifespan),
-		requestsFromLimits(policy.RequestsFromLimits, ask),
-		nodeSelector(policy.NodeSelector, ask),
+		labelDefaults(config.SectionOf[labelling.Defaults](policy), ask),
+		sidecars(config.SectionOf[injection.Sidecars](policy), ask),
+		environment(config.SectionOf[Env](policy)),
+		lifespan(config.SectionOf[*Lifespan](policy)),
+		requestsFromLimits(config.SectionOf[RequestsFromLimits](policy), ask),
+		nodeSelector(config.SectionOf[*placement.NodeSelector](policy), ask),
 	}
 }
 
@@ -25,6 +29,6 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod]
 // would compound.
 func Nodes(policy *config.Policy) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
-		overcommit(policy.Overcommit),
+		overcommit(config.SectionOf[*amplify.Overcommit](policy)),
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"strconv"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/placement"
 )
 
 // nodeSelector adds the node selector of the namespace to new pods, and its default tolerations. A pod that selects
 // nodes by another value of the same label is refused. What is allowed is checked by node-selector-limits, after all
 // changes.
-func nodeSelector(policy *config.NodeSelector, ask admit.Questions) admit.Mutator[admit.Pod] {
+func nodeSelector(policy *placement.NodeSelector, ask admit.Questions) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
-		Name:  "node-selector",
-		Doc:   "adds the node selector and the default tolerations of the namespace; refuses pods whose node selector conflicts with it",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  policy == nil,
+		Name:    "node-selector",
+		Doc:     "adds the node selector and the default tolerations of the namespace; refuses pods whose node selector conflicts with it",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: placement.Section,
+		Idle:    policy == nil,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("nodes are selected when a pod is created")
@@ -37,7 +37,7 @@ func nodeSelector(policy *config.NodeSelector, ask admit.Questions) admit.Mutato
 	}
 }
 
-func addNodeSelector(req *admit.Request, policy *config.NodeSelector, ns admit.Namespace, pod *admit.Pod) error {
+func addNodeSelector(req *admit.Request, policy *placement.NodeSelector, ns admit.Namespace, pod *admit.Pod) error {
 	selector, wrong := placement.SelectorOf(policy, ns)
 	if wrong != nil {
 		return wrong
@@ -62,7 +62,7 @@ func addNodeSelector(req *admit.Request, policy *config.NodeSelector, ns admit.N
 
 // addTolerations adds the namespace's default tolerations and, for pods that request or limit cpu or memory, that of
 // memory pressure.
-func addTolerations(req *admit.Request, policy *config.Tolerations, ns admit.Namespace, pod *admit.Pod) error {
+func addTolerations(req *admit.Request, policy *placement.TolerationPolicy, ns admit.Namespace, pod *admit.Pod) error {
 	defaults, wrong := placement.DefaultTolerations(policy, ns)
 	if wrong != nil {
 		return wrong

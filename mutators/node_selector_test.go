@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/placement"
 	"usher.dev/usher/test/seed"
 )
 
@@ -23,9 +23,9 @@ const (
 )
 
 func TestNodeSelector(t *testing.T) {
-	policy := &config.NodeSelector{
+	policy := &placement.NodeSelector{
 		ClusterDefault: map[string]string{"pool": "general"},
-		Tolerations:    &config.Tolerations{ClusterDefault: []corev1.Toleration{{Key: "general", Operator: corev1.TolerationOpExists}}},
+		Tolerations:    &placement.TolerationPolicy{ClusterDefault: []corev1.Toleration{{Key: "general", Operator: corev1.TolerationOpExists}}},
 	}
 	general := `{"op":"add","path":"/spec/tolerations","value":[{"key":"general","operator":"Exists"}]}`
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestNodeSelector(t *testing.T) {
 	if !nodeSelector(nil, admit.Questions{}).Idle {
 		t.Error("without a section the step is not idle")
 	}
-	if got := createPod(t, nodeSelector(&config.NodeSelector{}, inNamespace(nil, map[string]string{tolerationsKey: "{}"})), `{}`); got != "" {
+	if got := createPod(t, nodeSelector(&placement.NodeSelector{}, inNamespace(nil, map[string]string{tolerationsKey: "{}"})), `{}`); got != "" {
 		t.Errorf("no policy on tolerations: %s", got)
 	}
 }
@@ -78,7 +78,7 @@ func TestNodeSelectorWithoutNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := &admit.Request{Operation: admissionv1.Create, Object: d}
-	if err := nodeSelector(&config.NodeSelector{}, ask).Run(t.Context(), req, admit.AsPod(d)); !errors.Is(err, admit.ErrNotReady) {
+	if err := nodeSelector(&placement.NodeSelector{}, ask).Run(t.Context(), req, admit.AsPod(d)); !errors.Is(err, admit.ErrNotReady) {
 		t.Errorf("%v, want not ready", err)
 	}
 }
@@ -93,8 +93,8 @@ func TestNodeSelectorTwice(t *testing.T) {
 			annotations[tolerationsKey] = randomTolerations(t, random)
 		}
 		steps := []admit.Mutator[admit.Pod]{
-			lifespan(&config.Lifespan{Label: "days", Taint: "a", Max: 3}),
-			nodeSelector(&config.NodeSelector{Tolerations: &config.Tolerations{}}, inNamespace(nil, annotations)),
+			lifespan(&Lifespan{Label: "days", Taint: "a", Max: 3}),
+			nodeSelector(&placement.NodeSelector{Tolerations: &placement.TolerationPolicy{}}, inNamespace(nil, annotations)),
 		}
 		pod := fmt.Sprintf(`{"metadata":{"labels":{"days":"%d"}},"spec":{"tolerations":%s,"containers":[{"resources":{"requests":{"cpu":"%d"}}}]}}`,
 			random.IntN(4), randomTolerations(t, random), random.IntN(2))
@@ -160,11 +160,11 @@ func randomToleration(random *rand.Rand) corev1.Toleration {
 }
 
 func BenchmarkNodeSelector(b *testing.B) {
-	policy := &config.NodeSelector{Tolerations: &config.Tolerations{}}
+	policy := &placement.NodeSelector{Tolerations: &placement.TolerationPolicy{}}
 	b.Run("adds both", func(b *testing.B) {
 		benchmarkStep(b, nodeSelector(policy, inNamespace(nil, map[string]string{selectorKey: "pool=batch", tolerationsKey: `[{"key":"gpu","operator":"Exists"}]`})))
 	})
 	b.Run("no selector", func(b *testing.B) {
-		benchmarkStep(b, nodeSelector(&config.NodeSelector{}, inNamespace(nil, nil)))
+		benchmarkStep(b, nodeSelector(&placement.NodeSelector{}, inNamespace(nil, nil)))
 	})
 }

@@ -9,18 +9,18 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/quantity"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/amplify"
 )
 
 // overcommit makes a node look larger to the scheduler, by the ratios of its pool. It stores the amounts that the
 // kubelet reported on the node, so that the ratios never compound, no matter which client writes the node, and restores them when the
 // policy is removed.
-func overcommit(policy *config.Overcommit) admit.Mutator[admit.Node] {
+func overcommit(policy *amplify.Overcommit) admit.Mutator[admit.Node] {
 	pools := compilePools(policy)
 	return admit.Mutator[admit.Node]{
-		Name: "overcommit",
-		Doc:  "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
+		Name:    "overcommit",
+		Doc:     "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
+		Section: amplify.Section,
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
 			rates, found := ratesFor(pools, node)
 			if !found {
@@ -41,7 +41,7 @@ type compiledPool struct {
 type rates map[corev1.ResourceName]amplify.Rate
 
 // compilePools prepares the pools of a policy, which was checked when it was loaded.
-func compilePools(policy *config.Overcommit) []compiledPool {
+func compilePools(policy *amplify.Overcommit) []compiledPool {
 	if policy == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func compilePools(policy *config.Overcommit) []compiledPool {
 		compiled := compiledPool{selector, rates{}}
 		for name, text := range pool.Ratios {
 			ratio, _ := quantity.ParseRatio(text) // cannot fail: it has been checked
-			compiled.rates[name] = amplify.Rate{Ratio: ratio, By: "pool " + pool.Name, Raise: pool.Capacity == config.Raise}
+			compiled.rates[name] = amplify.Rate{Ratio: ratio, By: "pool " + pool.Name, Raise: pool.Capacity == amplify.Raise}
 		}
 		pools = append(pools, compiled)
 	}

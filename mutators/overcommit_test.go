@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
 )
@@ -18,11 +17,11 @@ import (
 // The walk-through's node in both modes, under writes of all writers.
 func TestNeverCompounds(t *testing.T) {
 	for _, mode := range []struct {
-		capacity config.Capacity
+		capacity amplify.Capacity
 		x2, x3   string
 	}{
-		{config.Raise, "31800m/31900m", "47700m/47800m"},
-		{config.Keep, "31800m/16", "47700m/16"},
+		{amplify.Raise, "31800m/31900m", "47700m/47800m"},
+		{amplify.Keep, "31800m/16", "47700m/16"},
 	} {
 		t.Run(string(mode.capacity), func(t *testing.T) {
 			f := amplifytest.NewNode(t, mode.capacity, "2", Nodes)
@@ -54,19 +53,19 @@ func TestNeverCompounds(t *testing.T) {
 }
 
 func TestOthersChangeOneResource(t *testing.T) {
-	for capacity, cpu := range map[config.Capacity]string{config.Raise: "8/8100m", config.Keep: "8/4100m"} {
+	for capacity, cpu := range map[amplify.Capacity]string{amplify.Raise: "8/8100m", amplify.Keep: "8/4100m"} {
 		f := amplifytest.NewNode(t, capacity, "2", Nodes)
 		f.Ratios(capacity, map[string]string{"cpu": "2", "memory": "1.5"})
 		f.Post(amplifytest.Kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
 		f.Post(amplifytest.Controller, "memory:6Gi/")
 		f.Want("memory changed by another", "cpu", cpu)
-		f.Want("memory changed by another", "memory", map[config.Capacity]string{config.Raise: "9Gi/11Gi", config.Keep: "9Gi/8Gi"}[capacity])
+		f.Want("memory changed by another", "memory", map[amplify.Capacity]string{amplify.Raise: "9Gi/11Gi", amplify.Keep: "9Gi/8Gi"}[capacity])
 		f.Post(amplifytest.Kubelet, "cpu:4/4100m", "memory:8Gi/8Gi")
-		f.Want("kubelet again", "memory", map[config.Capacity]string{config.Raise: "12Gi/12Gi", config.Keep: "12Gi/8Gi"}[capacity])
+		f.Want("kubelet again", "memory", map[amplify.Capacity]string{amplify.Raise: "12Gi/12Gi", amplify.Keep: "12Gi/8Gi"}[capacity])
 		f.Ratios(capacity, map[string]string{"memory": "1.5"})
 		f.Echo(amplifytest.Controller)
 		f.Want("cpu dropped from the policy", "cpu", "4/4100m")
-		f.Want("cpu dropped from the policy", "memory", map[config.Capacity]string{config.Raise: "12Gi/12Gi", config.Keep: "12Gi/8Gi"}[capacity])
+		f.Want("cpu dropped from the policy", "memory", map[amplify.Capacity]string{amplify.Raise: "12Gi/12Gi", amplify.Keep: "12Gi/8Gi"}[capacity])
 	}
 }
 
@@ -81,7 +80,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 		"forged ratio":  `{"cpu":{"raw":{"allocatable":"1"},"result":{"allocatable":"31800m"},"ratio":"2","by":"x"}}`,
 		"below 1":       `{"cpu":{"raw":{"allocatable":"63600m"},"result":{"allocatable":"31800m"},"ratio":"0.5","by":"x"}}`,
 	} {
-		for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+		for _, capacity := range []amplify.Capacity{amplify.Raise, amplify.Keep} {
 			f := amplifytest.NewNode(t, capacity, "2", Nodes)
 			f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 			amplified := f.Show("cpu")
@@ -91,7 +90,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 			if len(f.Warnings) == 0 || len(f.Troubles) == 0 {
 				t.Errorf("%s: no warning", name)
 			}
-			if capacity == config.Keep { // with capacity raised nobody can tell: one kubelet sync, see docs/overcommit.md
+			if capacity == amplify.Keep { // with capacity raised nobody can tell: one kubelet sync, see docs/overcommit.md
 				f.Echo(amplifytest.Kubelet)
 				f.Want(name+": allocatable above capacity is amplified already", "cpu", amplified)
 			}
@@ -106,7 +105,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 
 // Another node's kubelet is another writer.
 func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post("system:node:n2", "cpu:15900m/16")
 	f.Want("another node's kubelet", "cpu", "15900m/16")
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -115,7 +114,7 @@ func TestAnotherNodesKubeletTeachesNothing(t *testing.T) {
 
 // An amount that is missing or invalid for a while does not end the memory.
 func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Raise, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Raise, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Kubelet, "cpu:nonsense/")
 	f.Want("nonsense", "cpu", "nonsense/31900m")
@@ -129,7 +128,7 @@ func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
 
 // An annotation forged in the very request that echoes: the stored one explains the numbers, and wins.
 func TestForgedInTheRequest(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	for _, forged := range []string{
 		`{"cpu":{"raw":{"allocatable":"900000"},"result":{"allocatable":"1800000"},"ratio":"2","by":"x"}}`,
@@ -148,7 +147,7 @@ func TestForgedInTheRequest(t *testing.T) {
 }
 
 func TestForeignAmplifierAfterUs(t *testing.T) {
-	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+	for _, capacity := range []amplify.Capacity{amplify.Raise, amplify.Keep} {
 		f := amplifytest.NewNode(t, capacity, "2", Nodes)
 		foreign := func() { amplifytest.Put(f.Stored, "allocatable", "cpu", "63600m") }
 		f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -168,7 +167,7 @@ func TestForeignAmplifierAfterUs(t *testing.T) {
 }
 
 func TestUsherWasAway(t *testing.T) {
-	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+	for _, capacity := range []amplify.Capacity{amplify.Raise, amplify.Keep} {
 		f := amplifytest.NewNode(t, capacity, "2", Nodes)
 		f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 		f.Away = true
@@ -176,22 +175,22 @@ func TestUsherWasAway(t *testing.T) {
 		f.Want("away", "cpu", "17900m/18")
 		f.Away = false
 		f.Echo(amplifytest.Kubelet) // unchanged for it, so not in its patch
-		f.Want("back", "cpu", map[config.Capacity]string{config.Raise: "35800m/35900m", config.Keep: "35800m/18"}[capacity])
+		f.Want("back", "cpu", map[amplify.Capacity]string{amplify.Raise: "35800m/35900m", amplify.Keep: "35800m/18"}[capacity])
 	}
 }
 
 func TestHardwareGrowsToOurResult(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Kubelet, "cpu:/32") // allocatable is 31800m now, as stored: not in the kubelet's patch
 	f.Want("measured equals amplified", "cpu", "63600m/32")
 
-	f = amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f = amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Kubelet, "cpu:/18") // a stale echo: 31800m does not fit 18 cores
 	f.Want("a stale echo", "cpu", "31800m/18")
 
-	f = amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f = amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Away = true
 	f.Post(amplifytest.Kubelet, "cpu:31800m/32")
@@ -200,7 +199,7 @@ func TestHardwareGrowsToOurResult(t *testing.T) {
 	f.Echo(amplifytest.Kubelet)
 	f.Want("measured equals amplified, while away: nobody can know", "cpu", "31800m/32")
 
-	f = amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f = amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Controller, "cpu:/64") // not the kubelet's word
 	f.Echo(amplifytest.Kubelet)
@@ -214,7 +213,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 		`{"cpu":{"raw":{"allocatable":"1M","capacity":"16"},"result":{"allocatable":"2M"},"ratio":"2","by":"x"}}`,
 	} {
 		for _, writer := range []string{amplifytest.Controller, amplifytest.Kubelet} {
-			f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+			f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 			f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 			f.Annotate(forged)
 			f.Echo(writer)
@@ -236,7 +235,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 
 // usher was away while the machine shrank: another writer's echo must not restore the larger amounts.
 func TestShrunkWhileAway(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15/16")
 	f.Away = true
 	f.Post(amplifytest.Kubelet, "cpu:7/8")
@@ -249,7 +248,7 @@ func TestShrunkWhileAway(t *testing.T) {
 
 // In keep mode a number above capacity is no measurement, also when another writer sets it.
 func TestAboveCapacityIsNoOriginal(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Controller, "cpu:62/")
 	f.Want("another's number above capacity", "cpu", "31800m/16")
@@ -258,40 +257,40 @@ func TestAboveCapacityIsNoOriginal(t *testing.T) {
 // A new ratio may give the number that is already stored: a repeated request must not be treated as an echo of the old
 // ratio.
 func TestNewRatioGivesTheOldResult(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15/16")
-	f.Ratios(config.Keep, map[string]string{"cpu": "3"})
+	f.Ratios(amplify.Keep, map[string]string{"cpu": "3"})
 	f.Post(amplifytest.Kubelet, "cpu:10/16") // × 3 is 30 again; write checks the reinvocation
 	f.Want("another ratio, the same result", "cpu", "30/16")
 }
 
 func TestCapacityModeChanges(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Raise, "2", Nodes)
+	f := amplifytest.NewNode(t, amplify.Raise, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
-	f.Ratios(config.Keep, map[string]string{"cpu": "2"})
+	f.Ratios(amplify.Keep, map[string]string{"cpu": "2"})
 	f.Echo(amplifytest.Controller)
 	f.Want("raise to keep", "cpu", "31800m/16")
-	f.Ratios(config.Raise, map[string]string{"cpu": "2"})
+	f.Ratios(amplify.Raise, map[string]string{"cpu": "2"})
 	f.Echo(amplifytest.Controller)
 	f.Want("keep to raise", "cpu", "31800m/31900m")
 }
 
 func TestOddNodes(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Raise, "9999", Nodes)
+	f := amplifytest.NewNode(t, amplify.Raise, "9999", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:9E/9E")
 	f.Want("saturates", "cpu", "9E/9E")
 	if len(f.Troubles) == 0 {
 		t.Error("saturation is not told")
 	}
 	for _, odd := range []string{"0", "-4", "nonsense", "1e9000000"} {
-		f := amplifytest.NewNode(t, config.Raise, "2", Nodes)
+		f := amplifytest.NewNode(t, amplify.Raise, "2", Nodes)
 		f.Post(amplifytest.Kubelet, "cpu:"+odd+"/16")
 		f.Want("not a size", "cpu", odd+"/16")
 	}
-	f = amplifytest.NewNode(t, config.Raise, "2", Nodes)
+	f = amplifytest.NewNode(t, amplify.Raise, "2", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:4/")
 	f.Want("no capacity", "cpu", "8/<nil>")
-	f = amplifytest.NewNode(t, config.Raise, "2", Nodes)
+	f = amplifytest.NewNode(t, amplify.Raise, "2", Nodes)
 	f.Write(amplifytest.Kubelet, func(node amplifytest.Object) { node["status"] = nil })
 }
 
@@ -300,7 +299,7 @@ func TestOddNodes(t *testing.T) {
 func TestRandomWriters(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		capacity := []config.Capacity{config.Keep, config.Raise}[r.IntN(2)]
+		capacity := []amplify.Capacity{amplify.Keep, amplify.Raise}[r.IntN(2)]
 		f := amplifytest.NewNode(t, capacity, "2", Nodes)
 		cores := int64(4 + r.IntN(60))
 		largest := cores
@@ -328,19 +327,19 @@ func TestRandomWriters(t *testing.T) {
 		}
 		f.Ratios(capacity, map[string]string{"cpu": "2"})
 		post()
-		f.Want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", map[config.Capacity]string{
-			config.Keep:  fmt.Sprintf("%s/%d", amplifytest.Milli(2*(cores*1000-100)), cores),
-			config.Raise: fmt.Sprintf("%s/%s", amplifytest.Milli(2*(cores*1000-100)), amplifytest.Milli(2*(cores*1000-100)+100)),
+		f.Want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", map[amplify.Capacity]string{
+			amplify.Keep:  fmt.Sprintf("%s/%d", amplifytest.Milli(2*(cores*1000-100)), cores),
+			amplify.Raise: fmt.Sprintf("%s/%s", amplifytest.Milli(2*(cores*1000-100)), amplifytest.Milli(2*(cores*1000-100)+100)),
 		}[capacity])
 	}
 }
 
 func TestFirstMatchingPoolWins(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", Nodes)
-	batch := config.Pool{Name: "batch", Ratios: map[corev1.ResourceName]string{}, Capacity: config.Keep}
+	f := amplifytest.NewNode(t, amplify.Keep, "2", Nodes)
+	batch := amplify.Pool{Name: "batch", Ratios: map[corev1.ResourceName]string{}, Capacity: amplify.Keep}
 	batch.Selector.MatchLabels = map[string]string{"pool": "batch"}
 	batch.Ratios[corev1.ResourceCPU] = "4"
-	f.Policy.Pools = append([]config.Pool{batch}, f.Policy.Pools...)
+	f.Policy.Pools = append([]amplify.Pool{batch}, f.Policy.Pools...)
 	f.Post(amplifytest.Kubelet, "cpu:4/4")
 	f.Want("the second pool", "cpu", "8/4")
 	maps.Copy(f.Stored["metadata"].(amplifytest.Object), amplifytest.Object{"labels": amplifytest.Object{"pool": "batch"}})

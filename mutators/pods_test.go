@@ -9,7 +9,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/config"
 )
 
 // runPod runs a step on a pod and returns its patch, or its refusal.
@@ -29,7 +28,7 @@ func runPod(t *testing.T, step admit.Mutator[admit.Pod], raw string) string {
 }
 
 func TestEnvironment(t *testing.T) {
-	step := environment([]config.Variable{{Name: "A", Value: "1"}, {Name: "B", Value: ""}})
+	step := environment([]Variable{{Name: "A", Value: "1"}, {Name: "B", Value: ""}})
 	for raw, want := range map[string]string{
 		`{"spec":{"containers":[{"name":"c"}]}}`:                                        `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"A","value":"1"},{"name":"B"}]}]`,
 		`{"spec":{"containers":[{"env":[{"name":"B","value":"mine"}]}]}}`:               `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"A","value":"1"}}]`,
@@ -48,7 +47,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestLifespan(t *testing.T) {
-	step := lifespan(&config.Lifespan{Label: "days", Taint: "left", Max: 3})
+	step := lifespan(&Lifespan{Label: "days", Taint: "left", Max: 3})
 	label := func(value string) string { return `{"metadata":{"labels":{"days":"` + value + `"}},"spec":{}}` }
 	for value, want := range map[string]string{
 		"3": "3", "2": "3 2", "0": "3 2 1 0", "03": "3", "": "any",

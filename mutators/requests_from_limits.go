@@ -17,13 +17,14 @@ import (
 // from limits, which a second run finds unchanged, so nothing compounds. What the LimitRanges of the namespace ask for
 // is kept, because the API server checks it after usher. So is a pod with resources as a whole: those of its containers
 // must fit into them.
-func requestsFromLimits(policy config.RequestsFromLimits, ask admit.Questions) admit.Mutator[admit.Pod] {
+func requestsFromLimits(policy RequestsFromLimits, ask admit.Questions) admit.Mutator[admit.Pod] {
 	classes := compileClasses(policy)
 	return admit.Mutator[admit.Pod]{
-		Name:  "requests-from-limits",
-		Doc:   "sets requests to percentages of limits, and cpu limits in proportion to memory; without limits nothing changes",
-		Needs: []string{admit.CollectionNamespaces, admit.CollectionLimitRanges},
-		Idle:  len(policy) == 0,
+		Name:    "requests-from-limits",
+		Doc:     "sets requests to percentages of limits, and cpu limits in proportion to memory; without limits nothing changes",
+		Needs:   []string{admit.CollectionNamespaces, admit.CollectionLimitRanges},
+		Section: config.Section[RequestsFromLimits]{Name: "requestsFromLimits", Check: RequestsFromLimits.check},
+		Idle:    len(policy) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("requests are set when a pod is created")
@@ -55,14 +56,14 @@ func requestsFromLimits(policy config.RequestsFromLimits, ask admit.Questions) a
 	}
 }
 
-// requestsClass is a compiled config.RequestsClass.
+// requestsClass is a compiled RequestsClass.
 type requestsClass struct {
-	config.RequestsClass
+	RequestsClass
 	selects config.CompiledSelection
 	floors  corev1.ResourceList
 }
 
-func compileClasses(policy config.RequestsFromLimits) (all []*requestsClass) {
+func compileClasses(policy RequestsFromLimits) (all []*requestsClass) {
 	for _, class := range policy {
 		compiled := &requestsClass{class, class.Selection.Compile(), smallest()}
 		for name, text := range class.Floors {

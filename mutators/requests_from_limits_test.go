@@ -31,7 +31,7 @@ func askAbout(ranges ...corev1.LimitRangeItem) admit.Questions {
 }
 
 // resourcesAfter runs the step on a pod with one container, and returns the container's resources in short.
-func resourcesAfter(t *testing.T, policy config.RequestsFromLimits, ask admit.Questions, resources string) string {
+func resourcesAfter(t *testing.T, policy RequestsFromLimits, ask admit.Questions, resources string) string {
 	t.Helper()
 	d, err := document.Parse([]byte(`{"metadata":{"namespace":"ns"},"spec":{"containers":[{"name":"c","resources":` + resources + `}]}}`))
 	if err != nil {
@@ -50,7 +50,7 @@ func resourcesAfter(t *testing.T, policy config.RequestsFromLimits, ask admit.Qu
 // TestRequestsFromLimitsOfWholePods: what a pod asks for as a whole bounds its containers, so they are left alone.
 func TestRequestsFromLimitsOfWholePods(t *testing.T) {
 	const containers = `"containers":[{"resources":{"limits":{"cpu":"2","memory":"4Gi"},"requests":{"cpu":"50m"}}}]`
-	step := requestsFromLimits(config.RequestsFromLimits{{Name: "a", CPURequestToLimitPercent: 50}}, askAbout())
+	step := requestsFromLimits(RequestsFromLimits{{Name: "a", CPURequestToLimitPercent: 50}}, askAbout())
 	for pod, want := range map[string]string{
 		`{"spec":{"resources":{"requests":{"cpu":"100m"}},` + containers + `}}`: "",
 		`{"spec":{"resources":{"limits":{"cpu":"1"}},` + containers + `}}`:      "",
@@ -75,9 +75,9 @@ func inShort(r admit.Resources) string {
 }
 
 func TestRequestsFromLimits(t *testing.T) {
-	quarter := config.RequestsClass{Name: "a", CPURequestToLimitPercent: 25, MemoryRequestToLimitPercent: 50}
-	inProportion := config.RequestsClass{Name: "a", LimitCPUToMemoryPercent: 200, CPURequestToLimitPercent: 10}
-	onlyLimit := config.RequestsClass{Name: "a", LimitCPUToMemoryPercent: 100}
+	quarter := RequestsClass{Name: "a", CPURequestToLimitPercent: 25, MemoryRequestToLimitPercent: 50}
+	inProportion := RequestsClass{Name: "a", LimitCPUToMemoryPercent: 200, CPURequestToLimitPercent: 10}
+	onlyLimit := RequestsClass{Name: "a", LimitCPUToMemoryPercent: 100}
 	withFloors := quarter
 	withFloors.Floors = map[corev1.ResourceName]string{"cpu": "100m", "memory": "64Mi"}
 	item := func(kind corev1.LimitType, change func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
@@ -94,7 +94,7 @@ func TestRequestsFromLimits(t *testing.T) {
 	ofPods := item(corev1.LimitTypePod, func(i *corev1.LimitRangeItem) { i.Min = list("200m", "1Gi") })
 	for _, c := range []struct {
 		name      string
-		class     config.RequestsClass
+		class     RequestsClass
 		ranges    []corev1.LimitRangeItem
 		resources string
 		want      string // cpu/memory of requests of limits
@@ -124,7 +124,7 @@ func TestRequestsFromLimits(t *testing.T) {
 		{"LimitRanges: the strictest", quarter, []corev1.LimitRangeItem{ratio, floor}, `{"limits":{"cpu":"1","memory":"2Gi"}}`, "334m/2Gi of 1/2Gi"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := resourcesAfter(t, config.RequestsFromLimits{c.class}, askAbout(c.ranges...), c.resources); got != c.want {
+			if got := resourcesAfter(t, RequestsFromLimits{c.class}, askAbout(c.ranges...), c.resources); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -136,7 +136,7 @@ func TestRequestsFromLimitsSelects(t *testing.T) {
 	in := func(tier string) config.Selection {
 		return config.Selection{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}}
 	}
-	policy := config.RequestsFromLimits{
+	policy := RequestsFromLimits{
 		{Name: "web", Selection: in("web"), CPURequestToLimitPercent: 80},
 		{Name: "batch", Selection: in("batch"), CPURequestToLimitPercent: 10},
 		{Name: "others", CPURequestToLimitPercent: 50},
@@ -165,7 +165,7 @@ func TestRequestsFromLimitsSelects(t *testing.T) {
 func TestRequestsFromLimitsHolds(t *testing.T) {
 	r := seed.Random(t)
 	for n := range 500 {
-		class := config.RequestsClass{Name: "a", CPURequestToLimitPercent: r.IntN(101), MemoryRequestToLimitPercent: r.IntN(101), LimitCPUToMemoryPercent: r.IntN(3) * r.IntN(300)}
+		class := RequestsClass{Name: "a", CPURequestToLimitPercent: r.IntN(101), MemoryRequestToLimitPercent: r.IntN(101), LimitCPUToMemoryPercent: r.IntN(3) * r.IntN(300)}
 		item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
 		if r.IntN(2) == 0 {
 			item.MaxLimitRequestRatio = corev1.ResourceList{"cpu": *resource.NewMilliQuantity(1000+r.Int64N(5000), resource.DecimalSI)}
@@ -176,7 +176,7 @@ func TestRequestsFromLimitsHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		step := requestsFromLimits(config.RequestsFromLimits{class}, ask)
+		step := requestsFromLimits(RequestsFromLimits{class}, ask)
 		req := &admit.Request{Operation: admissionv1.Create, Object: d}
 		if err := step.Run(t.Context(), req, admit.AsPod(d)); err != nil {
 			t.Fatal(err)
@@ -208,7 +208,7 @@ func BenchmarkRequestsFromLimits(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	step := requestsFromLimits(config.RequestsFromLimits{{Name: "a", CPURequestToLimitPercent: 25, MemoryRequestToLimitPercent: 50}}, askAbout())
+	step := requestsFromLimits(RequestsFromLimits{{Name: "a", CPURequestToLimitPercent: 25, MemoryRequestToLimitPercent: 50}}, askAbout())
 	b.ReportAllocs()
 	for b.Loop() {
 		d, err := document.Parse(body)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/injection"
 )
 
@@ -21,13 +20,14 @@ import (
 // mounts into new pods. What the pod has under the same name stays, with a warning if it is not what the policy would
 // inject. A container is placed when it is injected, and never moved afterwards: beside another injector that also wants
 // to be the first or the last, the pod settles. sidecars-present checks the result.
-func sidecars(policy config.Sidecars, ask admit.Questions) admit.Mutator[admit.Pod] {
+func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admit.Pod] {
 	all := injection.Compile(policy)
 	return admit.Mutator[admit.Pod]{
-		Name:  "sidecars",
-		Doc:   "injects the policy's containers, volumes, pull secrets and variables into new pods; what the pod has by the same name wins",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  len(all) == 0,
+		Name:    "sidecars",
+		Doc:     "injects the policy's containers, volumes, pull secrets and variables into new pods; what the pod has by the same name wins",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: injection.Section,
+		Idle:    len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("only new pods get sidecars: the containers of a stored pod cannot change")
@@ -64,7 +64,7 @@ func inject(req *admit.Request, pod *admit.Pod, in *injection.Injection, applyin
 		return err
 	}
 	before := req.Object.Edits()
-	insert(initial, anchor(req, pod.InitContainers(), cmp.Or(in.InitPosition, config.Position{First: true})), pod.InsertInitContainer)
+	insert(initial, anchor(req, pod.InitContainers(), cmp.Or(in.InitPosition, injection.Position{First: true})), pod.InsertInitContainer)
 	insert(regular, anchor(req, pod.RegularContainers(), in.Position), pod.InsertContainer)
 	injectVolumes(req, pod, in)
 	injectSecrets(pod, in)
@@ -157,7 +157,7 @@ func checkEnds(req *admit.Request, pod *admit.Pod, in *injection.Injection, regu
 
 // anchor returns the container before which a position is; nil: the end of the list. Before a container that the pod
 // does not have is the beginning, and after one the end.
-func anchor(req *admit.Request, list iter.Seq[*admit.Container], at config.Position) *admit.Container {
+func anchor(req *admit.Request, list iter.Seq[*admit.Container], at injection.Position) *admit.Container {
 	all := append(slices.Collect(list), nil)
 	neighbour := at.Before + at.After
 	i := slices.IndexFunc(all, func(c *admit.Container) bool { return c != nil && c.Name() == neighbour })

@@ -13,22 +13,19 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/mutators/injection"
 	"usher.dev/usher/test/seed"
 )
 
 // sidecarPolicy reads the section of a policy.
-func sidecarPolicy(t testing.TB, text string) config.Sidecars {
+func sidecarPolicy(t testing.TB, text string) injection.Sidecars {
 	t.Helper()
-	policy, problems := config.Parse([]byte("sidecars:\n"+text), config.Schema{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return policy.Sidecars
+	return config.SectionOf[injection.Sidecars](configtest.Parse(t, "sidecars:\n"+text, injection.Section))
 }
 
 // teamA answers that every namespace has the label team: a.
@@ -37,7 +34,7 @@ var teamA = admit.Questions{Namespace: func(string) (admit.Namespace, bool, erro
 }}
 
 // injectInto runs the step on a new pod in namespace ns. It returns the pod, the warnings and the number of edits.
-func injectInto(t testing.TB, policy config.Sidecars, ask admit.Questions, raw string) (after string, warnings []string, edits int, err error) {
+func injectInto(t testing.TB, policy injection.Sidecars, ask admit.Questions, raw string) (after string, warnings []string, edits int, err error) {
 	t.Helper()
 	d, err := document.Parse([]byte(raw))
 	if err != nil {
@@ -315,20 +312,17 @@ func BenchmarkSidecars(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var policy config.Policy
-	if err := yaml.Unmarshal(text, &policy); err != nil {
-		b.Fatal(err)
-	}
-	for i := range policy.Sidecars {
-		policy.Sidecars[i].PodSelector = nil
+	policy := config.SectionOf[injection.Sidecars](configtest.Parse(b, string(text), injection.Section))
+	for i := range policy {
+		policy[i].PodSelector = nil
 	}
 	raw := string(parsed.Request.Object.Raw)
-	after, _, _, err := injectInto(b, policy.Sidecars, teamA, raw)
+	after, _, _, err := injectInto(b, policy, teamA, raw)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for name, object := range map[string]string{"inject": raw, "again": after} {
-		step := sidecars(policy.Sidecars, teamA)
+		step := sidecars(policy, teamA)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -58,7 +59,7 @@ func overrideMetrics(inForce func() *config.Policy) prometheus.Collector {
 		if policy == nil {
 			return
 		}
-		for _, o := range policy.Overrides {
+		for _, o := range config.SectionOf[admit.Overrides](policy) {
 			if end := o.End(); !end.IsZero() {
 				add(expiry, float64(end.Unix()), o.Name)
 			}

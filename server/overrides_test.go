@@ -11,20 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
 )
 
 // endingPolicy has an override that has ended when synctest's clock starts, one that ends ten days later, and one without an end.
 func endingPolicy(t *testing.T) *config.Policy {
 	t.Helper()
-	policy, problems := config.Parse([]byte(`overrides:
+	return configtest.Parse(t, `overrides:
 - {name: past, steps: [a], mode: warn, until: 1999-12-30, reason: why}
 - {name: soon, steps: [a], mode: warn, until: 2000-01-10, reason: why}
-- {name: always, steps: [a], mode: enforce, reason: why}`), config.Schema{Steps: []string{"a"}})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return policy
+- {name: always, steps: [a], mode: enforce, reason: why}`, config.Section[admit.Overrides]{Name: "overrides"})
 }
 
 // TestOverridesAreRecalledDaily: an override that ends soon, or has ended, is logged once a day.

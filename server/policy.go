@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -27,7 +28,7 @@ func (s *service) use(policy *config.Policy, err error) {
 	in := s.instance
 	in.Policy = policy
 	routes := in.Routes()
-	s.limits.Use(policy.Limits)
+	s.limits.Use(config.SectionOf[ratelimit.Policy](policy))
 	for i := range routes {
 		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
 	}
@@ -71,7 +72,7 @@ func (s *service) compareRegistration(routes []admit.Route) {
 // warnOfEnds logs the overrides of the policy in force that end soon, or have ended.
 func (s *service) warnOfEnds() {
 	if policy := s.inForce.Load(); policy != nil {
-		for _, text := range policy.Overrides.Ending(time.Now()) {
+		for _, text := range config.SectionOf[admit.Overrides](policy).Ending(time.Now()) {
 			s.Log.Warn("policy: " + text)
 		}
 	}

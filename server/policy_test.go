@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/server/suite"
 )
 
 // TestUsablePolicy: a policy that depends on namespaces is refused where none can be known.
 func TestUsablePolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte("requestsFromLimits: [{name: a, namespaceSelector: {matchLabels: {a: b}}, cpuRequestToLimitPercent: 50}]"), config.Schema{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
+	policy := configtest.Parse(t, "some: [{namespaceSelector: {matchLabels: {a: b}}}]", config.Section[[]config.Selection]{Name: "some"})
 	for _, c := range []struct {
 		name   string
 		from   suite.Source
@@ -31,7 +29,7 @@ func TestUsablePolicy(t *testing.T) {
 			if (err == nil) != c.ok {
 				t.Errorf("got %v", err)
 			}
-			if err != nil && !strings.Contains(err.Error(), "requestsFromLimits[0].namespaceSelector: usher does not know any Namespace; serve with --cluster=api") {
+			if err != nil && !strings.Contains(err.Error(), "some[0].namespaceSelector: usher does not know any Namespace; serve with --cluster=api") {
 				t.Errorf("got %v", err)
 			}
 		})

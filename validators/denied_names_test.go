@@ -6,14 +6,13 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/config"
 )
 
 func TestDeniedNames(t *testing.T) {
-	policy := &config.Names{Denied: []string{"offensive", "rude"}}
+	policy := &Names{Denied: []string{"offensive", "rude"}}
 	cases := []struct {
 		metadata string
-		policy   *config.Names
+		policy   *Names
 		want     []string // what each problem says
 	}{
 		{`{"name":"offensive-pod"}`, policy, []string{`metadata.name: Forbidden: "offensive-pod" contains "offensive"`}},
@@ -24,7 +23,7 @@ func TestDeniedNames(t *testing.T) {
 		{`{"name":""}`, policy, nil},
 		{`{}`, policy, nil},
 		{`null`, policy, nil},
-		{`{"name":"offensive"}`, &config.Names{}, nil},
+		{`{"name":"offensive"}`, &Names{}, nil},
 		{`{"name":"offensive"}`, nil, nil},
 	}
 	for _, c := range cases {

@@ -16,13 +16,14 @@ import (
 // imageRules refuses images that the policy does not allow: of containers, init containers, ephemeral containers and
 // image volumes. References are read as the kubelet reads them, so that nginx and docker.io/library/nginx:latest are the
 // same image. An update is only refused for the images that it changes, or if it makes a rule select the pod.
-func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[admit.Pod] {
+func imageRules(policy ImageRules, ask admit.Questions) admit.Validator[admit.Pod] {
 	rules := compileImageRules(policy)
 	return admit.Validator[admit.Pod]{
-		Name:  "image-rules",
-		Doc:   "refuses images whose repository, tag or lack of a digest the policy does not allow; updates: only images that change",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  len(rules) == 0,
+		Name:    "image-rules",
+		Doc:     "refuses images whose repository, tag or lack of a digest the policy does not allow; updates: only images that change",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: imageRulesSection,
+		Idle:    len(rules) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			changed := changedImages(req, pod)
 			if len(changed) == 0 && sameLabels(req, pod) {
@@ -46,16 +47,16 @@ func imageRules(policy config.ImageRules, ask admit.Questions) admit.Validator[a
 
 // imageRule is a rule of the policy, prepared for many pods.
 type imageRule struct {
-	*config.ImageRule
+	*ImageRule
 	selection             config.CompiledSelection
 	repositories, digests []imageref.Pattern
 }
 
-func compileImageRules(policy config.ImageRules) []imageRule {
+func compileImageRules(policy ImageRules) []imageRule {
 	rules := make([]imageRule, len(policy))
 	for i := range policy {
 		r := &policy[i]
-		rules[i] = imageRule{r, r.Selection.Compile(), config.Patterns(r.Repositories), config.Patterns(r.Digests)}
+		rules[i] = imageRule{r, r.Selection.Compile(), patterns(r.Repositories), patterns(r.Digests)}
 	}
 	return rules
 }
@@ -128,15 +129,15 @@ func checkImage(image admit.Image, changed bool, rules []applyingRule) (problems
 		if !changed && !r.isNew {
 			continue
 		}
-		for _, problem := range r.check(ref) {
+		for _, problem := range r.judge(ref) {
 			problems = append(problems, field.Invalid(image.Path(), text, fmt.Sprintf("rule %s: %s", r.Name, problem)))
 		}
 	}
 	return problems
 }
 
-// check returns what a rule has against an image.
-func (r *imageRule) check(ref imageref.Reference) (problems []string) {
+// judge returns what a rule has against an image.
+func (r *imageRule) judge(ref imageref.Reference) (problems []string) {
 	matches := func(p imageref.Pattern) bool { return p.Matches(ref.Repository) }
 	if len(r.repositories) > 0 && !slices.ContainsFunc(r.repositories, matches) {
 		problems = append(problems, fmt.Sprintf("the repository %s is not allowed; allowed are %s", ref.Repository, admit.SomeNames(r.Repositories)))

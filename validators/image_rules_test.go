@@ -13,19 +13,17 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
 )
 
-func imagePolicy(t testing.TB, text string) config.ImageRules {
+func imagePolicy(t testing.TB, text string) ImageRules {
 	t.Helper()
-	policy, problems := config.Parse([]byte("imageRules: ["+text+"]"), config.Schema{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return policy.ImageRules
+	policy := configtest.Parse(t, "imageRules: ["+text+"]", imageRulesSection)
+	return config.SectionOf[ImageRules](policy)
 }
 
 // checkImages runs the step on a pod, and on an update if old is not empty.
-func checkImages(t testing.TB, policy config.ImageRules, ask admit.Questions, pod, old string) ([]string, error) {
+func checkImages(t testing.TB, policy ImageRules, ask admit.Questions, pod, old string) ([]string, error) {
 	t.Helper()
 	req := &admit.Request{Operation: admissionv1.Create, Namespace: "ns"}
 	var err, oldErr error

@@ -20,10 +20,10 @@ const (
 
 // labelRules refuses new pods whose labels or annotations break a rule, and updates that bring such a value, remove a
 // required one or change an immutable one.
-func labelRules(rules config.LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
+func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
 	compiled := compileLabelRules(rules)
 	return admit.Validator[admit.Pod]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Idle: len(compiled) == 0,
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			if notJudged(req) {
 				return nil, nil
@@ -64,12 +64,12 @@ type labelled struct {
 
 // labelRule is a compiled rule.
 type labelRule struct {
-	config.LabelRule
+	LabelRule
 	selection config.CompiledSelection
-	values    *config.ValueRule
+	values    *ValueRule
 }
 
-func compileLabelRules(rules config.LabelRules) (all []labelRule) {
+func compileLabelRules(rules LabelRules) (all []labelRule) {
 	for _, rule := range rules {
 		all = append(all, labelRule{rule, rule.Selection.Compile(), rule.Compile()})
 	}

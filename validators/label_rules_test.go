@@ -13,13 +13,14 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/labelling"
 )
 
 // goldPods selects the pods with the label tier=gold.
 var goldPods = config.Selection{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}
 
 // rulesOfTest has a rule of each kind; all of them also apply to workloads.
-var rulesOfTest = config.LabelRules{
+var rulesOfTest = LabelRules{
 	{Name: "team", Label: "team", Required: true, Pattern: "[a-z]+", Immutable: true, Workloads: true, Message: "ask #platform"},
 	{Name: "tier", Label: "tier", Values: []string{"gold", "tin"}, Workloads: true},
 	{Name: "cost", Annotation: "acme.com/cost", MaxLength: 3, Workloads: true},
@@ -141,18 +142,18 @@ func TestLabelRulesOfOtherRequests(t *testing.T) {
 
 // TestLabelRulesByNamespace: a namespace that has not arrived is our failure.
 func TestLabelRulesByNamespace(t *testing.T) {
-	rule := config.LabelRule{Name: "r", Label: "team", Required: true}
+	rule := LabelRule{Name: "r", Label: "team", Required: true}
 	rule.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}
 	for env, want := range map[string][]string{"prod": {"labels[team]"}, "test": nil} {
 		req := request(t, "", `{}`)
-		problems, err := labelRules(config.LabelRules{rule}, ofNamespace(map[string]string{"env": env})).Run(t.Context(), req, admit.AsPod(req.Object))
+		problems, err := labelRules(LabelRules{rule}, ofNamespace(map[string]string{"env": env})).Run(t.Context(), req, admit.AsPod(req.Object))
 		wantProblems(t, problems, err, want)
 	}
 	missing := admit.Questions{Namespace: func(string) (admit.Namespace, bool, error) {
 		return admit.Namespace{}, false, fmt.Errorf("namespace shop: %w", admit.ErrNotReady)
 	}}
 	req := request(t, "", `{}`)
-	if _, err := labelRules(config.LabelRules{rule}, missing).Run(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) {
+	if _, err := labelRules(LabelRules{rule}, missing).Run(t.Context(), req, admit.AsPod(req.Object)); !errors.Is(err, admit.ErrNotReady) {
 		t.Errorf("%v, want not ready", err)
 	}
 }
@@ -198,9 +199,9 @@ func TestTemplateLabelRules(t *testing.T) {
 
 // TestTemplateLabelRulesAfterDefaults: what label-defaults sets on the pods is judged as if it were in the template.
 func TestTemplateLabelRulesAfterDefaults(t *testing.T) {
-	defaults := config.LabelDefaults{
-		{Labels: []config.DefaultValue{{Key: "team", FromNamespaceLabel: "team"}}},
-		{Selection: goldPods, Annotations: []config.DefaultValue{{Key: "runbook", Value: new("x")}}},
+	defaults := labelling.Defaults{
+		{Labels: []labelling.Value{{Key: "team", FromNamespaceLabel: "team"}}},
+		{Selection: goldPods, Annotations: []labelling.Value{{Key: "runbook", Value: new("x")}}},
 	}
 	for _, c := range []struct {
 		name, team, old, now string // team is the label of the namespace
@@ -229,7 +230,7 @@ func TestTemplateLabelRulesAfterDefaults(t *testing.T) {
 			wantProblems(t, problems, err, c.want)
 		})
 	}
-	if len(appliedDefaults(&config.Policy{LabelDefaults: defaults, Modes: admit.Modes{"label-defaults": admit.DryRun}})) > 0 {
+	if len(appliedDefaults(config.PolicyOf(defaults, admit.Modes{"label-defaults": admit.DryRun}))) > 0 {
 		t.Error("defaults in mode dryrun are not set on pods")
 	}
 }

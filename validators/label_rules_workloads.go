@@ -9,15 +9,16 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/labelling"
 )
 
 // templateLabelRules judges the pod templates of workloads by the rules that ask for it, so that the author of the
 // workload reads the refusal. A label that label-defaults would set on the pods is not missing.
-func templateLabelRules(rules config.LabelRules, defaults config.LabelDefaults, ask admit.Questions) admit.Validator[admit.Workload] {
-	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r config.LabelRule) bool { return !r.Workloads }))
+func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit.Questions) admit.Validator[admit.Workload] {
+	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return !r.Workloads }))
 	filler := defaults.Compile()
 	return admit.Validator[admit.Workload]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Idle: len(compiled) == 0,
+		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
 			if notJudged(req) {
 				return nil, nil
@@ -38,16 +39,16 @@ func templateLabelRules(rules config.LabelRules, defaults config.LabelDefaults, 
 }
 
 // appliedDefaults returns the defaults that new pods get: none if the step does not change pods.
-func appliedDefaults(policy *config.Policy) config.LabelDefaults {
+func appliedDefaults(policy *config.Policy) labelling.Defaults {
 	if !changes(policy, "label-defaults") {
 		return nil
 	}
-	return policy.LabelDefaults
+	return config.SectionOf[labelling.Defaults](policy)
 }
 
 // templateLabels returns what the rules judge of a workload: the labels of its pods after label-defaults.
 func templateLabels(
-	req *admit.Request, workload *admit.Workload, filler *config.LabelFiller, namespace func() (admit.Namespace, error),
+	req *admit.Request, workload *admit.Workload, filler *labelling.Filler, namespace func() (admit.Namespace, error),
 ) (judged labelled, err error) {
 	template := workload.Template()
 	judged.at = template.Meta
@@ -61,7 +62,7 @@ func templateLabels(
 }
 
 // filled returns the metadata of a template with the defaults that its pods get.
-func filled(template *admit.Pod, filler *config.LabelFiller, namespace func() (admit.Namespace, error)) (admit.Meta, error) {
+func filled(template *admit.Pod, filler *labelling.Filler, namespace func() (admit.Namespace, error)) (admit.Meta, error) {
 	if filler.Empty() {
 		return template.Meta, nil
 	}

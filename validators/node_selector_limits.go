@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/placement"
 )
 
 // nodeSelectorLimits refuses pods whose node selector lacks that of their namespace, or that select nodes by labels or
 // have tolerations which are not allowed there. On UPDATE it judges only what is new. selects reports whether node-selector
 // adds the namespace's selector.
-func nodeSelectorLimits(policy *config.NodeSelector, selects bool, ask admit.Questions) admit.Validator[admit.Pod] {
+func nodeSelectorLimits(policy *placement.NodeSelector, selects bool, ask admit.Questions) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name:  "node-selector-limits",
-		Doc:   "refuses pods that are not bound to the nodes of their namespace, or that select or tolerate nodes which are not allowed there",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  policy == nil,
+		Name:    "node-selector-limits",
+		Doc:     "refuses pods that are not bound to the nodes of their namespace, or that select or tolerate nodes which are not allowed there",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: placement.Section,
+		Idle:    policy == nil,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			placed, judged := newlyPlaced(req, pod)
 			if !judged {
@@ -72,7 +72,7 @@ func newlyPlaced(req *admit.Request, pod *admit.Pod) (placed, bool) {
 }
 
 // checkSelector compares the node selector with that of the namespace, and with the labels that are allowed there.
-func (p placed) checkSelector(req *admit.Request, policy *config.NodeSelector, selects bool, ns admit.Namespace) (problems field.ErrorList) {
+func (p placed) checkSelector(req *admit.Request, policy *placement.NodeSelector, selects bool, ns admit.Namespace) (problems field.ErrorList) {
 	if !p.created && len(p.selector) == 0 {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (p placed) notAllowed(namespace string, allowed labels.Set) (problems field
 }
 
 // checkTolerations compares the tolerations with those that are allowed in the namespace.
-func (p placed) checkTolerations(policy *config.Tolerations, ns admit.Namespace) (problems field.ErrorList) {
+func (p placed) checkTolerations(policy *placement.TolerationPolicy, ns admit.Namespace) (problems field.ErrorList) {
 	if policy == nil || len(p.tolerations) == 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/placement"
 )
 
 const (
@@ -33,9 +33,9 @@ func annotated(pairs ...string) admit.Questions {
 
 func TestNodeSelectorLimits(t *testing.T) {
 	gpu := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
-	policy := &config.NodeSelector{
+	policy := &placement.NodeSelector{
 		Allowed:     map[string]map[string]string{"shop": {"pool": "batch", "disk": "ssd"}},
-		Tolerations: &config.Tolerations{ClusterAllowed: []corev1.Toleration{gpu}},
+		Tolerations: &placement.TolerationPolicy{ClusterAllowed: []corev1.Toleration{gpu}},
 	}
 	batch := annotated(selectorKey, "pool=batch")
 	const bound, free = `"nodeSelector":{"pool":"batch"}`, `"tolerations":[{"key":"a","operator":"Exists","effect":"NoSchedule"}]`
@@ -74,10 +74,10 @@ func TestNodeSelectorLimits(t *testing.T) {
 
 // TestNodeSelectorLimitsIdle: what the step does not judge.
 func TestNodeSelectorLimitsIdle(t *testing.T) {
-	policy := &config.NodeSelector{Allowed: map[string]map[string]string{"shop": {"a": "b"}}}
+	policy := &placement.NodeSelector{Allowed: map[string]map[string]string{"shop": {"a": "b"}}}
 	const pod = `{"metadata":{` + ended + `},"spec":{"nodeSelector":{"c":"d"},"tolerations":[{"key":"x"}]}}`
 	for name, c := range map[string]struct {
-		policy  *config.NodeSelector
+		policy  *placement.NodeSelector
 		selects bool
 		change  func(*admit.Request)
 	}{
@@ -85,7 +85,7 @@ func TestNodeSelectorLimitsIdle(t *testing.T) {
 		"a deletion":                            {policy, true, func(req *admit.Request) { req.Operation = admissionv1.Delete }},
 		"a pod that is being deleted":           {policy, true, func(req *admit.Request) { req.Operation, req.OldObject = admissionv1.Update, parsed(t, `{}`) }},
 		"an update without the stored object":   {policy, true, func(req *admit.Request) { req.Operation = admissionv1.Update }},
-		"no selector is set, none is asked for": {&config.NodeSelector{}, false, func(*admit.Request) {}},
+		"no selector is set, none is asked for": {&placement.NodeSelector{}, false, func(*admit.Request) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := request(t, "", pod)
@@ -107,7 +107,7 @@ func TestNodeSelectorLimitsIdle(t *testing.T) {
 }
 
 func BenchmarkNodeSelectorLimits(b *testing.B) {
-	policy := &config.NodeSelector{Tolerations: &config.Tolerations{ClusterAllowed: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}}
+	policy := &placement.NodeSelector{Tolerations: &placement.TolerationPolicy{ClusterAllowed: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}}
 	benchmarkCheck(b, nodeSelectorLimits(policy, true, annotated(selectorKey, "")))
 }
 

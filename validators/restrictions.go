@@ -14,21 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 )
 
-// restriction is a compiled config.Restriction.
+// restriction is a compiled Restriction.
 type restriction struct {
-	config.Restriction
+	Restriction
 	selector labels.Selector // nil: no namespace is asked
 	rules    []admit.Rule
 }
 
-func compileRestrictions(policy config.Restrictions) (all []restriction) {
+func compileRestrictions(policy Restrictions) (all []restriction) {
 	for _, one := range policy {
 		r := restriction{Restriction: one}
 		if one.NamespaceSelector != nil {
-			r.selector, _ = metav1.LabelSelectorAsSelector(one.NamespaceSelector) // Check has refused one that does not compile
+			r.selector, _ = metav1.LabelSelectorAsSelector(one.NamespaceSelector) // the check has refused one that does not compile
 		}
 		for _, requests := range one.Requests {
 			rule := requests.Rule()
@@ -41,13 +40,14 @@ func compileRestrictions(policy config.Restrictions) (all []restriction) {
 }
 
 // restrictions refuses requests of users who may not make them, for objects of any kind, which it does not read.
-func restrictions(policy config.Restrictions, ask admit.Questions) admit.Validator[admit.Meta] {
+func restrictions(policy Restrictions, ask admit.Questions) admit.Validator[admit.Meta] {
 	all := compileRestrictions(policy)
 	return admit.Validator[admit.Meta]{
-		Name:  "restrictions",
-		Doc:   "refuses what the policy does not let a user create, change, delete or connect to in a namespace",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  len(policy) == 0,
+		Name:    "restrictions",
+		Doc:     "refuses what the policy does not let a user create, change, delete or connect to in a namespace",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: restrictionsSection,
+		Idle:    len(policy) == 0,
 		Run: func(_ context.Context, req *admit.Request, _ *admit.Meta) (problems field.ErrorList, _ error) {
 			covered := false
 			of := namespaceOf(req, ask)
@@ -130,7 +130,7 @@ func (r *restriction) binds(user authenticationv1.UserInfo) bool {
 
 // controlPlane are the users without whom a cluster stands still: if they could not delete pods or remove finalizers,
 // nothing would ever be deleted.
-var controlPlane = &config.Users{
+var controlPlane = &Users{
 	Users:           []string{"system:apiserver", "system:kube-controller-manager", "system:kube-scheduler"},
 	Groups:          []string{"system:nodes"},
 	ServiceAccounts: []string{"kube-system/*"},

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 )
 
 // restrictionsKept keeps the users whom a restriction binds from changing the labels by which it selects a
 // namespace, and those by which the API server decides whether to call usher. called selects the namespaces for which it
 // does. A user could otherwise remove the restriction and then do what it forbids.
-func restrictionsKept(policy config.Restrictions, called labels.Selector) admit.Validator[admit.Meta] {
+func restrictionsKept(policy Restrictions, called labels.Selector) admit.Validator[admit.Meta] {
 	all := compileRestrictions(policy)
 	return admit.Validator[admit.Meta]{
-		Name: "restrictions-kept",
-		Doc:  "refuses changes of a namespace's labels that would free a user of a restriction",
-		Idle: len(policy) == 0,
+		Name:    "restrictions-kept",
+		Doc:     "refuses changes of a namespace's labels that would free a user of a restriction",
+		Section: restrictionsSection,
+		Idle:    len(policy) == 0,
 		Run: func(_ context.Context, req *admit.Request, now *admit.Meta) (problems field.ErrorList, _ error) {
 			if req.OldObject == nil || req.Object == nil {
 				req.Explain("only the labels of stored namespaces are guarded")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
+	"usher.dev/usher/validators/requests"
 )
 
 // production answers that every namespace has the label env: production.
@@ -21,18 +21,18 @@ var production = admit.Questions{Namespace: func(string) (admit.Namespace, bool,
 }}
 
 // restricting returns one restriction of CONNECT to pods/exec for namespaces with env: production.
-func restricting(deny, allow *config.Users) config.Restrictions {
-	return config.Restrictions{{Name: "no-shell", NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "production"}}, Deny: deny, Allow: allow,
-		Requests: []config.Requests{{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/exec", "namespaces"}, Operations: []string{"CONNECT", "DELETE"}}}}}
+func restricting(deny, allow *Users) Restrictions {
+	return Restrictions{{Name: "no-shell", NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "production"}}, Deny: deny, Allow: allow,
+		Requests: []requests.Requests{{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/exec", "namespaces"}, Operations: []string{"CONNECT", "DELETE"}}}}}
 }
 
 // TestWhoIsRestricted: deny wins over allow, the control plane over both unless deny names it.
 func TestWhoIsRestricted(t *testing.T) {
-	oncall, interns := &config.Users{Groups: []string{"oncall"}}, &config.Users{Groups: []string{"interns"}}
+	oncall, interns := &Users{Groups: []string{"oncall"}}, &Users{Groups: []string{"interns"}}
 	const nodes = "system:nodes"
 	for _, c := range []struct {
 		name        string
-		deny, allow *config.Users
+		deny, allow *Users
 		user        string
 		groups      []string
 		refused     bool
@@ -44,15 +44,15 @@ func TestWhoIsRestricted(t *testing.T) {
 		{"not allowed", nil, oncall, "jane", nil, true},
 		{"both", interns, oncall, "ivan", []string{"interns", "oncall"}, true},
 		{"neither", interns, oncall, "jane", nil, true},
-		{"a user", nil, &config.Users{Users: []string{"jane"}}, "jane", nil, false},
-		{"a service account", nil, &config.Users{ServiceAccounts: []string{"ci/deployer"}}, "system:serviceaccount:ci:deployer", nil, false},
-		{"another service account", nil, &config.Users{ServiceAccounts: []string{"ci/deployer"}}, "system:serviceaccount:ci:other", nil, true},
-		{"all of a namespace", nil, &config.Users{ServiceAccounts: []string{"ci/*"}}, "system:serviceaccount:ci:other", nil, false},
-		{"a user with such a name", nil, &config.Users{ServiceAccounts: []string{"ci/*"}}, "ci:other", nil, true},
+		{"a user", nil, &Users{Users: []string{"jane"}}, "jane", nil, false},
+		{"a service account", nil, &Users{ServiceAccounts: []string{"ci/deployer"}}, "system:serviceaccount:ci:deployer", nil, false},
+		{"another service account", nil, &Users{ServiceAccounts: []string{"ci/deployer"}}, "system:serviceaccount:ci:other", nil, true},
+		{"all of a namespace", nil, &Users{ServiceAccounts: []string{"ci/*"}}, "system:serviceaccount:ci:other", nil, false},
+		{"a user with such a name", nil, &Users{ServiceAccounts: []string{"ci/*"}}, "ci:other", nil, true},
 		{"a kubelet", nil, oncall, "system:node:a", []string{nodes}, false},
 		{"a controller", nil, nil, "system:serviceaccount:kube-system:namespace-controller", nil, false},
 		{"the scheduler", nil, nil, "system:kube-scheduler", nil, false},
-		{"kubelets, denied", &config.Users{Groups: []string{nodes}}, nil, "system:node:a", []string{nodes}, true},
+		{"kubelets, denied", &Users{Groups: []string{nodes}}, nil, "system:node:a", []string{nodes}, true},
 		{"a cluster administrator", nil, oncall, "root", []string{"system:masters"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestRestrictionsKept(t *testing.T) {
 			meta := func(of string) string { return `{"kind":"Namespace","metadata":{"name":"shop","labels":` + of + `}}` }
 			req := &admit.Request{Operation: admissionv1.Update, Name: "shop", UserInfo: authenticationv1.UserInfo{Username: c.user},
 				Object: parsed(t, meta(c.is)), OldObject: parsed(t, meta(was))}
-			policy := restricting(nil, &config.Users{Users: []string{"otto"}})
+			policy := restricting(nil, &Users{Users: []string{"otto"}})
 			problems, err := restrictionsKept(policy, called).Run(t.Context(), req, admit.AsMeta(req.Object))
 			var got []string
 			for _, p := range problems {
@@ -166,9 +166,9 @@ func TestRestrictionsKept(t *testing.T) {
 
 // BenchmarkRestrictions reviews a connection to a pod under 100 restrictions, all of which cover it.
 func BenchmarkRestrictions(b *testing.B) {
-	var policy config.Restrictions
+	var policy Restrictions
 	for i := range 100 {
-		one := restricting(nil, &config.Users{Groups: []string{"oncall", "system:masters", fmt.Sprint("team-", i)}})[0]
+		one := restricting(nil, &Users{Groups: []string{"oncall", "system:masters", fmt.Sprint("team-", i)}})[0]
 		one.Name = fmt.Sprint(i)
 		policy = append(policy, one)
 	}

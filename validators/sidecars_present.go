@@ -11,20 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/injection"
 )
 
 // sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image, and
 // updates that change such an image to another one. Mutating webhooks after usher, and the pod's author, may have removed
 // or replaced what the step sidecars injects.
-func sidecarsPresent(policy config.Sidecars, ask admit.Questions) admit.Validator[admit.Pod] {
+func sidecarsPresent(policy injection.Sidecars, ask admit.Questions) admit.Validator[admit.Pod] {
 	all := injection.Compile(policy)
 	return admit.Validator[admit.Pod]{
-		Name:  "sidecars-present",
-		Doc:   "refuses new pods that lack a container of the policy's sidecars, or have it with another image, and changes of that image",
-		Needs: []string{admit.CollectionNamespaces},
-		Idle:  len(all) == 0,
+		Name:    "sidecars-present",
+		Doc:     "refuses new pods that lack a container of the policy's sidecars, or have it with another image, and changes of that image",
+		Needs:   []string{admit.CollectionNamespaces},
+		Section: injection.Section,
+		Idle:    len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			changed := changedContainers(req, pod)
 			if req.SubResource != "" || req.Operation != admissionv1.Create && len(changed) == 0 {

@@ -11,6 +11,8 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/mutators/injection"
 )
 
 func TestSidecarsPresent(t *testing.T) {
@@ -47,15 +49,12 @@ func TestSidecarsPresent(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			policy, wrong := config.Parse([]byte("sidecars: [{name: one, "+c.policy+"}]"), config.Schema{})
-			if len(wrong) > 0 {
-				t.Fatal(wrong)
-			}
+			policy := configtest.Parse(t, "sidecars: [{name: one, "+c.policy+"}]", injection.Section)
 			d, err := document.Parse([]byte(c.pod))
 			if err != nil {
 				t.Fatal(err)
 			}
-			problems, err := sidecarsPresent(policy.Sidecars, c.ask).Run(t.Context(), &admit.Request{Object: d, Operation: c.operation}, admit.AsPod(d))
+			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](policy), c.ask).Run(t.Context(), &admit.Request{Object: d, Operation: c.operation}, admit.AsPod(d))
 			if !errors.Is(err, c.err) || len(problems) != len(c.want) {
 				t.Fatalf("%v, %v", problems, err)
 			}
@@ -88,12 +87,9 @@ func TestSidecarsPresentOnUpdate(t *testing.T) {
 		{"an unreadable annotation, and the same images", pod("yes", "p:1", "x:1", "a"), pod("yes", "p:1", "x:1", "a"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			parsed, wrong := config.Parse([]byte(policy), config.Schema{})
-			if len(wrong) > 0 {
-				t.Fatal(wrong)
-			}
+			parsed := configtest.Parse(t, policy, injection.Section)
 			req := request(t, c.old, c.now)
-			problems, err := sidecarsPresent(parsed.Sidecars, admit.Questions{}).Run(t.Context(), req, admit.AsPod(req.Object))
+			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](parsed), admit.Questions{}).Run(t.Context(), req, admit.AsPod(req.Object))
 			wantProblems(t, problems, err, c.want)
 		})
 	}

@@ -7,12 +7,15 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/mutators/placement"
 )
 
 // PodOperations returns the operations on pods that the validators judge under a policy: updates only if a section of
 // the policy has rules for them.
 func PodOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.LabelRules)+len(policy.ImageRules)+len(policy.Sidecars) > 0 || policy.NodeSelector != nil {
+	if len(config.SectionOf[LabelRules](policy))+len(config.SectionOf[ImageRules](policy))+len(config.SectionOf[injection.Sidecars](policy)) > 0 ||
+		config.SectionOf[*placement.NodeSelector](policy) != nil {
 		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 	}
 	return []admissionv1.Operation{admissionv1.Create}
@@ -21,7 +24,7 @@ func PodOperations(policy *config.Policy) []admissionv1.Operation {
 // EphemeralOperations returns the operations on the ephemeral containers of pods that the validators judge under a
 // policy.
 func EphemeralOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.ImageRules) > 0 {
+	if len(config.SectionOf[ImageRules](policy)) > 0 {
 		return []admissionv1.Operation{admissionv1.Update}
 	}
 	return nil
@@ -31,17 +34,17 @@ func EphemeralOperations(policy *config.Policy) []admissionv1.Operation {
 // judges only the operations that concern it.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Pod] {
 	return []admit.Validator[admit.Pod]{
-		deniedNames(policy.Names),
-		labelRules(policy.LabelRules, ask),
-		nodeSelectorLimits(policy.NodeSelector, changes(policy, "node-selector"), ask),
-		sidecarsPresent(policy.Sidecars, ask),
-		imageRules(policy.ImageRules, ask),
+		deniedNames(config.SectionOf[*Names](policy)),
+		labelRules(config.SectionOf[LabelRules](policy), ask),
+		nodeSelectorLimits(config.SectionOf[*placement.NodeSelector](policy), changes(policy, "node-selector"), ask),
+		sidecarsPresent(config.SectionOf[injection.Sidecars](policy), ask),
+		imageRules(config.SectionOf[ImageRules](policy), ask),
 	}
 }
 
 // WorkloadOperations returns the operations on workloads that the validators judge under a policy.
 func WorkloadOperations(policy *config.Policy) []admissionv1.Operation {
-	if policy.LabelRules.ForWorkloads() {
+	if config.SectionOf[LabelRules](policy).ForWorkloads() {
 		return []admissionv1.Operation{admissionv1.Create, admissionv1.Update}
 	}
 	return nil
@@ -50,21 +53,21 @@ func WorkloadOperations(policy *config.Policy) []admissionv1.Operation {
 // Workloads returns the core suite's validators of workloads, which judge the templates of their pods.
 func Workloads(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Workload] {
 	return []admit.Validator[admit.Workload]{
-		templateLabelRules(policy.LabelRules, appliedDefaults(policy), ask),
+		templateLabelRules(config.SectionOf[LabelRules](policy), appliedDefaults(policy), ask),
 	}
 }
 
-// Restrictions returns the core suite's validators of requests by users, for objects of any kind.
-func Restrictions(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
+// Requests returns the core suite's validators of requests by users, for objects of any kind.
+func Requests(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
 	return []admit.Validator[admit.Meta]{
-		restrictions(policy.Restrictions, ask),
+		restrictions(config.SectionOf[Restrictions](policy), ask),
 	}
 }
 
 // NamespaceOperations returns the operations on Namespaces that the validators judge under a policy: the updates that
 // could free a namespace of a restriction.
 func NamespaceOperations(policy *config.Policy) []admissionv1.Operation {
-	if len(policy.Restrictions) == 0 {
+	if len(config.SectionOf[Restrictions](policy)) == 0 {
 		return nil
 	}
 	return []admissionv1.Operation{admissionv1.Update}
@@ -74,19 +77,12 @@ func NamespaceOperations(policy *config.Policy) []admissionv1.Operation {
 // API server calls usher.
 func Namespaces(policy *config.Policy, called labels.Selector) []admit.Validator[admit.Meta] {
 	return []admit.Validator[admit.Meta]{
-		restrictionsKept(policy.Restrictions, called),
-	}
-}
-
-// Objects returns the core suite's validators of objects of any kind, for the requests that rules of the policy name.
-func Objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
-	return []admit.Validator[admit.Meta]{
-		rules(policy.Rules, ask),
+		restrictionsKept(config.SectionOf[Restrictions](policy), called),
 	}
 }
 
 // changes reports whether a mutator of the policy changes objects.
 func changes(policy *config.Policy, step string) bool {
-	mode := policy.Modes.Of(step)
+	mode := config.SectionOf[admit.Modes](policy).Of(step)
 	return mode != admit.Off && mode != admit.DryRun
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/admit/quantity"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
@@ -158,9 +157,9 @@ func newCluster(t *testing.T, suite string, random *rand.Rand) *cluster {
 		}
 		return c
 	}
-	capacity := config.Keep
+	capacity := amplify.Keep
 	if suite == "overcommit, raise" {
-		capacity = config.Raise
+		capacity = amplify.Raise
 	}
 	c.Node = amplifytest.NewNode(t, capacity, "1", mutators.Nodes)
 	c.ask = func(ratios map[string]string) { c.Ratios(capacity, ratios) }

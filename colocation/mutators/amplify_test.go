@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
@@ -89,8 +88,8 @@ func play(t *testing.T, story []chapter) {
 // The machine doubles while capacity is amplified: both numbers are the stored ones, and only the other resource shows
 // it.
 func TestMachineDoublesWithCapacityRaised(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Raise, "2", mutators.Nodes)
-	f.Ratios(config.Raise, map[string]string{"cpu": "2", "memory": "1.5"})
+	f := amplifytest.NewNode(t, amplify.Raise, "2", mutators.Nodes)
+	f.Ratios(amplify.Raise, map[string]string{"cpu": "2", "memory": "1.5"})
 	f.Post(amplifytest.Kubelet, "cpu:16/16", "memory:60Gi/64Gi")
 	f.Want("before", "cpu", "32/32")
 	f.Post(amplifytest.Kubelet, "cpu:32/32", "memory:124Gi/128Gi")
@@ -105,7 +104,7 @@ func TestMachineDoublesWithCapacityRaised(t *testing.T) {
 
 // A number without an explanation that fits into capacity may be the true size: only the kubelet may lower it.
 func TestUnexplainedNumberIsNotLowered(t *testing.T) {
-	for _, capacity := range []config.Capacity{config.Raise, config.Keep} {
+	for _, capacity := range []amplify.Capacity{amplify.Raise, amplify.Keep} {
 		f := amplifytest.NewNode(t, capacity, "2", mutators.Nodes)
 		f.Post(amplifytest.Kubelet, "cpu:15/16")
 		f.Away = true
@@ -116,7 +115,7 @@ func TestUnexplainedNumberIsNotLowered(t *testing.T) {
 			f.Want("another's echo", "cpu", "40/42")
 		}
 		f.Echo(amplifytest.Kubelet)
-		f.Want("the kubelet's", "cpu", map[config.Capacity]string{config.Raise: "80/82", config.Keep: "80/42"}[capacity])
+		f.Want("the kubelet's", "cpu", map[amplify.Capacity]string{amplify.Raise: "80/82", amplify.Keep: "80/42"}[capacity])
 	}
 }
 
@@ -138,9 +137,9 @@ func TestNewRatioWithAnybodysWrite(t *testing.T) {
 	k.Echo(amplifytest.Controller)
 	k.Want("none", "memory", "60Gi/64Gi")
 
-	f := amplifytest.NewNode(t, config.Keep, "1", mutators.Nodes)
+	f := amplifytest.NewNode(t, amplify.Keep, "1", mutators.Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16", "memory:60Gi/64Gi")
-	f.Ratios(config.Keep, map[string]string{"cpu": "2", "memory": "1.05"})
+	f.Ratios(amplify.Keep, map[string]string{"cpu": "2", "memory": "1.05"})
 	for range 3 {
 		f.Echo(amplifytest.Controller)
 		f.Want("a pool's ratio", "cpu", "31800m/16")
@@ -211,8 +210,8 @@ func TestRatioChangedSinceKoordinator(t *testing.T) {
 
 // What a write omits keeps its entry, also next to a known resource.
 func TestMemoryOfTheUnexplainedStays(t *testing.T) {
-	f := amplifytest.NewNode(t, config.Keep, "2", mutators.Nodes)
-	f.Ratios(config.Keep, map[string]string{"cpu": "2", "memory": "1.2"})
+	f := amplifytest.NewNode(t, amplify.Keep, "2", mutators.Nodes)
+	f.Ratios(amplify.Keep, map[string]string{"cpu": "2", "memory": "1.2"})
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16", "memory:50Gi/64Gi")
 	amplifytest.Put(f.Stored, "allocatable", "memory", "61Gi") // by another amplifier, and it fits
 	for range 5 {

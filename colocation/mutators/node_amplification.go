@@ -40,9 +40,10 @@ type nodeAmplifier struct {
 
 func (a *nodeAmplifier) mutator() admit.Mutator[admit.Node] {
 	return admit.Mutator[admit.Node]{
-		Name:  "node-amplification",
-		Doc:   "multiplies a node's allocatable by the ratio of its pool, else of its label or annotation; never compounds",
-		Needs: []string{api.CollectionSLOConfig, api.CollectionNodeMetrics},
+		Name:    "node-amplification",
+		Doc:     "multiplies a node's allocatable by the ratio of its pool, else of its label or annotation; never compounds",
+		Section: sections.NodeAmplificationSection,
+		Needs:   []string{api.CollectionSLOConfig, api.CollectionNodeMetrics},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
 			a.amplify(req, node)
 			return nil

@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/sections"
-	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
@@ -35,7 +34,7 @@ type koordinated struct {
 }
 
 func newKoordinated(t *testing.T, ratio string) *koordinated {
-	k := &koordinated{Node: amplifytest.NewNode(t, config.Keep, "1", mutators.Nodes), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	k := &koordinated{Node: amplifytest.NewNode(t, amplify.Keep, "1", mutators.Nodes), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
 	k.Steps = func() []admit.Mutator[admit.Node] {
 		a := &nodeAmplifier{
 			sources: k.policy.Sources(func(map[string]string) (map[string]string, bool) { return k.slo, k.slo != nil }),

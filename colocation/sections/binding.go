@@ -1,3 +1,4 @@
+// Package sections has the colocation suite's sections of the policy file, and evaluates them for nodes and users.
 package sections
 
 import (
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/config"
 )
 
 // Binding is the policy on which users may bind pods to nodes. Without users, every user may.
@@ -48,8 +50,12 @@ func (b *Binding) Bypassing() []string {
 	return b.BypassLabels
 }
 
-// Check implements config.Section.
-func (b *Binding) Check(at *field.Path) (problems field.ErrorList) {
+// BindingSection is the section binding.
+var BindingSection = config.Section[*Binding]{Name: "binding", Check: (*Binding).check, Default: `binding:    {users: ["system:kube-scheduler", "system:serviceaccount:koordinator-system:koord-scheduler"], namespaces: ["*"]}   # behind gate BindingAdmissionWebhook
+`}
+
+// check returns all problems of the section.
+func (b *Binding) check(at *field.Path) (problems field.ErrorList) {
 	for i, user := range b.Users {
 		if problem := checkUser(user); problem != "" {
 			problems = append(problems, field.Invalid(at.Child("users").Index(i), user, problem))

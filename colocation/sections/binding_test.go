@@ -37,7 +37,7 @@ func TestBindingProblems(t *testing.T) {
 		`binding: {excludeNamespaces: ["*"]}`: {`binding.excludeNamespaces[0]: Invalid value: "*"`},
 	}
 	for text, wants := range cases {
-		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		parsed, problems := config.Parse([]byte(text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 		if (parsed == nil) != (len(wants) > 0) || len(problems) < len(wants) {
 			t.Errorf("%s: %v", text, problems)
 		}
@@ -53,11 +53,11 @@ func TestBindingProblems(t *testing.T) {
 func TestBindingDefaults(t *testing.T) {
 	for text, want := range map[string][2]int{`binding: {}`: {1, 1}, `binding: {excludeNamespaces: [], bypassLabels: []}`: {0, 0},
 		`binding: {excludeNamespaces: [a, b], bypassLabels: [a, b]}`: {2, 2}, `binding: {excludeNamespaces: null, bypassLabels: null}`: {1, 1}} {
-		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		parsed, problems := config.Parse([]byte(text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		binding := config.SectionOf[Binding](parsed)
+		binding := config.SectionOf[*Binding](parsed)
 		if got := [2]int{len(binding.Excluded()), len(binding.Bypassing())}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}

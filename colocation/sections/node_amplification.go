@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/mutators/amplify"
 )
 
@@ -38,8 +39,16 @@ type AmplificationPool struct {
 	MaxUtilization map[corev1.ResourceName]int `json:"maxUtilization,omitempty"`
 }
 
-// Check implements config.Section.
-func (n *NodeAmplification) Check(at *field.Path) (problems field.ErrorList) {
+// NodeAmplificationSection is the section nodeAmplification.
+var NodeAmplificationSection = config.Section[*NodeAmplification]{Name: "nodeAmplification", Check: (*NodeAmplification).check,
+	Default: `nodeAmplification:   # behind gate NodeMutatingWebhook
+  pools:
+  - {name: by-use, selector: {matchLabels: {amplify: by-use}}, ratios: {cpu: "2"}, maxUtilization: {cpu: 65}}
+  - {name: default, selector: {}, maxRatios: {cpu: "4", memory: "1.5"}}
+`}
+
+// check returns all problems of the section.
+func (n *NodeAmplification) check(at *field.Path) (problems field.ErrorList) {
 	at = at.Child("pools")
 	seen := map[string]bool{}
 	for i, pool := range n.Pools {
@@ -56,7 +65,7 @@ func (p *AmplificationPool) check(at *field.Path) (problems field.ErrorList) {
 	if p.Name == "" {
 		problems = append(problems, field.Required(at.Child("name"), "the name is shown where the pool's ratios and bounds are used"))
 	}
-	problems = append(problems, config.CheckSelector(&p.Selector, at.Child("selector"))...)
+	problems = append(problems, selector.Check(&p.Selector, at.Child("selector"))...)
 	if len(p.Ratios)+len(p.MaxRatios)+len(p.MaxUtilization) == 0 {
 		problems = append(problems, field.Required(at.Child("ratios"), `such as {cpu: "2"}; or maxRatios, or maxUtilization`))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/selector"
 )
 
 // Quotas is the policy on whose elastic quotas are whose. What is left out is allowed to every user, as in Koordinator.
@@ -51,8 +52,11 @@ type QuotaAdministrators struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
-// Check implements config.Section.
-func (q *Quotas) Check(at *field.Path) (problems field.ErrorList) {
+// QuotasSection is the section quotas.
+var QuotasSection = config.Section[*Quotas]{Name: "quotas", Check: (*Quotas).check}
+
+// check returns all problems of the section.
+func (q *Quotas) check(at *field.Path) (problems field.ErrorList) {
 	seen := map[string]bool{}
 	for i := range q.Selection {
 		entry, at := &q.Selection[i], at.Child("selection").Index(i)
@@ -73,7 +77,7 @@ func (s *QuotaSelection) check(at *field.Path) (problems field.ErrorList) {
 	problems = append(problems, checkEach(s.Trees, at.Child("trees"), checkTreeID)...)
 	problems = append(problems, checkEach(s.Namespaces, at.Child("namespaces"), checkNamespaceName)...)
 	if s.NamespaceSelector != nil {
-		problems = append(problems, config.CheckSelector(s.NamespaceSelector, at.Child("namespaceSelector"))...)
+		problems = append(problems, selector.Check(s.NamespaceSelector, at.Child("namespaceSelector"))...)
 	} else if len(s.Namespaces) == 0 {
 		problems = append(problems, field.Required(at.Child("namespaces"),
 			"the namespaces whose pods may name the quotas; or namespaceSelector, where {} selects all"))

@@ -35,7 +35,7 @@ func TestQuotasProblems(t *testing.T) {
 			`quotas.administrators.namespaces[0]: Invalid value: "*"`, `quotas.administrators.groups[0]: Invalid value: "": must be the exact name`,
 			`quotas.administrators.groups[1]`, `quotas.administrators.groups[2]`},
 	} {
-		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		parsed, problems := config.Parse([]byte(text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 		if (parsed == nil) != (len(wants) > 0) || len(problems) < len(wants) {
 			t.Errorf("%s: %v", text, problems)
 		}
@@ -50,11 +50,11 @@ func TestQuotasProblems(t *testing.T) {
 // compiled returns the policy of a section in YAML.
 func compiled(t *testing.T, text string) *QuotaPolicy {
 	t.Helper()
-	parsed, problems := config.Parse([]byte("quotas: "+text), config.Schema{Sections: All()})
+	parsed, problems := config.Parse([]byte("quotas: "+text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return config.SectionOf[Quotas](parsed).Compile()
+	return config.SectionOf[*Quotas](parsed).Compile()
 }
 
 func TestMayName(t *testing.T) {
@@ -135,7 +135,7 @@ func TestQuotasReadNamespaces(t *testing.T) {
 	for text, want := range map[string]int{
 		`quotas: {selection: [{name: a, namespaceSelector: {matchLabels: {a: b}}}]}`: 1, `quotas: {selection: [{name: a, namespaceSelector: {}}]}`: 0,
 	} {
-		parsed, problems := config.Parse([]byte(text), config.Schema{Sections: All()})
+		parsed, problems := config.Parse([]byte(text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 		if len(problems) > 0 || len(parsed.NamespaceReaders()) != want {
 			t.Errorf("%s: %v", text, problems)
 		}

@@ -28,9 +28,10 @@ type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
 func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORatios, pods NodeRequests) admit.Validator[admit.Node] {
 	sources := policy.Sources(slo)
 	return admit.Validator[admit.Node]{
-		Name:  "amplification-ratio",
-		Doc:   "refuses ratios on nodes that are malformed, below 1, above the pool's bound, or written by a kubelet; warns of lowered ones",
-		Needs: []string{api.CollectionSLOConfig, api.CollectionPodRequests},
+		Name:    "amplification-ratio",
+		Doc:     "refuses ratios on nodes that are malformed, below 1, above the pool's bound, or written by a kubelet; warns of lowered ones",
+		Section: sections.NodeAmplificationSection,
+		Needs:   []string{api.CollectionSLOConfig, api.CollectionPodRequests},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (problems field.ErrorList, _ error) {
 			if node.Deleting() {
 				req.Explain("the node is being deleted")

@@ -36,7 +36,7 @@ func ratioNode(pool, ratio, raw string) string {
 // checkRatio runs the check as a user, and returns the texts of the problems, and the warnings.
 func checkRatio(t testing.TB, user, old, node string, pods NodeRequests) (problems, warnings []string) {
 	t.Helper()
-	policy, wrong := config.Parse([]byte(ratioPolicy), config.Schema{Sections: sections.All()})
+	policy, wrong := config.Parse([]byte(ratioPolicy), config.Schema{sections.NodeAmplificationSection})
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
@@ -45,7 +45,7 @@ func checkRatio(t testing.TB, user, old, node string, pods NodeRequests) (proble
 		req.OldObject = parsed(t, old)
 	}
 	req.UserInfo.Username = user
-	found, err := amplificationRatio(config.SectionOf[sections.NodeAmplification](policy), nil, pods).Run(t.Context(), req, admit.AsNode(req.Object))
+	found, err := amplificationRatio(config.SectionOf[*sections.NodeAmplification](policy), nil, pods).Run(t.Context(), req, admit.AsNode(req.Object))
 	if err != nil || req.Object.Edits() > 0 {
 		t.Fatalf("%v, %d edits", err, req.Object.Edits())
 	}
@@ -199,8 +199,8 @@ func FuzzAmplificationRatio(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ratio string) {
 		node := ratioNode("small", ratio, "")
 		problems, _ := checkRatio(t, "admin", "", node, nil)
-		policy, _ := config.Parse([]byte(ratioPolicy), config.Schema{Sections: sections.All()})
-		said := config.SectionOf[sections.NodeAmplification](policy).Sources(nil).For(admit.AsNode(parsed(t, node)))
+		policy, _ := config.Parse([]byte(ratioPolicy), config.Schema{sections.NodeAmplificationSection})
+		said := config.SectionOf[*sections.NodeAmplification](policy).Sources(nil).For(admit.AsNode(parsed(t, node)))
 		obeyed := said.Malformed == nil && len(said.Foreign) == 0
 		for _, w := range said.Of {
 			obeyed = obeyed && w.Wrong == nil

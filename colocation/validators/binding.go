@@ -36,10 +36,11 @@ const (
 func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Binding] {
 	users := usersOf(policy)
 	return admit.Validator[views.Binding]{
-		Name:  "binding",
-		Doc:   "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
-		Gate:  api.GateBindingAdmissionWebhook,
-		Needs: []string{api.CollectionPods},
+		Name:    "binding",
+		Doc:     "lets only the policy's users bind pods to nodes, unless the pod carries a bypass label or annotation",
+		Section: sections.BindingSection,
+		Gate:    api.GateBindingAdmissionWebhook,
+		Needs:   []string{api.CollectionPods},
 		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
 			if policy == nil || len(policy.Users) == 0 {
 				req.Explain("binding.users of the policy names no user: every user may bind pods")

@@ -21,9 +21,10 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 		labels = policy.Bypassing()
 	}
 	return admit.Validator[admit.Pod]{
-		Name: "binding-bypass",
-		Doc:  "lets only the policy's users set a label or annotation that lets any user bind the pod",
-		Gate: api.GateBindingAdmissionWebhook,
+		Name:    "binding-bypass",
+		Doc:     "lets only the policy's users set a label or annotation that lets any user bind the pod",
+		Section: sections.BindingSection,
+		Gate:    api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			switch {
 			case policy == nil:

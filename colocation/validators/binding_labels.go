@@ -7,6 +7,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 )
 
@@ -16,9 +17,10 @@ import (
 // renames resources, so there is no need to evaluate such a change.
 func bindingLabels(renames bool) admit.Validator[views.Binding] {
 	return admit.Validator[views.Binding]{
-		Name: "binding-labels",
-		Doc:  "refuses Bindings that give their pod another elastic quota, or other resources to count",
-		Gate: api.GateEnableQuotaAdmission,
+		Name:    "binding-labels",
+		Doc:     "refuses Bindings that give their pod another elastic quota, or other resources to count",
+		Section: sections.BindingSection,
+		Gate:    api.GateEnableQuotaAdmission,
 		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (problems field.ErrorList, _ error) {
 			const detail = "the API server would copy it to the pod, past the pod's quota; leave it out, and set it on the pod itself"
 			if b.HasLabel(api.LabelQuotaName) {

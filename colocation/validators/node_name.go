@@ -18,9 +18,10 @@ import (
 func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Pod]{
-		Name: "node-name",
-		Doc:  "lets only the policy's users create pods that name their node",
-		Gate: api.GateBindingAdmissionWebhook,
+		Name:    "node-name",
+		Doc:     "lets only the policy's users create pods that name their node",
+		Section: sections.BindingSection,
+		Gate:    api.GateBindingAdmissionWebhook,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			switch {
 			case req.Operation != admissionv1.Create:

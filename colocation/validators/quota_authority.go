@@ -8,6 +8,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 )
 
@@ -16,10 +17,11 @@ import (
 // rules says what reaches beyond that.
 func quotaAuthority(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 	return admit.Validator[views.ElasticQuota]{
-		Name:  "quota-authority",
-		Doc:   "lets only the policy's administrators change elastic quotas beyond those below the quotas of the user's own namespace",
-		Needs: []string{api.CollectionElasticQuotas, admit.CollectionNamespaces},
-		Idle:  ask.Policy == nil || !ask.Policy.LimitsWriters(),
+		Name:    "quota-authority",
+		Doc:     "lets only the policy's administrators change elastic quotas beyond those below the quotas of the user's own namespace",
+		Section: sections.QuotasSection,
+		Needs:   []string{api.CollectionElasticQuotas, admit.CollectionNamespaces},
+		Idle:    ask.Policy == nil || !ask.Policy.LimitsWriters(),
 		Run: func(ctx context.Context, req *admit.Request, q *views.ElasticQuota) (field.ErrorList, error) {
 			if ask.Policy.Administers(req) {
 				req.Explain("quotas.administrators of the policy names namespace %s, or a group of the user", req.Namespace)

@@ -27,10 +27,11 @@ type QuotaSelection struct {
 // update is judged only if it changes the quota of the pod.
 func quotaSelection(s QuotaSelection, m QuotaMembership) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
-		Name:  "quota-selection",
-		Doc:   "lets pods name only elastic quotas that the policy allows to their namespace, and keeps them out of those without limits",
-		Needs: []string{api.CollectionElasticQuotas, admit.CollectionNamespaces},
-		Idle:  s.Policy == nil || !s.Policy.LimitsLabels() && !s.Policy.LimitsReserved(),
+		Name:    "quota-selection",
+		Doc:     "lets pods name only elastic quotas that the policy allows to their namespace, and keeps them out of those without limits",
+		Section: sections.QuotasSection,
+		Needs:   []string{api.CollectionElasticQuotas, admit.CollectionNamespaces},
+		Idle:    s.Policy == nil || !s.Policy.LimitsLabels() && !s.Policy.LimitsReserved(),
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			old := storedPod(req)
 			if old != nil && (pod.Deleting() || sameQuotaLabel(pod, old)) {

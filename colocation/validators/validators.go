@@ -59,7 +59,7 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 // annotation replace-resources counts for quotas.
 func Bindings(policy *config.Policy, pods PodMeta, renames bool) []admit.Validator[views.Binding] {
 	return []admit.Validator[views.Binding]{
-		binding(config.SectionOf[sections.Binding](policy), pods),
+		binding(config.SectionOf[*sections.Binding](policy), pods),
 		bindingLabels(renames),
 	}
 }
@@ -74,7 +74,7 @@ type NodeQuestions struct {
 // Nodes returns the checks of nodes that are created or updated, except for their status.
 func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuestions) []admit.Validator[admit.Node] {
 	return []admit.Validator[admit.Node]{
-		amplificationRatio(config.SectionOf[sections.NodeAmplification](policy), ask.SLORatios, ask.Requests),
+		amplificationRatio(config.SectionOf[*sections.NodeAmplification](policy), ask.SLORatios, ask.Requests),
 		sloConflict(configMap, ask.SLOConfig),
 	}
 }

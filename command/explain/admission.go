@@ -79,8 +79,9 @@ func (x *explaining) policies() {
 	}
 }
 
-// usherNotes are the audit annotations of usher, which never have a value of an object.
-var usherNotes = []string{"changed", "denied-by", "refusal", "would-deny.", "would-change.", "override.", "trouble.", "overcommit.", "node-amplification.", "binding"}
+// usherNotes are the audit annotations of usher. They, and those that begin with the name of a step, never have a value of
+// an object.
+var usherNotes = []string{"changed", "denied-by", "refusal", "would-deny.", "would-change.", "override.", "trouble."}
 
 // hide hides values in all texts.
 func (x *explaining) hide() {
@@ -103,8 +104,9 @@ func (x *explaining) hide() {
 
 // note returns an audit annotation; of others than usher it may have any value of the object.
 func (x *explaining) note(webhook, key, value string) string {
-	known := strings.HasSuffix(webhook, ".usher.dev") &&
-		slices.ContainsFunc(usherNotes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	step, _, _ := strings.Cut(key, ".")
+	known := strings.HasSuffix(webhook, ".usher.dev") && (slices.Contains(x.o.Steps, step) ||
+		slices.ContainsFunc(usherNotes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }))
 	if x.o.ShowValues || known {
 		return x.mask.Text(value)
 	}

@@ -18,8 +18,8 @@ import (
 type Policy struct {
 	*config.Policy
 	Routes []admit.Route // of usher with this policy
-	// Line returns where the policy has what a step does, and the entry that a text names; "" if a step has no section.
-	Line func(step, text string) string
+	// Line returns where the policy has a section, and its entry that a text names; "" without a section.
+	Line func(section, text string) string
 	// Override describes an override as of now.
 	Override func(*admit.Override) string
 }
@@ -131,10 +131,20 @@ func (p Policy) addProblem(steps []review.Step, route admit.Route, problem Repor
 	text := problemText(problem, mask)
 	steps[i].Refused = append(steps[i].Refused, text)
 	steps[i].Why = append(steps[i].Why, text)
-	if line := p.Line(problem.Step, problem.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
+	if line := p.Line(sectionOf(route, problem.Step), problem.Detail); line != "" && !slices.Contains(steps[i].Why, line) {
 		steps[i].Why = append(steps[i].Why, line)
 	}
 	return steps
+}
+
+// sectionOf returns the section of the policy file that a step of a route obeys; "" if there is none.
+func sectionOf(route admit.Route, step string) string {
+	for _, s := range route.Chain.Steps() {
+		if s.Name == step {
+			return s.SectionName()
+		}
+	}
+	return ""
 }
 
 // problemText returns a problem as a text, without hidden values.
@@ -144,7 +154,7 @@ func problemText(problem ReportedProblem, mask *Mask) string {
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
 func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.Step {
-	step := review.Step{Name: problem.Step, Mode: string(p.Modes.Of(problem.Step))}
+	step := review.Step{Name: problem.Step, Mode: string(config.SectionOf[admit.Modes](p.Policy).Of(problem.Step))}
 	for _, s := range route.Chain.Steps() {
 		if s.Name == problem.Step {
 			step.Why = append(step.Why, s.Doc)
@@ -153,7 +163,7 @@ func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.
 			}
 		}
 	}
-	overrides := p.Overrides.Compile()
+	overrides := config.SectionOf[admit.Overrides](p.Policy).Compile()
 	for i := range overrides {
 		if overrides[i].Concerns(problem.Step) {
 			step.Why = append(step.Why, p.Override(&overrides[i]))

@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Blame      bool
 	ShowValues bool
+	// Steps are the names of usher's steps.
+	Steps []string
 	// Documents says that the object after each webhook is asked for: one that is not known could then not be judged.
 	Documents bool
 }

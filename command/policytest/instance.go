@@ -133,7 +133,8 @@ func (w *instances) open(at place) (suite.Instance, error) {
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened suite.Instance) *instance {
-	made := &instance{catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds(), steps: w.schema.Steps}
+	made := &instance{catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds()}
+	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
 		return made

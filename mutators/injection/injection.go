@@ -10,9 +10,9 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Injection is an injection of the policy, prepared for many pods.
+// Injection is a Spec, prepared for many pods.
 type Injection struct {
-	*config.Injection
+	*Spec
 	InitTemplates, Templates []Template
 	EnvTemplate              Template // a container that only has env
 
@@ -20,7 +20,7 @@ type Injection struct {
 }
 
 // Compile prepares the injections of a policy that was checked.
-func Compile(policy config.Sidecars) []Injection {
+func Compile(policy Sidecars) []Injection {
 	all := make([]Injection, len(policy))
 	for i := range policy {
 		in := &policy[i]

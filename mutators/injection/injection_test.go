@@ -16,7 +16,7 @@ import (
 func TestApplying(t *testing.T) {
 	team := config.Selection{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
 	app := config.Selection{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}
-	all := Compile(config.Sidecars{{Name: "one", Selection: team}, {Name: "two", Selection: app}, {Name: "three", Selection: team}, {Name: "four"}})
+	all := Compile(Sidecars{{Name: "one", Selection: team}, {Name: "two", Selection: app}, {Name: "three", Selection: team}, {Name: "four"}})
 	d, err := document.Parse([]byte(`{"metadata":{"labels":{"app":"web"}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestApplying(t *testing.T) {
 // TestFill: a container without placeholders is the policy's own, and one with them is a copy.
 func TestFill(t *testing.T) {
 	c := corev1.Container{Name: "x", Args: []string{"a", "$(usher.namespace)", "$(POD)"}, Env: []corev1.EnvVar{{Name: "A", Value: "$(usher.owner)"}}}
-	in := Compile(config.Sidecars{{Name: "one", Containers: []corev1.Container{c, {Name: "y", Args: []string{"b"}}}}})[0]
+	in := Compile(Sidecars{{Name: "one", Containers: []corev1.Container{c, {Name: "y", Args: []string{"b"}}}}})[0]
 	d, err := document.Parse([]byte(`{}`))
 	if err != nil {
 		t.Fatal(err)

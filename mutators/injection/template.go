@@ -7,13 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 )
 
 // Template is a container of the policy, which may have placeholders.
 type Template struct {
 	container corev1.Container
-	texts     []config.Text // those of config.Texts, in order; nil if no text has a placeholder
+	texts     []Text // those of the function texts, in order; nil if no text has a placeholder
 }
 
 func templates(containers []corev1.Container) []Template {
@@ -27,8 +26,8 @@ func templates(containers []corev1.Container) []Template {
 func newTemplate(c corev1.Container) Template {
 	t := Template{container: c}
 	constant := true
-	for _, text := range config.Texts(&c, nil) {
-		parsed, err := config.ParseText(*text)
+	for _, text := range texts(&c, nil) {
+		parsed, err := ParseText(*text)
 		if err != nil {
 			panic("injection: a policy that was not checked: " + err.Error())
 		}
@@ -59,8 +58,8 @@ func (t *Template) Fill(req *admit.Request, pod *admit.Pod) (corev1.Container, e
 		return t.container, nil
 	}
 	filled, i := *t.container.DeepCopy(), 0
-	for _, text := range config.Texts(&filled, nil) {
-		value, err := t.texts[i].Expand(func(p config.Placeholder) (string, error) { return valueOf(p, req, pod) })
+	for _, text := range texts(&filled, nil) {
+		value, err := t.texts[i].Expand(func(p Placeholder) (string, error) { return valueOf(p, req, pod) })
 		if err != nil {
 			return corev1.Container{}, err
 		}
@@ -75,7 +74,7 @@ func (t *Template) Fill(req *admit.Request, pod *admit.Pod) (corev1.Container, e
 var plain = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,252})?$`)
 
 // valueOf returns the value of a placeholder; empty for an owner or a label that the pod does not have.
-func valueOf(p config.Placeholder, req *admit.Request, pod *admit.Pod) (string, error) {
+func valueOf(p Placeholder, req *admit.Request, pod *admit.Pod) (string, error) {
 	value, at := found(p, req, pod)
 	if !plain.MatchString(value) {
 		return "", field.Invalid(at, value,
@@ -85,14 +84,14 @@ func valueOf(p config.Placeholder, req *admit.Request, pod *admit.Pod) (string, 
 }
 
 // found returns the value of a placeholder and its field path.
-func found(p config.Placeholder, req *admit.Request, pod *admit.Pod) (string, *field.Path) {
+func found(p Placeholder, req *admit.Request, pod *admit.Pod) (string, *field.Path) {
 	if key, ok := p.Label(); ok {
 		return pod.Label(key), admit.LabelPath(key)
 	}
 	switch p {
-	case config.NamespacePlaceholder:
+	case NamespacePlaceholder:
 		return req.Namespace, admit.NamespacePath
-	case config.OwnerPlaceholder:
+	case OwnerPlaceholder:
 		owner, _ := pod.Controller()
 		return owner.Name, admit.OwnersPath
 	}

@@ -14,7 +14,6 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/config"
 )
 
 // The annotations of a Namespace.
@@ -35,7 +34,7 @@ type Selector struct {
 // SelectorOf returns the node selector of a namespace: that of the Kubernetes annotation, else that of OpenShift's, else
 // the default of the policy. An annotation that is present and empty is a selector that selects all nodes. An annotation
 // that cannot be read is an error, so that no pod is placed by a rule that is unknown.
-func SelectorOf(policy *config.NodeSelector, ns admit.Namespace) (Selector, *field.Error) {
+func SelectorOf(policy *NodeSelector, ns admit.Namespace) (Selector, *field.Error) {
 	for _, key := range []string{selectorKey, openShiftSelectorKey} {
 		text, found := ns.Annotations[key]
 		if !found {
@@ -71,13 +70,13 @@ type Tolerations struct {
 
 // DefaultTolerations returns the tolerations that new pods of a namespace get: those of the annotation, also if it is
 // empty, or the default of the policy. An annotation that cannot be read is an error.
-func DefaultTolerations(policy *config.Tolerations, ns admit.Namespace) (Tolerations, *field.Error) {
+func DefaultTolerations(policy *TolerationPolicy, ns admit.Namespace) (Tolerations, *field.Error) {
 	return tolerations(tolerationsKey, ns, Tolerations{policy.ClusterDefault, "nodeSelector.tolerations.clusterDefault of the policy"})
 }
 
 // AllowedTolerations returns the tolerations that bound those of the pods of a namespace; an empty list allows all. An
 // annotation that cannot be read is an error.
-func AllowedTolerations(policy *config.Tolerations, ns admit.Namespace) (Tolerations, *field.Error) {
+func AllowedTolerations(policy *TolerationPolicy, ns admit.Namespace) (Tolerations, *field.Error) {
 	return tolerations(allowedKey, ns, Tolerations{policy.ClusterAllowed, "nodeSelector.tolerations.clusterAllowed of the policy"})
 }
 

@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 )
 
 func TestSelectorOf(t *testing.T) {
-	policy := &config.NodeSelector{ClusterDefault: map[string]string{"pool": "general"}}
+	policy := &NodeSelector{ClusterDefault: map[string]string{"pool": "general"}}
 	for _, c := range []struct {
 		name        string
 		annotations map[string]string
@@ -39,13 +38,13 @@ func TestSelectorOf(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, wrong := SelectorOf(policy, admit.Namespace{Annotations: c.annotations})
-			check(t, got.Labels.String(), wrong, c.want)
+			wants(t, got.Labels.String(), wrong, c.want)
 		})
 	}
 }
 
 // check compares a text, or what a refusal says.
-func check(t *testing.T, got string, wrong *field.Error, want string) {
+func wants(t *testing.T, got string, wrong *field.Error, want string) {
 	t.Helper()
 	if wrong != nil && !strings.Contains(wrong.Error(), want) || wrong == nil && got != want {
 		t.Errorf("%q, %v; want %s", got, wrong, want)
@@ -53,7 +52,7 @@ func check(t *testing.T, got string, wrong *field.Error, want string) {
 }
 
 func TestTolerationsOfNamespaces(t *testing.T) {
-	policy := &config.Tolerations{
+	policy := &TolerationPolicy{
 		ClusterDefault: []corev1.Toleration{{Key: "d"}}, ClusterAllowed: []corev1.Toleration{{Key: "a"}},
 	}
 	for _, c := range []struct {
@@ -72,9 +71,9 @@ func TestTolerationsOfNamespaces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, wrong := DefaultTolerations(policy, admit.Namespace{Annotations: c.annotations})
-			check(t, Text(got.All...), wrong, c.want)
+			wants(t, Text(got.All...), wrong, c.want)
 			got, wrong = AllowedTolerations(policy, admit.Namespace{Annotations: c.annotations})
-			check(t, Text(got.All...), wrong, c.bound)
+			wants(t, Text(got.All...), wrong, c.bound)
 		})
 	}
 }
@@ -160,14 +159,14 @@ func FuzzAnnotations(f *testing.F) {
 	f.Add("a==b", `[{"key":1}]`)
 	f.Fuzz(func(t *testing.T, selector, tolerations string) {
 		ns := admit.Namespace{Annotations: map[string]string{selectorKey: selector, tolerationsKey: tolerations, allowedKey: tolerations}}
-		if s, wrong := SelectorOf(&config.NodeSelector{}, ns); wrong == nil {
+		if s, wrong := SelectorOf(&NodeSelector{}, ns); wrong == nil {
 			for key, value := range s.Labels {
 				if strings.TrimSpace(key) == "" || strings.Contains(value, "=") {
 					t.Errorf("%q is read as %v", selector, s.Labels)
 				}
 			}
 		}
-		all, wrong := DefaultTolerations(&config.Tolerations{}, ns)
+		all, wrong := DefaultTolerations(&TolerationPolicy{}, ns)
 		if wrong != nil {
 			return
 		}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 )
 
 // Limits are the limits of the policies that have been in force, with their buckets. The zero value is not valid.
@@ -23,7 +22,7 @@ type Limits struct {
 
 // limit is a limit of the policy with its buckets.
 type limit struct {
-	config.Limit
+	Limit
 	buckets  *buckets
 	log      bool // reviews beyond it are only counted
 	exceeded atomic.Uint64
@@ -37,10 +36,10 @@ func New(now func() time.Time) *Limits {
 }
 
 // Use activates the limits of a policy. A limit that has not changed keeps its buckets. The counts are kept by name.
-func (l *Limits) Use(policy config.Limits) {
+func (l *Limits) Use(policy Policy) {
 	var next []*limit
 	for _, want := range policy {
-		made := &limit{Limit: want, log: want.Mode == config.LimitLog}
+		made := &limit{Limit: want, log: want.Mode == LimitLog}
 		if before := l.named(want.Name); before != nil {
 			made.exceeded.Store(before.exceeded.Load())
 			if reflect.DeepEqual(before.Limit, want) {
@@ -104,9 +103,9 @@ func (l *limit) take(path uint64, req *admit.Request, now time.Time) time.Durati
 	}
 	key := path
 	switch l.By {
-	case config.ByUser:
+	case ByUser:
 		key = mix(path, req.UserInfo.Username)
-	case config.ByNamespace:
+	case ByNamespace:
 		key = mix(path, req.Namespace)
 	}
 	wait := l.buckets.take(key, now)
@@ -120,7 +119,7 @@ func (l *limit) take(path uint64, req *admit.Request, now time.Time) time.Durati
 func (l *limit) exempts(req *admit.Request) bool {
 	return slices.Contains(l.ExemptUsers, req.UserInfo.Username) || slices.Contains(l.ExemptNamespaces, req.Namespace) ||
 		slices.ContainsFunc(req.UserInfo.Groups, func(group string) bool { return slices.Contains(l.ExemptGroups, group) }) ||
-		l.By == config.ByNamespace && req.Namespace == ""
+		l.By == ByNamespace && req.Namespace == ""
 }
 
 // mix returns the key of a name on a path.

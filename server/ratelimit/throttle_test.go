@@ -11,7 +11,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/config"
 	"usher.dev/usher/test/seed"
 )
 
@@ -47,30 +46,30 @@ type excess = admit.LimitExceeded
 func TestOf(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		limit     config.Limit
+		limit     Limit
 		route     string
 		heartbeat bool
 		req       *admit.Request
 		exceeded  bool
 	}{
-		{"the same user", config.Limit{By: config.ByUser}, path, false, by("ann", "b"), true},
-		{"another user", config.Limit{By: config.ByUser}, path, false, by("bob", "a"), false},
-		{"the same user elsewhere", config.Limit{By: config.ByUser}, "/validate-pods", false, by("ann", "a"), false},
-		{"the same namespace", config.Limit{By: config.ByNamespace}, path, false, by("bob", "a"), true},
-		{"another namespace", config.Limit{By: config.ByNamespace}, path, false, by("ann", "b"), false},
-		{"no namespace", config.Limit{By: config.ByNamespace}, path, false, by("ann", ""), false},
-		{"the same route", config.Limit{By: config.ByRoute}, path, false, by("bob", "b"), true},
-		{"another route", config.Limit{By: config.ByRoute}, "/validate-pods", false, by("ann", "a"), false},
-		{"an exempt user", config.Limit{By: config.ByRoute, ExemptUsers: []string{"bob"}}, path, false, by("bob", "a"), false},
-		{"an exempt group", config.Limit{By: config.ByRoute, ExemptGroups: []string{"g"}}, path, false, by("bob", "a", "f", "g"), false},
-		{"an exempt namespace", config.Limit{By: config.ByRoute, ExemptNamespaces: []string{"b"}}, path, false, by("bob", "b"), false},
-		{"a listed route", config.Limit{By: config.ByRoute, Routes: []string{path}}, path, false, by("bob", "b"), true},
-		{"heartbeats", config.Limit{By: config.ByRoute}, path, true, by("bob", "b"), false},
+		{"the same user", Limit{By: ByUser}, path, false, by("ann", "b"), true},
+		{"another user", Limit{By: ByUser}, path, false, by("bob", "a"), false},
+		{"the same user elsewhere", Limit{By: ByUser}, "/validate-pods", false, by("ann", "a"), false},
+		{"the same namespace", Limit{By: ByNamespace}, path, false, by("bob", "a"), true},
+		{"another namespace", Limit{By: ByNamespace}, path, false, by("ann", "b"), false},
+		{"no namespace", Limit{By: ByNamespace}, path, false, by("ann", ""), false},
+		{"the same route", Limit{By: ByRoute}, path, false, by("bob", "b"), true},
+		{"another route", Limit{By: ByRoute}, "/validate-pods", false, by("ann", "a"), false},
+		{"an exempt user", Limit{By: ByRoute, ExemptUsers: []string{"bob"}}, path, false, by("bob", "a"), false},
+		{"an exempt group", Limit{By: ByRoute, ExemptGroups: []string{"g"}}, path, false, by("bob", "a", "f", "g"), false},
+		{"an exempt namespace", Limit{By: ByRoute, ExemptNamespaces: []string{"b"}}, path, false, by("bob", "b"), false},
+		{"a listed route", Limit{By: ByRoute, Routes: []string{path}}, path, false, by("bob", "b"), true},
+		{"heartbeats", Limit{By: ByRoute}, path, true, by("bob", "b"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.limit.Name, test.limit.PerSecond, test.limit.Burst = "l", 1, 1
 			l := New(newClock().now)
-			l.Use(config.Limits{test.limit})
+			l.Use(Policy{test.limit})
 			l.Of(path, false)(by("ann", "a"))
 			take := l.Of(test.route, test.heartbeat)
 			if take == nil {
@@ -82,7 +81,7 @@ func TestOf(t *testing.T) {
 		})
 	}
 	l := New(newClock().now)
-	l.Use(config.Limits{{Name: "l", By: config.ByUser, Routes: []string{"/validate-pods"}, PerSecond: 1, Burst: 1}})
+	l.Use(Policy{{Name: "l", By: ByUser, Routes: []string{"/validate-pods"}, PerSecond: 1, Burst: 1}})
 	if l.Of(path, false) != nil {
 		t.Error("a route that no limit is about has a function to call")
 	}
@@ -91,7 +90,7 @@ func TestOf(t *testing.T) {
 // TestHeartbeatsAreOnlyCounted: also by a limit that names their route.
 func TestHeartbeatsAreOnlyCounted(t *testing.T) {
 	l := New(newClock().now)
-	l.Use(config.Limits{{Name: "l", By: config.ByRoute, Routes: []string{path}, PerSecond: 1, Burst: 1}})
+	l.Use(Policy{{Name: "l", By: ByRoute, Routes: []string{path}, PerSecond: 1, Burst: 1}})
 	take := l.Of(path, true)
 	take(by("a", ""))
 	if got := take(by("a", "")); got.Limit != "l" || got.Refuse || l.Status()[0].Exceeded != 1 {
@@ -106,7 +105,7 @@ func TestWait(t *testing.T) {
 		c := newClock()
 		l := New(c.now)
 		perSecond := 0.001 + 100*random.Float64()
-		l.Use(config.Limits{{Name: "l", By: config.ByUser, PerSecond: perSecond, Burst: 1 + random.IntN(5)}})
+		l.Use(Policy{{Name: "l", By: ByUser, PerSecond: perSecond, Burst: 1 + random.IntN(5)}})
 		take := l.Of(path, false)
 		var got excess
 		for got.Limit == "" {
@@ -125,15 +124,15 @@ func TestWait(t *testing.T) {
 
 // TestTwoLimits: one that refuses wins over one that only counts, and the longer wait over the shorter.
 func TestTwoLimits(t *testing.T) {
-	slow := config.Limit{Name: "slow", By: config.ByUser, PerSecond: 0.1, Burst: 1}
-	fast := config.Limit{Name: "fast", By: config.ByUser, PerSecond: 1, Burst: 1}
+	slow := Limit{Name: "slow", By: ByUser, PerSecond: 0.1, Burst: 1}
+	fast := Limit{Name: "fast", By: ByUser, PerSecond: 1, Burst: 1}
 	logged := slow
-	logged.Name, logged.Mode = "logged", config.LimitLog
+	logged.Name, logged.Mode = "logged", LimitLog
 	for _, test := range []struct {
-		limits config.Limits
+		limits Policy
 		want   string
-	}{{config.Limits{slow, fast}, "slow"}, {config.Limits{fast, slow}, "slow"}, {config.Limits{logged, fast}, "fast"},
-		{config.Limits{fast, logged}, "fast"}, {config.Limits{logged}, "logged"}} {
+	}{{Policy{slow, fast}, "slow"}, {Policy{fast, slow}, "slow"}, {Policy{logged, fast}, "fast"},
+		{Policy{fast, logged}, "fast"}, {Policy{logged}, "logged"}} {
 		l := New(newClock().now)
 		l.Use(test.limits)
 		take := l.Of(path, false)
@@ -146,22 +145,22 @@ func TestTwoLimits(t *testing.T) {
 
 // TestUse: a policy that changes something else keeps the buckets of a limit; the count stays in any case.
 func TestUse(t *testing.T) {
-	one := config.Limit{Name: "one", By: config.ByUser, PerSecond: 1, Burst: 1, ExemptUsers: []string{"root"}}
-	other := config.Limit{Name: "other", By: config.ByRoute, PerSecond: 1, Burst: 1}
+	one := Limit{Name: "one", By: ByUser, PerSecond: 1, Burst: 1, ExemptUsers: []string{"root"}}
+	other := Limit{Name: "other", By: ByRoute, PerSecond: 1, Burst: 1}
 	l := New(newClock().now)
 	empty := func() bool { return l.Of(path, false)(by("ann", "")).Limit == "one" }
-	l.Use(config.Limits{one})
+	l.Use(Policy{one})
 	if empty() || !empty() {
 		t.Fatal("the bucket does not hold one token")
 	}
 	same := one
 	same.ExemptUsers = []string{"root"}
-	l.Use(config.Limits{other, same})
+	l.Use(Policy{other, same})
 	if !empty() {
 		t.Error("an unchanged limit has lost its buckets")
 	}
 	one.Burst = 2
-	l.Use(config.Limits{one})
+	l.Use(Policy{one})
 	if empty() || l.Status()[0].Exceeded != 2 {
 		t.Errorf("a changed limit begins with full buckets, and keeps its count: %+v", l.Status())
 	}
@@ -175,7 +174,7 @@ func TestUse(t *testing.T) {
 // forgotten.
 func TestBucketsAreBounded(t *testing.T) {
 	l := New(newClock().now)
-	l.Use(config.Limits{{Name: "l", By: config.ByUser, PerSecond: 0.001, Burst: 1}})
+	l.Use(Policy{{Name: "l", By: ByUser, PerSecond: 0.001, Burst: 1}})
 	take := l.Of(path, false)
 	take(by("noisy", ""))
 	before := heap()
@@ -208,7 +207,7 @@ func heap() uint64 {
 // TestConcurrently: the tokens that many users at once get are as many as there are.
 func TestConcurrently(t *testing.T) {
 	l := New(newClock().now)
-	l.Use(config.Limits{{Name: "l", By: config.ByUser, PerSecond: 1, Burst: 10}})
+	l.Use(Policy{{Name: "l", By: ByUser, PerSecond: 1, Burst: 10}})
 	take := l.Of(path, false)
 	passed := make([]int, 8)
 	var all sync.WaitGroup
@@ -234,7 +233,7 @@ func TestConcurrently(t *testing.T) {
 // BenchmarkTake is what a limit costs a review, on all processors at once.
 func BenchmarkTake(b *testing.B) {
 	l := New(time.Now)
-	l.Use(config.Limits{{Name: "l", By: config.ByUser, PerSecond: 1e9, Burst: 1e9}})
+	l.Use(Policy{{Name: "l", By: ByUser, PerSecond: 1e9, Burst: 1e9}})
 	take := l.Of(path, false)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -56,9 +56,9 @@ func (in Instance) Table() []admit.Route { return in.Suites.Table(in.Policy, in.
 
 // Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides.
 func (in Instance) Routes() (served []admit.Route) {
-	overrides, around := in.Policy.Overrides.Compile(), in.around()
+	modes, overrides, around := config.SectionOf[admit.Modes](in.Policy), config.SectionOf[admit.Overrides](in.Policy).Compile(), in.around()
 	for _, r := range in.Table() {
-		r.Chain = r.Chain.Gated(in.Gates.On).WithModes(in.Policy.Modes).WithOverrides(overrides, aroundRoute(r, around))
+		r.Chain = r.Chain.Gated(in.Gates.On).WithModes(modes).WithOverrides(overrides, aroundRoute(r, around))
 		if in.Gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
 			served = append(served, r)
 		}

@@ -51,33 +51,6 @@ func (s List) ParseGates(text string) (gate.Set, error) {
 	return set, nil
 }
 
-// Schema returns the schema of the policy file.
-func (s List) Schema() config.Schema {
-	schema := config.Schema{Sections: map[string]func() config.Section{}}
-	for _, suite := range s {
-		for name, section := range suite.Sections {
-			schema.Sections[name] = section
-		}
-		schema.Default += suite.DefaultPolicy
-	}
-	spaced := map[string]bool{}
-	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
-		schema.Routes = append(schema.Routes, route.Path)
-		for _, step := range route.Chain.Steps() {
-			if !slices.Contains(schema.Steps, step.Name) {
-				schema.Steps = append(schema.Steps, step.Name)
-			}
-			spaced[step.Name] = spaced[step.Name] || mayHaveNamespace(route)
-		}
-	}
-	for _, step := range schema.Steps {
-		if !spaced[step] {
-			schema.Unspaced = append(schema.Unspaced, step)
-		}
-	}
-	return schema
-}
-
 // mayHaveNamespace reports whether overrides may select requests of a route by their namespace, under any policy: a
 // Namespace counts as in itself.
 func mayHaveNamespace(r admit.Route) bool {

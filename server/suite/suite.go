@@ -29,10 +29,10 @@ type Suite struct {
 
 	// Gates are the feature gates of its routes and steps.
 	Gates []gate.Gate
-	// Sections are its sections of the policy file. DefaultPolicy is what it adds to the policy that is used without a
-	// file.
-	Sections      map[string]func() config.Section
-	DefaultPolicy string
+	// Default names the sections with which the policy begins that is used without a file, in the order to read them. Its
+	// other sections follow. DefaultModes is the section modes of that policy, in YAML.
+	Default      []string
+	DefaultModes string
 	// Kinds maps the kinds that it reviews to their Go types, so that `usher review` finds unknown fields.
 	Kinds map[metav1.GroupVersionKind]func() any
 

@@ -33,15 +33,15 @@ func TestWritingAStepCompiles(t *testing.T) {
 	for _, m := range fileInDocs.FindAllStringSubmatch(page, -1) {
 		add(m[1], m[2])
 	}
-	if len(overlay) != 4 {
-		t.Fatalf("%d files in docs/writing-a-step.md, want 4: %v", len(overlay), overlay)
+	if len(overlay) != 3 {
+		t.Fatalf("%d files in docs/writing-a-step.md, want 3: %v", len(overlay), overlay)
 	}
 	check := regexp.MustCompile("(?s)```go\n(func TestTeamLabel.*?)```").FindStringSubmatch(page)
 	if check == nil {
 		t.Fatal("the page has no TestTeamLabel")
 	}
 	add("mutators/team_label_test.go", "package mutators\n\nimport \"testing\"\n\n"+check[1])
-	add("validators/host_names_test.go", "package validators\n\nimport \"usher.dev/usher/config\"\n\nvar _ = hostNames(&config.Hosts{})\n")
+	add("validators/host_names_test.go", "package validators\n\nvar _ = hostNames(&Hosts{})\n")
 	raw, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)

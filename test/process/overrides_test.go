@@ -54,9 +54,9 @@ func TestOverrideWaitsForItsNamespace(t *testing.T) {
 
 // TestStepsOutsideOfNamespaces: an override of these cannot have conditions on namespaces.
 func TestStepsOutsideOfNamespaces(t *testing.T) {
-	schema := program().Schema()
-	if !slices.Contains(schema.Unspaced, "overcommit") || !slices.Contains(schema.Unspaced, "node-amplification") || slices.Contains(schema.Unspaced, "denied-names") ||
-		slices.Contains(schema.Unspaced, "restrictions") {
-		t.Errorf("steps outside of namespaces: %v", schema.Unspaced)
+	_, clusterScoped := program().Steps()
+	if !slices.Contains(clusterScoped, "overcommit") || !slices.Contains(clusterScoped, "node-amplification") || slices.Contains(clusterScoped, "denied-names") ||
+		slices.Contains(clusterScoped, "restrictions") {
+		t.Errorf("steps outside of namespaces: %v", clusterScoped)
 	}
 }

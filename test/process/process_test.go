@@ -32,9 +32,11 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
+	"usher.dev/usher/mutators/injection"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/validators"
+	"usher.dev/usher/validators/expression"
 )
 
 // The harness of the process tests: the service in processes of its own (this file), connections that misuse it
@@ -66,6 +68,8 @@ func TestMain(m *testing.M) {
 // written by both detect a difference.
 func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
+	core.Default = []string{"names", "lifespan", "env", "overcommit", "modes"}
+	core.DefaultModes = "modes:      {denied-names: enforce}          # a rule's name: enforce | warn | dryrun | off; default enforce\n"
 	core.Kinds = map[metav1.GroupVersionKind]func() any{
 		admit.Pods()[0].Kind:       func() any { return &corev1.Pod{} },
 		admit.NodeStatus()[0].Kind: func() any { return &corev1.Node{} },
@@ -85,7 +89,7 @@ func coreRoutes(d suite.Deps) []admit.Route {
 		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return admit.OfSuite("core", usual, []admit.Route{
-		{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(d.Policy.Sidecars) > 0),
+		{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](d.Policy)) > 0),
 			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
 		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
 			For: slices.Concat(admit.Pods(validators.PodOperations(d.Policy)...),
@@ -93,12 +97,12 @@ func coreRoutes(d suite.Deps) []admit.Route {
 			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
 		{Path: "/validate-workloads", For: admit.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
 			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: admit.AnyKind(d.Policy.Restrictions.Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, validators.Restrictions)},
+		{Path: "/validate-restrictions", For: admit.AnyKind(config.SectionOf[validators.Restrictions](d.Policy).Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
 		{Path: "/validate-namespaces", For: admit.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: admit.AnyKind(d.Policy.Rules.Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, validators.Objects)},
+		{Path: "/validate-rules", For: admit.AnyKind(config.SectionOf[expression.Rules](d.Policy).Rules()), NotForUsher: true,
+			Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
 		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/placement"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -130,7 +132,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 func TestUnknownFieldsSurviveEverything(t *testing.T) {
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
-	policy.NodeSelector.Tolerations = nil // by which a toleration that another one covers is removed, with its fields
+	config.SectionOf[*placement.NodeSelector](policy).Tolerations = nil // by which a toleration that another one covers is removed, with its fields
 	mux := harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy).Routes())
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
 	random := seed.Random(t)

@@ -42,7 +42,7 @@ func (h House) TestExplainFindings(t *testing.T) {
 // samples/policy.yaml names the step.
 func (h House) TestExplainNamesSections(t *testing.T) {
 	const file = "samples/policy.yaml"
-	steps := h.Suites().Schema().Steps
+	steps, _ := h.Suites().Steps()
 	var named []string
 	found := 0
 	for line := range strings.Lines(harness.ReadFile(t, file)) {

@@ -12,8 +12,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Rule is the part of a rule that is written in CEL.
-type Rule struct {
+// Expressions are the part of a rule that is written in CEL.
+type Expressions struct {
 	Conditions  []Named
 	Variables   []Named
 	Validations []Validation
@@ -64,7 +64,7 @@ type validation struct {
 }
 
 // Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
-func (c *Compiler) Compile(rule Rule, at *field.Path) (*Program, field.ErrorList) {
+func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.ErrorList) {
 	s := scope{env: c.env, variables: map[string]*compiled{}}
 	if err := s.declareVariables(); err != nil {
 		return nil, field.ErrorList{field.InternalError(at, err)}

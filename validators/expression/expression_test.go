@@ -32,7 +32,7 @@ func newCompiler(t testing.TB) *Compiler {
 	return c
 }
 
-func compile(t testing.TB, c *Compiler, rule Rule) *Program {
+func compile(t testing.TB, c *Compiler, rule Expressions) *Program {
 	t.Helper()
 	p, problems := c.Compile(rule, field.NewPath("rules").Index(2))
 	if len(problems) > 0 {
@@ -43,10 +43,12 @@ func compile(t testing.TB, c *Compiler, rule Rule) *Program {
 
 // TestProblems: each problem of an expression names its place in the policy and in the text.
 func TestProblems(t *testing.T) {
-	one := func(expression string) Rule { return Rule{Validations: []Validation{{Expression: expression}}} }
+	one := func(expression string) Expressions {
+		return Expressions{Validations: []Validation{{Expression: expression}}}
+	}
 	cases := []struct {
 		name string
-		rule Rule
+		rule Expressions
 		want []string
 	}{
 		{"an unknown name", one("object.a > 1 &&\n  x == 2"),
@@ -61,10 +63,10 @@ func TestProblems(t *testing.T) {
 		{"a field of request that does not exist", one("request.user == 'a'"), []string{"line 1 column 8: undefined field 'user'"}},
 		{"a field of the namespace that usher does not have", one("namespaceObject.metadata.generation > 1"), []string{"undefined field 'generation'"}},
 		{"a pattern that is none", one("object.a.matches('[')"), []string{"line 1 column 18: "}},
-		{"a message that is no text", Rule{Validations: []Validation{{Expression: "true", MessageExpression: "1"}}},
+		{"a message that is no text", Expressions{Validations: []Validation{{Expression: "true", MessageExpression: "1"}}},
 			[]string{`rules[2].validations[0].messageExpression: Invalid value: "1": must result in string, not int`}},
-		{"a message of two lines", Rule{Validations: []Validation{{Expression: "true", Message: "a\nb"}}}, []string{`message: Invalid value: "a\nb": must be one line`}},
-		{"all problems at once", Rule{
+		{"a message of two lines", Expressions{Validations: []Validation{{Expression: "true", Message: "a\nb"}}}, []string{`message: Invalid value: "a\nb": must be one line`}},
+		{"all problems at once", Expressions{
 			Variables:   []Named{{"a-b", "1"}, {"c", "x"}, {"d", "1"}, {"d", "2"}},
 			Conditions:  []Named{{"", "true"}, {"n", "namespaceObject.metadata.name == 'a'"}},
 			Validations: []Validation{{Expression: "variables.e"}, {Expression: "variables.c == variables.d"}},
@@ -74,8 +76,8 @@ func TestProblems(t *testing.T) {
 			`rules[2].matchConditions[1].expression: Forbidden: match conditions do not have namespaceObject`, `rules[2].validations[0].expression: `,
 			`undefined field 'e'`,
 		}},
-		{"a variable sees those before it only", Rule{Variables: []Named{{"a", "variables.b"}, {"b", "1"}}}, []string{`rules[2].variables[0].expression`, `undefined field 'b'`}},
-		{"variables have types", Rule{Variables: []Named{{"a", "[1, 2]"}}, Validations: []Validation{{Expression: "variables.a.all(x, x == 'y')"}}},
+		{"a variable sees those before it only", Expressions{Variables: []Named{{"a", "variables.b"}, {"b", "1"}}}, []string{`rules[2].variables[0].expression`, `undefined field 'b'`}},
+		{"variables have types", Expressions{Variables: []Named{{"a", "[1, 2]"}}, Validations: []Validation{{Expression: "variables.a.all(x, x == 'y')"}}},
 			[]string{`found no matching overload`}},
 	}
 	c := newCompiler(t)
@@ -100,7 +102,7 @@ func TestEvaluate(t *testing.T) {
 		`"cpu":"500m","ip":"10.0.0.7"}}`
 	cases := []struct {
 		name string
-		rule Rule
+		rule Expressions
 		old  string
 		want string // the messages of violations, or the failures
 	}{
@@ -115,26 +117,26 @@ func TestEvaluate(t *testing.T) {
 		{name: "request", rule: expect("request.operation == 'CREATE' && request.namespace == 'n' && request.userInfo.groups.exists(g, g == 'dev') && !has(request.subResource)")},
 		{name: "namespace", rule: expect("namespaceObject.metadata.labels['team'] == 'red' && !has(namespaceObject.metadata.annotations)")},
 		{name: "false", rule: expect("object.spec.n > 1"), want: "failed expression: object.spec.n > 1"},
-		{name: "all violations", rule: Rule{Validations: []Validation{{Expression: "false", Message: " one "}, {Expression: "true"}, {Expression: "1 > 2", Message: "two"}}}, want: "one; two"},
-		{name: "a composed message", rule: Rule{Variables: []Named{{"n", "object.spec.n"}}, Validations: []Validation{{Expression: "variables.n == 2",
+		{name: "all violations", rule: Expressions{Validations: []Validation{{Expression: "false", Message: " one "}, {Expression: "true"}, {Expression: "1 > 2", Message: "two"}}}, want: "one; two"},
+		{name: "a composed message", rule: Expressions{Variables: []Named{{"n", "object.spec.n"}}, Validations: []Validation{{Expression: "variables.n == 2",
 			Message: "no", MessageExpression: "'is ' + string(variables.n) + ' of ' + object.metadata.name"}}}, want: "is 1 of p"},
-		{name: "a composed message that fails", rule: Rule{Validations: []Validation{{Expression: "false", Message: "no", MessageExpression: "string(object.missing)"}}}, want: "no"},
-		{name: "a composed message of two lines", rule: Rule{Validations: []Validation{{Expression: "false", Message: "no", MessageExpression: "'a\\nb'"}}}, want: "no"},
-		{name: "a condition that is false", rule: Rule{Conditions: []Named{{"mine", "object.missing == 1"}, {"big", "object.spec.n > 5"}}, Validations: []Validation{{Expression: "false"}}}, want: "unmet big"},
-		{name: "a condition that fails", rule: Rule{Conditions: []Named{{"mine", "object.missing == 1"}}, Validations: []Validation{{Expression: "false"}}},
+		{name: "a composed message that fails", rule: Expressions{Validations: []Validation{{Expression: "false", Message: "no", MessageExpression: "string(object.missing)"}}}, want: "no"},
+		{name: "a composed message of two lines", rule: Expressions{Validations: []Validation{{Expression: "false", Message: "no", MessageExpression: "'a\\nb'"}}}, want: "no"},
+		{name: "a condition that is false", rule: Expressions{Conditions: []Named{{"mine", "object.missing == 1"}, {"big", "object.spec.n > 5"}}, Validations: []Validation{{Expression: "false"}}}, want: "unmet big"},
+		{name: "a condition that fails", rule: Expressions{Conditions: []Named{{"mine", "object.missing == 1"}}, Validations: []Validation{{Expression: "false"}}},
 			want: `failure match condition mine: evaluating "object.missing == 1": no such key: missing`},
-		{name: "a failure beside a violation", rule: Rule{Validations: []Validation{{Expression: "object.missing == 1"}, {Expression: "false", Message: "no"}}},
+		{name: "a failure beside a violation", rule: Expressions{Validations: []Validation{{Expression: "object.missing == 1"}, {Expression: "false", Message: "no"}}},
 			want: `no; failure evaluating "object.missing == 1": no such key: missing`},
-		{name: "a variable that fails", rule: Rule{Variables: []Named{{"n", "object.missing"}}, Validations: []Validation{{Expression: "variables.n == 1"}}},
+		{name: "a variable that fails", rule: Expressions{Variables: []Named{{"n", "object.missing"}}, Validations: []Validation{{Expression: "variables.n == 1"}}},
 			want: `failure evaluating "variables.n == 1": variable n: evaluating "object.missing": no such key: missing`},
-		{name: "one expression costs too much", rule: Rule{Variables: []Named{{"l", "[1,2,3,4,5,6,7,8,9,10]"}}, Validations: []Validation{
+		{name: "one expression costs too much", rule: Expressions{Variables: []Named{{"l", "[1,2,3,4,5,6,7,8,9,10]"}}, Validations: []Validation{
 			{Expression: "variables.l.all(a, variables.l.all(b, variables.l.all(c, variables.l.all(d, variables.l.all(e, variables.l.all(f, a+b+c+d+e+f > 0))))))"},
 			{Expression: "false", Message: "no"}}}, want: "no; failure evaluating"},
 		{name: "unchanged", rule: expect("object.spec.n > 1"), old: `{"metadata":{"name":"q"},"spec":{"n": 1}}`, want: "unchanged"},
 		{name: "changed", rule: expect("object.spec.n > 1"), old: `{"spec":{"n":0}}`, want: "failed expression: object.spec.n > 1"},
 		{name: "appeared", rule: expect("object.spec.n > 1"), old: `{"spec":{}}`, want: "failed expression: object.spec.n > 1"},
-		{name: "unchanged through a variable", rule: Rule{Variables: []Named{{"n", "object.spec.n"}, {"m", "variables.n"}}, Validations: []Validation{{Expression: "variables.m > 1"}}}, old: `{"spec":{"n":1}}`, want: "unchanged"},
-		{name: "changed through a variable", rule: Rule{Variables: []Named{{"n", "object.spec.n"}, {"m", "variables.n"}}, Validations: []Validation{{Expression: "variables.m > 1", Message: "no"}}}, old: `{"spec":{"n":2}}`, want: "no"},
+		{name: "unchanged through a variable", rule: Expressions{Variables: []Named{{"n", "object.spec.n"}, {"m", "variables.n"}}, Validations: []Validation{{Expression: "variables.m > 1"}}}, old: `{"spec":{"n":1}}`, want: "unchanged"},
+		{name: "changed through a variable", rule: Expressions{Variables: []Named{{"n", "object.spec.n"}, {"m", "variables.n"}}, Validations: []Validation{{Expression: "variables.m > 1", Message: "no"}}}, old: `{"spec":{"n":2}}`, want: "no"},
 		{name: "other keys may change", rule: expect("object.metadata.labels['a'] == 'c'"), old: `{"metadata":{"labels":{"a":"b","c":"d"}}}`, want: "unchanged"},
 		{name: "a judgement of the change", rule: expect("object.spec.n != oldObject.spec.n"), old: `{"spec":{"n":1}}`, want: "failed expression: object.spec.n != oldObject.spec.n"},
 		{name: "a judgement of the request", rule: expect("request.operation == 'UPDATE'"), old: pod, want: "failed expression: request.operation == 'UPDATE'"},
@@ -157,7 +159,9 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-func expect(expression string) Rule { return Rule{Validations: []Validation{{Expression: expression}}} }
+func expect(expression string) Expressions {
+	return Expressions{Validations: []Validation{{Expression: expression}}}
+}
 
 // describe returns a verdict in words.
 func describe(v Verdict) string {
@@ -181,7 +185,7 @@ func describe(v Verdict) string {
 // TestBudget: all expressions of a rule share a budget, and none is evaluated once it is spent.
 func TestBudget(t *testing.T) {
 	costly := "!object.text.matches('^" + strings.Repeat("a", 40) + "')"
-	var rule Rule
+	var rule Expressions
 	for range 40 {
 		rule.Validations = append(rule.Validations, Validation{Expression: costly})
 	}
@@ -195,7 +199,7 @@ func TestBudget(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p := compile(t, newCompiler(t), Rule{Validations: []Validation{{Expression: "false"}, {Expression: "false"}}})
+	p := compile(t, newCompiler(t), Expressions{Validations: []Validation{{Expression: "false"}, {Expression: "false"}}})
 	v := p.Evaluate(ctx, &Review{})
 	if len(v.Violations) != 0 || len(v.Failures) != 1 || !errors.Is(v.Failures[0], context.Canceled) {
 		t.Error(describe(v))

@@ -166,7 +166,7 @@ func FuzzEvaluate(f *testing.F) {
 		if err != nil || len(text) > 500 {
 			return
 		}
-		p, problems := c.Compile(Rule{Variables: []Named{{"v", text}}, Validations: []Validation{{Expression: "variables.v == object", MessageExpression: "string(" + text + ")"}}}, nil)
+		p, problems := c.Compile(Expressions{Variables: []Named{{"v", text}}, Validations: []Validation{{Expression: "variables.v == object", MessageExpression: "string(" + text + ")"}}}, nil)
 		if len(problems) > 0 {
 			return
 		}

@@ -24,7 +24,7 @@ const Kubelet, Controller = "system:node:n1", "system:serviceaccount:kube-system
 type Node struct {
 	T        *testing.T
 	Stored   map[string]any
-	Policy   *config.Overcommit
+	Policy   *amplify.Overcommit
 	Steps    func() []admit.Mutator[admit.Node]
 	Away     bool // usher is down, and failurePolicy Ignore lets writes pass
 	Warnings []string
@@ -35,23 +35,23 @@ type Node struct {
 type Object = map[string]any
 
 // NewNode returns a node that is admitted by the given steps, under a policy with one pool.
-func NewNode(t *testing.T, capacity config.Capacity, cpuRatio string, steps func(*config.Policy) []admit.Mutator[admit.Node]) *Node {
+func NewNode(t *testing.T, capacity amplify.Capacity, cpuRatio string, steps func(*config.Policy) []admit.Mutator[admit.Node]) *Node {
 	f := &Node{T: t, Stored: Object{
 		"metadata": Object{"name": "n1"},
 		"status":   Object{"capacity": Object{}, "allocatable": Object{}},
 	}}
-	f.Steps = func() []admit.Mutator[admit.Node] { return steps(&config.Policy{Overcommit: f.Policy}) }
+	f.Steps = func() []admit.Mutator[admit.Node] { return steps(config.PolicyOf(f.Policy)) }
 	f.Ratios(capacity, map[string]string{"cpu": cpuRatio})
 	return f
 }
 
 // Ratios replaces the policy.
-func (f *Node) Ratios(capacity config.Capacity, ratios map[string]string) {
-	pool := config.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
+func (f *Node) Ratios(capacity amplify.Capacity, ratios map[string]string) {
+	pool := amplify.Pool{Name: "default", Capacity: capacity, Ratios: map[corev1.ResourceName]string{}}
 	for name, text := range ratios {
 		pool.Ratios[corev1.ResourceName(name)] = text
 	}
-	f.Policy = &config.Overcommit{Pools: []config.Pool{pool}}
+	f.Policy = &amplify.Overcommit{Pools: []amplify.Pool{pool}}
 }
 
 // Write sends one nodes/status update: the stored node with a change.

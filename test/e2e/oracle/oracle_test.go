@@ -78,7 +78,7 @@ func start(ctx context.Context, box *kubetest.Cluster) error {
 		return err
 	}
 	open := "--feature-gates=" + strings.TrimSpace(string(gates))
-	policy, err := defaultPolicy(root)
+	policy, err := os.ReadFile(filepath.Join(root, "test", "testdata", "default-policy.yaml"))
 	if err != nil {
 		return err
 	}
@@ -332,16 +332,4 @@ func unusable(err error) error {
 		return nil
 	}
 	return fmt.Errorf("the API server cannot use the answer: %w", err)
-}
-
-// defaultPolicy is usher's policy without a file: the sections of the core and of the colocation suite.
-func defaultPolicy(root string) (text []byte, err error) {
-	for _, file := range []string{"config/default.yaml", "colocation/sections/default.yaml"} {
-		part, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, part...)
-	}
-	return text, nil
 }

@@ -1,0 +1,71 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/internal/selector"
+)
+
+// CheckSteps returns the problems of overrides with steps that do not exist, or that their conditions never match, and of
+// those by which the author of an object could make it an exception. steps are all steps, and clusterScoped those that are
+// about objects outside of namespaces only.
+func (all Overrides) CheckSteps(steps, clusterScoped []string, modes Modes, at *field.Path) (problems field.ErrorList) {
+	made := all.Compile()
+	for i := range all {
+		at := at.Index(i)
+		for n, step := range all[i].Steps {
+			if at := at.Child("steps").Index(n); !slices.Contains(steps, step) {
+				problems = append(problems, noStep(step, steps, at))
+			} else if slices.Contains(clusterScoped, step) && all[i].inNamespaces() {
+				problems = append(problems, field.Invalid(at, step, "is about objects outside of namespaces, which conditions on "+
+					"namespaces never match; select by users, groups or labels of the object, or leave the step out"))
+			}
+		}
+		if problem := exemptsItself(made, i, modes, at); problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// inNamespaces reports whether the override has a condition on namespaces.
+func (o *OverrideSpec) inNamespaces() bool {
+	return len(o.Namespaces) > 0 || !selector.Empty(o.NamespaceSelector)
+}
+
+// exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
+// writes.
+func exemptsItself(all []Override, i int, modes Modes, at *field.Path) *field.Error {
+	o := all[i]
+	if o.Selector == nil || len(o.Namespaces) > 0 || o.NamespaceSelector != nil {
+		return nil
+	}
+	loosened := slices.IndexFunc(o.Steps, func(step string) bool { return Loosens(all, i, step, modes.Of(step)) })
+	if loosened < 0 {
+		return nil
+	}
+	subjects := slices.Concat(o.Users, o.Groups)
+	why, anyone := "anyone can write labels; name the namespaces as well, or users or groups", slices.IndexFunc(subjects, actsForAnyone)
+	switch {
+	case anyone >= 0:
+		why = subjects[anyone] + " sends the objects of all users; name the namespaces as well"
+	case len(subjects) > 0:
+		return nil
+	}
+	return field.Forbidden(at.Child("selector"), fmt.Sprintf(
+		"%s would be %s for every object with these labels, and %s", o.Steps[loosened], o.Mode, why))
+}
+
+// actsForAnyone reports whether a user or group of this name sends requests on behalf of all users, as controllers do:
+// they create what the authors of other objects ask for.
+func actsForAnyone(name string) bool {
+	if account, ok := strings.CutPrefix(name, "system:serviceaccount:kube-system:"); ok {
+		return strings.HasSuffix(account, "-controller")
+	}
+	return slices.Contains([]string{"system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts",
+		"system:serviceaccounts:kube-system", "system:kube-controller-manager"}, name)
+}

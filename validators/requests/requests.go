@@ -1,0 +1,118 @@
+// Package requests names requests in sections of the policy that are about objects of any kind.
+package requests
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+)
+
+// Requests names requests in a section of the policy, with the fields of a rule of a webhook.
+type Requests struct {
+	// APIGroups are API groups; "" is the group of pods. APIVersions are versions; left out: all.
+	APIGroups   []string `json:"apiGroups"`
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// Resources are resources in the plural, such as pods, or subresources, such as pods/exec.
+	Resources []string `json:"resources"`
+	// Operations are CREATE, UPDATE, DELETE and CONNECT, or "*" for all of them.
+	Operations []string `json:"operations"`
+	// Scope is Namespaced, Cluster, or "*", which is the default.
+	Scope registration.ScopeType `json:"scope,omitempty"`
+}
+
+// allOperations are the operations that webhooks are called for.
+var allOperations = []string{string(admissionv1.Create), string(admissionv1.Update), string(admissionv1.Delete), string(admissionv1.Connect)}
+
+// Rule returns the rule of a webhook that names the same requests.
+func (r Requests) Rule() admit.Rule {
+	rule := admit.Rule{Groups: r.APIGroups, Versions: r.APIVersions, Resources: r.Resources, Scope: r.Scope}
+	if len(rule.Versions) == 0 {
+		rule.Versions = []string{"*"}
+	}
+	operations := r.Operations
+	if slices.Contains(operations, "*") {
+		operations = allOperations
+	}
+	for _, o := range operations {
+		rule.Operations = append(rule.Operations, admissionv1.Operation(o))
+	}
+	return rule
+}
+
+// Check returns all problems of the fields. What would stop a cluster while usher is unavailable is a problem, too.
+func (r Requests) Check(at *field.Path) (problems field.ErrorList) {
+	if len(r.APIGroups) == 0 {
+		problems = append(problems, field.Required(at.Child("apiGroups"), `such as [apps]; [""] is the group of pods`))
+	}
+	if len(r.Resources) == 0 {
+		problems = append(problems, field.Required(at.Child("resources"), "such as [pods, pods/exec]"))
+	}
+	if len(r.Operations) == 0 {
+		problems = append(problems, field.Required(at.Child("operations"), "some of "+strings.Join(allOperations, ", ")))
+	}
+	for i, o := range r.Operations {
+		if o != "*" && !slices.Contains(allOperations, o) {
+			problems = append(problems, field.NotSupported(at.Child("operations").Index(i), o, append(slices.Clone(allOperations), "*")))
+		}
+	}
+	if scopes := []registration.ScopeType{registration.NamespacedScope, registration.ClusterScope, registration.AllScopes}; r.Scope != "" && !slices.Contains(scopes, r.Scope) {
+		problems = append(problems, field.NotSupported(at.Child("scope"), r.Scope, scopes))
+	}
+	for i, name := range r.Resources {
+		problems = append(problems, r.checkResource(name, at.Child("resources").Index(i))...)
+	}
+	return problems
+}
+
+// checkResource returns the problem of one resource.
+func (r Requests) checkResource(name string, at *field.Path) field.ErrorList {
+	if name == "" || name != strings.ToLower(name) || strings.Count(name, "/") > 1 {
+		return field.ErrorList{field.Invalid(at, name, "must be a resource in the plural and in lower case, such as pods or pods/exec")}
+	}
+	for _, v := range vital {
+		one := admit.Rule{Groups: r.APIGroups, Versions: []string{"*"}, Resources: []string{name}, Operations: []admissionv1.Operation{admissionv1.Update}}
+		if one.Covers(v.request()) {
+			return field.ErrorList{field.Invalid(at, name, "must not match "+v.name()+": "+v.why)}
+		}
+	}
+	return nil
+}
+
+// vital is what a cluster needs all the time, or what the API server sends to no webhook.
+var vital = []vitalResource{
+	{"coordination.k8s.io", "leases", "", "nodes and controllers renew them to show that they are alive; name the resources that are meant"},
+	{"", "nodes", "status", "kubelets report by it; name the subresources that are meant"},
+	{"", "pods", "status", "kubelets report by it; name the subresources that are meant"},
+	{"authentication.k8s.io", "tokenreviews", "", "no request could be authenticated while usher is unavailable"},
+	{"authorization.k8s.io", "subjectaccessreviews", "", "no request could be authorized while usher is unavailable"},
+	{"authorization.k8s.io", "localsubjectaccessreviews", "", "no request could be authorized while usher is unavailable"},
+	{"authorization.k8s.io", "selfsubjectaccessreviews", "", "no request could be authorized while usher is unavailable"},
+	{"admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "the API server sends them to no webhook; guard them with RBAC"},
+	{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "the API server sends them to no webhook; guard them with RBAC"},
+	{"admissionregistration.k8s.io", "validatingadmissionpolicies", "", "the API server sends them to no webhook; guard them with RBAC"},
+	{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "the API server sends them to no webhook; guard them with RBAC"},
+	{"admissionregistration.k8s.io", "mutatingadmissionpolicies", "", "the API server sends them to no webhook; guard them with RBAC"},
+	{"admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "", "the API server sends them to no webhook; guard them with RBAC"},
+}
+
+// vitalResource is a resource or a subresource, and why no section may match it.
+type vitalResource struct{ group, resource, sub, why string }
+
+func (v vitalResource) name() string {
+	if v.sub != "" {
+		return v.resource + "/" + v.sub
+	}
+	return v.resource
+}
+
+// request returns an update of the resource.
+func (v vitalResource) request() *admit.Request {
+	req := &admit.Request{Operation: admissionv1.Update, SubResource: v.sub}
+	req.Resource.Group, req.Resource.Version, req.Resource.Resource = v.group, "v1", v.resource
+	return req
+}
