@@ -17,10 +17,10 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/internal/poll"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/test/configtest"
 	"usher.dev/usher/validators"
 	"usher.dev/usher/validators/expression"
 )

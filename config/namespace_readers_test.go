@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestNamespaceReaders: what a policy says about namespaces is found wherever it stands.

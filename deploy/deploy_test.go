@@ -31,9 +31,9 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/test/configtest"
 	"usher.dev/usher/validators"
 )
 

@@ -17,8 +17,8 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/test/configtest"
 	"usher.dev/usher/test/seed"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // endingPolicy has an override that has ended when synctest's clock starts, one that ends ten days later, and one without an end.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestUsablePolicy: a policy that depends on namespaces is refused where none can be known.

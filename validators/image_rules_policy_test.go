@@ -3,7 +3,7 @@ package validators
 import (
 	"testing"
 
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestImageRulesProblems: every problem of the section is reported at once, each with its path.

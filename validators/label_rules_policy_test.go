@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/mutators/labelling"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestLabelSectionsProblems: every problem of the sections is reported, with its path and the remedy.

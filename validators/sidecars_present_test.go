@@ -11,8 +11,8 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
 	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/test/configtest"
 )
 
 func TestSidecarsPresent(t *testing.T) {

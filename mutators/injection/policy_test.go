@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestSidecarsProblems: every problem of the section is reported at once, each with its path.

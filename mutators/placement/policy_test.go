@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestNodeSelectorProblems: every problem of the section is reported, with its path and the remedy.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestLimits: what is wrong with a limit, with its path.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/config/configtest"
+	"usher.dev/usher/test/configtest"
 )
 
 func TestRulesProblems(t *testing.T) {
