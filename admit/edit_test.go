@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/test/seed"
 )
 
 // productionPod returns the pod of a sample, which has some 20 KB without white space.
@@ -117,8 +118,8 @@ func TestEditKeepsUnknownFields(t *testing.T) {
 // TestRandomEdits: after random changes the patched document decodes to the typed result, and each list element that is
 // still there has the field x that the typed pod does not know, with its own value.
 func TestRandomEdits(t *testing.T) {
-	for seed := range uint64(400) {
-		r := random{rand.New(rand.NewPCG(seed, 1))}
+	r := random{seed.Random(t)}
+	for n := range 400 {
 		raw := r.pod()
 		d := parse(t, raw)
 		var want, got corev1.Pod
@@ -133,13 +134,13 @@ func TestRandomEdits(t *testing.T) {
 		}
 		after := patched(t, d, raw)
 		if err := json.Unmarshal(after, &got); err != nil || d.Err() != nil {
-			t.Fatal(seed, err, d.Err())
+			t.Fatal(n, err, d.Err())
 		}
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("seed %d (-typed +patched):\n%s\n%s", seed, diff, raw)
+			t.Fatalf("case %d (-typed +patched):\n%s\n%s", n, diff, raw)
 		}
 		if diff := cmp.Diff(unknownOf(want), unknownIn(parse(t, string(after)).Root().Tree())); diff != "" {
-			t.Fatalf("seed %d, unknown fields (-want +got):\n%s\n%s", seed, diff, raw)
+			t.Fatalf("case %d, unknown fields (-want +got):\n%s\n%s", n, diff, raw)
 		}
 	}
 }
@@ -296,8 +297,8 @@ func unknownIn(tree any) (all []string) {
 
 // TestEditIsUndone: Try drops the edits of Edit like any others.
 func TestEditIsUndone(t *testing.T) {
-	for seed := range uint64(50) {
-		r := random{rand.New(rand.NewPCG(seed, 2))}
+	r := random{seed.Random(t)}
+	for n := range 50 {
 		raw := r.pod()
 		d := parse(t, raw)
 		_ = d.Try(func() error {
@@ -306,10 +307,10 @@ func TestEditIsUndone(t *testing.T) {
 		})
 		var want, got any
 		if json.Unmarshal([]byte(raw), &want) != nil || json.Unmarshal(d.Bytes(), &got) != nil || d.Edits() > 0 || len(d.Patch()) > 0 {
-			t.Fatalf("seed %d: %d edits, %s", seed, d.Edits(), d.Bytes())
+			t.Fatalf("case %d: %d edits, %s", n, d.Edits(), d.Bytes())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("seed %d (-sent +after):\n%s", seed, diff)
+			t.Fatalf("case %d (-sent +after):\n%s", n, diff)
 		}
 	}
 }

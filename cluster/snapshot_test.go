@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/clustertest"
+	seeds "usher.dev/usher/test/seed"
 )
 
 func TestRules(t *testing.T) {
@@ -39,7 +40,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
+	random := seeds.Random(t)
 	table, want := table{}, map[string]any{}
 	for step := range 3000 {
 		key := fmt.Sprint("key-", random.IntN(900))
@@ -107,8 +108,8 @@ func (e event) send(t testing.TB, c *Cluster) {
 // TestAnyOrder: the snapshot does not depend on the order in which changes of different objects arrive, nor on how many
 // of them arrive in a list.
 func TestAnyOrder(t *testing.T) {
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 1))
+	random := seeds.Random(t)
+	for n := range 60 {
 		histories := randomHistories(random)
 		var first *state
 		for range 4 {
@@ -120,7 +121,7 @@ func TestAnyOrder(t *testing.T) {
 			if first == nil {
 				first = c.latest()
 			} else if !reflect.DeepEqual(visible(first), visible(c.latest())) {
-				t.Fatalf("seed %d: %v\nand %v", seed, visible(first), visible(c.latest()))
+				t.Fatalf("case %d: %v\nand %v", n, visible(first), visible(c.latest()))
 			}
 		}
 	}

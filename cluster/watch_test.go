@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/clustertest"
+	seeds "usher.dev/usher/test/seed"
 )
 
 // servers runs a test against all variants of API servers: with and without streamed lists, with and without pages.
@@ -274,7 +274,7 @@ func TestUnreadable(t *testing.T) {
 // TestStorm: whatever happens on the way, the cluster ends up with the server's state. Readers run concurrently.
 func TestStorm(t *testing.T) {
 	servers(t, func(t *testing.T, f *clustertest.Server) {
-		random := rand.New(rand.NewPCG(1, 2))
+		random := seeds.Random(t)
 		c := watching(t, f, keeping(allKinds...))
 		ctx, stop := context.WithCancel(t.Context())
 		var readers sync.WaitGroup

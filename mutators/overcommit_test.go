@@ -3,7 +3,6 @@ package mutators
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/seed"
 )
 
 // The walk-through's node in both modes, under writes of all writers.
@@ -297,8 +297,8 @@ func TestOddNodes(t *testing.T) {
 // TestRandomWriters chooses writers and writes at random. In all cases allocatable never exceeds the largest original
 // that the kubelet has measured × ratio, and the kubelet's own write always yields the exact result.
 func TestRandomWriters(t *testing.T) {
-	for seed := range uint64(150) {
-		r := rand.New(rand.NewPCG(seed, 1))
+	r := seed.Random(t)
+	for n := range 150 {
 		capacity := []amplify.Capacity{amplify.Keep, amplify.Raise}[r.IntN(2)]
 		f := amplifytest.NewNode(t, capacity, "2", Nodes)
 		cores := int64(4 + r.IntN(60))
@@ -322,12 +322,12 @@ func TestRandomWriters(t *testing.T) {
 			}
 			got := resource.MustParse(f.Stored["status"].(amplifytest.Object)["allocatable"].(amplifytest.Object)["cpu"].(string))
 			if got.MilliValue() > 2*(largest*1000-100) {
-				t.Fatalf("seed %d: compounded to %s of %d cores, memory %s", seed, got.String(), largest, f.Annotation())
+				t.Fatalf("case %d: compounded to %s of %d cores, memory %s", n, got.String(), largest, f.Annotation())
 			}
 		}
 		f.Ratios(capacity, map[string]string{"cpu": "2"})
 		post()
-		f.Want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", map[amplify.Capacity]string{
+		f.Want(fmt.Sprintf("case %d: kubelet posts", n), "cpu", map[amplify.Capacity]string{
 			amplify.Keep:  fmt.Sprintf("%s/%d", amplifytest.Milli(2*(cores*1000-100)), cores),
 			amplify.Raise: fmt.Sprintf("%s/%s", amplifytest.Milli(2*(cores*1000-100)), amplifytest.Milli(2*(cores*1000-100)+100)),
 		}[capacity])

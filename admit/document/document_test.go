@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"usher.dev/usher/test/seed"
 )
 
 func parse(t *testing.T, raw string) *Document {
@@ -378,11 +380,11 @@ func TestSub(t *testing.T) {
 	}
 }
 
-// TestRandomEdits makes random documents and edits, and makes the same edits on plain Go values. A failure prints its
-// seed.
+// TestRandomEdits makes random documents and edits, and makes the same edits on plain Go values.
 func TestRandomEdits(t *testing.T) {
-	for seed := range uint64(3000) {
-		editAtRandom(t, rand.New(rand.NewPCG(seed, 0)), fmt.Sprintf("seed %d", seed))
+	random := seed.Random(t)
+	for n := range 3000 {
+		editAtRandom(t, random, fmt.Sprintf("case %d", n))
 		if t.Failed() {
 			return
 		}

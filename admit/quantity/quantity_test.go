@@ -3,11 +3,12 @@ package quantity
 import (
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.dev/usher/test/seed"
 )
 
 func TestAmplify(t *testing.T) {
@@ -49,7 +50,7 @@ func TestAmplify(t *testing.T) {
 
 // TestAmplifyIsExact compares with plain big.Rat arithmetic on random values; a failure prints them.
 func TestAmplifyIsExact(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.Random(t)
 	for range 5000 {
 		milli, cents := r.Int64N(1<<50), 100+r.Int64N(900)
 		ratio, err := ParseRatio(fmt.Sprintf("%d.%02d", cents/100, cents%100))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/test/seed"
 )
 
 // usedNow returns the charges in every quota.
@@ -33,8 +34,7 @@ func accountsTree(t testing.TB) *bench {
 
 // The same pods give the same sums, whether they arrive one by one in any order or all at once.
 func TestAccountsOrder(t *testing.T) {
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := seed.Random(t)
 	for range 200 {
 		changed, listed := accountsTree(t), accountsTree(t)
 		there := map[string]*quota.Pod{}
@@ -59,10 +59,10 @@ func TestAccountsOrder(t *testing.T) {
 		listed.Pods().Put(seenPod(makePod("a/old", "old", "cpu=7"), 1))
 		listed.Pods().Replace(all, "40")
 		if got, want := usedNow(changed), usedNow(listed); got != want {
-			t.Fatalf("seed %d: %s by changes, %s by a list", seed, got, want)
+			t.Fatalf("%s by changes, %s by a list", got, want)
 		}
 		if got, want := usedNow(changed), counted(changed, there); got != want {
-			t.Fatalf("seed %d: %s, but the pods are %s", seed, got, want)
+			t.Fatalf("%s, but the pods are %s", got, want)
 		}
 	}
 }

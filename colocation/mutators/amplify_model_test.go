@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/seed"
 )
 
 // cluster models a node's kubelet with its cache, and the other writers of the status. The kubelet patches the
@@ -108,7 +109,7 @@ func (c *cluster) largest(name string) int64 {
 
 // check is called after every write that usher saw: the number is never below the true size and never above true size ×
 // ratio, and equals that after a write of a kubelet whose cache does not lag.
-func (c *cluster) check(seed uint64, step int, what string, exact bool) {
+func (c *cluster) check(n, step int, what string, exact bool) {
 	c.T.Helper()
 	for _, name := range modelled {
 		got, least, most := c.stand(name).allocatable, c.told[name].allocatable, c.largest(name)
@@ -116,7 +117,7 @@ func (c *cluster) check(seed uint64, step int, what string, exact bool) {
 			least = most
 		}
 		if !c.Away && (got < least || got > most) {
-			c.T.Fatalf("seed %d, step %d, %s: %s is %d, want %d to %d; measured %v, ratio %s\n%s", seed, step, what, name, got, least, most,
+			c.T.Fatalf("case %d, step %d, %s: %s is %d, want %d to %d; measured %v, ratio %s\n%s", n, step, what, name, got, least, most,
 				c.told[name], c.ratio[name], c.Annotation())
 		}
 	}
@@ -124,21 +125,19 @@ func (c *cluster) check(seed uint64, step int, what string, exact bool) {
 
 // TestAmplifierModel chooses at random what happens to a node, and who writes its status.
 func TestAmplifierModel(t *testing.T) {
-	first := rand.Uint64()
-	t.Logf("seeds from %d", first)
-	for i := range uint64(40) {
+	random := seed.Random(t)
+	for n := range 40 {
 		for _, suite := range []string{"overcommit, keep", "overcommit, raise", "node-amplification"} {
-			seed := first + i
-			c := newCluster(t, suite, rand.New(rand.NewPCG(seed, 12)))
+			c := newCluster(t, suite, random)
 			c.changeRatios()
 			c.grow()
 			for step := range 50 {
-				c.step(seed, step, suite)
+				c.step(n, step, suite)
 			}
 			c.Away = false
 			c.readCache()
 			c.heartbeat()
-			c.check(seed, 50, suite+": at last", true)
+			c.check(n, 50, suite+": at last", true)
 		}
 	}
 }
@@ -166,30 +165,30 @@ func newCluster(t *testing.T, suite string, random *rand.Rand) *cluster {
 	return c
 }
 
-func (c *cluster) step(seed uint64, step int, suite string) {
+func (c *cluster) step(n, step int, suite string) {
 	c.T.Helper()
 	switch c.random.IntN(9) {
 	case 0, 1:
 		c.Echo(amplifytest.Controller)
-		c.check(seed, step, suite+": another's write", false)
+		c.check(n, step, suite+": another's write", false)
 	case 2, 3:
 		c.readCache()
 		c.heartbeat()
-		c.check(seed, step, suite+": heartbeat", true)
+		c.check(n, step, suite+": heartbeat", true)
 	case 4:
 		c.heartbeat() // the cache lags
-		c.check(seed, step, suite+": heartbeat with an old cache", false)
+		c.check(n, step, suite+": heartbeat with an old cache", false)
 	case 5:
 		c.changeRatios()
 		c.Echo(amplifytest.Controller)
-		c.check(seed, step, suite+": new ratios", false)
+		c.check(n, step, suite+": new ratios", false)
 	case 6:
 		c.changeRatios()
 		c.grow()
-		c.check(seed, step, suite+": new ratios and sizes", true)
+		c.check(n, step, suite+": new ratios and sizes", true)
 	case 7:
 		c.grow()
-		c.check(seed, step, suite+": new sizes", true)
+		c.check(n, step, suite+": new sizes", true)
 	default:
 		c.Away = !c.Away
 	}

@@ -3,7 +3,6 @@ package mutators
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
 	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/seed"
 )
 
 const ratioKey, rawKey = api.AnnotationAmplificationRatio, api.AnnotationRawAllocatable
@@ -455,8 +455,8 @@ func TestDryRunIsTheSame(t *testing.T) {
 // TestRandomKoordinated chooses the writers and the writes at random. Allocatable never exceeds the largest original
 // that the kubelet ever measured × the pool's bound, and the kubelet's own write gives the exact result.
 func TestRandomKoordinated(t *testing.T) {
-	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 7))
+	r := seed.Random(t)
+	for n := range 200 {
 		k := newKoordinated(t, `{"cpu":2}`)
 		k.pool(sections.AmplificationPool{Name: "p", MaxRatios: texts{"cpu": "4"}, MaxUtilization: map[corev1.ResourceName]int{"memory": 60}})
 		cores := int64(4 + r.IntN(60))
@@ -493,17 +493,17 @@ func TestRandomKoordinated(t *testing.T) {
 			}
 			got := resource.MustParse(fmt.Sprint(orZero(k.Stored["status"].(amplifytest.Object)["allocatable"].(amplifytest.Object)["cpu"])))
 			if got.MilliValue() > 4*(largest*1000-100) {
-				t.Fatalf("seed %d: compounded to %s of %d cores, memory %s", seed, got.String(), largest, k.Annotation())
+				t.Fatalf("case %d: compounded to %s of %d cores, memory %s", n, got.String(), largest, k.Annotation())
 			}
 		}
 		k.mark(ratioKey, `{"cpu":2}`)
 		k.label(api.LabelOvercommitPrefix+"cpu", "")
 		post()
-		k.Want(fmt.Sprintf("seed %d: kubelet posts", seed), "cpu", fmt.Sprintf("%s/%d", amplifytest.Milli(2*(cores*1000-100)), cores))
-		k.wantRaw(fmt.Sprintf("seed %d", seed), fmt.Sprintf(`{"cpu":"%s","memory":"8Gi"}`, amplifytest.Milli(cores*1000-100)))
+		k.Want(fmt.Sprintf("case %d: kubelet posts", n), "cpu", fmt.Sprintf("%s/%d", amplifytest.Milli(2*(cores*1000-100)), cores))
+		k.wantRaw(fmt.Sprintf("case %d", n), fmt.Sprintf(`{"cpu":"%s","memory":"8Gi"}`, amplifytest.Milli(cores*1000-100)))
 		k.mark(ratioKey, "")
 		k.Echo(amplifytest.Controller)
-		k.Want(fmt.Sprintf("seed %d: switched off", seed), "cpu", fmt.Sprintf("%s/%d", amplifytest.Milli(cores*1000-100), cores))
+		k.Want(fmt.Sprintf("case %d: switched off", n), "cpu", fmt.Sprintf("%s/%d", amplifytest.Milli(cores*1000-100), cores))
 	}
 }
 

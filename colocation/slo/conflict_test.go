@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/test/seed"
 )
 
 func always(string) bool { return true }
@@ -171,9 +172,7 @@ func TestAmplification(t *testing.T) {
 
 // TestConflictsAgainstEveryEntry compares random configurations and nodes with a check of every entry.
 func TestConflictsAgainstEveryEntry(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seed.Random(t)
 	for range 200 {
 		var entries []string
 		for range 2 + random.IntN(6) {

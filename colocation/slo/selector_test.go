@@ -2,7 +2,6 @@ package slo
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/selector"
+	"usher.dev/usher/test/seed"
 )
 
 func parseSelector(t testing.TB, text string) (selector.Constraints, metav1.LabelSelector) {
@@ -185,9 +185,7 @@ func within(set map[string]string, keys map[string]bool) bool {
 
 // TestOverlapAgainstBruteForce tests some thousand pairs.
 func TestOverlapAgainstBruteForce(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seed.Random(t)
 	for range 5000 {
 		checkBrute(t, [2]metav1.LabelSelector{randomSelector(random.IntN), randomSelector(random.IntN)})
 	}
@@ -212,9 +210,7 @@ func FuzzOverlap(f *testing.F) {
 
 // TestIndex: an entry that is not returned neither matches nor overlaps.
 func TestIndex(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seed.Random(t)
 	for range 300 {
 		entries := make([]entry, 12)
 		for i := range entries {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"usher.dev/usher/test/seed"
 )
 
 // index returns the index of selectors, numbered from 0.
@@ -41,9 +43,7 @@ func TestRarest(t *testing.T) {
 
 // TestCandidates: a selector that is not returned does not match, and none is returned twice.
 func TestCandidates(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seed.Random(t)
 	for range 300 {
 		selectors := make([][]Term[string], 10)
 		for i := range selectors {

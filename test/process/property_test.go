@@ -117,13 +117,13 @@ func TestUnknownFieldsSurviveSamples(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsSurviveRandomPods does the same with random pods; a failure prints its seed.
+// TestUnknownFieldsSurviveRandomPods does the same with random pods.
 func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 	mux := sampleMux(t)
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 3))
-		checkUnknownFieldsSurvive(t, mux, fmt.Sprintf("mutate-pods/seed %d", seed), body, randomPod(r))
+	random := seed.Random(t)
+	for n := range 500 {
+		checkUnknownFieldsSurvive(t, mux, fmt.Sprintf("mutate-pods/pod %d", n), body, randomPod(random))
 	}
 }
 

@@ -216,12 +216,12 @@ var privateMembers = []string{"annotations", "data", "stringData", "binaryData",
 func replaceSecrets(random *rand.Rand, of any, share int, under string) any {
 	switch of := of.(type) {
 	case map[string]any:
-		for key, value := range of {
+		for _, key := range slices.Sorted(maps.Keys(of)) { // in the same order with the same seed
 			in := under
 			if slices.Contains(privateMembers, key) {
 				in = key
 			}
-			of[key] = replaceSecrets(random, value, share, in)
+			of[key] = replaceSecrets(random, of[key], share, in)
 		}
 	case []any:
 		for i := range of {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func oddReview(random *rand.Rand, body []byte) []byte {
 	edit = func(v any) any {
 		switch v := v.(type) {
 		case map[string]any:
-			for key := range v {
+			for _, key := range slices.Sorted(maps.Keys(v)) { // in the same order with the same seed
 				v[key] = edit(v[key])
 			}
 			if random.IntN(10) == 0 {
