@@ -126,7 +126,7 @@ func (a *nodeAmplifier) rate(
 	if w.MaxUtilization == 0 || !w.Ratio.Amplifies() {
 		return r
 	}
-	use, unknown := a.use(node, name)
+	use, unknown := a.use(node, name, last)
 	switch {
 	case unknown == "":
 		r.Ratio = effective(w, use, last)
@@ -176,10 +176,13 @@ type nodeUse struct {
 const metricAge = 15 * time.Minute
 
 // use returns the usage of a node; unknown is the reason if it is not known.
-func (a *nodeAmplifier) use(node *admit.Node, name corev1.ResourceName) (u nodeUse, unknown string) {
+func (a *nodeAmplifier) use(node *admit.Node, name corev1.ResourceName, last *amplify.Entry) (u nodeUse, unknown string) {
 	capacity, ok := node.Capacity().Get(name)
 	if !ok || capacity.Sign() <= 0 {
 		return u, "the node shows no capacity"
+	}
+	if last != nil && last.Raw.Capacity != nil && last.Result.Capacity != nil && last.Result.Capacity.Cmp(capacity) == 0 {
+		capacity = *last.Raw.Capacity // it was raised by another amplifier, and is restored after this
 	}
 	var metric *api.NodeMetric
 	if a.metrics != nil {

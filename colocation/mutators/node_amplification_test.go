@@ -414,6 +414,19 @@ func TestRatioFollowsUse(t *testing.T) {
 	k.Want("the pool is gone", "cpu", "16/16")
 }
 
+// The use of a node whose capacity was raised by the core suite, which served it before, is that of its true size.
+func TestUseOfRaisedCapacity(t *testing.T) {
+	k := newKoordinated(t, "")
+	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})
+	k.used(map[string]string{"24h": "10"})
+	k.mark(amplify.AnnotationKey, `{"cpu":{"raw":{"allocatable":"16","capacity":"16"},"result":{"allocatable":"48","capacity":"48"},"ratio":"3","by":"pool default"}}`)
+	k.Stored["status"] = amplifytest.Object{"allocatable": amplifytest.Object{"cpu": "48"}, "capacity": amplifytest.Object{"cpu": "48"}}
+	k.Echo(amplifytest.Controller)
+	k.Want("the first write", "cpu", "25600m/16")
+	k.Echo(amplifytest.Controller)
+	k.Want("the second write", "cpu", "25600m/16")
+}
+
 // A kubelet that forges the last effective ratio in its request gains nothing.
 func TestLastRatioForged(t *testing.T) {
 	k := newKoordinated(t, "")
