@@ -173,7 +173,7 @@ func TestHeartbeatsAndForeignWritesNeverCompound(t *testing.T) {
 			name := "busy-" + capacity.mode
 			k := register(ctx, t, name)
 			registered := k.seen
-			random := rand.New(rand.NewPCG(1, 2)) // the same order each time
+			random := kubetest.Random(t)
 			for i, foreign := range order(random, 200, 50) {
 				switch random.IntN(6) {
 				case 0: // its cache is older than the amplification, so it omits its numbers; so does a kubelet after a restart

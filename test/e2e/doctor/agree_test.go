@@ -255,8 +255,8 @@ func (c *comparison) finish() {
 	c.t.Helper()
 	c.t.Logf("%v", c.counts)
 	unknown, known := c.counts["unknown in review"]+c.counts["unknown in manifest"], c.counts["pairs by review"]+c.counts["pairs by manifest"]
-	if unknown*20 > known {
-		c.t.Errorf("%d pairs are unknown, and only %d known", unknown, known)
+	if unknown*100 > known {
+		c.t.Errorf("%d pairs are unknown, and only %d are known: more than one in a hundred", unknown, known)
 	}
 	if missing := c.missing(); len(missing) > 0 {
 		c.t.Errorf("too little was compared in %d rounds: %s", most, strings.Join(missing, "; "))

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,22 +35,17 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-var placements = flag.Int("placements", 10, "how many policies with 50 namespaces and 500 pods each, for TestPlacement")
+var placements = flag.Int("placements", 10, "how many policies with 50 namespaces and 500 pods each, at least, for TestPlacement")
 
 // TestPlacement compares the steps node-selector and node-selector-limits with the API server's plugins PodNodeSelector
 // and PodTolerationRestriction, on random policies, annotations and pods: the same pods are allowed, and they get the
 // same node selector and tolerations.
 func TestPlacement(t *testing.T) {
-	random := *seed
-	if random == 0 {
-		random = uint64(time.Now().UnixNano())
-	}
-	t.Logf("again with: go test ./oracle -run Placement -seed %d", random)
-	g := &placing{rand.New(rand.NewPCG(random, 1))}
+	g := &placing{kubetest.Random(t)}
 	verdicts := map[string]int{}
-	for i := range *placements {
+	for i := 0; i < *placements || len(tooFew(verdicts)) > 0 && i < 10**placements; i++ {
 		c := g.placementCase()
-		server, err := newPlacementServer(t, fmt.Sprintf("placement-%d", i), c)
+		server, err := newPlacementServer(t, fmt.Sprintf("placement-%d", time.Now().UnixNano()), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,11 +60,14 @@ func TestPlacement(t *testing.T) {
 		}
 	}
 	t.Logf("%v", verdicts)
-	for _, verdict := range []string{"changed", "unchanged", "refused"} {
-		if verdicts[verdict] < *placements*3 {
-			t.Errorf("too few are %s: %v", verdict, verdicts)
-		}
+	if few := tooFew(verdicts); len(few) > 0 {
+		t.Errorf("too few are %s: %v", few, verdicts)
 	}
+}
+
+// tooFew returns the verdicts that were hardly seen: how many pods a policy leaves unchanged differs much.
+func tooFew(verdicts map[string]int) []string {
+	return slices.DeleteFunc([]string{"changed", "unchanged", "refused"}, func(verdict string) bool { return verdicts[verdict] >= *placements*3 })
 }
 
 // comparePlacement returns the verdict: changed, unchanged or refused.
