@@ -64,7 +64,7 @@ var checks = []Check{
 	{"match-policy-exact", review.Warning, "matchPolicy Exact misses versions of what a webhook is for", set},
 	{"review-version-v1", review.Error, "admissionReviewVersions lacks v1", set},
 	{"side-effects", review.Warning, "a webhook that may have side effects refuses dry runs", set},
-	{"pod-timeouts", review.Warning, "the time-outs of the webhooks for a pod are too long together", set},
+	{"pod-timeouts", review.Warning, "the timeouts of the webhooks for a pod are too long together", set},
 	{"rule-everything", review.Warning, "a rule matches every resource of every group", show},
 	{"certificate-expires-soon", review.Warning, "the certificate of a webhook expires soon", replaceCertificate},
 	{"ca-expires-soon", review.Warning, "the CA of a webhook expires soon", replaceBundle},

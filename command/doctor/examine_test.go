@@ -497,7 +497,7 @@ func TestSettings(t *testing.T) {
 		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, "review-version-v1", review.Error},
 		{"both", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1", "v1"} }, "", ""},
 		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, "side-effects", review.Warning},
-		{"default time-out", func(w *entry) { w.TimeoutSeconds = nil }, "timeout-long", review.Info},
+		{"default timeout", func(w *entry) { w.TimeoutSeconds = nil }, "timeout-long", review.Info},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := slices.Concat(settingsProblems(hook(c.change)), timeoutProblems(hook(c.change)))

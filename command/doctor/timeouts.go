@@ -44,7 +44,7 @@ func (w callPath) seconds() (sum int32) {
 	return sum + longest
 }
 
-// podProblems returns the finding for time-outs that are too long together for the creation of a pod.
+// podProblems returns the finding for timeouts that are too long together for the creation of a pod.
 func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if namespaces == nil {
 		namespaces = []corev1.Namespace{{}}

@@ -88,7 +88,7 @@ func differing(want, is Hook) (parts []difference) {
 }
 
 // Lacks returns how a registered webhook falls short of the one that is needed. What was chosen when it was registered is
-// no fault: a longer or shorter time-out, a looser failurePolicy, and what was added to selectors and match conditions.
+// no fault: a longer or shorter timeout, a looser failurePolicy, and what was added to selectors and match conditions.
 func Lacks(needed, registered Hook) (lacks []string) {
 	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)
 	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
