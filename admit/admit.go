@@ -20,7 +20,7 @@ import (
 )
 
 // Request is one admission request. A step reports what is neither an edit nor a verdict through Warnf, Audit and
-// Trouble.
+// Tolerate.
 type Request struct {
 	UID         types.UID
 	Kind        metav1.GroupVersionKind
@@ -42,16 +42,16 @@ type Request struct {
 	resolution  resolution
 }
 
-// notes are the warnings, audit annotations and troubles recorded so far.
+// notes are the warnings, audit annotations and tolerated errors recorded so far.
 type notes struct {
-	warnings []string
-	audit    map[string]string
-	troubles []string
+	warnings  []string
+	audit     map[string]string
+	tolerated []string
 }
 
 // copy returns a copy that later notes do not change.
 func (v notes) copy() notes {
-	return notes{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.troubles)}
+	return notes{slices.Clip(v.warnings), maps.Clone(v.audit), slices.Clip(v.tolerated)}
 }
 
 // Subject returns the object that the request is about: the new one, or on DELETE the stored one. It is nil if the
@@ -161,13 +161,13 @@ func (r *Request) DropAuditAnnotations() { r.audit = nil }
 // AuditAnnotations returns the audit annotations recorded so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }
 
-// Trouble reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
+// Tolerate reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
 // the audit log by an annotation, and to the operator by a counter. reason is one of a small closed set, in kebab-case.
 // An argument that is an error may quote the object, and is left out of the annotation.
-func (r *Request) Trouble(reason, format string, args ...any) {
+func (r *Request) Tolerate(reason, format string, args ...any) {
 	r.Warnf(format, args...)
 	r.Audit("trouble."+reason, fmt.Sprintf(format, withoutErrors(args)...))
-	r.troubles = append(r.troubles, reason)
+	r.tolerated = append(r.tolerated, reason)
 }
 
 // withoutErrors returns arguments with errors replaced by what they say of a rule, or by an ellipsis.
@@ -183,8 +183,8 @@ func withoutErrors(args []any) []any {
 	return args
 }
 
-// Troubles returns the reasons passed to Trouble so far.
-func (r *Request) Troubles() []string { return r.troubles }
+// ToleratedErrors returns the reasons passed to Tolerate so far.
+func (r *Request) ToleratedErrors() []string { return r.tolerated }
 
 // Shorten cuts text to at most n characters; the last one is then an ellipsis.
 func Shorten(text string, n int) string {

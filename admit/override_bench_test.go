@@ -53,7 +53,7 @@ func benchmarkOverrides(b *testing.B, review []byte, list []Override) {
 		steps = append(steps, Mutator[Pod]{Name: fmt.Sprint("s", i), Run: func(context.Context, *Request, *Pod) error { return nil }})
 	}
 	space := Namespace{Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop"}}
-	chain := Mutate(AsPod, steps).WithOverrides(list, Surroundings{Now: time.Now,
+	chain := Mutate(AsPod, steps).WithOverrides(list, OverrideContext{Now: time.Now,
 		Namespace: func(string) (Namespace, bool, error) { return space, true, nil }})
 	d, err := document.Parse(review)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// Surroundings are what overrides depend on besides the request.
-type Surroundings struct {
+// OverrideContext are what overrides depend on besides the request.
+type OverrideContext struct {
 	Now func() time.Time
 	// Namespace returns a namespace, and whether it is known. Its error wraps ErrNotReady while it has not arrived yet.
 	// Nil: the requests are about objects outside of namespaces, and conditions on namespaces match none of them.
@@ -22,7 +22,7 @@ type Surroundings struct {
 
 // stepOverrides are the overrides of one step, in order.
 type stepOverrides struct {
-	Surroundings
+	OverrideContext
 	all   []*stepOverride
 	index overrideIndex
 	// asksUntil is when the last override with a NamespaceSelector becomes void; zero if there is none.
@@ -39,19 +39,19 @@ type stepOverride struct {
 var never = time.Unix(1<<40, 0)
 
 // WithOverrides returns the chain with overrides of the modes of its steps. Call it last, after WithModes.
-func (c Chain) WithOverrides(overrides []Override, around Surroundings) Chain {
+func (c Chain) WithOverrides(overrides []Override, in OverrideContext) Chain {
 	c.steps = slices.Clone(c.steps)
 	for i := range c.steps {
-		c.steps[i].overrides = overridesOf(c.steps[i].Step, overrides, around)
+		c.steps[i].overrides = overridesOf(c.steps[i].Step, overrides, in)
 	}
 	return c
 }
 
 // overridesOf returns the overrides of a step, or nil if there are none.
-func overridesOf(s Step, overrides []Override, around Surroundings) *stepOverrides {
-	found := stepOverrides{Surroundings: around}
+func overridesOf(s Step, overrides []Override, in OverrideContext) *stepOverrides {
+	found := stepOverrides{OverrideContext: in}
 	for i, o := range overrides {
-		if !o.Concerns(s.Name) || around.Namespace == nil && o.NamespaceSelector != nil {
+		if !o.Concerns(s.Name) || in.Namespace == nil && o.NamespaceSelector != nil {
 			continue
 		}
 		found.all = append(found.all, &stepOverride{o, Loosens(overrides, i, s.Name, s.Mode)})

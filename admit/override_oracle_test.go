@@ -191,9 +191,9 @@ func (q asked) request(t *testing.T) *Request {
 	return req
 }
 
-// around returns the surroundings of the request that q points to.
-func around(q *asked) Surroundings {
-	return Surroundings{Now: func() time.Time { return q.now }, Namespace: func(name string) (Namespace, bool, error) {
+// around returns the override context of the request that q points to.
+func around(q *asked) OverrideContext {
+	return OverrideContext{Now: func() time.Time { return q.now }, Namespace: func(name string) (Namespace, bool, error) {
 		if q.absent {
 			return Namespace{}, false, fmt.Errorf("%s: %w", name, ErrNotReady)
 		}
@@ -223,7 +223,7 @@ func TestOverridesAgainstOracle(t *testing.T) {
 		chain := Validate(AsPod, []Validator[Pod]{noted("one"), noted("two"), noted("three")}).WithModes(modes)
 		var q asked
 		chain = chain.WithOverrides(list, around(&q))
-		nodes := chain.WithOverrides(list, Surroundings{Now: around(&q).Now})
+		nodes := chain.WithOverrides(list, OverrideContext{Now: around(&q).Now})
 		for range 50 {
 			q = randomAsked(r)
 			of := chain

@@ -121,12 +121,12 @@ func TestOverrides(t *testing.T) {
 		{"all but one", func(o *Override) { untilDay(o); inShop(o); ofWeb(o); byAnn(o) }, with(func(q *asked) { q.namespace = "test" }), "not"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			surroundings := around(&c.request)
+			overrideContext := around(&c.request)
 			if c.request.kind == "Node" {
-				surroundings.Namespace = nil
+				overrideContext.Namespace = nil
 			}
 			chain := Validate(AsPod, []Validator[Pod]{noted("one")}).WithModes(Modes{"one": Warn}).
-				WithOverrides([]Override{quiet(c.override)}, surroundings)
+				WithOverrides([]Override{quiet(c.override)}, overrideContext)
 			result, err := chain.Run(t.Context(), c.request.request(t), nil)
 			got := "wait"
 			if err == nil {

@@ -37,7 +37,7 @@ type Record struct {
 	Steps     []StepRecord   `json:"steps,omitempty"`
 	Untouched string         `json:"untouched,omitempty"` // why no step ran
 	Limit     string         `json:"limit,omitempty"`     // that was exceeded
-	Troubles  []string       `json:"troubles,omitempty"`
+	Tolerated []string       `json:"troubles,omitempty"`
 	Refused   []RefuseRecord `json:"refused,omitempty"` // what no step has refused, such as too many containers
 	Error     string         `json:"error,omitempty"`   // ours or the caller's
 	Panic     bool           `json:"panic,omitempty"`
@@ -108,7 +108,7 @@ func newRecord(route admit.Route, d Decision, took time.Duration) Record {
 
 // about sets what the request is about.
 func (r *Record) about(req *admit.Request) {
-	r.UID, r.Operation, r.DryRun, r.Troubles = legible(string(req.UID)), legible(string(req.Operation)), req.DryRun, req.Troubles()
+	r.UID, r.Operation, r.DryRun, r.Tolerated = legible(string(req.UID)), legible(string(req.Operation)), req.DryRun, req.ToleratedErrors()
 	r.Group, r.Version, r.Kind = legible(req.Kind.Group), legible(req.Kind.Version), legible(req.Kind.Kind)
 	r.Resource, r.Subresource = legible(req.Resource.Resource), legible(req.SubResource)
 	r.Namespace, r.Name, r.User = legible(req.Namespace), legible(req.ObjectName()), legible(req.UserInfo.Username)

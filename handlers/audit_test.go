@@ -28,7 +28,7 @@ func TestAuditSchema(t *testing.T) {
 	req := &admit.Request{UID: "u", Operation: "CREATE", SubResource: "resize", Namespace: "apps", Name: "web", DryRun: true,
 		UserInfo: authenticationv1.UserInfo{Username: "ann", Groups: []string{"dev", "ops"}}}
 	req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = "g", "v1", "Pod", "pods"
-	req.Trouble("unreadable", "s3cret")
+	req.Tolerate("unreadable", "s3cret")
 	secret := field.Invalid(field.NewPath("metadata", "annotations").Key("a").Key("s3cret"), "s3cret", "s3cret")
 	d := Decision{Outcome: Denied, Code: http.StatusForbidden, Refusal: "0a1b2c3d", Request: req, Untouched: "why", Exceeded: admit.LimitExceeded{Limit: "tenants"}, Err: errText("no answer"),
 		Stack: []byte("s3cret"), Result: admit.Result{

@@ -154,13 +154,13 @@ func (d *Decision) allowUnchanged(err error) {
 	d.Request.DropAuditAnnotations()
 	if err != nil {
 		d.Err = err
-		d.Request.Trouble("failed", "usher failed and left the node as it is; its log says why")
+		d.Request.Tolerate("failed", "usher failed and left the node as it is; its log says why")
 	} else {
 		reason := "unreadable"
 		if d.Result.Problems[0].Type == field.ErrorTypeTooLong {
 			reason = "too-large"
 		}
-		d.Request.Trouble(reason, "left the node as it is: %s", d.Result.Problems[0].Error)
+		d.Request.Tolerate(reason, "left the node as it is: %s", d.Result.Problems[0].Error)
 	}
 	d.Result = admit.Result{}
 	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)

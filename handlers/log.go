@@ -64,8 +64,8 @@ func (l *logLine) about(req *admit.Request) {
 	l.text("name", req.ObjectName())
 	l.text("namespace", req.Namespace)
 	l.text("operation", string(req.Operation))
-	if troubles := req.Troubles(); len(troubles) > 0 {
-		l.text("trouble", strings.Join(troubles, ","))
+	if tolerated := req.ToleratedErrors(); len(tolerated) > 0 {
+		l.text("trouble", strings.Join(tolerated, ","))
 	}
 	l.text("uid", string(req.UID))
 	l.text("user", req.UserInfo.Username)

@@ -73,7 +73,7 @@ func decisions(text string) []Decision {
 	req := &admit.Request{UID: types.UID(text), Name: text, Namespace: text, SubResource: text, Operation: admissionv1.Operation(text)}
 	req.Kind.Group, req.Kind.Version, req.Kind.Kind, req.Resource.Resource = text, text, text, text
 	req.UserInfo.Username, req.UserInfo.Groups = text, []string{text, text}
-	req.Trouble("unreadable", "%s", text)
+	req.Tolerate("unreadable", "%s", text)
 	problem := field.Invalid(field.NewPath("metadata", "labels").Key(text), text, text)
 	steps := []admit.StepResult{
 		{Name: "a", Mode: admit.Enforce, Changed: true}, {Name: "b", Mode: admit.DryRun, WouldChange: true},

@@ -11,14 +11,14 @@ import (
 
 // Metrics counts reviews. Every label has a bounded set of values: no namespaces, no names.
 type Metrics struct {
-	reviews  *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	steps    *prometheus.HistogramVec
-	decided  *prometheus.CounterVec
-	uses     *prometheus.CounterVec
-	troubles *prometheus.CounterVec
-	panics   *prometheus.CounterVec
-	off      *prometheus.CounterVec
+	reviews   *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	steps     *prometheus.HistogramVec
+	decided   *prometheus.CounterVec
+	uses      *prometheus.CounterVec
+	tolerated *prometheus.CounterVec
+	panics    *prometheus.CounterVec
+	off       *prometheus.CounterVec
 }
 
 // buckets are upper bounds in seconds, up to the API server's default timeout.
@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 			"route", "step", "mode", "decision"),
 		uses: counter("usher_override_uses_total", "Requests that met a step in the mode that an override of the policy sets.",
 			"override", "step", "mode"),
-		troubles: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
+		tolerated: counter("usher_troubles_total", "Bad input that was passed over, such as a node whose original numbers are unknown.",
 			"route", "reason"),
 		panics: counter("usher_panics_total", "Panics in steps.", "route"),
 		off: counter("usher_route_off_total", "Reviews that were allowed without a check, because their route is switched off but still registered.",
@@ -43,7 +43,7 @@ func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 	}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_reviews_in_flight", Help: "Reviews being decided now."},
 		func() float64 { return float64(limits.InFlight()) })
-	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.decided, m.uses, m.troubles, m.panics, m.off)
+	registry.MustRegister(inFlight, m.reviews, m.duration, m.steps, m.decided, m.uses, m.tolerated, m.panics, m.off)
 	return m
 }
 
@@ -61,7 +61,7 @@ func (m *Metrics) Expect(routes []admit.Route) {
 	for _, r := range routes {
 		m.panics.WithLabelValues(r.Path)
 		if r.Heartbeat() {
-			m.troubles.WithLabelValues(r.Path, "failed")
+			m.tolerated.WithLabelValues(r.Path, "failed")
 		}
 	}
 }
@@ -81,8 +81,8 @@ func (m *Metrics) Observe(route admit.Route, d Decision, took time.Duration) {
 		m.decided.WithLabelValues(route.Path, s.Name, string(s.Mode), decision(s)).Inc()
 	}
 	if d.Request != nil {
-		for _, reason := range d.Request.Troubles() {
-			m.troubles.WithLabelValues(route.Path, reason).Inc()
+		for _, reason := range d.Request.ToleratedErrors() {
+			m.tolerated.WithLabelValues(route.Path, reason).Inc()
 		}
 	}
 	if d.Unchecked(route) {

@@ -22,7 +22,7 @@ func TestOverridesAreReported(t *testing.T) {
 	r := route(nil)
 	r.Chain = admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{named("a"), named("b"), named("c")}).WithOverrides([]admit.Override{
 		{Name: "first", Steps: []string{"a"}, Mode: admit.Off}, {Name: "second", Steps: []string{"a", "c"}, Mode: admit.Warn}},
-		admit.Surroundings{Now: time.Now})
+		admit.OverrideContext{Now: time.Now})
 	var line bytes.Buffer
 	log := logrus.New()
 	log.SetOutput(&line)

@@ -46,8 +46,8 @@ func TestLimitExceeded(t *testing.T) {
 			if w.Code != test.code || w.Header().Get("Retry-After") != test.retry || seen.Outcome != test.outcome {
 				t.Errorf("%d, Retry-After %q, %s: %s", w.Code, w.Header().Get("Retry-After"), seen.Outcome, w.Body)
 			}
-			if troubles := seen.Request.Troubles(); len(troubles) > 0 {
-				t.Errorf("it is reported as %v", troubles)
+			if tolerated := seen.Request.ToleratedErrors(); len(tolerated) > 0 {
+				t.Errorf("it is reported as %v", tolerated)
 			}
 			if test.code == 429 && (ran || !strings.Contains(w.Body.String(), "beyond the limit tenants of the policy")) {
 				t.Errorf("the chain ran: %v; %s", ran, w.Body)

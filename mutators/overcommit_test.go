@@ -87,7 +87,7 @@ func TestWithoutMemoryOnlyTheKubeletTeaches(t *testing.T) {
 			f.Annotate(annotation)
 			f.Echo(amplifytest.Controller)
 			f.Want(name+": others pass unchanged", "cpu", amplified)
-			if len(f.Warnings) == 0 || len(f.Troubles) == 0 {
+			if len(f.Warnings) == 0 || len(f.Tolerated) == 0 {
 				t.Errorf("%s: no warning", name)
 			}
 			if capacity == amplify.Keep { // with capacity raised nobody can tell: one kubelet sync, see docs/overcommit.md
@@ -118,8 +118,8 @@ func TestUnreadableAmountKeepsTheMemory(t *testing.T) {
 	f.Post(amplifytest.Kubelet, "cpu:15900m/16")
 	f.Post(amplifytest.Kubelet, "cpu:nonsense/")
 	f.Want("nonsense", "cpu", "nonsense/31900m")
-	if len(f.Troubles) == 0 || f.Annotation() == "" {
-		t.Errorf("troubles %v, memory %q", f.Troubles, f.Annotation())
+	if len(f.Tolerated) == 0 || f.Annotation() == "" {
+		t.Errorf("troubles %v, memory %q", f.Tolerated, f.Annotation())
 	}
 	f.Post(amplifytest.Controller, "cpu:31800m/")
 	f.Echo(amplifytest.Kubelet)
@@ -218,7 +218,7 @@ func TestForgedRecordIsNotObeyed(t *testing.T) {
 			f.Annotate(forged)
 			f.Echo(writer)
 			f.Want("forged "+forged, "cpu", "31800m/16")
-			if len(f.Troubles) == 0 {
+			if len(f.Tolerated) == 0 {
 				t.Error("no trouble is reported")
 			}
 			f.Post(amplifytest.Kubelet, "cpu:15900m/16")
@@ -279,7 +279,7 @@ func TestOddNodes(t *testing.T) {
 	f := amplifytest.NewNode(t, amplify.Raise, "9999", Nodes)
 	f.Post(amplifytest.Kubelet, "cpu:9E/9E")
 	f.Want("saturates", "cpu", "9E/9E")
-	if len(f.Troubles) == 0 {
+	if len(f.Tolerated) == 0 {
 		t.Error("saturation is not told")
 	}
 	for _, odd := range []string{"0", "-4", "nonsense", "1e9000000"} {

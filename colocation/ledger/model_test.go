@@ -310,11 +310,11 @@ func (w *world) leaveSome() {
 	for range 6 {
 		pod := w.newPod()
 		pod.Name, pod.UID = fmt.Sprintf("leave-%d", w.next()), "leave"
-		patience := 1 + w.c.upTo(40*time.Millisecond)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		timeout := 1 + w.c.upTo(40*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		if w.c.chance(0.5) { // its deadline is later, so that the work for it goes on
 			ctx, cancel = context.WithCancel(context.Background())
-			time.AfterFunc(patience, cancel)
+			time.AfterFunc(timeout, cancel)
 		}
 		v, err := r.ledger.Reserve(ctx, ask(pod))
 		cancel()

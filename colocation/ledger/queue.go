@@ -65,17 +65,17 @@ func (q *queue) take(n int) (first []*waiter) {
 // serve decides and writes until all callers of a batch are answered or gone. Callers that arrive meanwhile join each
 // further attempt.
 func (l *Ledger) serve(q *queue, batch []*waiter) {
-	patience := time.Now().Add(maxTurn)
+	turnEnds := time.Now().Add(maxTurn)
 	for batch = stillWaiting(batch); len(batch) > 0; batch = l.more(q, batch) {
 		ctx, cancel := context.WithDeadline(context.Background(), lastDeadline(batch))
-		made, err := l.tryBatch(ctx, q.top, batch, patience)
+		made, err := l.tryBatch(ctx, q.top, batch, turnEnds)
 		cancel()
 		switch {
 		case err == nil:
 			l.replyAll(batch, made)
 			return
 		case errors.Is(err, ErrConflict):
-			patience = time.Now().Add(maxTurn)
+			turnEnds = time.Now().Add(maxTurn)
 		case errors.Is(err, errCallerGone), errors.Is(err, errWaited):
 		default:
 			l.revoke(made.held()...) // the record may have been written nevertheless
@@ -93,8 +93,8 @@ var errWaited = errors.New("it was another replica's turn to write")
 var errCallerGone = errors.New("a caller has gone")
 
 // tryBatch decides on a batch and writes the record if anything was reserved. It waits for its turn to write only until
-// patience ends.
-func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, patience time.Time) (plan, error) {
+// turnEnds ends.
+func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, turnEnds time.Time) (plan, error) {
 	candidates := make([]*candidate, len(batch))
 	for i, w := range batch {
 		candidates[i] = w.candidate
@@ -110,7 +110,7 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, pati
 			return plan{}, errCallerGone
 		}
 	}
-	if l.awaitTurn(ctx, keyOf(v.top.Quota), patience) {
+	if l.awaitTurn(ctx, keyOf(v.top.Quota), turnEnds) {
 		return plan{}, errWaited
 	}
 	return made, l.write(ctx, v, made)

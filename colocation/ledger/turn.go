@@ -51,10 +51,10 @@ func turn(since, write time.Duration, place, replicas int) time.Duration {
 	return 0
 }
 
-// awaitTurn waits until this replica may write the record of an object, but not longer than patience. It reports whether it
+// awaitTurn waits until this replica may write the record of an object, but not longer than deadline. It reports whether it
 // has waited.
-func (l *Ledger) awaitTurn(ctx context.Context, key types.NamespacedName, patience time.Time) (waited bool) {
-	ctx, cancel := context.WithDeadline(ctx, patience)
+func (l *Ledger) awaitTurn(ctx context.Context, key types.NamespacedName, deadline time.Time) (waited bool) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for ; l.Shared() && ctx.Err() == nil; waited = true {
 		changed := l.objects.change()

@@ -169,8 +169,8 @@ func TestOriginalThatNobodyKnows(t *testing.T) {
 		k.mark(amplify.AnnotationKey, test.Annotation)
 		k.Post(amplifytest.Controller, strings.Fields(test.touch)...)
 		k.Want(test.name, "cpu", test.want)
-		if !slices.Contains(k.Troubles, "original-unknown") {
-			t.Errorf("%s: no trouble is reported: %v", test.name, k.Troubles)
+		if !slices.Contains(k.Tolerated, "original-unknown") {
+			t.Errorf("%s: no trouble is reported: %v", test.name, k.Tolerated)
 		}
 	}
 }
@@ -201,8 +201,8 @@ func TestRatioChangedSinceKoordinator(t *testing.T) {
 				k.Echo(user)
 				k.Want(test.name+" by "+user, "memory", test.want)
 			}
-			if known := !slices.Contains(k.Troubles, "original-unknown"); known != test.known {
-				t.Errorf("%s: known %t, %v", test.name, known, k.Troubles)
+			if known := !slices.Contains(k.Tolerated, "original-unknown"); known != test.known {
+				t.Errorf("%s: known %t, %v", test.name, known, k.Tolerated)
 			}
 		}
 	}

@@ -99,22 +99,22 @@ func revertRatio(req *admit.Request, node, old *admit.Node) {
 	default:
 		node.RemoveAnnotation(key)
 	}
-	req.Trouble("ratio-put-back", "annotation %s is put back: a kubelet must not change it", key)
+	req.Tolerate("ratio-put-back", "annotation %s is put back: a kubelet must not change it", key)
 }
 
 // reportInvalidRatios reports the ratios that cannot be applied; those resources stay at their originals.
 func reportInvalidRatios(req *admit.Request, ratios sections.NodeRatios) {
 	const key = api.AnnotationAmplificationRatio
 	if ratios.Malformed != nil {
-		req.Trouble("ratio-malformed", "annotation %s is passed over: %v", key, ratios.Malformed)
+		req.Tolerate("ratio-malformed", "annotation %s is passed over: %v", key, ratios.Malformed)
 	}
 	for _, name := range amplify.Amplifiable() {
 		if w := ratios.Of[name]; w.Wrong != nil {
-			req.Trouble("ratio-refused", "%s is not amplified: %s: %v", name, w.By, w.Wrong)
+			req.Tolerate("ratio-refused", "%s is not amplified: %s: %v", name, w.By, w.Wrong)
 		}
 	}
 	if len(ratios.Foreign) > 0 {
-		req.Trouble("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %v", key, fmt.Errorf("%.20q", ratios.Foreign[0]))
+		req.Tolerate("ratio-foreign", "annotation %s: only cpu and memory are amplified, not %v", key, fmt.Errorf("%.20q", ratios.Foreign[0]))
 	}
 }
 

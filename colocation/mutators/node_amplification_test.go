@@ -167,8 +167,8 @@ func TestBadRatios(t *testing.T) {
 			k.Want(ratio, "cpu", want.cpu)
 			k.Want(ratio, "memory", want.Annotation)
 			k.wantRaw(ratio, want.raw)
-			if !slices.Contains(k.Troubles, want.trouble) || len(k.Warnings) == 0 {
-				t.Errorf("%s: troubles %v, warnings %v", ratio, k.Troubles, k.Warnings)
+			if !slices.Contains(k.Tolerated, want.trouble) || len(k.Warnings) == 0 {
+				t.Errorf("%s: troubles %v, warnings %v", ratio, k.Tolerated, k.Warnings)
 			}
 		}
 	}
@@ -198,8 +198,8 @@ func TestTakesOverFromKoordinator(t *testing.T) {
 	k.Away = false
 	k.Echo(amplifytest.Controller)
 	k.Want("taken over", "cpu", "31800m/16")
-	if len(k.Troubles) > 0 || !strings.Contains(k.Annotation(), `"15900m"`) {
-		t.Fatalf("%v %s", k.Troubles, k.Annotation())
+	if len(k.Tolerated) > 0 || !strings.Contains(k.Annotation(), `"15900m"`) {
+		t.Fatalf("%v %s", k.Tolerated, k.Annotation())
 	}
 	k.mark(amplify.AnnotationKey, "")
 	k.mark(ratioKey, "")
@@ -212,8 +212,8 @@ func TestTakesOverFromKoordinator(t *testing.T) {
 		k.mark(rawKey, raw)
 		k.Echo(amplifytest.Controller)
 		k.Want("nothing explains the number, raw "+raw, "cpu", "31800m/16")
-		if !slices.Contains(k.Troubles, "original-unknown") {
-			t.Errorf("raw %s: troubles %v", raw, k.Troubles)
+		if !slices.Contains(k.Tolerated, "original-unknown") {
+			t.Errorf("raw %s: troubles %v", raw, k.Tolerated)
 		}
 		k.wantRaw("what nobody knows stays as it was noted", noted)
 		if k.Annotation() != "{" {
@@ -262,8 +262,8 @@ func TestKubeletChangesTheRatio(t *testing.T) {
 					delete(annotations, ratioKey)
 				}
 			})
-			if k.marked(ratioKey) != `{"cpu":1.5}` || k.marked("note") != "new" || !slices.Contains(k.Troubles, "ratio-put-back") || len(k.Warnings) == 0 {
-				t.Errorf("%s writes %q: %q, %q, %v", user, text, k.marked(ratioKey), k.marked("note"), k.Troubles)
+			if k.marked(ratioKey) != `{"cpu":1.5}` || k.marked("note") != "new" || !slices.Contains(k.Tolerated, "ratio-put-back") || len(k.Warnings) == 0 {
+				t.Errorf("%s writes %q: %q, %q, %v", user, text, k.marked(ratioKey), k.marked("note"), k.Tolerated)
 			}
 			k.Want("put back", "cpu", "23850m/16")
 		}
@@ -280,8 +280,8 @@ func TestKubeletChangesTheRatio(t *testing.T) {
 	k.Write("kubernetes-admin", func(node amplifytest.Object) {
 		node["metadata"].(amplifytest.Object)["annotations"] = amplifytest.Object{ratioKey: `{"cpu":4}`}
 	})
-	if k.marked(ratioKey) == "" || len(k.Troubles) > 1 { // the original is unknown, because the kubelet measured before there was a ratio
-		t.Errorf("an administrator's change: %q %v", k.marked(ratioKey), k.Troubles)
+	if k.marked(ratioKey) == "" || len(k.Tolerated) > 1 { // the original is unknown, because the kubelet measured before there was a ratio
+		t.Errorf("an administrator's change: %q %v", k.marked(ratioKey), k.Tolerated)
 	}
 }
 
@@ -314,8 +314,8 @@ func TestSourcesOfRatios(t *testing.T) {
 	k.policy, k.slo = nil, nil
 	k.label(memoryLabel, "0.5")
 	check("the pool is gone, a label is wrong", sections.ByLabel, "47700m/16", "60Gi/64Gi")
-	if !slices.Contains(k.Troubles, "ratio-refused") {
-		t.Error(k.Troubles)
+	if !slices.Contains(k.Tolerated, "ratio-refused") {
+		t.Error(k.Tolerated)
 	}
 	k.label(cpuLabel, "")
 	k.label(memoryLabel, "")
@@ -448,8 +448,8 @@ func TestSilentNode(t *testing.T) {
 	k.pool(sections.AmplificationPool{Name: "bounds", MaxRatios: texts{"cpu": "2"}})
 	for _, cpu := range []string{"nonsense", "15900m", "63"} {
 		k.Post(amplifytest.Kubelet, "cpu:"+cpu+"/16")
-		if k.Annotation() != "" || k.marked(rawKey) != "" || len(k.Warnings)+len(k.Troubles) > 0 {
-			t.Errorf("%s: %s %s %v", cpu, k.Annotation(), k.marked(rawKey), k.Troubles)
+		if k.Annotation() != "" || k.marked(rawKey) != "" || len(k.Warnings)+len(k.Tolerated) > 0 {
+			t.Errorf("%s: %s %s %v", cpu, k.Annotation(), k.marked(rawKey), k.Tolerated)
 		}
 	}
 }

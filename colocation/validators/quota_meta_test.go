@@ -120,7 +120,7 @@ func TestQuotaMetaOverridden(t *testing.T) {
 			checks := []admit.Validator[admit.Pod]{quotaMeta(QuotaMembership{Tree: growing(), Evaluated: c.base}), evaluateQuota(QuotaAdmission{})}
 			o := admit.Override{Name: "o", Steps: []string{"evaluate-quota"}, Namespaces: []string{"ns"}, Mode: c.mode}
 			chain := admit.Validate(admit.AsPod, checks).WithModes(admit.Modes{"evaluate-quota": c.base}).
-				WithOverrides([]admit.Override{o}, admit.Surroundings{Now: time.Now})
+				WithOverrides([]admit.Override{o}, admit.OverrideContext{Now: time.Now})
 			d, err := document.Parse([]byte(quotaPod("name=gone", "")))
 			if err != nil {
 				t.Fatal(err)

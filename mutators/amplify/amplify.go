@@ -121,7 +121,7 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 	switch {
 	case seen.Now.Allocatable == nil:
 		if node.Allocatable().Has(seen.Name) {
-			req.Trouble("unreadable", "%s left as it is: status.allocatable is no quantity", seen.Name)
+			req.Tolerate("unreadable", "%s left as it is: status.allocatable is no quantity", seen.Name)
 		}
 		req.Explain("%s: status.allocatable has no amount", string(seen.Name))
 		if amplified && seen.remembered() {
@@ -182,7 +182,7 @@ func byKubelet(req *admit.Request, node *admit.Node) bool {
 func (a Amplifier) apply(req *admit.Request, name corev1.ResourceName, raw Amounts, r Rate) Amounts {
 	allocatable, saturated := r.Ratio.Amplify(*raw.Allocatable, name)
 	if saturated {
-		req.Trouble("saturated", "%s × %s of %s is beyond what a quantity holds and was cut", raw.Allocatable, r.Ratio, name)
+		req.Tolerate("saturated", "%s × %s of %s is beyond what a quantity holds and was cut", raw.Allocatable, r.Ratio, name)
 	}
 	result := Amounts{Allocatable: &allocatable}
 	if r.Raise && raw.Capacity != nil {
@@ -222,7 +222,7 @@ func reportUnknown(req *admit.Request, seen Observation) {
 		why += ", allocatable above capacity"
 	}
 	req.Explain("%s left as it is: %s", string(seen.Name), why)
-	req.Trouble("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", seen.Name, why)
+	req.Tolerate("original-unknown", "%s left as it is: %s; the kubelet's next status repairs it", seen.Name, why)
 }
 
 // Amplifiable returns the resources of a node that may be amplified: those that its pods share over time or that can be

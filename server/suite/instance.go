@@ -79,20 +79,20 @@ func (in Instance) Off() (off []admit.Route) {
 }
 
 // around returns what overrides depend on: nothing while routes are only listed.
-func (in Instance) around() admit.Surroundings {
+func (in Instance) around() admit.OverrideContext {
 	if in.Cluster == nil {
-		return admit.Surroundings{}
+		return admit.OverrideContext{}
 	}
 	now := in.Now
 	if now == nil {
 		now = time.Now
 	}
-	return admit.Surroundings{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+	return admit.OverrideContext{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
 }
 
 // aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
 // cluster.
-func aroundRoute(r admit.Route, around admit.Surroundings) admit.Surroundings {
+func aroundRoute(r admit.Route, around admit.OverrideContext) admit.OverrideContext {
 	if !mayHaveNamespace(r) {
 		around.Namespace = nil
 	}

@@ -89,7 +89,7 @@ func (b *balancer) accept(l net.Listener) {
 
 // connect tries the ready backends, and repeats that if none accepts the connection.
 func (b *balancer) connect() *net.TCPConn {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		b.mu.Lock()
 		ready, turn := b.ready, b.turn
 		b.turn++

@@ -136,7 +136,7 @@ func TestProcessNotTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(maxWait))
 			_, _ = io.WriteString(conn, c.text)
 			_ = conn.(*net.TCPConn).CloseWrite()
 			answer, err := io.ReadAll(conn) // to the end, or a reset: it is closed

@@ -72,7 +72,7 @@ func (l *callers) start(p *process, review []byte, i int) {
 	transport := &http.Transport{DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return l.dial(ctx, p, address)
 	}}
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: maxWait}
 	l.all.Go(func() {
 		defer transport.CloseIdleConnections()
 		for range maxReviews {

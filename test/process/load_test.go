@@ -53,7 +53,7 @@ func startLoad(t *testing.T, o loadOptions) *load {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}, DisableKeepAlives: o.newEach}
 		l.done.Go(func() {
 			defer transport.CloseIdleConnections()
-			l.run(o, &http.Client{Transport: transport, Timeout: patience}, bodies)
+			l.run(o, &http.Client{Transport: transport, Timeout: maxWait}, bodies)
 		})
 	}
 	t.Cleanup(func() { l.finish() })

@@ -222,12 +222,12 @@ func (p *process) trust(t *testing.T, file string) {
 	if ca, err := os.ReadFile(file); err == nil {
 		p.roots.AppendCertsFromPEM(ca)
 	}
-	p.client = &http.Client{Timeout: patience, Transport: &http.Transport{
+	p.client = &http.Client{Timeout: maxWait, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: p.roots}, MaxIdleConnsPerHost: 100}}
 }
 
-// patience is the maximum wait for something that must happen. It is only reached when the test fails.
-const patience = time.Minute
+// maxWait is the maximum wait for something that must happen. It is only reached when the test fails.
+const maxWait = time.Minute
 
 // cleanUp ends the process and checks for what must not happen in any test.
 func (p *process) cleanUp(t *testing.T) {
@@ -255,7 +255,7 @@ func (p *process) wantExit(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		t.Fatal("the process does not end")
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
@@ -266,7 +266,7 @@ func (p *process) wantExit(t *testing.T) {
 // eventually polls until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if holds() {
 			return
 		}

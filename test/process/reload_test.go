@@ -205,7 +205,7 @@ func TestProcessOddFilesAtStart(t *testing.T) {
 				command := exec.CommandContext(t.Context(), self, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, w.args()...)...)
 				command.Env = append(os.Environ(), processMode+"="+asItIs)
 				command.WaitDelay = time.Second
-				kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+				kill := time.AfterFunc(maxWait, func() { _ = command.Process.Kill() })
 				defer kill.Stop()
 				out, _ := command.CombinedOutput()
 				says := odd.says

@@ -28,7 +28,7 @@ func TestProcessTerminalCloses(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	kill := time.AfterFunc(maxWait, func() { _ = command.Process.Kill() })
 	defer kill.Stop()
 	_ = side.Close()
 	for text, part := "", make([]byte, 1000); len(text) < 1<<16; {

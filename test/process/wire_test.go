@@ -73,7 +73,7 @@ func (p *process) tryDial() (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(patience)) // a bound, as everywhere
+	_ = c.SetDeadline(time.Now().Add(maxWait)) // a bound, as everywhere
 	return &wire{c, bufio.NewReader(c)}, nil
 }
 

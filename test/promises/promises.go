@@ -266,16 +266,16 @@ func (h House) TestLeastKubernetes(t *testing.T) {
 	}
 }
 
-// TestTroublesAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
-func (h House) TestTroublesAreDocumented(t *testing.T) {
+// TestToleratedErrorsAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
+func (h House) TestToleratedErrorsAreDocumented(t *testing.T) {
 	var used []string
 	source := allSource(t)
-	for _, m := range regexp.MustCompile(`(?:\.Trouble\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
+	for _, m := range regexp.MustCompile(`(?:\.Tolerate\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
 		used = append(used, m[1])
 	}
-	for _, m := range regexp.MustCompile(`\.Trouble\(([^",]+),`).FindAllStringSubmatch(source, -1) {
+	for _, m := range regexp.MustCompile(`\.Tolerate\(([^",]+),`).FindAllStringSubmatch(source, -1) {
 		if m[1] != "reason" {
-			t.Errorf("Trouble(%s, ...): a reason is a literal, or a variable named reason, so that this test finds it", m[1])
+			t.Errorf("Tolerate(%s, ...): a reason is a literal, or a variable named reason, so that this test finds it", m[1])
 		}
 	}
 	_, page, _ := strings.Cut(harness.ReadFile(t, "docs/operations.md"), "The reasons of `usher_troubles_total`")

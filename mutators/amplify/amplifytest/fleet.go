@@ -22,13 +22,13 @@ const Kubelet, Controller = "system:node:n1", "system:serviceaccount:kube-system
 
 // Node simulates the API server and its clients: it keeps the stored node and sends every write through the steps.
 type Node struct {
-	T        *testing.T
-	Stored   map[string]any
-	Policy   *amplify.Overcommit
-	Steps    func() []admit.Mutator[admit.Node]
-	Away     bool // usher is down, and failurePolicy Ignore lets writes pass
-	Warnings []string
-	Troubles []string
+	T         *testing.T
+	Stored    map[string]any
+	Policy    *amplify.Overcommit
+	Steps     func() []admit.Mutator[admit.Node]
+	Away      bool // usher is down, and failurePolicy Ignore lets writes pass
+	Warnings  []string
+	Tolerated []string
 }
 
 // Object is a decoded JSON object.
@@ -64,9 +64,9 @@ func (f *Node) Write(user string, change func(node Object)) {
 	sent, _ := json.Marshal(node)
 	if !f.Away {
 		after, _ := f.admit(user, sent, old)
-		warnings, troubles := f.Warnings, f.Troubles
+		warnings, tolerated := f.Warnings, f.Tolerated
 		again, edits := f.admit(user, after, old) // reinvocation: the same request again, with our own result
-		f.Warnings, f.Troubles = warnings, troubles
+		f.Warnings, f.Tolerated = warnings, tolerated
 		if edits > 0 {
 			f.T.Fatalf("reinvocation changed the node:\n%s\n%s", after, again)
 		}
@@ -85,7 +85,7 @@ func (f *Node) admit(user string, sent, old []byte) (after []byte, operations in
 	if err != nil || len(result.Problems) > 0 {
 		f.T.Fatalf("a heartbeat must pass: %v %v", err, result.Problems)
 	}
-	f.Warnings, f.Troubles = req.Warnings(), req.Troubles()
+	f.Warnings, f.Tolerated = req.Warnings(), req.ToleratedErrors()
 	ops := req.Object.Patch()
 	text, _ := json.Marshal(ops)
 	patch, err := jsonpatch.DecodePatch(text)
