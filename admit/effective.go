@@ -5,7 +5,7 @@ import "slices"
 // Effective is the mode of a step for a request, and why.
 type Effective struct {
 	Step
-	// Mode is the mode if none of Perhaps matches, and Override what sets it; nil: no override.
+	// Mode is the mode if none of Perhaps matches, and Override sets it; nil: no override.
 	Mode     Mode
 	Override *Override
 	// Draw is the number of the workload, and Drawn reports whether it is known. It counts for an EnforcePercent.

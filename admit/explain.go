@@ -5,7 +5,7 @@ import "fmt"
 // explanationLength is the number of characters of a line of an explanation.
 const explanationLength = 160
 
-// explanation is what the current step has said about itself.
+// explanation holds the current step's notes about itself.
 type explanation struct {
 	wanted bool
 	lines  []string

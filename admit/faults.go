@@ -72,7 +72,7 @@ func RefusalID(req *Request, problems []Problem) string {
 // of the content.
 var opaque = regexp.MustCompile(`^(.*?\bannotations|data|stringData)\[[^\]]*\]`)
 
-// maxPath is the maximum length in characters of a field path in a log, that of a name.
+// maxPath is the maximum length in characters of a field path in a log, as of a name.
 const maxPath = 253
 
 // RuleOf returns the path and the type of a problem, without values: for logs, and for audit annotations.

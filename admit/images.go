@@ -11,11 +11,11 @@ import (
 // Image is the view of a place of a pod that names an image: a container's image, or an image volume's reference.
 type Image struct {
 	root *document.Value
-	list string // of which list it is
+	list string // the list that it is in
 	name string // of the container or volume
 }
 
-// Images returns the images of the containers, init containers and ephemeral containers, and those of image volumes.
+// Images returns the images of the containers, init containers, ephemeral containers and image volumes.
 func (p *Pod) Images() iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {

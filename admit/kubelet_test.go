@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// A mirror pod is what the kubelet of its own node stores; the annotation alone makes none.
+// A mirror pod is stored by the kubelet of its own node; the annotation alone does not make one.
 func TestMirrorPod(t *testing.T) {
 	kubelets := []string{"system:nodes", "system:authenticated"}
 	const pod = `{"metadata":{"annotations":{"kubernetes.io/config.mirror":"6d0b"}},"spec":{"nodeName":"node-1"}}`

@@ -13,16 +13,16 @@ const CollectionNamespaces = "namespaces"
 // CollectionLimitRanges is the collection of all LimitRanges, for Needs.
 const CollectionLimitRanges = "limitranges"
 
-// Namespace is what steps know of a Namespace.
+// Namespace holds what steps know of a Namespace.
 type Namespace struct {
-	// Labels and Annotations are those of its metadata, without the last configuration that kubectl applied.
+	// Labels and Annotations come from its metadata, without the last configuration that kubectl applied.
 	Labels, Annotations map[string]string
 	// Deleting reports whether it is being deleted.
 	Deleting bool
 }
 
-// Questions are what steps of the core suite may ask about the cluster. A step that asks one names its collection in
-// Needs. An error is never the user's fault; it wraps ErrNotReady if a later question may succeed.
+// Questions holds the questions that steps of the core suite may ask about the cluster. A step names the collection of
+// a question in Needs. An error is never the user's fault; it wraps ErrNotReady if a later question may succeed.
 type Questions struct {
 	// Namespace returns a Namespace. known is false only if the cluster is read from files, which may lack it: the API
 	// server admits nothing into a missing namespace. It needs CollectionNamespaces.

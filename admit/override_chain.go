@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// OverrideContext are what overrides depend on besides the request.
+// OverrideContext holds what overrides depend on in addition to the request.
 type OverrideContext struct {
 	Now func() time.Time
 	// Namespace returns a namespace, and whether it is known. Its error wraps ErrNotReady while it has not arrived yet.
@@ -73,7 +73,8 @@ func overridesOf(s Step, overrides []Override, in OverrideContext) *stepOverride
 	return &found
 }
 
-// resolution is what is known of a request while the modes of its steps are decided. All steps of a review see the same.
+// resolution holds what is known of a request while the modes of its steps are decided. All steps of a review see the
+// same.
 type resolution struct {
 	steps []step // of the chain that runs
 	now   time.Time
@@ -191,8 +192,8 @@ func (o *Override) ofNamespace(name string) bool {
 }
 
 // ofObject reports whether the selector matches the object. On an update, an override that loosens must match the
-// stored object and the new one, so that the update itself makes no exception; one that does not loosen must match one
-// of them, so that the update does not end it. A selector matches no object whose labels cannot be read.
+// stored object and the new one, so that the update itself makes no exception; any other override must match one of
+// them, so that the update does not end it. A selector matches no object whose labels cannot be read.
 func (o *stepOverride) ofObject(req *Request) bool {
 	if o.Selector == nil {
 		return true
@@ -228,8 +229,8 @@ func (r *Request) namespaceName() string {
 	return r.Namespace
 }
 
-// askNamespace asks for the labels of the request's namespace, once. Those of a Namespace are the stored ones: the
-// request may change them, and a new one has none.
+// askNamespace asks for the labels of the request's namespace, once. If the request is about a Namespace, they are the
+// stored ones: the request may change them, and a new one has none.
 func (r *Request) askNamespace(ask func(string) (Namespace, bool, error), name string) {
 	if r.resolution.asked {
 		return

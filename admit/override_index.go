@@ -19,7 +19,7 @@ type placeKind int
 
 const (
 	byNamespace placeKind = iota
-	byCaller              // a user or a group; one that has the name of the other is a candidate in vain
+	byCaller              // a user or a group; a user with the name of a group is a candidate in vain
 	byNamespaceLabel
 	byObjectLabel
 )

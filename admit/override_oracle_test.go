@@ -206,7 +206,8 @@ func noted(name string) Validator[Pod] {
 	return Validator[Pod]{Name: name, Run: func(context.Context, *Request, *Pod) (field.ErrorList, error) { return nil, nil }}
 }
 
-// TestOverridesAgainstOracle compares the modes of random requests under random overrides with those of straight loops.
+// TestOverridesAgainstOracle compares the modes of random requests under random overrides with the results of plain
+// loops.
 func TestOverridesAgainstOracle(t *testing.T) {
 	requests := 100_000
 	if testing.Short() {

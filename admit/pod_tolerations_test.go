@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// FuzzTolerations: tolerations that are read without the decoder are what it decodes, and errors are the decoder's.
+// FuzzTolerations: reading tolerations without the decoder gives the decoder's values and errors.
 func FuzzTolerations(f *testing.F) {
 	for _, list := range []string{
 		`null`, `[]`, `{}`, `[{}]`, `[null]`, `["x"]`, `[{"key":"a","operator":"Exists","effect":"NoSchedule"}]`,

@@ -60,7 +60,7 @@ type Call struct {
 }
 
 // ReinvokeIf returns a Call by which the API server calls the webhook again after others have changed the object, if
-// needed is true; else that of the suite.
+// needed is true, and otherwise as the suite says.
 func ReinvokeIf(needed bool) Call {
 	if !needed {
 		return Call{}
@@ -154,7 +154,7 @@ func (r Route) Updates() bool {
 	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Operations, admissionv1.Update) })
 }
 
-// Changes reports whether a request changes any of the fields in Reads. Requests other than updates always do.
+// Changes reports whether a request changes any of the fields in Reads. Requests that are not updates always do.
 func (r Route) Changes(req *Request) bool {
 	if len(r.Reads) == 0 || req.Operation != admissionv1.Update || req.Object == nil || req.OldObject == nil {
 		return true

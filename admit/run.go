@@ -56,8 +56,8 @@ func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, erro
 	return result, nil
 }
 
-// override sets the mode of the step to the one that it has for a request, and returns the override that decides so, or
-// nil. Each use of an override is audited.
+// override sets the step's mode for a request, and returns the override that decides it, or nil. Each use of an
+// override is audited.
 func (s *step) override(req *Request) (*Override, error) {
 	mode, o, err := s.resolve(req)
 	if s.overrides != nil && req.Explained() {
@@ -77,8 +77,8 @@ func (s *step) override(req *Request) (*Override, error) {
 // errDropped makes Try drop the edits of a step that refused the request or is in mode dryrun.
 var errDropped = errors.New("dropped")
 
-// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented. The mode is that of the
-// override, if there is one.
+// attempt runs one step, keeps its edits if it succeeds, and reports what its mode prevented. The mode is the
+// override's, if there is one.
 func (s step) attempt(ctx context.Context, req *Request, override *Override) (StepResult, error) {
 	start := time.Now()
 	done := StepResult{Name: s.Name, Mode: s.Mode, Override: override}

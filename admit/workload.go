@@ -19,7 +19,7 @@ func AsWorkload(d *document.Document) *Workload { return &Workload{Meta{d.Root()
 // spec.template.metadata.labels.
 func (w *Workload) Template() *Pod { return &Pod{Meta{w.template()}} }
 
-// template returns the template's value: that of a CronJob is in its job template.
+// template returns the pod template, which for a CronJob is in its job template.
 func (w *Workload) template() *document.Value {
 	if w.Kind() == "CronJob" {
 		return w.root.At("spec", "jobTemplate", "spec", "template")

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// skew is how far a certificate is backdated at most, for clients whose clock is slow.
+	// skew is the most that a certificate is backdated, for clients whose clock is slow.
 	skew = 5 * time.Minute
 	// maxCommonName is the maximum length of a CN in characters: ub-common-name of RFC 5280, appendix A.1.
 	maxCommonName = 64
@@ -35,8 +35,8 @@ type Pair struct {
 	Cert, Key []byte
 }
 
-// Leaf returns the first certificate of the pair, the one that Key belongs to. It fails if Cert is not PEM or contains
-// an invalid certificate. It checks neither Key nor the dates.
+// Leaf returns the first certificate of the pair, to which Key belongs. It fails if Cert is not PEM or contains an
+// invalid certificate. It checks neither Key nor the dates.
 func (p Pair) Leaf() (*x509.Certificate, error) {
 	chain, err := parseChain(p.Cert)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 func NewAuthority(now time.Time) (Pair, error) { return NewAuthorityUntil(now, now.AddDate(1, 0, 0)) }
 
 // NewAuthorityUntil makes a CA that is valid from now (less a few minutes): ECDSA P-256, self-signed, for signing
-// serving certificates only, not other CAs. Its subject differs from that of every certificate it issues: with
+// serving certificates only, not other CAs. Its subject differs from the subjects of all certificates it issues: with
 // equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifiers,
 // so an old and a new one can be in one bundle.
 func NewAuthorityUntil(now, until time.Time) (Pair, error) {

@@ -17,8 +17,8 @@ import (
 	"usher.dev/usher/internal/poll"
 )
 
-// The files of a certificate directory. The names are those of a Secret of type kubernetes.io/tls, so a mounted Secret,
-// including one of cert-manager, is a certificate directory, too.
+// The files of a certificate directory. The names are the keys of a Secret of type kubernetes.io/tls, so a mounted
+// Secret, including one of cert-manager, is a certificate directory, too.
 const (
 	CACertFile = "ca.crt"
 	CAKeyFile  = "ca.key" // never in a Secret
@@ -66,9 +66,9 @@ func WriteFiles(dir string, ca, leaf Pair, overwrite bool) error {
 //   - tls.crt or tls.key: issued again.
 //
 // say is called with one sentence for each file made. EnsureLocal fails only if a name is invalid, or if a file cannot
-// be written, or cannot be read for a reason other than being missing: a file of another user is not damaged.
-// Concurrent starts wait for each other, if the system has flock, and end up with the same files; a start that is
-// killed halfway leaves a mismatch that the next one repairs.
+// be written, or exists but cannot be read: a file of another user is not damaged. Concurrent starts wait for each
+// other, if the system has flock, and end up with the same files; a start that is killed halfway leaves a mismatch that
+// the next one repairs.
 func EnsureLocal(dir string, names []string, now time.Time, say func(string)) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the certificate directory: %w", err)
@@ -194,7 +194,7 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// maxFile is the maximum size of a file in bytes, that of a Secret.
+// maxFile is the maximum size of a file in bytes, as of a Secret.
 const maxFile = 1 << 20
 
 func readPair(dir, certName, keyName string) (p Pair, err error) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ServiceNames returns the names that a serving certificate has to cover: those of this machine (localhost, 127.0.0.1,
-// ::1) and, for a service given as "namespace/name", its names inside the cluster. The first is then
+// ServiceNames returns the names that a serving certificate has to cover: the names of this machine (localhost,
+// 127.0.0.1, ::1) and, for a service given as "namespace/name", its names inside the cluster. The first is then
 // name.namespace.svc, which the API server verifies. If service is empty, only the names of this machine are returned.
 func ServiceNames(service string) ([]string, error) {
 	local := []string{"localhost", "127.0.0.1", "::1"}

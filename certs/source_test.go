@@ -232,7 +232,7 @@ func TestWatch(t *testing.T) {
 			}
 			reports = nil
 		}
-		cancel() // Watch has to return, or synctest finds it waiting for ever
+		cancel() // Watch has to return, or synctest finds it waiting forever
 	})
 }
 

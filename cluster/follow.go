@@ -11,7 +11,7 @@ type Follower interface {
 	Replace(all iter.Seq[Object], version string)
 	// Put passes an object that has been added or changed.
 	Put(Object)
-	// Remove passes an object that has been deleted. Its Version is that of the deletion, as far as known.
+	// Remove passes an object that has been deleted. Its Version is the version of the deletion, as far as known.
 	Remove(Object)
 	// Reached says that all events up to the version have been passed.
 	Reached(version string)
@@ -21,8 +21,8 @@ type Follower interface {
 type Object struct {
 	Key     string // the name, preceded by the namespace and a slash if there is one
 	Version string // the resourceVersion; for files, the number of their reading
-	// Kept is the T that the collection keeps; snapshots share it. If the newest state does not decode, it is the last
-	// one that did; nil if none has.
+	// Kept is the T that the collection keeps; snapshots share it. If the newest state does not decode, Kept is the
+	// last state that did; nil if none has.
 	Kept any
 	// Annotations holds the annotations of Collection.FollowAnnotations, always of the newest state; nil if there are
 	// none.

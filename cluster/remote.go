@@ -53,8 +53,8 @@ func (c *Cluster) Version(ctx context.Context, collection string, name types.Nam
 	return found.ResourceVersion, err
 }
 
-// Exists reports whether a declared collection has an object with a name, in any namespace. The answer is not older than
-// the question, and needs no right beyond those of the watch. It fails like Read.
+// Exists reports whether a declared collection has an object with a name, in any namespace. The answer is not older
+// than the question, and needs no other rights than the watch. It fails like Read.
 func (c *Cluster) Exists(ctx context.Context, collection, name string) (bool, error) {
 	client, k, err := c.remote(collection)
 	if err != nil {

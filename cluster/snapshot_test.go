@@ -164,7 +164,7 @@ func randomHistories(random *rand.Rand) (histories [][]event) {
 	return histories
 }
 
-// deliver delivers all events, those of one object in order, and occasionally a list of the current objects.
+// deliver delivers all events, in order for each object, and occasionally a list of the current objects.
 func deliver(t *testing.T, c *Cluster, random *rand.Rand, histories [][]event) {
 	next := make([]int, len(histories))
 	for left := true; left; {

@@ -171,7 +171,7 @@ func (e *ending) in(chunk []byte) (n int, found bool) {
 	return len(chunk), false
 }
 
-// managed is how managedFields begin in the text of an API server.
+// managed is the beginning of managedFields in the text of an API server.
 var managed = []byte(`"managedFields":[{"manager":`)
 
 // withoutManagedFields returns an object without its managedFields, in the same memory. They are often larger than all the

@@ -203,8 +203,8 @@ type state struct {
 	needs  []string // the names of the collections that are kept
 }
 
-// questions returns the questions that a step may ask that needs the given collections. Each is answered from the
-// current state. They work only if there is a cluster, not where routes are merely listed.
+// questions returns the questions of a step that needs the given collections. Each is answered from the current state.
+// They work only if there is a cluster, not where routes are merely listed.
 func (s state) questions(needs []string) questions {
 	return questions{collections.Questions{Reader: s.Reader(needs)}, s.quotas}
 }

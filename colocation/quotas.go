@@ -91,11 +91,11 @@ func (q *quotas) stored() (*quota.Tree, error) {
 	return collections.TreeOf(now)
 }
 
-// maxAwait is how long to wait for a quota that a request names and the watch has not delivered. A watch lags by
+// maxAwait bounds the wait for a quota that a request names and the watch has not delivered. A watch lags by
 // milliseconds.
 const maxAwait = 300 * time.Millisecond
 
-// maxAsking is how many questions for quotas the API server gets at once.
+// maxAsking bounds the simultaneous questions for quotas to the API server.
 const maxAsking = 4
 
 // await returns a tree as soon as it has the named quota, or when the API server says that there is none, or when
@@ -191,7 +191,8 @@ func (s state) ledger() validators.Ledger {
 	return s.quotas.ledger
 }
 
-// announce returns how a change of a quota becomes known to all who admit pods; nil if quotas are not evaluated.
+// announce returns the function that announces a change of a quota to all who admit pods; nil if quotas are not
+// evaluated.
 func (s state) announce() func(context.Context, *quota.Tree, rules.Change, string) error {
 	if s.quotas == nil || s.quotas.ledger == nil {
 		return nil

@@ -78,8 +78,8 @@ func TestAwaitNoQuota(t *testing.T) {
 	}
 }
 
-// TestAwaitAsks: await asks the API server for a quota that the watch has not shown, once, and does not wait for one that
-// is not there.
+// TestAwaitAsks: await asks the API server for a quota that the watch has not shown, once, and does not wait for a
+// missing one.
 func TestAwaitAsks(t *testing.T) {
 	dir := t.TempDir()
 	q := quotasIn(t, dir)

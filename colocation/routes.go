@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// deps is what the chains are built from.
+// deps holds the dependencies of the chains.
 type deps struct {
 	policy  *config.Policy
 	gates   gate.Set
@@ -206,7 +206,7 @@ func (d deps) podQuestions(ask questions) validators.PodQuestions {
 	}
 }
 
-// quotaPolicy returns the policy on whose quotas are whose.
+// quotaPolicy returns the policy on the ownership of quotas.
 func (d deps) quotaPolicy() *sections.QuotaPolicy {
 	return config.SectionOf[*sections.Quotas](d.policy).Compile()
 }

@@ -198,7 +198,7 @@ func TestPortsMeet(t *testing.T) {
 	})
 }
 
-// The component closes the port for reviews, keeps that of operations open, and cannot be applied before it is filled
+// The component closes the port for reviews, keeps the operations port open, and cannot be applied before it is filled
 // in.
 func TestNetworkPolicyComponent(t *testing.T) {
 	base := find[networkingv1.NetworkPolicy](t, "base/networkpolicy.yaml")
@@ -397,7 +397,7 @@ func write(t *testing.T, file, content string) {
 
 // Below: reading.
 
-// promises are what a manifest keeps, each with what to do when it does not.
+// promises lists the promises of a manifest, each with what to do when it is broken.
 type promises []struct {
 	kept bool
 	fix  string
@@ -412,7 +412,7 @@ func check(t *testing.T, file string, list promises) {
 	}
 }
 
-// kinds are what manifests may hold.
+// kinds lists the kinds that manifests may hold.
 var kinds = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

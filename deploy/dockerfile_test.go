@@ -186,7 +186,7 @@ type step struct{ name, rest string }
 // copied is a COPY --from=build.
 type copied struct{ from, to string }
 
-// last gives the rest of the last instruction of a name: the one that counts.
+// last returns the rest of the last instruction of a name, which is the one in force.
 func (s stage) last(name string) (rest string) {
 	for _, step := range s.steps {
 		if step.name == name {

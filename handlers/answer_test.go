@@ -19,8 +19,8 @@ func wantEncoded(t *testing.T, kind metav1.TypeMeta, r *admissionv1.AdmissionRes
 	}
 }
 
-// TestAnswerIsJSON: each field of a response, alone and with all others, is encoded as by encoding/json; also one that a
-// later version of the API adds.
+// TestAnswerIsJSON: each field of a response, alone and with all others, is encoded as by encoding/json; also a field
+// that a later version of the API adds.
 func TestAnswerIsJSON(t *testing.T) {
 	jsonPatch := admissionv1.PatchTypeJSONPatch
 	kind := metav1.TypeMeta{Kind: "AdmissionReview", APIVersion: "admission.k8s.io/v1beta1"}

@@ -13,7 +13,7 @@ import (
 // but no value of an object. Later versions only add fields; docs/audit-log.md describes them.
 type Record struct {
 	Time time.Time `json:"time"`
-	// ID is that of the process, and the number of the decision in it: a missing number is a dropped line.
+	// ID is the process's ID and the number of the decision in it: a missing number is a dropped line.
 	ID    string `json:"id"`
 	Route string `json:"route"`
 
@@ -44,7 +44,7 @@ type Record struct {
 	Repeated  int            `json:"repeated,omitempty"` // lines about unknown callers that were left out before this one
 }
 
-// StepRecord is what a step did.
+// StepRecord describes what a step did.
 type StepRecord struct {
 	Name        string         `json:"name"`
 	Mode        string         `json:"mode"`

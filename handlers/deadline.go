@@ -10,7 +10,7 @@ import (
 // deadline is a context that ends at a time, as context.WithDeadline makes it. But it starts a timer only when somebody
 // waits for its end, as hardly a review does.
 type deadline struct {
-	context.Context // that of the request
+	context.Context // of the request
 	at              time.Time
 
 	mu      sync.Mutex

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Outcome is how a review ended.
+// Outcome says how a review ended.
 type Outcome string
 
 // The outcomes, and what the caller receives:

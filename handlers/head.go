@@ -72,8 +72,8 @@ func (h head) extra() map[string]authenticationv1.ExtraValue {
 	return document.As[map[string]authenticationv1.ExtraValue](h.handle.At(path...))
 }
 
-// maxRead is the number of elements or members up to which a list is read here. The bounds of a document are those of
-// its handles.
+// maxRead is the number of elements or members up to which a list is read here. A document's bounds apply to its
+// handles.
 const maxRead = 100
 
 // textsOf returns the elements of an array of strings. It reports whether it is one, and has at most maxRead.

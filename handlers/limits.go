@@ -107,7 +107,7 @@ func (l lane) acquire(ctx context.Context, cost int64, wait time.Duration) (take
 	return 0, waitError(ctx)
 }
 
-// grant is what a review that is being decided has taken.
+// grant holds the slot and the memory of a review that is being decided.
 type grant struct {
 	slot  chan struct{}
 	lane  lane

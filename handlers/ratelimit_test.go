@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// TestLimitExceeded: a review beyond a limit is answered with 429, and the time when it is worth to come back, in whole
-// seconds. One that is only counted, a heartbeat, and a request that the route is not for are answered as ever.
+// TestLimitExceeded: a review beyond a limit is answered with 429, and the time when a retry is worthwhile, in whole
+// seconds. A review that is only counted, a heartbeat, and a request that the route is not for are answered as usual.
 func TestLimitExceeded(t *testing.T) {
 	refuse := admit.LimitExceeded{Limit: "tenants", Refuse: true, Wait: 1200 * time.Millisecond}
 	for _, test := range []struct {

@@ -1,3 +1,5 @@
+// Package handlers serves AdmissionReviews over HTTP: it reads a review, lets a chain decide, and writes the answer. No
+// other package of the server knows both.
 package handlers
 
 import (

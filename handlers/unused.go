@@ -12,7 +12,7 @@ import (
 // Unchecked reports whether a review was allowed only because its route is unused.
 func (d Decision) Unchecked(r admit.Route) bool { return r.Unused() != "" && d.Response != nil }
 
-// unusedEvery is how often an unused route is logged at most.
+// unusedEvery is the minimum time between two logs of an unused route.
 const unusedEvery = time.Minute
 
 // LogUnused warns of routes that are unused but still registered, each at most once a minute.

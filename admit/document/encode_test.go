@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzText compares the encoding of strings with that of json.Marshal, which clients of the patch know.
+// FuzzText compares the encoding of strings with json.Marshal's, which clients of the patch know.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"", "plain", `"`, `\`, `a"b\c"`, "<&>", "\n", "\x7f", "ü", "\xff", "\u2028", `"` + "\u2029", "\x00"} {
 		f.Add(text)

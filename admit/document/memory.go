@@ -15,7 +15,7 @@ type memory struct {
 // arena is where short slices are allocated.
 type arena[T any] []T
 
-// arenaLength is the length of a new arena, and the maximum of one that is kept.
+// arenaLength is the length of a new arena, and the maximum length of an arena that is kept.
 const arenaLength = 512
 
 // empty returns an empty slice with room for n values.

@@ -18,7 +18,7 @@ func Record[T any](v *Value, before, after T) {
 	}
 }
 
-// tags is what the tags of a field say about its value.
+// tags holds what a field's tags say about its value.
 type tags struct {
 	name     string
 	inline   bool // its members belong to the object around it
@@ -116,7 +116,7 @@ func isEmpty(v reflect.Value) bool {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// isLeaf reports whether a value is compared as a whole: one that is no container, or encodes itself, as a quantity.
+// isLeaf reports whether a value is compared as a whole, because it is no container or encodes itself, like a quantity.
 func isLeaf(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		return isLeaf(t.Elem())

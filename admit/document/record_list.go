@@ -61,7 +61,7 @@ func (v *Value) insertNew(now []*Value, after reflect.Value) {
 	}
 }
 
-// matching finds for each element of after the element of before that it was: an equal one; else one with the same
+// matching finds for each element of after the corresponding element of before: an equal one; else one with the same
 // merge key; else, in a list without merge key that kept its length, the one at the same place.
 func matching(before, after reflect.Value, mergeKey string) matches {
 	m := matches{was: make([]int, after.Len()), used: make([]bool, before.Len())}

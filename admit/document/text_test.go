@@ -7,7 +7,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// FuzzSameText: what is known without decoding is what the decoded values say.
+// FuzzSameText: what is known without decoding agrees with the decoded values.
 func FuzzSameText(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`"a"`, `"b"`}, {`"a"`, `"\u0061"`}, {` "a" `, `"a"`}, {`1`, `2`}, {`0`, `-0`}, {`1`, `1.0`}, {`1e1`, `10`}, {`true`, `false`}, {`null`, `{}`},

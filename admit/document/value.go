@@ -137,7 +137,7 @@ func existing(children []*Value) iter.Seq[*Value] {
 // Err returns the document's error; see Document.Err.
 func (v *Value) Err() error { return v.doc.err }
 
-// Exists reports whether there is a value other than null here.
+// Exists reports whether there is a value here that is not null.
 func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 
 // Bytes returns the current value as JSON, which must not be changed or kept; nil if there is none.

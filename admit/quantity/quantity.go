@@ -21,7 +21,7 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// isSafe reports whether ParseQuantity parses a text: one that matches
+// isSafe reports whether ParseQuantity parses a text, which must match
 //
 //	^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$
 //

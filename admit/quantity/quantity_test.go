@@ -33,7 +33,7 @@ func TestAmplify(t *testing.T) {
 		{"memory", "1e3", "2", "2e3", false},
 		{"memory", "4Ei", "9999", "9223372036854775807", true},
 		{"cpu", "9P", "9999", "9223372036854775807m", true},
-		{"cpu", "9E", "2", "9E", true}, // never below what it was
+		{"cpu", "9E", "2", "9E", true}, // never below the original
 		{"memory", "8Gi", "1", "8Gi", false},
 	}
 	for _, c := range cases {

@@ -57,7 +57,7 @@ func splitYAML(content []byte) (texts []text) {
 	return texts
 }
 
-// hasContent reports whether there is a line other than separators, directives and comments.
+// hasContent reports whether there is a line that is no separator, directive or comment.
 func hasContent(raw []byte) bool {
 	for line := range bytes.Lines(raw) {
 		line = bytes.TrimSpace(line)
@@ -138,7 +138,7 @@ func inFile(message string, line int) string {
 			return found
 		}
 		if strings.Contains(message, "did not find expected") {
-			n++ // errors of the YAML parser, unlike those of its scanner, count lines from 0
+			n++ // the YAML parser, unlike its scanner, counts lines from 0
 		}
 		return fmt.Sprintf("line %d", n+line-1)
 	})

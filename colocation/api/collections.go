@@ -1,7 +1,7 @@
 package api
 
 // The names of the collections of built-in objects that steps of the colocation suite need, besides
-// admit.CollectionNamespaces. Those of CRDs are next to their types. Logs and metrics print these names.
+// admit.CollectionNamespaces. The names of CRDs are next to their types. Logs and metrics print these names.
 const (
 	CollectionPriorityClasses = "priorityclasses"
 	CollectionPods            = "pods" // labels and annotations of pods

@@ -204,7 +204,7 @@ func compareFields(t *testing.T, path string, goType reflect.Type, p property) {
 	}
 }
 
-// jsonFields returns the JSON names of a struct's fields, including those of inlined structs.
+// jsonFields returns the JSON names of a struct's fields, including inlined structs.
 func jsonFields(goType reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range goType.NumField() {

@@ -26,8 +26,8 @@ type ElasticQuota struct {
 
 // ElasticQuotaSpec is the range of an elastic quota.
 type ElasticQuotaSpec struct {
-	// Min is what the quota's pods are guaranteed; Max is what they may use at most. A resource that Max does not name
-	// is not limited.
+	// Min is guaranteed to the quota's pods; Max is the most they may use. A resource that Max does not name is not
+	// limited.
 	Min ResourceList `json:"min,omitempty"`
 	Max ResourceList `json:"max,omitempty"`
 }

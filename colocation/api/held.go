@@ -10,7 +10,7 @@ import (
 
 // HeldRequest returns PodRequest by the status of the pod, as the scheduler computes it: the largest of what the spec
 // requests, what the node has allocated and what the containers were given; only of the last two while the node calls
-// the resize infeasible. It returns nil if that is what the spec requests. Devices allocated by DRA do not count.
+// the resize infeasible. It returns nil if the spec requests the same. Devices allocated by DRA do not count.
 func HeldRequest(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.ResourceList {
 	if !resizing(spec, status) {
 		return nil

@@ -18,7 +18,7 @@ func TestParseJSONText(t *testing.T) {
 		`null`: {},
 		`{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"Default","preferredCPUExclusivePolicy":"PCPULevel"}`: {
 			CPUBindFullPCPUs, CPUBindDefault, CPUExclusivePCPULevel},
-		`{"requiredCpuBindPolicy":"FullPCPUs","later":{"a":[1]}}`: {}, // another name, and one that we do not know
+		`{"requiredCpuBindPolicy":"FullPCPUs","later":{"a":[1]}}`: {}, // another name, and an unknown one
 	} {
 		if got, err := ParseJSONText[ResourceSpec](text); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", text, got, err)

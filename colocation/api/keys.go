@@ -62,7 +62,8 @@ const (
 const (
 	// AnnotationQuotaNamespaces is a JSON array of the namespaces whose pods belong to the quota.
 	AnnotationQuotaNamespaces = "quota.scheduling.koordinator.sh/namespaces"
-	// AnnotationQuotaSharedWeight is a list: the weight for sharing idle resources. Its names are those of spec.max.
+	// AnnotationQuotaSharedWeight is a resource list: the weights for sharing idle resources. Its names are the names
+	// in spec.max.
 	AnnotationQuotaSharedWeight = "quota.scheduling.koordinator.sh/shared-weight"
 	// AnnotationQuotaChildRequest is a list: the total of the requests of the quota's pods. The webhook and the
 	// scheduler write it.

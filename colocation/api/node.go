@@ -60,8 +60,8 @@ func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	return said, parsed.Err()
 }
 
-// NodeMetric is what Koordinator's node agent measured on the node of the same name, reduced to the fields that usher
-// uses.
+// NodeMetric holds the measurements of Koordinator's agent on the node of the same name, reduced to the fields that
+// usher uses.
 type NodeMetric struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

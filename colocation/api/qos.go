@@ -66,7 +66,7 @@ func kubernetesQoS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	return corev1.PodQOSBurstable
 }
 
-// qosRequirements returns all requirements that count: those of the pod as a whole if it has any, otherwise those of
+// qosRequirements returns all requirements that count: the pod-level requirements if there are any, otherwise those of
 // the containers of both kinds.
 func qosRequirements(spec *corev1.PodSpec) iter.Seq[*corev1.ResourceRequirements] {
 	return func(yield func(*corev1.ResourceRequirements) bool) {

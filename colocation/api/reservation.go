@@ -24,7 +24,7 @@ type Reservation struct {
 	Status ReservationStatus `json:"status,omitempty"`
 }
 
-// ReservationSpec is what is reserved, for whom and for how long.
+// ReservationSpec says which resources are reserved, for whom and for how long.
 type ReservationSpec struct {
 	// Template is the pod that the scheduler finds a node for. Its CRD has no schema for it.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
@@ -97,7 +97,7 @@ const (
 type ReservationStatus struct {
 	Phase    ReservationPhase `json:"phase,omitempty"`
 	NodeName string           `json:"nodeName,omitempty"`
-	// Allocatable is what is reserved; Allocated is how much of it the owners use.
+	// Allocatable holds the reserved resources; Allocated is the part that the owners use.
 	Allocatable ResourceList `json:"allocatable,omitempty"`
 	Allocated   ResourceList `json:"allocated,omitempty"`
 }

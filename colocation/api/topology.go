@@ -27,7 +27,7 @@ func CPUBindPolicies() []CPUBindPolicy {
 	return []CPUBindPolicy{CPUBindDefault, CPUBindFullPCPUs, CPUBindSpreadByPCPUs, CPUBindConstrainedBurst}
 }
 
-// CPUExclusivePolicy is what a pod does not share with other pods of the same policy.
+// CPUExclusivePolicy names the unit of CPU that a pod does not share with other pods of the same policy.
 type CPUExclusivePolicy string
 
 // The CPU exclusive policies.
@@ -65,7 +65,7 @@ func NUMATopologyPolicies() []NUMATopologyPolicy {
 	return []NUMATopologyPolicy{NUMATopologyBestEffort, NUMATopologyRestricted, NUMATopologySingleNUMANode}
 }
 
-// NUMAExclusive is how strictly pods on a single NUMA node and pods on several are separated.
+// NUMAExclusive says how strictly pods on a single NUMA node are separated from pods on several.
 type NUMAExclusive string
 
 // The degrees of separation.

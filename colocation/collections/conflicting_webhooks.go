@@ -62,7 +62,7 @@ func conflictError(resource, name string, taken []string, err error) error {
 		ErrConflictingWebhooks, strings.Join(taken, ", "), resource, name)
 }
 
-// sharedResources returns those of the resources that a webhook configuration covers.
+// sharedResources returns the resources that a webhook configuration covers, of those given.
 func sharedResources(raw []byte, resources []string) (taken []string, err error) {
 	var configuration struct {
 		Webhooks []struct {

@@ -147,7 +147,7 @@ func randomList(rng *rand.Rand) corev1.ResourceList {
 	return list
 }
 
-// randomStatus returns the status of a pod, which is that of an idle one for a third of the pods.
+// randomStatus returns the status of a pod, which is idle for a third of the pods.
 func randomStatus(rng *rand.Rand, spec *corev1.PodSpec) (status corev1.PodStatus) {
 	idle := rng.IntN(3) == 0
 	for _, c := range spec.Containers {

@@ -28,7 +28,7 @@ var LabelRules = &cluster.Compiled[map[string]string, []api.LabelRule]{
 var configMapData = cluster.Keep(func(o *corev1.ConfigMap) map[string]string { return o.Data })
 
 // compileLabelRules parses the keys "enable" and "rules" of the ConfigMap. Without a ConfigMap there are no rules. If
-// the rules do not parse, the error keeps the previous state, including that of "enable".
+// the rules do not parse, the error keeps the previous state, including "enable".
 func compileLabelRules(all cluster.Objects[map[string]string]) (rules []api.LabelRule, problems []error, err error) {
 	found := all.Sorted()
 	if len(found) == 0 {

@@ -33,8 +33,8 @@ type resizeCondition struct {
 	ObservedGeneration int64                   `json:"observedGeneration"`
 }
 
-// listText is the text of a resource list in a status. Nearly always it is that of the requests, so that it need not be
-// decoded.
+// listText is the text of a resource list in a status. It nearly always equals the text of the requests, and need not
+// be decoded.
 type listText string
 
 // UnmarshalJSON keeps the text.

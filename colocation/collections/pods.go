@@ -16,7 +16,7 @@ var Pods = &cluster.Collection[*PodMeta]{
 	}),
 }
 
-// PodMeta is what is kept of a pod.
+// PodMeta holds the metadata that is kept of a pod.
 type PodMeta struct{ Labels, Annotations map[string]string }
 
 // Pod returns the labels and annotations of a stored pod. With files, known is false for a missing pod. With a watch,

@@ -14,7 +14,7 @@ var PriorityClasses = &cluster.Collection[*PriorityClass]{
 	Keep: cluster.Keep(func(o *schedulingv1.PriorityClass) *PriorityClass { return &PriorityClass{o.Value, o.PreemptionPolicy} }),
 }
 
-// PriorityClass is what is kept of a priority class.
+// PriorityClass holds the fields that are kept of a priority class.
 type PriorityClass struct {
 	Value      int32
 	Preemption *corev1.PreemptionPolicy

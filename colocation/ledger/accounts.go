@@ -13,8 +13,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// accounts holds what the pods that this replica has observed are charged for. It is a Follower of the pods: a change
-// of a pod costs a few additions, and judging another pod costs nothing.
+// accounts holds the charges of the pods that this replica has observed. It is a Follower of the pods: a change of a
+// pod costs a few additions, and judging another pod costs nothing.
 type accounts struct {
 	counting  quota.Counting
 	labelOnly bool
@@ -161,7 +161,7 @@ func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *
 	return now
 }
 
-// latest returns the newest observed version of a pod. After a list it may be an older one that still counts as much.
+// latest returns the newest observed version of a pod. After a list it may be an older version with the same charge.
 func (a *accounts) latest(one *account) string {
 	return newest(one.since, a.touched[one.pod.UID].version)
 }

@@ -223,7 +223,7 @@ func TestAccountsGone(t *testing.T) {
 	}
 }
 
-// The version of an account is the one that introduced its charge.
+// The version of an account is the version that introduced its charge.
 func TestAccountsSince(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=9"), makeQuota("o", "", "cpu=9"))
 	p := makePod("q/p", "u", "cpu=2")

@@ -16,7 +16,7 @@ import (
 
 // QuotaChange is a change of a quota that has been admitted and is about to be stored.
 type QuotaChange struct {
-	Old, New *quota.Quota // Old is nil for a new quota, New for one that is deleted
+	Old, New *quota.Quota // Old is nil for a new quota, New for a deleted one
 	From     string       // the resourceVersion of Old; empty for a new quota
 }
 

@@ -76,7 +76,7 @@ func (l *Ledger) place(tree *quota.Tree, c *candidate) placement {
 	return p
 }
 
-// limits reports whether a binding matters: it leads to a quota that may limit the pod, or to one that does not exist.
+// limits reports whether a binding matters: its quota may limit the pod, or does not exist.
 func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 
 // grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to

@@ -19,8 +19,8 @@ import (
 type WriteChildRequest func(ctx context.Context, quota types.NamespacedName, text string) error
 
 // KeepChildRequests compares, at random intervals between every and 2*every until ctx ends, the child-request
-// annotation of each quota with the requests of its pods and those of its descendants, and writes it where it differs.
-// It is for clusters without Koordinator's scheduler, which maintains the annotation there. Replicas compute the same
+// annotation of each quota with the requests of its pods and its descendants' pods, and writes it where it differs. It
+// is for clusters without Koordinator's scheduler, which maintains the annotation there. Replicas compute the same
 // numbers, so the second one finds nothing to write.
 func (l *Ledger) KeepChildRequests(ctx context.Context, every time.Duration, write WriteChildRequest) {
 	for {

@@ -8,7 +8,7 @@ type Follower interface {
 	Replace(all []Seen, version string)
 	// Put passes an object that was added or changed.
 	Put(object Seen)
-	// Remove passes an object that was deleted. Its Version is that of the deletion, if known.
+	// Remove passes an object that was deleted. Its Version is the version of the deletion, if known.
 	Remove(object Seen)
 	// Reached reports that no change older than the version is missing.
 	Reached(version string)

@@ -36,7 +36,7 @@ func makeQuota(name, parent, limits string) *quota.Quota {
 	return &quota.Quota{Namespace: quotaNamespace, Name: name, Parent: parent, Max: amounts(limits), Namespaces: []string{name}}
 }
 
-// makePod makes a pod; its namespace is that of the quota it belongs to.
+// makePod makes a pod in the namespace of its quota.
 func makePod(key, uid, requests string) *quota.Pod {
 	namespace, name, _ := strings.Cut(key, "/")
 	return &quota.Pod{Namespace: namespace, Name: name, UID: types.UID(uid), Requests: amounts(requests)}
@@ -178,7 +178,7 @@ func (s *fakeStore) Read(_ context.Context, key types.NamespacedName) (Object, e
 	return s.objects[key], nil
 }
 
-// Pod finds those of pods.
+// Pod returns the version of a pod.
 func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (string, error) {
 	if _, ok := s.pods[key]; ok {
 		return s.podVersion, nil

@@ -9,9 +9,9 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// holdings is what counts at one moment: the charges of the observed pods, from accounts, and the reservations. A pod
-// that is both observed and reserved counts in each quota for the larger of the two, never for both, because it is
-// stored once. The same holds for two reservations of one pod name, from a client that retried.
+// holdings are the amounts that count at one moment: the charges of the observed pods, from accounts, and the
+// reservations. A pod that is both observed and reserved counts in each quota for the larger of the two, never for
+// both, because it is stored once. The same holds for two reservations of one pod name, from a client that retried.
 type holdings struct {
 	tree     *quota.Tree
 	accounts *accounts      // with mu held

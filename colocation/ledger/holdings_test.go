@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// countedIn is what is used and what is reserved in a quota, when reservations stand.
+// countedIn returns the used and the reserved amount of a quota under the given reservations.
 func countedIn(b *bench, name string, reservations ...reservation) string {
 	text := ""
 	b.accounts.with(b.tree, func(a *accounts) {

@@ -36,11 +36,11 @@ type Options struct {
 	// Counting and LabelOnly (gate DisableDefaultQuota) determine what pods are charged for, and to which quota.
 	Counting  quota.Counting
 	LabelOnly bool
-	// Expiry is how long a reservation is held for a pod that does not appear. It must be longer than the API server's
-	// request timeout (60 s) plus the differences between the clocks and watches of the replicas. Zero means
+	// Expiry is the time for which a reservation is held for a pod that does not appear. It must be longer than the API
+	// server's request timeout (60 s) plus the differences between the clocks and watches of the replicas. Zero means
 	// DefaultExpiry.
 	Expiry time.Duration
-	// Replica distinguishes the reservations of this replica from those of others; empty means a random name.
+	// Replica distinguishes the reservations of this replica from others; empty means a random name.
 	Replica string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -200,8 +200,8 @@ func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate
 	}
 }
 
-// maxBehind is how long a decision waits for pods that another replica has already observed. A watch that lags more
-// than that is not just slow.
+// maxBehind bounds the wait of a decision for pods that another replica has already observed. A watch that lags more is
+// not just slow.
 const maxBehind = time.Second
 
 // attempt makes a plan. All candidates are bound, charged and judged in the same tree.

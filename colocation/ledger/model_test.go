@@ -53,7 +53,7 @@ func TestModel(t *testing.T) {
 				if *simSeed == 0 {
 					seed += uint64(n)
 				}
-				stats := runSchedule(t, seed) // does not return from one that fails
+				stats := runSchedule(t, seed) // does not return if the schedule fails
 				mu.Lock()
 				total.add(stats)
 				mu.Unlock()

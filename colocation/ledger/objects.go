@@ -121,7 +121,7 @@ func (o *objects) Remove(seen Seen) {
 	o.upTo(seen.Version)
 }
 
-// show records what the watch shows of a quota. before is what it showed last, or nil. The caller holds mu.
+// show records the state of a quota in the watch. before is the state before, or nil. The caller holds mu.
 func (o *objects) show(object Object, before *quota.Quota) {
 	o.shown[keyOf(object.Quota)] = shown{object.Quota, object.Version}
 	if !sameForPods(before, object.Quota) {
@@ -208,8 +208,7 @@ func (o *objects) update(object Object) {
 }
 
 // overwrite stores an object that was read after a write with a version had failed, even if that version seems to be
-// newer: it was wrong. Another one that the watch has brought while the object was being read is not overwritten by an
-// older one.
+// newer: it was wrong. A version that the watch delivered during the read is not overwritten by an older one.
 func (o *objects) overwrite(object Object, version string) {
 	if object.Quota == nil {
 		return

@@ -63,8 +63,8 @@ func TestPlanUpdates(t *testing.T) {
 	expect(t, "another, when it has not grown", b.reserve(b.Ledger, ask(makePod("q/o", "v", "cpu=3"))), "granted")
 }
 
-// The reservation of an update ends when any later version of the pod is seen than the one that it was judged on: the
-// update is that version, or was never stored.
+// The reservation of an update ends when any version later than the judged one is seen: the update is that version, or
+// was never stored.
 func TestPlanWithdrawn(t *testing.T) {
 	const from = "5"
 	one, three := makePod("q/p", "u", "cpu=1"), makePod("q/p", "u", "cpu=3")

@@ -93,7 +93,7 @@ var errWaited = errors.New("it was another replica's turn to write")
 var errCallerGone = errors.New("a caller has gone")
 
 // tryBatch decides on a batch and writes the record if anything was reserved. It waits for its turn to write only until
-// turnEnds ends.
+// turnEnds.
 func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, turnEnds time.Time) (plan, error) {
 	candidates := make([]*candidate, len(batch))
 	for i, w := range batch {

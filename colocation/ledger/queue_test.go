@@ -44,7 +44,7 @@ func TestQueueBatch(t *testing.T) {
 	})
 }
 
-// A caller that has gone before the decision is not counted; the reservation of one that goes during the write is
+// A caller that left before the decision is not counted; the reservation of a caller that leaves during the write is
 // revoked by the next write.
 func TestQueueGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestQueueGone(t *testing.T) {
 	})
 }
 
-// A refusal that does not depend on the other pods of the batch is sent before the record is written. One that does
-// waits for the write, because otherwise a pod would be refused for room that was given to none.
+// A refusal that does not depend on the other pods of the batch is sent before the record is written. Other refusals
+// wait for the write, because otherwise a pod would be refused for room that was given to none.
 func TestQueueFirm(t *testing.T) {
 	type answers map[string]string
 	const lost = "the network is broken"

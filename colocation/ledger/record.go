@@ -182,7 +182,7 @@ func podKey(p *quota.Pod) string {
 }
 
 // older reports whether resourceVersion a is before b. The empty version is before all others. A version that is not a
-// number (from a store other than etcd) is before none, so that no replica is ever considered behind.
+// number (from another store than etcd) is before none, so that no replica is ever considered behind.
 func older(a, b string) bool {
 	switch {
 	case b == "" || a == b:

@@ -32,8 +32,8 @@ type Row struct {
 // ResourceRow is one resource of a quota, including all its descendants.
 type ResourceRow struct {
 	Name corev1.ResourceName `json:"name"`
-	// Used is the total of the observed pods, Reserved that of the pods that were admitted but not observed. Limit is
-	// nil if there is none; Source is the field that sets it.
+	// Used is the total of the observed pods, Reserved the total of the pods that were admitted but not observed. Limit
+	// is nil if there is none; Source is the field that sets it.
 	Used quota.Amount `json:"used"`
 	// Asked is Used by the specs of the pods alone; nil if it is the same.
 	Asked    *quota.Amount `json:"asked,omitempty"`
@@ -79,7 +79,7 @@ func (l *Ledger) Report() ([]Row, error) {
 }
 
 // Path returns the rows of a quota and its ancestors up to the top of the tree, without their other descendants. It is
-// empty if the quota does not exist. The error is that of Report.
+// empty if the quota does not exist. It fails like Report.
 func (l *Ledger) Path(name string) (rows []Row, _ error) {
 	tree, err := l.tree()
 	if err != nil {
@@ -173,8 +173,8 @@ func (h *holdings) waiting(q *quota.Quota) (rows []WaitingRow) {
 	return rows
 }
 
-// Sums returns what the pods of each quota and its descendants request by their specs, observed or reserved, in the form
-// of the child-request annotation. The error is that of Report.
+// Sums returns what the pods of each quota and its descendants request by their specs, observed or reserved, in the
+// form of the child-request annotation. It fails like Report.
 func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 	rows, err := l.Report()
 	sums := map[string]api.ResourceList{}

@@ -176,7 +176,7 @@ func (w *world) create() {
 	}
 }
 
-// createOnce is what the API server does with a create.
+// createOnce simulates a create in the API server.
 func (w *world) createOnce(pod *quota.Pod) bool {
 	req := request{pod: pod, deadline: time.Now().Add(simRequest)}
 	came, g := w.ask(req)

@@ -10,15 +10,15 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// counting is what the replicas count, and what the model checks.
+// counting says what pods are charged for, by the replicas and the model.
 var counting = quota.Counting{Allocated: true}
 
-// nodeState is what the node of a pod has reported. It reports what the pod requested at that very moment: what a node
-// has taken up and not reported yet is not known to anybody.
+// nodeState is the last report of the node of a pod. It holds the pod's requests at that very moment: nobody knows of a
+// change that a node has taken up and not reported yet.
 type nodeState struct {
 	allocated, enacted   corev1.ResourceList // nil before the pod was bound
 	infeasible           bool                // the resize of generation observed
-	generation, observed int64               // generation is that of the pod
+	generation, observed int64               // generation of the pod
 }
 
 // dress sets what the node holds for a pod, as its status says.

@@ -130,7 +130,7 @@ func (r *replica) up() bool {
 	}
 }
 
-// list reads a kind again: the current state, or that of a slightly stale cache, but never older than what was
+// list reads a kind again: the current state, or a slightly stale one from a cache, but never older than what was
 // delivered.
 func (r *replica) list(kind, least int) (rv, broken int) {
 	if !r.sleep(r.c.upTo(200*time.Millisecond)) || !r.up() {

@@ -21,7 +21,7 @@ import (
 // concerned wait. And every record says which version of the tree it was decided by: changes that were not announced
 // count for all replicas once one of them that has observed them has decided.
 
-// maxChange is how long the pods concerned wait for an announced change to be stored. The API server stores it within
+// maxChange bounds the wait of the pods concerned for an announced change to be stored. The API server stores it within
 // milliseconds, or not at all because another webhook refuses it. After that time the store is asked.
 const maxChange = 2 * time.Second
 
@@ -53,7 +53,7 @@ func tightens(before, after *quota.Quota) bool {
 	return false
 }
 
-// open is what a plan must know of the announced changes of a record.
+// open holds the announced changes of a record, as far as a plan must know them.
 type open struct {
 	kept  []change        // those that the record keeps: this replica has not observed them
 	tree  string          // the newest version of the others, which the record requires of all replicas from now on
@@ -157,8 +157,8 @@ func (f *found) set(c change, stored bool) {
 	f.all[c.id()] = one
 }
 
-// observed reports whether the watch has shown a newer state of a quota than the one that a change replaces, and the tree
-// includes it, with the version of that state.
+// observed reports whether the watch has shown a newer state of a quota than the state that a change replaces, and the
+// tree includes it; it also returns the newer version.
 func (o *objects) observed(c change, tree *quota.Tree) (version string, observed bool) {
 	key := c.key()
 	o.mu.Lock()

@@ -273,7 +273,7 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// An announcement that cannot be written refuses the change; one that is overtaken is written again.
+// An announcement that cannot be written refuses the change; an announcement that is overtaken is written again.
 func TestAnnounceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "top", "cpu=4"))
@@ -305,7 +305,7 @@ func TestAnnounceFails(t *testing.T) {
 }
 
 // A change that was announced and is not stored leaves the record when a pod has waited for it, or when the record is
-// tidied up. One that was stored stays until it is observed.
+// tidied up. A stored change stays until it is observed.
 func TestAnnouncedForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string

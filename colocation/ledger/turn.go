@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Replicas that admit pods into one tree take turns to write its record, instead of racing for it: for the API server, a
-// write that is overtaken is as much work as one that succeeds. After each write, time is divided into slots, one for each
-// replica that has written lately, in the order of their names, beginning with the one after the writer. A replica begins
-// its write in the first half of its slot. And no write begins immediately after another: the pods that arrive in between
-// share it. All this is only a matter of speed; that no write is lost is up to the store.
+// Replicas that admit pods into one tree take turns to write its record, instead of racing for it: for the API server,
+// an overtaken write is as much work as a successful one. After each write, time is divided into slots, one for each
+// replica that has written lately, in the order of their names, beginning with the one after the writer. A replica
+// begins its write in the first half of its slot. And no write begins immediately after another: the pods that arrive
+// in between share it. All this is only a matter of speed; that no write is lost is up to the store.
 
 const (
-	// turnMemory is how long a replica that has written has a slot.
+	// turnMemory is the time for which a replica that has written keeps a slot.
 	turnMemory = time.Second
-	// maxTurn bounds the wait for a turn, and maxPause that of a replica that writes alone.
+	// maxTurn bounds the wait for a turn, and maxPause the wait of a replica that writes alone.
 	maxTurn  = 250 * time.Millisecond
 	maxPause = 25 * time.Millisecond
 )
 
-// pace is how long writes take, as a moving average.
+// pace is a moving average of the duration of writes.
 type pace struct{ average atomic.Int64 }
 
 func (p *pace) add(took time.Duration) {
@@ -33,8 +33,8 @@ func (p *pace) add(took time.Duration) {
 	p.average.Store(before + (int64(took)-before)/4)
 }
 
-// turn returns how long a replica waits before it writes. since is the time since the last write, and write how long one
-// takes; place is how many of the replicas come before it.
+// turn returns how long a replica waits before it writes. since is the time since the last write, write the duration of
+// a write, and place the number of replicas before this one.
 func turn(since, write time.Duration, place, replicas int) time.Duration {
 	pause, slot := min(write/4, maxPause), min(2*write, maxTurn/2)
 	cycle := time.Duration(replicas) * slot
@@ -89,7 +89,7 @@ type writers struct {
 
 // noteWriter notes who has written a record, from its text. The caller holds mu.
 func (o *objects) noteWriter(key types.NamespacedName, text string) {
-	_, rest, _ := strings.Cut(text, `"by":"`) // the first is that of the record: its other parts are not parsed for this
+	_, rest, _ := strings.Cut(text, `"by":"`) // the first is the writer of the record; its other parts are not parsed for this
 	name, _, _ := strings.Cut(rest, `"`)
 	w := o.writers[key]
 	if w == nil {

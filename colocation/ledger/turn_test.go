@@ -67,7 +67,7 @@ func TestConflictWithoutRead(t *testing.T) {
 	}
 }
 
-// When a replica writes: 10 ms is how long a write takes.
+// When a replica writes, if a write takes 10 ms.
 func TestTurn(t *testing.T) {
 	const write = 8 * time.Millisecond // the pause is 2, a slot 16
 	for _, c := range []struct{ since, place, replicas, want int }{

@@ -57,7 +57,8 @@ func (l *Ledger) awaitOther(ctx context.Context, key types.NamespacedName, versi
 	}
 }
 
-// maxOther is how long a conflict waits for the watch, which nearly always brings the other write within milliseconds.
+// maxOther bounds the wait after a conflict for the watch, which nearly always brings the other write within
+// milliseconds.
 const maxOther = 50 * time.Millisecond
 
 // readAgain reads an object after a write with a version has failed.

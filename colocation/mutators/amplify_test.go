@@ -20,8 +20,8 @@ type chapter struct {
 	memory string
 }
 
-// A kubelet that writes one new number has measured all of them: one that equals our result was measured, and stays the
-// node's true size when the ratio is lowered or removed at that moment.
+// A kubelet that writes one new number has measured all of them: a number that equals our result was measured, and
+// stays the node's true size when the ratio is lowered or removed at that moment.
 func TestMeasuredEqualsOurResult(t *testing.T) {
 	before := []chapter{
 		{ratios: `{"cpu":2,"memory":1.2}`, by: amplifytest.Kubelet, posts: "cpu:15900m/16 memory:50Gi/64Gi", cpu: "31800m/16", memory: "60Gi/64Gi"},

@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/profile"
 )
 
-// ProfileQuestions is what the steps that apply ClusterColocationProfiles depend on. An error is never the user's
+// ProfileQuestions holds the questions of the steps that apply ClusterColocationProfiles. An error is never the user's
 // fault; it wraps admit.ErrNotReady if the data is not available yet.
 type ProfileQuestions struct {
 	// Profiles returns the current profiles.
@@ -81,7 +81,7 @@ func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResourc
 	return nil
 }
 
-// profilesFor returns the profiles to apply, and warns of broken ones that might match the subject.
+// profilesFor returns the profiles to apply, and warns of broken profiles that might match the subject.
 func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subject) ([]*profile.Profile, error) {
 	set, err := q.Profiles()
 	if err != nil {

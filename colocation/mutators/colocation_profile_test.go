@@ -65,7 +65,7 @@ func priorityClassOf(name string) (int32, *corev1.PreemptionPolicy, bool, error)
 	return value, new(corev1.PreemptLowerPriority), known, nil
 }
 
-// basePod and baseProfile are those of the reference's tests.
+// basePod and baseProfile come from the reference's tests.
 const basePod = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"colocation","name":"test-pod","labels":{"koordinator-colocation-pod":"true"}},
 	"spec":{"initContainers":[{"name":"i","resources":{"limits":{"cpu":"500m","memory":"1Gi"},"requests":{"cpu":"500m","memory":"1Gi"}}}],
 	"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"4Gi"},"requests":{"cpu":"1","memory":"4Gi"}}}],
@@ -493,7 +493,7 @@ func TestNamespaceIsAskedLate(t *testing.T) {
 	}
 }
 
-// TestUnknownNamespace: an unknown namespace matches no namespaceSelector, not even one that requires a label to be
+// TestUnknownNamespace: an unknown namespace matches no namespaceSelector, not even if it requires a label to be
 // absent.
 func TestUnknownNamespace(t *testing.T) {
 	ask := colocationOf(t, "metadata: {name: a}\nspec: {namespaceSelector: {matchExpressions: [{key: x, operator: DoesNotExist}]}, labels: {a: b}}")

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// TreeQuestions is what the step multi-quota-tree depends on. An error is never the user's fault; it wraps
+// TreeQuestions holds the questions of the step multi-quota-tree. An error is never the user's fault; it wraps
 // admit.ErrNotReady if the data is not available yet.
 type TreeQuestions struct {
 	// QuotaTree returns the current elastic quotas; a nil function has none.

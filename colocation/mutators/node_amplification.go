@@ -19,7 +19,7 @@ import (
 // yet. It must not wait.
 type NodeMetrics func(node string) (metric *api.NodeMetric, known bool)
 
-// AmplificationQuestions is what node-amplification depends on. A nil function knows nothing.
+// AmplificationQuestions holds the questions of node-amplification. A nil function knows nothing.
 type AmplificationQuestions struct {
 	SLORatios sections.SLORatios
 	Metrics   NodeMetrics

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation/profile"
 )
 
-// colocated is what profiles are applied to: a pod, or a reservation with the pod in its template.
+// colocated is an object that profiles are applied to: a pod, or a reservation with the pod in its template.
 type colocated struct {
 	admit.Meta // the object whose labels and annotations are set
 	// pod gets scheduler, priority and patch; nil for a reservation without a template.

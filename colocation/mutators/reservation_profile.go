@@ -12,8 +12,8 @@ import (
 )
 
 // reservationProfile applies matching ClusterColocationProfiles to reservations, like colocationProfile to pods. Labels
-// and annotations are those of the reservation; scheduler, priority, patch and resources those of the pod in its
-// template. It then sets the defaults of the CRD, for API servers whose CRD lacks them.
+// and annotations are set on the reservation; scheduler, priority, patch and resources on the pod in its template. It
+// then sets the defaults of the CRD, for API servers whose CRD lacks them.
 func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[views.Reservation] {
 	return admit.Mutator[views.Reservation]{
 		Name:  "reservation-profile",

@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// baseReservation is that of the reference's tests: its namespace is that of its only owner.
+// baseReservation comes from the reference's tests: its namespace is the namespace of its only owner.
 const baseReservation = `{"metadata":{"name":"r","labels":{"koordinator-colocation-reservation":"true"}},"spec":{"ttl":"24h","allocateOnce":true,
 	"owners":[{"object":{"kind":"Pod","namespace":"colocation","name":"p"}}],
 	"template":{"metadata":{"labels":{"in":"template"}},"spec":{"schedulerName":"old","priority":1,"preemptionPolicy":"Never",
@@ -121,7 +121,7 @@ func reserve(t *testing.T, profileText, raw string) []byte {
 	return after
 }
 
-// TestReservationDefaults: those of the CRD, with or without a profile, in the CRD's encoding.
+// TestReservationDefaults: the defaults of the CRD are set, with or without a profile, in the CRD's encoding.
 func TestReservationDefaults(t *testing.T) {
 	none := "metadata: {name: a}\nspec: {selector: {matchLabels: {x: y}}}"
 	for raw, want := range map[string]string{

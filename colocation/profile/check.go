@@ -107,7 +107,7 @@ func checkLabelKey(path *field.Path, key string) field.ErrorList {
 	return metavalidation.ValidateLabelName(key, path)
 }
 
-// checkAnnotation checks the key of an annotation, whose prefix may have capitals, unlike that of a label.
+// checkAnnotation checks the key of an annotation, whose prefix may have capitals, unlike a label's.
 func checkAnnotation(path *field.Path, key string) (problems field.ErrorList) {
 	for _, rule := range validation.IsQualifiedName(strings.ToLower(key)) {
 		problems = append(problems, field.Invalid(path, key, rule))

@@ -8,16 +8,16 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Subject is what profiles are matched with: a pod or a reservation as submitted.
+// Subject is the object that profiles are matched with: a pod or a reservation as submitted.
 type Subject struct {
 	Labels labels.Set
 	// Workload returns the workload of the subject. It is called only for profiles with a probability between 0 and
 	// 100; nil means the empty workload.
 	Workload func() admit.Origin
-	// Namespaces returns the labels of the namespaces of the subject: a pod's own, or those of a reservation's owners.
-	// A profile with a namespaceSelector must match all of them; it does not match an empty list, as for an unknown
-	// namespace. Namespaces is called at most once, and only if a profile that might match has a namespaceSelector. nil
-	// means a subject without namespaces.
+	// Namespaces returns the labels of the namespaces of the subject: a pod's own, or the namespaces of a reservation's
+	// owners. A profile with a namespaceSelector must match all of them; it does not match an empty list, as for an
+	// unknown namespace. Namespaces is called at most once, and only if a profile that might match has a
+	// namespaceSelector. nil means a subject without namespaces.
 	Namespaces func() ([]labels.Set, error)
 }
 
@@ -29,7 +29,7 @@ type Matches struct {
 	Broken []*Profile
 }
 
-// Match returns the profiles that match a subject. The error is that of Namespaces.
+// Match returns the profiles that match a subject. It fails if Namespaces fails.
 func (s *Set) Match(subject Subject) (m Matches, err error) {
 	if s == nil {
 		return m, nil

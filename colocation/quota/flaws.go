@@ -91,7 +91,7 @@ func (t *Tree) contestedNamespaces() (flaws []*Flaw) {
 	return flaws
 }
 
-// cycles finds each cycle once: it walks up from every quota until it reaches one that was visited before.
+// cycles finds each cycle once: it walks up from every quota until it reaches a quota that was visited before.
 func (t *Tree) cycles() (flaws []*Flaw) {
 	walk := make(map[string]string, len(t.quotas)) // by name: the start of the walk that visited the quota first
 	for _, start := range t.Names() {

@@ -26,7 +26,7 @@ type Pod struct {
 	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
 	// without it.
 	Replaced, ReplacedOverhead corev1.ResourceList
-	// Held is what the node of the pod holds for it; nil where that is what the pod requests, as for nearly all pods.
+	// Held is what the node of the pod holds for it; nil if it equals the requests, as for nearly all pods.
 	Held *Held
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
@@ -38,12 +38,12 @@ type Pod struct {
 	Gone time.Time
 }
 
-// Held is what a node holds for a pod where the spec requests something else: while a resize waits or is not carried
+// Held describes what a node holds for a pod whose spec requests something else: while a resize waits or is not carried
 // out.
 type Held struct {
-	// Requests and Replaced are like those of Pod, computed from the spec and the status, as in the scheduler.
+	// Requests and Replaced are like the fields of Pod, computed from the spec and the status, as in the scheduler.
 	Requests, Replaced corev1.ResourceList
-	// Unsettled reports that the status calls a resize infeasible, but not the one that the spec requests now. Until the
+	// Unsettled reports that the status calls a resize infeasible, but not the resize to the current spec. Until the
 	// node has answered, the spec counts too.
 	Unsettled bool
 }

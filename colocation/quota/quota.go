@@ -36,7 +36,7 @@ type Quota struct {
 	Namespaces []string
 	// Admission holds the limits that replace Max at admission, resource by resource.
 	Admission corev1.ResourceList
-	// Guaranteed is what the scheduler guarantees to the quota and its descendants.
+	// Guaranteed holds the resources that the scheduler guarantees to the quota and its descendants.
 	Guaranteed corev1.ResourceList
 	// SharedWeight is the weight for sharing idle resources.
 	SharedWeight corev1.ResourceList

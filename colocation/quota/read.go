@@ -46,8 +46,8 @@ func (h *Held) complete(p *Pod) {
 }
 
 // unsettled reports whether the status calls a resize infeasible, but perhaps not the one of the current spec. A node
-// that does not report the generation may mean any; one that has observed a later generation, and left the condition as
-// it was, has found no other resize in it.
+// that does not report the generation may mean any; a node that has observed a later generation and kept the condition
+// has found no other resize in it.
 func unsettled(meta *metav1.ObjectMeta, status *corev1.PodStatus) bool {
 	infeasible := api.InfeasibleResize(status)
 	return infeasible != nil &&

@@ -37,8 +37,8 @@ type PodVerdict struct {
 type Excess struct {
 	Quota    string
 	Resource corev1.ResourceName
-	// Requested is the request of the pod, Used the total of the observed pods, and Reserved that of pods that were
-	// admitted but not observed yet.
+	// Requested is the request of the pod, Used the total of the observed pods, and Reserved the total of pods that
+	// were admitted but not observed yet.
 	Requested, Used, Reserved, Limit Amount
 	// RequestedAsked and UsedAsked are the same by the specs of the pods alone; nil where there is no difference.
 	RequestedAsked, UsedAsked *Amount

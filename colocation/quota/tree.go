@@ -138,8 +138,8 @@ type Binding struct {
 	Quota *Quota
 }
 
-// Bind returns the quota of a pod: the one that its label names; else the quota with the name of the pod's namespace,
-// if it is in that namespace; else the one that lists the namespace; else the default quota. With labelOnly (gate
+// Bind returns the quota of a pod: the quota that its label names; else the quota with the name of the pod's namespace,
+// if it is in that namespace; else the quota that lists the namespace; else the default quota. With labelOnly (gate
 // DisableDefaultQuota) only the label counts, even if it is empty.
 func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 	b := Binding{Name: api.DefaultQuota, Via: "default"}

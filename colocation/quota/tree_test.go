@@ -154,7 +154,7 @@ func TestGrowInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestWith: a tree with changes is that of the changed quotas.
+// TestWith: a tree with changes equals a tree of the changed quotas.
 func TestWith(t *testing.T) {
 	random := seed.Random(t)
 	for range 300 {

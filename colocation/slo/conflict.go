@@ -61,8 +61,8 @@ func (c *Config) selecting(into []int, labels map[string]string) []int {
 	return into
 }
 
-// Within reports whether all entries of a conflict are among those of another one of the same Config, so that it adds
-// nothing new.
+// Within reports whether all entries of a conflict are among the entries of another conflict of the same Config, so
+// that it adds nothing new.
 func (f Conflict) Within(others []Conflict) bool {
 	return slices.ContainsFunc(others, func(o Conflict) bool {
 		return !slices.ContainsFunc(f.numbers, func(i int) bool { return !slices.Contains(o.numbers, i) })

@@ -42,7 +42,7 @@ func (c *Config) checkBandwidth() finding {
 	return found
 }
 
-// demand is the requests of a strategy: its own, and by default those of the cluster's strategy.
+// demand holds the requests of a strategy: its own, and by default the cluster's.
 type demand struct{ own, base map[string]any }
 
 // request returns the request of a class, nil if there is none, and whether it is the strategy's own.
@@ -74,8 +74,8 @@ func checkFormat(at *field.Path, tree map[string]any, found *finding) {
 	}
 }
 
-// checkSums checks the total of each direction. A strategy without own requests gets no errors for those of the
-// cluster.
+// checkSums checks the total of each direction. A strategy without requests of its own gets no errors for the
+// cluster's.
 func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) {
 	for _, name := range []string{"ingressRequest", "egressRequest"} {
 		percents, bandwidths := d.sums(name)
@@ -127,9 +127,9 @@ func (s *sum) add(class string, q resource.Quantity, own bool) {
 
 func (s sum) String() string { return strings.Join(s.parts, ", ") }
 
-// totalFor returns the bandwidth of the nodes that a selector selects, in bytes per second: that of system-config's
-// entry with the same selector, otherwise that of its cluster's strategy. nil means unknown: the node agent then uses
-// the speed of the network card.
+// totalFor returns the bandwidth of the nodes that a selector selects, in bytes per second: from the entry of
+// system-config with the same selector, otherwise from its cluster strategy. nil means unknown: the node agent then
+// uses the speed of the network card.
 func (c *Config) totalFor(nodes selector.Constraints) *resource.Quantity {
 	s := c.section(SystemKey)
 	if s == nil {

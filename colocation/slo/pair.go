@@ -32,7 +32,7 @@ func (s *section) checkPairs(entries []entry, found *finding) {
 	}
 }
 
-// layer is a strategy and the one that provides its defaults.
+// layer is a strategy and the strategy that provides its defaults.
 type layer struct {
 	at         *field.Path
 	tree, base map[string]any

@@ -23,7 +23,7 @@ func parseSelector(t testing.TB, text string) (selector.Constraints, metav1.Labe
 	return selector.Of(&from), from
 }
 
-// overlap is what findOverlaps computes for two selectors.
+// overlap returns the result of findOverlaps for two selectors.
 func overlap(a, b selector.Constraints) ([]string, bool) {
 	if labels, ok := sample(a, b); ok {
 		return labels, true

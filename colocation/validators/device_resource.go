@@ -14,7 +14,7 @@ import (
 
 // deviceResource refuses GPU resources that no card can provide, in the short form (koordinator.sh/gpu) and in the long
 // form that mutation turns it into (gpu-core, gpu-memory or gpu-memory-ratio, gpu.shared). On update only containers
-// describeQuota devices change are checked.
+// whose devices change are checked.
 func deviceResource() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "device-resource",

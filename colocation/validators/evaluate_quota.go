@@ -27,13 +27,13 @@ type Ledger interface {
 // evaluateQuotaName is the name of the step that quota-meta leaves unknown quotas to.
 const evaluateQuotaName = "evaluate-quota"
 
-// QuotaAdmission is what the admission of pods to quotas depends on.
+// QuotaAdmission holds the dependencies of the admission of pods to quotas.
 type QuotaAdmission struct {
 	// Ledger is nil where the steps are merely listed.
 	Ledger Ledger
 	// OnUpdate requires that a pod fits into the quota that an update moves it to (gate EnableQuotaAdmissionOnUpdate).
 	OnUpdate bool
-	// Counting is what the ledger charges pods for.
+	// Counting says what the ledger charges pods for.
 	Counting quota.Counting
 }
 

@@ -27,7 +27,7 @@ type bank struct {
 	judged, held int
 }
 
-// readPod is what a request lets read.
+// readPod holds the pods that a request returns.
 type readPod struct{ pod, stored *quota.Pod }
 
 // bankOf returns a bank of quotas, and what pods use in each on top of the use in its descendants.
@@ -185,7 +185,7 @@ func TestEvaluateQuota(t *testing.T) {
 	}
 }
 
-// departments is a parent with two teams; own is what pods use in each quota itself.
+// departments makes a parent with two teams; own is the use of the pods in each quota itself.
 func departments(own map[string]corev1.ResourceList, o ledger.Options) *bank {
 	company, teamA, teamB := quotaOf("company", "cpu=101 memory=200Gi", ""), quotaOf("team-a", "cpu=8 memory=16Gi", ""), quotaOf("team-b", "cpu=4", "")
 	parent := quotaOf("departments", "cpu=12 memory=20Gi", "")

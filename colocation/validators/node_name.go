@@ -12,9 +12,9 @@ import (
 	"usher.dev/usher/colocation/sections"
 )
 
-// nodeName treats spec.nodeName of a new pod as what it is: a binding by the user that creates the pod. Such a pod
-// never passes a scheduler, and no Binding is ever sent for it. Bypass labels do not count here: they are meant for
-// pods that other users bind.
+// nodeName treats spec.nodeName of a new pod as a binding by the user that creates the pod. Such a pod never passes a
+// scheduler, and no Binding is ever sent for it. Bypass labels do not count here: they are meant for pods that other
+// users bind.
 func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 	users := usersOf(policy)
 	return admit.Validator[admit.Pod]{

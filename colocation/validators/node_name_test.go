@@ -12,7 +12,7 @@ var (
 	some    = &sections.Binding{Users: guarded.Users, Namespaces: []string{"guarded"}}
 )
 
-// Creating a pod on a node is a binding. The answer is that of a Binding, and no label of the pod changes it.
+// Creating a pod on a node is a binding. The answer is the same as to a Binding, and no label of the pod changes it.
 func TestNodeName(t *testing.T) {
 	const bound, free = `{"metadata":{"labels":{"koordinator.sh/binding-admission-bypass":""}},"spec":{"nodeName":"node-7"}}`, `{"spec":{"nodeName":""}}`
 	for _, c := range []struct {

@@ -72,7 +72,7 @@ func partRequests(pod *admit.Pod, names []corev1.ResourceName) iter.Seq[partRequ
 	}
 }
 
-// cpuRequests yields the effective requests of cpu: those of the pod as a whole, if set.
+// cpuRequests yields the effective requests of cpu: the pod-level request, if set.
 func cpuRequests(pod *admit.Pod) iter.Seq[partRequest] {
 	requests := pod.Resources().Requests()
 	whole, ok := requests.Get(corev1.ResourceCPU)

@@ -43,7 +43,7 @@ func qosPriority(skipPriority bool) admit.Validator[admit.Pod] {
 	}
 }
 
-// podClasses holds the classes of a pod. The checks compare it with that of the stored pod, which is nil on create.
+// podClasses holds the classes of a pod. The checks compare it with the stored pod's, which is nil on create.
 type podClasses struct {
 	pod   *admit.Pod
 	qos   api.QoSClass

@@ -13,7 +13,7 @@ import (
 )
 
 // quotaAuthority keeps users who are not administrators of quotas within the quotas of their own namespace: they may
-// divide what an administrator has given to the namespace, but neither enlarge it nor touch that of others. Package
+// divide what an administrator has given to the namespace, but neither enlarge it nor touch what others have. Package
 // rules says what reaches beyond that.
 func quotaAuthority(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 	return admit.Validator[views.ElasticQuota]{

@@ -16,7 +16,7 @@ import (
 // function has no quotas.
 type QuotaTree func() (*quota.Tree, error)
 
-// QuotaMembership is what the check of the quotas that pods name depends on.
+// QuotaMembership holds the dependencies of the check of the quotas that pods name.
 type QuotaMembership struct {
 	Tree QuotaTree
 	// LabelOnly: only the label binds a pod to a quota (gate DisableDefaultQuota).

@@ -16,9 +16,9 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// QuotaQuestions is what the steps quota-rules and quota-authority depend on.
+// QuotaQuestions holds the questions of the steps quota-rules and quota-authority.
 type QuotaQuestions struct {
-	// Policy is who may shape the tree; nil: every user.
+	// Policy says who may shape the tree; nil: every user.
 	Policy *sections.QuotaPolicy
 	// Quotas is like Tree, for a step that does not ask about pods.
 	Quotas func(ctx context.Context, awaited string) (*quota.Tree, error)

@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/colocation/sections"
 )
 
-// QuotaSelection is what the step quota-selection depends on, besides QuotaMembership.
+// QuotaSelection holds the dependencies of the step quota-selection, in addition to QuotaMembership.
 type QuotaSelection struct {
 	Policy *sections.QuotaPolicy
 	// Tree returns the stored quotas. If awaited is not empty, it waits briefly until a quota of that name is stored,
@@ -87,7 +87,7 @@ func (s QuotaSelection) choiceOf(
 // none reports whether no quota is found for the pod.
 func (c quotaChoice) none() bool { return c.now.Quota == nil && (!c.labelled || c.now.Unknown()) }
 
-// own reports whether the quota is that of the pod's namespace, or in it.
+// own reports whether the quota belongs to the pod's namespace, or is in it.
 func (c quotaChoice) own(namespace string) bool {
 	return c.now.Name == c.unlabelled.Name || c.now.Quota != nil && c.now.Quota.Namespace == namespace
 }
@@ -114,7 +114,7 @@ func (s QuotaSelection) judge(req *admit.Request, c quotaChoice) (*field.Error, 
 	return nil, nil
 }
 
-// judgeLabel returns the problem of a label that names another quota than that of the namespace, or nil.
+// judgeLabel returns the problem of a label that names another quota than the namespace's, or nil.
 func (s QuotaSelection) judgeLabel(req *admit.Request, b quota.Binding) (*field.Error, error) {
 	tree := ""
 	if b.Quota != nil {

@@ -77,7 +77,7 @@ func compileTerm(term corev1.NodeSelectorTerm, at *field.Path) (selectorTerm, er
 	return compiled, utilerrors.NewAggregate(problems)
 }
 
-// selectionOperators maps the operators of node selectors to those of label selectors.
+// selectionOperators maps operators of node selectors to operators of label selectors.
 var selectionOperators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
 	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
@@ -92,7 +92,7 @@ func compileExpression(e corev1.NodeSelectorRequirement, at *field.Path) (*label
 	return labels.NewRequirement(e.Key, operator, e.Values, field.WithPath(at))
 }
 
-// labelled is a reservation as selectors see it: its own labels, and below them those of its node.
+// labelled is a reservation as selectors see it: its own labels, which hide the labels of its node.
 type labelled struct {
 	*api.Reservation
 	node  map[string]string

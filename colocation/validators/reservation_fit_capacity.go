@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// capacity is what the reservations that a pod may use can provide.
+// capacity describes what the reservations that a pod may use can provide.
 type capacity struct {
 	any  bool // there is a matching reservation
 	held bool // one can hold the pod, now or later
@@ -25,7 +25,7 @@ type capacity struct {
 	largest, emptiest *offer
 }
 
-// offer is what a reservation has of the resources that a pod requests.
+// offer describes what a reservation has of the resources that a pod requests.
 type offer struct {
 	of    *api.Reservation
 	lacks []string // insufficient resources, as "2 of 4 cpu"

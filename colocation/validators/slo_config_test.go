@@ -121,7 +121,7 @@ func sameParts(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestSLOConfigOthers: other ConfigMaps, and one that is being deleted, are not checked.
+// TestSLOConfigOthers: other ConfigMaps, and ConfigMaps that are being deleted, are not checked.
 func TestSLOConfigOthers(t *testing.T) {
 	bad := map[string]string{slo.ColocationKey: "bad"}
 	for _, c := range []struct {

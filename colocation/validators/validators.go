@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// PodQuestions is what the checks of pods depend on.
+// PodQuestions holds the questions and settings of the checks of pods.
 type PodQuestions struct {
 	LabelRules   LabelRules
 	RulesFrom    string // the ConfigMap of the label rules, as namespace/name
@@ -64,7 +64,7 @@ func Bindings(policy *config.Policy, pods PodMeta, renames bool) []admit.Validat
 	}
 }
 
-// NodeQuestions is what the checks of nodes depend on.
+// NodeQuestions holds the questions of the checks of nodes.
 type NodeQuestions struct {
 	SLOConfig SLOConfig
 	SLORatios sections.SLORatios

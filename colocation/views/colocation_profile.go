@@ -21,7 +21,7 @@ func (p *ColocationProfile) Object() api.ClusterColocationProfile {
 	return document.As[api.ClusterColocationProfile](p.Root())
 }
 
-// SpecChanged reports whether the spec differs from that of the stored object, or there is no stored object.
+// SpecChanged reports whether the spec differs from the stored one, or there is no stored object.
 func (p *ColocationProfile) SpecChanged(stored *document.Document) bool {
 	return stored == nil || !bytes.Equal(p.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

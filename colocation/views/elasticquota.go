@@ -46,8 +46,7 @@ func (q *ElasticQuota) Max() api.ResourceList {
 	return document.As[api.ResourceList](q.Root().At("spec", "max"))
 }
 
-// SpecChanged reports whether the text of the spec differs from that of the stored object, even if the meaning may be
-// the same.
+// SpecChanged reports whether the text of the spec differs from the stored one, even if the meaning may be the same.
 func (q *ElasticQuota) SpecChanged(stored *ElasticQuota) bool {
 	return !bytes.Equal(q.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// What the image has in common with the one that the Dockerfile builds. 65532 is the user that images without a root
-// user commonly have; Home is where `usher serve` keeps a certificate of its own.
+// What the image has in common with the Dockerfile's. 65532 is the user that images without a root user commonly have;
+// Home is where `usher serve` keeps a certificate of its own.
 const (
 	imageBinary = "/usher"
 	imageHome   = "/home/usher"

@@ -24,8 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// wantImage builds the image. It must be the one that is assembled from a binary that was built in another directory,
-// contain usher alone, and run.
+// wantImage builds the image. It must equal the image of a binary that was built in another directory, contain usher
+// alone, and run.
 func wantImage(t *testing.T, s source, binary []byte) {
 	t.Helper()
 	if here.os != "linux" {

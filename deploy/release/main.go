@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// source is what is built.
+// source is the tree to build.
 type source struct {
 	root    string // of usher's tree
 	version string
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 	return s.archives(ctx, *out, targets)
 }
 
-// open returns the source of the tree above this module. Its date is that of the last commit.
+// open returns the source of the tree above this module. Its date is the date of the last commit.
 func open(ctx context.Context, version string) (s source, err error) {
 	if s.root, err = filepath.Abs("../.."); err != nil {
 		return s, err

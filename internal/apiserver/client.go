@@ -33,7 +33,7 @@ func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	return config, err
 }
 
-// NewREST returns a client that decodes only errors, and whose requests have no time limit but that of their context.
+// NewREST returns a client that decodes only errors, and whose requests have no time limit but their context's.
 func NewREST(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -48,15 +48,15 @@ func NewREST(config *rest.Config) (rest.Interface, error) {
 	return rest.UnversionedRESTClientFor(config)
 }
 
-// Client reads and writes single objects of one API server. It is safe for concurrent use. Paths are those of the API,
-// such as "/api/v1/namespaces/usher/secrets/usher-tls". Errors are the API server's, *apierrors.StatusError, or those of
-// the connection; after the latter, a write may or may not have happened. A request takes at most 10 s.
+// Client reads and writes single objects of one API server. It is safe for concurrent use. Paths are paths of the API,
+// such as "/api/v1/namespaces/usher/secrets/usher-tls". Errors are the API server's, *apierrors.StatusError, or the
+// connection's; after the latter, a write may or may not have happened. A request takes at most 10 s.
 type Client struct {
 	rest  rest.Interface
 	clock *clock
 }
 
-// timeLimit is how long a request may take: the API server answers one for a single object at once, or not at all.
+// timeLimit bounds a request: the API server answers a request for a single object at once, or not at all.
 const timeLimit = 10 * time.Second
 
 // New returns a client.
@@ -132,8 +132,8 @@ func do(ctx context.Context, request *rest.Request) ([]byte, error) {
 	return result.Raw()
 }
 
-// Now returns the time by the API server's clock, which is the one that its certificate checks go by: that of its last
-// answer, and the time since. Before the first answer it is the time of this machine.
+// Now returns the time by the API server's clock, by which it checks certificates: the time of its last answer, plus
+// the time since. Before the first answer it is the time of this machine.
 func (c Client) Now() time.Time { return c.clock.now() }
 
 // clock is another machine's clock, to the second.

@@ -19,7 +19,7 @@ import (
 
 const secret = "/api/v1/namespaces/usher/secrets/usher-tls"
 
-// started returns a client of an API server that answers each request with what it was.
+// started returns a client of an API server that echoes each request.
 func started(t *testing.T, answer http.HandlerFunc) Client {
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)

@@ -36,16 +36,15 @@ type outcome struct {
 	err string
 }
 
-// settle is the delay before the second reading after one that Now has triggered.
+// settle is the delay before the second reading after a reading that Now has triggered.
 const settle = 100 * time.Millisecond
 
 // Changes calls read repeatedly until ctx ends, and calls use, on the same goroutine, with each new outcome: a content,
 // or the error from reading it. inForce is the sum of the content that is in use at the start.
 //
-// An outcome is new if it differs from the one that use was last called with and two consecutive readings have had it:
-// a partly written file is often valid, and two files that belong together may be read while they are swapped. So use
-// is called only once for a repeated error, and it is called again with the current content when that can be read
-// again.
+// An outcome is new if it differs from the last one passed to use and two consecutive readings agree on it: a partly
+// written file is often valid, and two files that belong together may be read while they are swapped. So use is called
+// only once for a repeated error, and it is called again with the current content when that can be read again.
 func Changes[T any](ctx context.Context, times Times, inForce Sum, read func() (T, Sum, error), use func(T, error)) {
 	used := outcome{sum: inForce}
 	before := used

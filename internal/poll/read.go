@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular is the cause of an error if a path leads to something other than a regular file: a directory, a pipe, a
+// ErrNotRegular is the cause of an error if a path does not lead to a regular file but to a directory, a pipe or a
 // device.
 var ErrNotRegular = errors.New("not a regular file")
 

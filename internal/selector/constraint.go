@@ -62,7 +62,7 @@ func (c Constraint) And(d Constraint) Constraint {
 	return both
 }
 
-// among returns those of some values that the constraint allows.
+// among returns the values that the constraint allows.
 func (c Constraint) among(values []string) (left []string) {
 	for _, value := range values {
 		if c.Allows(value) {

@@ -98,8 +98,8 @@ func (x *Index[K]) Shelf(key K) *Shelf { return x.shelves[key] }
 // Always returns the selectors that may match without any label. The caller must not modify the slice.
 func (x *Index[K]) Always() []int { return x.always }
 
-// Append appends the selectors that may match because the label has a value. The candidates for an object are those of
-// Always and of each of its labels, each selector once, in no particular order.
+// Append appends the selectors that may match because the label has a value. The candidates for an object come from
+// Always and from each of its labels, each selector once, in no particular order.
 func (s *Shelf) Append(into []int, value string) []int {
 	if s == nil {
 		return into

@@ -17,7 +17,7 @@ func Empty(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// Requirements returns the parts of a selector as expressions, those of matchLabels first and sorted.
+// Requirements returns the parts of a selector as expressions, matchLabels first and sorted.
 func Requirements(s *metav1.LabelSelector) (all []metav1.LabelSelectorRequirement) {
 	if s == nil {
 		return nil

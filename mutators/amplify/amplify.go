@@ -56,7 +56,7 @@ func (r Rate) amplifies() bool { return r.Ratio.Amplifies() || r.Wanted.Amplifie
 // Amplifier is a step that amplifies nodes.
 type Amplifier struct {
 	Step string // its name
-	// Rate returns the rate of a resource. last is what was remembered of it before this write, or nil.
+	// Rate returns the rate of a resource. last is its entry before this write, or nil.
 	Rate func(name corev1.ResourceName, last *Entry) Rate
 	// Witness returns an entry from another source for a resource of which we remember nothing, or nil; noted is as in
 	// Observation. Witness may be nil.

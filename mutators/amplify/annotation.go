@@ -20,11 +20,11 @@ import (
 // ratio without that.
 const AnnotationKey = "usher.dev/amplified"
 
-// Annotation holds an entry for each amplified resource. A nil entry, null in the annotation, stands for one that could
-// not be read: it marks the number as possibly amplified.
+// Annotation holds an entry for each amplified resource. A nil entry, null in the annotation, stands for an unreadable
+// one: it marks the number as possibly amplified.
 type Annotation map[corev1.ResourceName]*Entry
 
-// Entry is what is remembered of one resource.
+// Entry holds the memory of one resource.
 type Entry struct {
 	Raw, Result Amounts
 	Ratio       quantity.Ratio

@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// Observation is what one nodes/status write shows of one resource.
+// Observation describes one resource in one write of nodes/status.
 type Observation struct {
 	Name         corev1.ResourceName
 	Now, old     Amounts
@@ -16,7 +16,7 @@ type Observation struct {
 	Rate         Rate // the desired rate; zero if the resource is not amplified
 	Damaged      bool // there is an annotation that cannot be read
 	noted        bool // another source has an original, but it explains nothing
-	// sync is what the kubelet's write implies about the other resources.
+	// sync says what the kubelet's write implies about the other resources.
 	sync kubeletSync
 }
 
@@ -105,7 +105,7 @@ func (s Observation) raised() bool {
 	return s.entry().Result.Capacity != nil || s.stored != nil && s.stored.Result.Capacity != nil
 }
 
-// verdict says what a number that arrives is treated as.
+// verdict says how a number that arrives is treated.
 type verdict int
 
 const (
@@ -114,7 +114,7 @@ const (
 	unexplained                // neither
 )
 
-// recall returns the original of one number, and what the number that arrived is treated as.
+// recall returns the original of one number, and how the number that arrived is treated.
 func (s Observation) recall(of func(Amounts) *resource.Quantity) (raw *resource.Quantity, taken verdict) {
 	now, old, entry := of(s.Now), of(s.old), s.entry()
 	unchanged := Same(now, old)
@@ -133,7 +133,7 @@ func (s Observation) recall(of func(Amounts) *resource.Quantity) (raw *resource.
 
 // canBeMeasured reports whether a number that matches no entry can be an original. The kubelet sends only measured
 // numbers, but where it omits one, a number of another writer may be stored. Other writers set an original if they
-// change the number to one that a kubelet could measure.
+// change the number to a measurable one.
 func (s Observation) canBeMeasured(unchanged bool) bool {
 	if s.kubelet {
 		return !unchanged || Plausible(s.Now)

@@ -142,7 +142,7 @@ func (l *Log) unwritten(ctx context.Context) error {
 	return fmt.Errorf("audit log: %d lines were not written: %w", len(l.queue), ctx.Err())
 }
 
-// Stats are what an audit log has done.
+// Stats counts the lines of an audit log.
 type Stats struct {
 	Written uint64
 	Dropped uint64 // because the disk was too slow, or a write has failed

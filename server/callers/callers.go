@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/internal/poll"
 )
 
-// Result is what is known about the sender of a request.
+// Result says what is known about the sender of a request.
 type Result string
 
 // The results. What is wrong is said only if nothing of what the sender has sent is right.

@@ -375,7 +375,7 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// BenchmarkCheck is what it costs to check a known caller: certificate, and token.
+// BenchmarkCheck measures the check of a known caller, by certificate and by token.
 func BenchmarkCheck(b *testing.B) {
 	ours := newAuthority(b)
 	certificates, err := OpenCertificates(written(b, "", ours.pem()), []string{"apiserver"})

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/internal/poll"
 )
 
-// maxFile is the maximum size of a file of CAs or tokens in bytes, that of a Secret.
+// maxFile is the maximum size of a file of CAs or tokens in bytes, as of a Secret.
 const maxFile = 1 << 20
 
 // Certificates are the client certificates of the CAs in a file. A certificate is checked with each request, and not

@@ -78,7 +78,7 @@ type verdict struct {
 // An answer is kept for keepVerdict; maxVerdicts of them are kept at most.
 const keepVerdict, maxVerdicts = 10 * time.Second, 1000
 
-// asksPerSecond is how many tokens the API server is asked about in a second, and at once.
+// asksPerSecond bounds the tokens that the API server is asked about in a second, and at once.
 const asksPerSecond = 20
 
 // NewReviews returns Reviews that ask by create.

@@ -40,8 +40,8 @@ func TestLoopbackOnly(t *testing.T) {
 	}
 }
 
-// TestLoopbackOnlyByAddress: the name in the URL is that of this machine. A page of another origin, whose name an attacker
-// resolves to 127.0.0.1, would otherwise be read by the browser of a user who runs kubectl port-forward.
+// TestLoopbackOnlyByAddress: the name in the URL is a name of this machine. A page of another origin, whose name an
+// attacker resolves to 127.0.0.1, would otherwise be read by the browser of a user who runs kubectl port-forward.
 func TestLoopbackOnlyByAddress(t *testing.T) {
 	for host, served := range map[string]bool{
 		"127.0.0.1:8081": true, "localhost:8081": true, "LOCALHOST": true, "[::1]:8081": true, "[::1]": true, "127.0.0.1": true, "127.0.0.1:9": true,

@@ -25,8 +25,9 @@ const (
 //
 // It first accepts the connections in the kernel's queue, then closes the listener, so that later clients are refused
 // before they have sent anything. The server continues, and each connection ends with its next answer. A connection
-// that is idle after an earlier answer is closed after a second of silence; one that has not sent a request yet is left
-// to the server's own timeouts. Drain returns nil when no connection is left, or ctx's error if ctx ends first.
+// that is idle after an earlier answer is closed after a second of silence; a connection that has not sent a request
+// yet is left to the server's own timeouts. Drain returns nil when no connection is left, or ctx's error if ctx ends
+// first.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.stop()
 	tick := time.NewTicker(turn)

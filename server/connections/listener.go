@@ -33,12 +33,12 @@ type Listener struct {
 	alarm   *time.Timer
 }
 
-// settled is how long a connection must have been silent before it may be closed to make room. It lets new connections
-// send a request before others displace them, when many arrive at once or all others are busy.
+// settled is the time for which a connection must have been silent before it may be closed to make room. It lets new
+// connections send a request before others displace them, when many arrive at once or all others are busy.
 const settled = 200 * time.Millisecond
 
-// grace is how long a connection is served at least before a request in progress may be cut off to make room: much
-// longer than a request takes whose client reads the answer.
+// grace is the minimum time for which a connection is served before a request in progress may be cut off to make room:
+// much longer than a request takes whose client reads the answer.
 const grace = 50 * time.Millisecond
 
 // conn is an accepted connection, below TLS.

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A limit has at most shards × perShard buckets, which take about 3 MiB. Beyond that the one that was used least
-// recently is dropped: that user begins again with a full bucket. Names are not kept, only their hashes, so that long
-// names take no memory.
+// A limit has at most shards × perShard buckets, which take about 3 MiB. Beyond that the least recently used bucket is
+// dropped: that user begins again with a full bucket. Names are not kept, only their hashes, so that long names take no
+// memory.
 const shards, perShard = 16, 512
 
 // buckets are the token buckets of one limit. They are divided into shards, each with a lock of its own.

@@ -64,8 +64,8 @@ func (l *Limits) named(name string) *limit {
 }
 
 // Of returns the function that takes the tokens for a review on a route, or nil if no limit is about the route. It
-// returns the limit that the review has exceeded, if any; one that refuses before one that only counts. Limits refuse no
-// review on a route for heartbeats, and count those only if they name the route.
+// returns the limit that the review has exceeded, if any; a limit that refuses before a limit that only counts. Limits
+// refuse no review on a route for heartbeats, and count those only if they name the route.
 func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) admit.LimitExceeded {
 	var about []*limit
 	for _, one := range *l.current.Load() {

@@ -122,7 +122,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestTwoLimits: one that refuses wins over one that only counts, and the longer wait over the shorter.
+// TestTwoLimits: a limit that refuses wins over a limit that only counts, and the longer wait over the shorter.
 func TestTwoLimits(t *testing.T) {
 	slow := Limit{Name: "slow", By: ByUser, PerSecond: 0.1, Burst: 1}
 	fast := Limit{Name: "fast", By: ByUser, PerSecond: 1, Burst: 1}
@@ -230,7 +230,7 @@ func TestConcurrently(t *testing.T) {
 	}
 }
 
-// BenchmarkTake is what a limit costs a review, on all processors at once.
+// BenchmarkTake measures the cost of a limit per review, on all processors at once.
 func BenchmarkTake(b *testing.B) {
 	l := New(time.Now)
 	l.Use(Policy{{Name: "l", By: ByUser, PerSecond: 1e9, Burst: 1e9}})

@@ -13,12 +13,12 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// Address is where and as whom the API server knows usher.
+// Address says where the API server reaches usher, and as whom it knows it.
 type Address struct {
 	Namespace, Service string
 	URL                string // instead of the Service
 	CABundle           []byte
-	User               string            // who usher is for the API server
+	User               string            // usher's user name at the API server
 	Excluded           []string          // the namespaces whose pods are left alone, beside kube-system and usher's own
 	SkipKubelets       bool              // by matchConditions: what kubelets write on their own
 	Annotations        map[string]string // of the configurations: see Inject

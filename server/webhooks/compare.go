@@ -16,8 +16,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 )
 
-// Hook is what a registration of one webhook says about when and how the API server calls it, in the form of a mutating
-// webhook.
+// Hook describes when and how the API server calls a registered webhook, in the form of a mutating webhook.
 type Hook = registration.MutatingWebhook
 
 // HooksOf returns the webhooks for routes, in order.
@@ -87,8 +86,8 @@ func differing(want, is Hook) (parts []difference) {
 	return parts
 }
 
-// Lacks returns how a registered webhook falls short of the one that is needed. What was chosen when it was registered is
-// no fault: a longer or shorter timeout, a looser failurePolicy, and what was added to selectors and match conditions.
+// Lacks returns how a registered webhook falls short of the needed one. A choice made at registration is no fault: a
+// longer or shorter timeout, a looser failurePolicy, additions to selectors and match conditions.
 func Lacks(needed, registered Hook) (lacks []string) {
 	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)
 	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
@@ -127,7 +126,7 @@ func rulesText(rules []registration.RuleWithOperations) string {
 	return strings.Join(all, "; ")
 }
 
-// selectorText returns a selector as text; one that is left out selects everything.
+// selectorText returns a selector as text; a missing selector selects everything.
 func selectorText(s *metav1.LabelSelector) string {
 	if s == nil {
 		s = &metav1.LabelSelector{}

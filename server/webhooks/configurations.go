@@ -77,7 +77,7 @@ type Entry struct {
 	Scope registration.ScopeType
 }
 
-// Entries returns the webhooks of routes. A route that is for nothing has none; one that is for both scopes has two.
+// Entries returns the webhooks of routes. A route that is for nothing has none; a route for both scopes has two.
 func Entries(routes []admit.Route) (all []Entry) {
 	for _, r := range routes {
 		namespaced, cluster := r, r
@@ -140,8 +140,8 @@ func sameButResources(a, b registration.RuleWithOperations) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conditions are the route's, one that leaves usher's own requests out, one that leaves out updates of what no step
-// reads, and one that leaves out what kubelets write on their own.
+// conditions returns the route's match conditions, and conditions that exclude usher's own requests, updates of fields
+// that no step reads, and the routine writes of kubelets.
 func conditions(r Entry, at Address) []registration.MatchCondition {
 	all := slices.Clip(r.Conditions)
 	if r.NotForUsher {
@@ -157,7 +157,7 @@ func conditions(r Entry, at Address) []registration.MatchCondition {
 	return all
 }
 
-// notKubelet is the CEL expression for requests other than the routine of kubelets: their leases, their status, and the
+// notKubelet is a CEL expression that excludes the routine requests of kubelets: their leases, their status, and the
 // mirror pods of their static pods, which run whatever admission decides. It cannot fail, which would refuse the
 // request.
 const notKubelet = `!(has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups &&

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kubectlApply is who owned the fields before `usher webhooks apply` existed: `usher webhooks | kubectl apply -f -`.
+// kubectlApply is the field manager from the time before `usher webhooks apply`: `usher webhooks | kubectl apply -f -`.
 const kubectlApply = "kubectl-client-side-apply"
 
 // conflict is a field of an entry that another manager has set to another value.
@@ -71,7 +71,7 @@ func (c configuration) yield(registered configuration, all []conflict) (left []s
 	return left
 }
 
-// take sets a field to what it is in theirs. It reports false for a field that usher sets all the same.
+// take sets a field to their value. It reports false for a field that usher sets all the same.
 func (one conflict) take(ours, theirs *Hook) bool {
 	switch one.field {
 	case "rules":

@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// Who may fill in the caBundle of every entry of a configuration, asked by an annotation.
+// Controllers that fill in the caBundle of every entry of a configuration, asked by an annotation.
 const (
 	CertManager = "cert-manager" // its cainjector
 	OpenShift   = "openshift"    // its service CA operator

@@ -29,7 +29,7 @@ type Registrar struct {
 	Force  bool // take over the fields that others have set, and the registration of another Service
 }
 
-// Plan is what registering would change.
+// Plan lists what registering would change.
 type Plan struct {
 	Changes []string // one a line; none: there is nothing to do
 	Left    []string // what others have set in another way, and what stays so
@@ -77,7 +77,7 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 	return plan, nil
 }
 
-// registered returns the configurations of the API server, in the order of needed; one that does not exist is empty.
+// registered returns the configurations of the API server, in the order of needed; a missing configuration is empty.
 func (r Registrar) registered(ctx context.Context) (all []configuration, err error) {
 	for _, c := range needed(nil, r.At) {
 		raw, err := r.Client.Get(ctx, c.path())
@@ -97,8 +97,8 @@ func (r Registrar) registered(ctx context.Context) (all []configuration, err err
 	return all, nil
 }
 
-// bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else that
-// of an entry that exists; nil if there is none yet.
+// bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else from
+// an existing entry; nil if there is none yet.
 func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]byte, error) {
 	if len(r.At.CABundle) > 0 {
 		return r.At.CABundle, nil
@@ -165,7 +165,7 @@ func (c configuration) byKubectl() bool {
 	return by(kubectlApply, metav1.ManagedFieldsOperationUpdate) && !by(manager, metav1.ManagedFieldsOperationApply)
 }
 
-// explained adds to a refusal by RBAC, or to one of the result, what to do about it.
+// explained adds to a refusal by RBAC, or of the result, what to do about it.
 func explained(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; the rights for this are in deploy/components/registration", err)

@@ -61,7 +61,7 @@ func TestRemoveWithoutRights(t *testing.T) {
 	}
 }
 
-// TestEntriesOfOthers: their caBundles are not usher's, and usher does not wait for one that they do not need.
+// TestEntriesOfOthers: their caBundles are not usher's, and usher does not wait for a caBundle that they do not need.
 func TestEntriesOfOthers(t *testing.T) {
 	foreign := Hook{Name: "of.somebody.else", ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{}}}
 	usher := Hook{Name: "validate-pods.usher.dev", ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{}, CABundle: []byte("usher's")}}

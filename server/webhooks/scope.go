@@ -42,9 +42,9 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
 }
 
-// aboutPods reports whether a route is about pods: what a cluster lacks while a webhook is away. What configures usher,
-// such as quotas and the SLO configuration, is checked in every namespace, or excluding that of a scheduler would leave
-// its quotas unguarded.
+// aboutPods reports whether a route is about pods, which a cluster lacks while a webhook is away. Objects that
+// configure usher, such as quotas and the SLO configuration, are checked in every namespace: excluding a scheduler's
+// namespace must not leave its quotas unguarded.
 func aboutPods(r admit.Route) bool {
 	return slices.ContainsFunc(r.For, func(m admit.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(resource string) bool {

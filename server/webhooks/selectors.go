@@ -11,7 +11,7 @@ import (
 
 // withOthers returns the needed selector with what others have added to the registered one, such as AKS, which keeps
 // webhooks away from its own namespaces. A selector is one field for the API server, so usher and they cannot own their
-// parts of it; a part belongs to who knows its label.
+// parts of it; a part belongs to whoever knows its label.
 func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector {
 	if registered == nil {
 		return needed
@@ -39,7 +39,7 @@ func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector 
 	return merged
 }
 
-// knows reports whether a label of a selector is one that usher selects by.
+// knows reports whether usher selects by a label.
 func knows(needed *metav1.LabelSelector, key string) bool {
 	_, label := needed.MatchLabels[key]
 	return label || key == metadataName || strings.HasPrefix(key, "usher.dev/") ||

@@ -65,7 +65,7 @@ func readGolden(t *testing.T, file string) golden {
 
 // Every sample of the core suite that an API server can store is sent through it. The API server's checks of an answer
 // (uid, version, patch type, a patch that applies: see TestBrokenAnswersAreFound) pass, and the result for the user, in
-// etcd and in the audit log is that of the golden file.
+// etcd and in the audit log equals the golden file.
 func TestSamplesThroughTheAPIServer(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	setPolicy(ctx, t, edited(t, "capacity: keep", "capacity: raise")) // the embedded policy, with which the golden files were written

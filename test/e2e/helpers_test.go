@@ -72,7 +72,7 @@ func checkSays(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// pod has an init container, one without an environment and one that sets KUBE itself.
+// pod has an init container, a container without an environment and one that sets KUBE itself.
 func pod(namespace, name, lifespan string) kubetest.Object {
 	return decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
 		"metadata": {"name": %q, "namespace": %q, "labels": {"acme.com/lifespan-requested": %q}},

@@ -173,7 +173,7 @@ func TestShippedRightsAreEnoughAndNoMore(t *testing.T) {
 	}
 }
 
-// clusterFlags returns those of the shipped flags that determine usher's requests to the API server.
+// clusterFlags returns the shipped flags that determine usher's requests to the API server.
 func clusterFlags(deployment kubetest.Object) (flags []string) {
 	args, _ := deployment.List("spec", "template", "spec", "containers")[0].At("args").([]any)
 	for _, arg := range args {

@@ -67,7 +67,7 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
-// TestSidecarsOnUpdate: the image of a sidecar can be changed only to that of the policy.
+// TestSidecarsOnUpdate: the image of a sidecar can be changed only to the policy's.
 func TestSidecarsOnUpdate(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	withPolicy(ctx, t, "samples/policies/sidecars.yaml")
@@ -88,7 +88,7 @@ func TestSidecarsOnUpdate(t *testing.T) {
 }
 
 // checkInjected checks that the log agent is a native sidecar with its arguments, and that all other containers but the
-// exporter, also that of the other injector, have the variable.
+// exporter, also the other injector's, have the variable.
 func checkInjected(t *testing.T, pod kubetest.Object) {
 	t.Helper()
 	agent := pod.List("spec", "initContainers")[0]

@@ -32,7 +32,7 @@ func TestDryRunsAreAnsweredAlike(t *testing.T) {
 	}
 }
 
-// dryRun returns a review as that of a dry run. A sample that is not JSON stays as it is.
+// dryRun returns a review as a dry run. A sample that is not JSON stays as it is.
 func dryRun(body []byte) []byte {
 	var review map[string]any
 	if json.Unmarshal(body, &review) != nil {

@@ -196,7 +196,7 @@ func TestProcessTruncated(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// TestProcessSlowBody: a body that arrives in small pieces is read; one that stops in the middle is not a review.
+// TestProcessSlowBody: a body that arrives in small pieces is read; a body that stops in the middle is not a review.
 func TestProcessSlowBody(t *testing.T) {
 	p := launched(t, launch{})
 	body := harness.ReadSample(t, podSample)

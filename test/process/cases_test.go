@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/test/seed"
 )
 
-// aPod is a pod that the embedded policy allows and changes; rude is one that it refuses.
+// aPod is a pod that the embedded policy allows and changes; it refuses rude.
 const (
 	aPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`
 	rude = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"offensive"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`

@@ -13,8 +13,8 @@ import (
 // More connections than the limit.
 
 // TestProcessCrowd: far more idle connections of every kind than the limit allows. The oldest are closed, the memory of
-// deploy/base is enough, and reviews are answered meanwhile: on new connections, and on one that always has a request
-// in progress. With USHER_LONG=1 there are 12,000 and the default limit.
+// deploy/base is enough, and reviews are answered meanwhile: on new connections, and on a connection that always has a
+// request in progress. With USHER_LONG=1 there are 12,000 and the default limit.
 func TestProcessCrowd(t *testing.T) {
 	l, bound := asDeployed, 1000
 	if !longForm() {

@@ -98,7 +98,7 @@ func (l *callers) start(p *process, review []byte, i int) {
 	})
 }
 
-// dial connects, and marks an error as one that happened before anything was sent.
+// dial connects, and marks an error as happened before anything was sent.
 func (l *callers) dial(ctx context.Context, p *process, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -111,8 +111,8 @@ func (l *load) wantNoFailure(t *testing.T) {
 	}
 }
 
-// oneOf accepts the answers of the first of several policies, then from some moment on those of the next, and never
-// earlier ones again.
+// oneOf accepts the answers of the first of several policies, then from some moment on the answers of the next, and
+// never earlier ones again.
 func oneOf(policies ...map[string]string) func() func(string, reply) bool {
 	return func() func(string, reply) bool {
 		now := 0

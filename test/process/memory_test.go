@@ -177,7 +177,7 @@ func TestProcessMemoryOfValues(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		values, atOnce int
-		brief          string // the one that runs always: the others are much the same
+		brief          string // always runs: the others are much the same
 	}{
 		"too many values":            {3_500_000, 8, ""},
 		"as many as may be":          {490_000, 8, ""},

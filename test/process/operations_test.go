@@ -35,8 +35,8 @@ func TestProcessOperationsAreKept(t *testing.T) {
 	}
 }
 
-// crowd opens connections to the operations port, from another address than that of probes, and sends something on each
-// at first, and then again and again.
+// crowd opens connections to the operations port, from another address than probes, and sends something on each at
+// first, and then again and again.
 func (p *process) crowd(t *testing.T, n int, first, then string) {
 	t.Helper()
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}

@@ -36,7 +36,7 @@ func TestProcessConnectsNowhere(t *testing.T) {
 	}
 }
 
-// sockets are what a process has open for the network.
+// sockets lists the open network sockets of a process.
 type sockets struct {
 	outgoing string // the addresses of TCP connections that it has opened
 	others   int    // sockets that are no TCP: UDP, such as for DNS, and local ones

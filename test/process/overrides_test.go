@@ -27,8 +27,8 @@ func overriding(t *testing.T, override string) []admit.Route {
 	return in.Routes()
 }
 
-// TestOverrideWaitsForItsNamespace: if a mode depends on a namespace that has not arrived, the API server is asked to try
-// again. Routes with other steps, and those of nodes, do not wait.
+// TestOverrideWaitsForItsNamespace: if a mode depends on a namespace that has not arrived, the API server is asked to
+// try again. Routes with other steps, and routes for nodes, do not wait.
 func TestOverrideWaitsForItsNamespace(t *testing.T) {
 	const byLabel = "namespaceSelector: {matchLabels: {team: web}}, mode: off, steps: "
 	for _, c := range []struct {

@@ -128,7 +128,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 }
 
 // TestUnknownFieldsSurviveEverything does the same with all steps for pods at work, which insert containers before and
-// between those of the pod.
+// between the pod's.
 func TestUnknownFieldsSurviveEverything(t *testing.T) {
 	suites := program()
 	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))

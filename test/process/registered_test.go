@@ -42,7 +42,7 @@ func registrations(t *testing.T, check func(t *testing.T, printed []registration
 	}
 }
 
-// gateSets returns gates as they are by default, those of the demo, and each one switched alone.
+// gateSets returns the default gates, the demo's gates, and each gate switched alone.
 func gateSets(all []gate.Gate, demo string) []string {
 	sets := []string{"", demo}
 	for _, g := range all {

@@ -19,7 +19,7 @@ import (
 
 // What may be in place of a file: half of it, a pipe, a directory, a dangling link.
 
-// oddities are what may be in place of a file by mistake; each creates it. Tests may run as root, who can read any
+// oddities lists what may be in place of a file by mistake; each creates it. Tests may run as root, who can read any
 // file, so dangling and circular links stand for unreadable files.
 var oddities = []struct {
 	name string

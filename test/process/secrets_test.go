@@ -26,7 +26,7 @@ import (
 // marker begins every planted secret.
 const marker = "S3CR3T"
 
-// observed is what leaves usher beside the answers: the log, the audit log and the metrics.
+// observed holds what leaves usher in addition to the answers: the log, the audit log and the metrics.
 type observed struct {
 	log, audit bytes.Buffer
 	registry   *prometheus.Registry

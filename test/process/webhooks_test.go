@@ -48,7 +48,7 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
-// TestSubresourcesAreCalledRarely: status writes and Bindings are only sent where a gate needs them, and never those of
+// TestSubresourcesAreCalledRarely: status writes and Bindings are only sent where a gate needs them, and never those by
 // a kubelet.
 func TestSubresourcesAreCalledRarely(t *testing.T) {
 	const binding, quota = "BindingAdmissionWebhook=true", "EnableQuotaAdmission=true"

@@ -105,8 +105,8 @@ func answerInShort(golden string) string {
 }
 
 // TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
-// docs/colocation.md. `make golden` adds missing rows, from the step's doc, after those of its suite; existing rows are
-// left alone.
+// docs/colocation.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite; existing rows
+// are left alone.
 func (h House) TestGoldenStepTables(t *testing.T) {
 	for _, s := range h.Suites() {
 		file := h.stepTable(s.Name)
@@ -163,8 +163,7 @@ func (h House) TestPictureIsCurrent(t *testing.T) {
 	}
 }
 
-// TestGoldenTable: the table of contents is the one that the tests of test/process use, which cannot import this
-// package.
+// TestGoldenTable: the table of contents equals the copy in test/process, which cannot import this package.
 func (h House) TestGoldenTable(t *testing.T) {
 	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
 		"webhooks-policy": {"webhooks", "--config", "samples/policy.yaml"}} {

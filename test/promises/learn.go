@@ -115,8 +115,8 @@ func (h House) TestLearnAsALearner(t *testing.T) {
 	}
 }
 
-// TestLearnFromAnyFolder: commands work in the folder of a lesson, also after a reset of it, and in that of the course, and
-// a file that cannot be read is named.
+// TestLearnFromAnyFolder: commands work in the folder of a lesson, also after a reset of it, and in the course's
+// folder, and a file that cannot be read is named.
 func (h House) TestLearnFromAnyFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lessons")
 	h.usher(t, "learn", "1", "--dir", dir)

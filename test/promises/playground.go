@@ -56,7 +56,7 @@ func (h House) BenchmarkPlayground(b *testing.B) {
 	}
 }
 
-// TestShelfIsEmbedded: the shelf that the program carries is that of the repository.
+// TestShelfIsEmbedded: the shelf in the program equals the repository's.
 func (h House) TestShelfIsEmbedded(t *testing.T) {
 	shelf := samples.Shelf()
 	if len(shelf) < 20 {

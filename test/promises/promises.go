@@ -511,8 +511,8 @@ func (h House) FuzzHeartbeat(f *testing.F) {
 	})
 }
 
-// TestClusterRolesAreTheOnesPrinted: the shipped rights are what the gates of the same overlay need, no more and no
-// less. What is registered has the same gates as what is served.
+// TestClusterRolesAreTheOnesPrinted: the shipped rights are exactly the rights that the gates of the same overlay need.
+// The registered routes have the same gates as the served ones.
 func (h House) TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	gates := regexp.MustCompile(`--feature-gates=(\S+)`)
 	for folder, clusterRole := range map[string]string{"koordinator": "deploy/components/watching/clusterrole.yaml",

@@ -71,7 +71,7 @@ func literals(quoted string) (parts []string) {
 	return parts
 }
 
-// ourTexts returns the contents of all Go files but those of this package, and of all goldens with their lines joined.
+// ourTexts returns the contents of all Go files outside this package, and of all goldens with their lines joined.
 func ourTexts(t *testing.T) (texts []string) {
 	t.Helper()
 	for _, file := range goFiles(t) {

@@ -1,6 +1,6 @@
 // Package strategic applies strategic merge patches to documents.
 //
-// The merge itself is that of Kubernetes, which takes and returns whole decoded objects. To keep the object as the
+// The merge itself is done by Kubernetes, which takes and returns whole decoded objects. To keep the object as the
 // bytes that were sent, Merge
 //
 // 1. extracts from the object what the patch names (extract.go); for most list elements that is only the merge key, and

@@ -22,8 +22,8 @@ type Patch struct {
 }
 
 // Parse parses a patch for objects of the type of like, whose tags determine the merge keys of lists. It returns an
-// error for a patch that can never be applied: one that is not an object, has invalid directives, or has parts of other
-// types than the object.
+// error for a patch that can never be applied, because it is not an object, has invalid directives, or has parts of
+// other types than the object.
 func Parse(raw []byte, like any) (*Patch, error) {
 	d, err := document.Parse(raw) // refuses duplicate keys, which encoding/json does not
 	if err != nil {
@@ -57,7 +57,7 @@ func Parse(raw []byte, like any) (*Patch, error) {
 // the deletion wins.
 func (p *Patch) Contradictions() []Contradiction { return p.contradictions }
 
-// check applies the patch to an empty object and to one that has everything that the patch names.
+// check applies the patch to an empty object and to an object that has everything that the patch names.
 func (p *Patch) check(like reflect.Type) error {
 	for _, base := range []object{{}, skeleton(p.tree).(object)} {
 		merged, err := p.mergeInto(base)
@@ -82,7 +82,7 @@ func (p *Patch) UnknownFields(like any) (unknown []string) {
 	return unknown
 }
 
-// Sets reports whether the patch sets a place to something other than null.
+// Sets reports whether the patch sets a place to a value that is not null.
 func (p *Patch) Sets(names ...string) bool {
 	var at any = p.tree
 	for _, name := range names {

@@ -28,7 +28,8 @@ func (r Rules) judgeDeletion(t *quota.Tree, q *quota.Quota) (Verdict, error) {
 	return Verdict{Problems: problems}, nil
 }
 
-// needs returns what needs a quota. If two quotas have the same name, children and pods belong to the one that counts.
+// needs returns a problem for each kind of object that needs a quota. If two quotas have the same name, children and
+// pods belong to the quota that counts.
 func (r Rules) needs(t *quota.Tree, q *quota.Quota) (problems field.ErrorList) {
 	keep := func(format string, args ...any) {
 		problems = append(problems, field.Forbidden(admit.NamePath, fmt.Sprintf(format, args...)))

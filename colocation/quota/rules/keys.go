@@ -63,7 +63,7 @@ func (j *judge) keyRule() string {
 	return "parent and child must name the same resources (or, with feature gate ElasticQuotaEnableUpdateResourceKey, the child only some of them)"
 }
 
-// warnOfMax warns of a max above that of the parent: it can never be used.
+// warnOfMax warns of a max above the parent's: it can never be used.
 func (j *judge) warnOfMax(parent *quota.Quota) {
 	for _, name := range quantity.Names(j.new.Max) {
 		_, limited := parent.Max[name]

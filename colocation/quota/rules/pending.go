@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// pendingLasts is how long an admitted change is kept that the tree does not show. A watch delivers it within a second;
-// a later one was not stored at all, because another webhook or the API server refused it.
+// pendingLasts is the time for which an admitted change is kept that the tree does not show. A watch delivers it within
+// a second; otherwise it was not stored at all, because another webhook or the API server refused it.
 const pendingLasts = 10 * time.Second
 
 // Pending holds the changes that this replica has admitted and not observed in the tree yet, so that two quotas created
@@ -21,8 +21,8 @@ const pendingLasts = 10 * time.Second
 type Pending struct {
 	now func() time.Time
 
-	// admits serializes Admit, so that of two changes one is judged on top of the other. Other methods do not wait for
-	// it: a rule may look at all pods of the cluster.
+	// admits serializes Admit, so that changes are judged one on top of the other. Other methods do not wait for it: a
+	// rule may look at all pods of the cluster.
 	admits sync.Mutex
 
 	mu      sync.Mutex // guards the fields below; never held while a rule runs

@@ -1,3 +1,4 @@
+// Package rules judges changes of elastic quotas.
 package rules
 
 import (
@@ -15,9 +16,9 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Rules are the rules for changes of elastic quotas: those of Koordinator's webhook, but reporting all problems at
-// once. An update is judged only for what it changes: removing a finalizer, or fixing one of two mistakes, is not
-// blocked by other mistakes of the quota.
+// Rules are the rules of Koordinator's webhook for changes of elastic quotas, but they report all problems at once. An
+// update is judged only for what it changes: removing a finalizer, or fixing one of two mistakes, is not blocked by
+// other mistakes of the quota.
 type Rules struct {
 	// UpdateResourceKey (gate ElasticQuotaEnableUpdateResourceKey) lets a quota's max name fewer resources than its
 	// parent's.
@@ -47,8 +48,8 @@ func (c Change) Identity() types.NamespacedName {
 
 // Verdict is the result of the rules. A change without problems is allowed.
 type Verdict struct {
-	Problems field.ErrorList // sorted by field; at most maxProblems, the last of which says how many more there are
-	Warnings []string        // at most maxWarnings, plus one that says how many more there are
+	Problems field.ErrorList // sorted by field; at most maxProblems, of which the last may count the rest
+	Warnings []string        // at most maxWarnings, plus one that counts the rest
 }
 
 // The limits of an answer. A quota may name thousands of resources and namespaces with a problem each, and an answer of

@@ -209,7 +209,7 @@ func TestTopology(t *testing.T) {
 			"a parent=temp min=cpu:90" + max, "a parent=temp min=cpu:33" + max, []string{"warning: elastic quota temp: the min of its children makes 213 cpu, more than its own 100"}},
 		{"a parent's min rises, but not enough", children, "temp is-parent=true" + max + " min=cpu:1,memory:51200", "temp is-parent=true" + max + " min=cpu:2,memory:51200", nil},
 
-		// Max above that of the parent.
+		// Max above the parent's.
 		{"max above the parent's", parent, "", "sub parent=temp max=cpu:121,memory:1", []string{`warning: spec.max[cpu]: 121 is more than the 120 of its parent temp`}},
 		{"max above the parent's stays", parent, "sub parent=temp max=cpu:121,memory:1", "sub parent=temp max=cpu:121,memory:2", nil},
 		{"max below the children's", children, "temp is-parent=true" + max + " min=cpu:60,memory:12800", "temp is-parent=true max=cpu:100,memory:1048576 min=cpu:60,memory:12800",

@@ -86,7 +86,7 @@ func (j *judge) checkIsParent() {
 	}
 }
 
-// checkTreeID keeps a quota in its tree, and in that of its parent.
+// checkTreeID keeps a quota in its tree, and in its parent's.
 func (j *judge) checkTreeID() {
 	if !j.create && j.old.TreeID != j.new.TreeID {
 		j.refuse(treePath, j.new.TreeID, "was %q, and a quota stays in its tree; create a new quota in the other one", j.old.TreeID)

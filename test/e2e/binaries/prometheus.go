@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// prometheusHint is what to do if Prometheus is not found.
+// prometheusHint says what to do if Prometheus is not found.
 const prometheusHint = "prometheus and promtool are not in the PATH; on Debian and Ubuntu they are unpacked from the package " +
 	"prometheus, if `apt-get update` has been run; elsewhere install them (such as `brew install prometheus`), or unpack a release of " +
 	"Prometheus into a folder of the PATH"

@@ -123,7 +123,7 @@ func counted(ctx context.Context, t *testing.T, u *kubetest.Usher) map[string]in
 	return sums
 }
 
-// post posts an empty review to a replica as a client other than the API server.
+// post posts an empty review to a replica as a client that is not the API server.
 func post(ctx context.Context, t *testing.T, r *kubetest.Replica, token string, certificates ...tls.Certificate) int {
 	t.Helper()
 	c := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}

@@ -17,7 +17,7 @@ import (
 // jumpVariable is the environment variable with the seconds by which the clock of a jumping usher jumps.
 const jumpVariable = "USHER_CLOCK_JUMP"
 
-// jumpClock lets the clock of one replica jump a day ahead, and that of the other a day back, 5 s after their start.
+// jumpClock lets the clock of one replica jump a day ahead, and the other's a day back, 5 s after their start.
 func jumpClock(ctx context.Context, w *world) error {
 	jumping, err := w.buildJumping(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	pace    = 20 * time.Millisecond
 )
 
-// outcome is how a request ended.
+// outcome describes how a request ended.
 type outcome int
 
 const (

@@ -87,7 +87,7 @@ func causeAll(ctx context.Context, chosen []fault) ([]result, error) {
 	return all, nil
 }
 
-// calm is how long pods are created before a fault, and after the last failure.
+// calm is the time for which pods are created before a fault, and after the last failure.
 const calm = 2 * time.Second
 
 // cause causes one fault under load, waits until all is well again, and returns what it cost.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// result is what a fault cost.
+// result holds the cost of a fault.
 type result struct {
 	fault    fault
 	requests int           // that the API server answered, in both namespaces

@@ -25,7 +25,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// overlay is what a directory of deploy/overlays renders to.
+// overlay holds the objects that a directory of deploy/overlays renders to.
 type overlay struct {
 	name     string
 	objects  []kubetest.Object
@@ -240,8 +240,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestArguments: the binary takes the arguments, the certificate comes from one place, and what is registered is what
-// is served.
+// TestArguments: the binary takes the arguments, the certificate comes from one place, and the registered routes are
+// the served ones.
 func TestArguments(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

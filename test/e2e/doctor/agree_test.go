@@ -108,7 +108,7 @@ func send(ctx context.Context, r *recorder, sent request) asked {
 	return a
 }
 
-// verdict is what usher doctor says of a webhook.
+// verdict holds what usher doctor says of a webhook.
 type verdict struct {
 	Configuration, Name, Filter, Why string
 	Called                           bool
@@ -153,7 +153,7 @@ func (c *comparison) reviews(ctx context.Context, all []asked) {
 	}
 }
 
-// manifests compares what usher doctor says of the manifests. Those of requests that are alike are examined together.
+// manifests compares what usher doctor says of the manifests. Manifests of similar requests are examined together.
 func (c *comparison) manifests(ctx context.Context, all []asked) {
 	c.t.Helper()
 	groups := map[string][]asked{}

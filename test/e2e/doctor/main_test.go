@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// users are who sends requests: both may do everything, and only bob may use gadgets.
+// users lists the senders of requests: both may do everything, and only bob may use gadgets.
 var users = map[string][]string{"ann": {"dev", "system:authenticated"}, "bob": {"ops", "system:authenticated"}}
 
-// world is what is there before the first request.
+// world lists the objects that exist before the first request.
 const world = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

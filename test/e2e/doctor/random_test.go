@@ -87,7 +87,7 @@ func list(of any) []any {
 	return all
 }
 
-// targets are what rules are for: group, versions, resource.
+// targets lists what rules are for: group, versions, resource.
 var targets = [][3]string{{"", "v1", "pods"}, {"", "v1", "pods/*"}, {"", "v1", "pods/ephemeralcontainers"}, {"", "v1", "pods/binding"}, {"", "v1", "configmaps"},
 	{"", "v1", "nodes"}, {"", "v1", "nodes/status"}, {"", "v1", "namespaces"}, {"apps", "v1", "deployments"}, {"apps", "v1", "deployments/scale"},
 	{"doctor.test", "v1", "gadgets"}, {"doctor.test", "v2", "gadgets"}, {"doctor.test", "v2", "gadgets"}, {"doctor.test", "v2", "gadgets/status"}, {"doctor.test", "*", "*"},
@@ -122,7 +122,7 @@ func randomSelector(random *rand.Rand, key string, values ...any) object {
 	return object{"matchLabels": object{"tier": "a"}, "matchExpressions": []any{object{"key": key, "operator": "Exists"}}}
 }
 
-// expressions are those of match conditions. Some have no result for some objects.
+// expressions are for match conditions. Some have no result for some objects.
 var expressions = []string{
 	"true", "!(request.userInfo.username == 'ann')", `!("ops" in request.userInfo.groups)`, `request.operation != "DELETE"`,
 	`object == null || has(object.metadata.labels)`, `has(object.metadata.labels) && object.metadata.labels.app == "web"`, `oldObject != null`,
@@ -140,7 +140,7 @@ func randomConditions(random *rand.Rand) (conditions []any) {
 	return conditions
 }
 
-// request is one that a test sends, with the flags of usher doctor that describe it.
+// request is a request of a test, with the flags of usher doctor that describe it.
 type request struct {
 	user, method, path string
 	body               object // nil for none

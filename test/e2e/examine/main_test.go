@@ -56,7 +56,7 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	return c.Apply(ctx, encode(configuration("Validating", "healthy", healthy.webhook("healthy"))))
 }
 
-// address returns an address of this machine other than loopback, which the API does not accept in EndpointSlices.
+// address returns an address of this machine that is not loopback, which the API does not accept in EndpointSlices.
 func address() (string, error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -120,7 +120,7 @@ func install(ctx context.Context, overlay string) error {
 	return cluster.Apply(ctx, strings.Join(manifests, "\n---\n"))
 }
 
-// arguments returns those of the container of a workload, with the directory and an address of this machine.
+// arguments returns the arguments of the container of a workload, with the directory and an address of this machine.
 func arguments(o kubetest.Object, folder string) (args []string) {
 	for _, arg := range o.List("spec", "template", "spec", "containers")[0].At("args").([]any) {
 		text := strings.ReplaceAll(arg.(string), "/etc/usher", folder)
@@ -189,7 +189,7 @@ func endpoints(ctx context.Context, namespace, service, address string, ready bo
 	return err
 }
 
-// report is what `usher doctor -o json` prints, as far as it is tested.
+// report is the tested part of what `usher doctor -o json` prints.
 type report struct {
 	Kind, Name, Webhook, Verdict string
 	Findings                     []finding

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestResourcesOfFiles: without a cluster, what is known of the resources of Kubernetes is what the API server serves: a
-// rule in a file for each of them has no fault.
+// TestResourcesOfFiles: without a cluster, usher knows all resources that the API server serves: a rule in a file for
+// each of them has no fault.
 func TestResourcesOfFiles(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	admin := cluster.Admin()

@@ -27,7 +27,7 @@ type server struct {
 
 // certificate says what is unusual about a certificate and its CA.
 type certificate struct {
-	names           []string // default: that of the Service; "-": none, but the common name
+	names           []string // default: the Service's; "-": none, but the common name
 	begins, ends    time.Duration
 	caEnds          time.Duration
 	plain, unspoken bool // no TLS; no answer

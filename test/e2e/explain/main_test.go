@@ -53,7 +53,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// report is what is read of the JSON of usher explain.
+// report is the part of usher explain's JSON that the tests read.
 type report struct {
 	Source, Kind, Namespace, Name, Operation, Verdict, Hint string
 	Calls                                                   []call

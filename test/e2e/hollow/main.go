@@ -5,8 +5,8 @@
 // status report period and the machine's size are configurable. There is one node per process, because the kubelet
 // registers its metrics process-wide and a second one panics.
 //
-// The build tag excludes it from `go vet ./...` and `go test ./...`, which would compile the kubelet again with flags
-// other than those of the cached build. Package binaries builds it.
+// The build tag excludes it from `go vet ./...` and `go test ./...`, which would compile the kubelet again with other
+// flags than the cached build. Package binaries builds it.
 package main
 
 import (

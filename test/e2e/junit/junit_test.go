@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// cases are what can become of a case, with texts that XML must escape or cannot hold.
+// cases lists the possible results of a case, with texts that XML must escape or cannot hold.
 const cases = `name: "passes, with <&> and \"quotes\" \u0007"
 manifest: {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: app, image: nginx}]}}
 expect: {verdict: allowed}

@@ -50,7 +50,7 @@ type AuditEvent struct {
 		Message string
 	}
 	RequestObject json.RawMessage   // an object, or a patch, which may be a list
-	Annotations   map[string]string // including those of webhooks, as WEBHOOK/KEY
+	Annotations   map[string]string // including the webhooks', as WEBHOOK/KEY
 }
 
 // Audit returns the events that match, oldest first. The log is written before the response is sent, so an event exists

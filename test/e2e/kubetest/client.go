@@ -24,7 +24,7 @@ const (
 )
 
 // Client sends requests to the API server as one identity, in JSON and without a client library, so that a test
-// controls what is sent. Paths are those of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
+// controls what is sent. Paths are paths of the API, such as /api/v1/namespaces/apps/pods?dryRun=All.
 type Client struct {
 	url    string
 	http   *http.Client

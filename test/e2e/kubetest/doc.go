@@ -16,7 +16,7 @@
 // The Kubernetes programs come from package binaries; this package builds only usher.
 //
 // Differences from a real cluster: webhooks are called by URL instead of through a Service, pods need no service
-// account, and etcd does not sync its files. All audit events are logged, those of pods and nodes with the patches of
+// account, and etcd does not sync its files. All audit events are logged, for pods and nodes with the patches of
 // webhooks.
 //
 //	cluster.go   start, stop and restart the control plane

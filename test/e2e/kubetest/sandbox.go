@@ -148,7 +148,7 @@ func reap(from io.Reader, dir string) {
 	for pid := range groups {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	// A process that is being killed may still write a file, and one that does not end must not block the reaper
+	// A process that is being killed may still write a file, and a process that does not end must not block the reaper
 	// forever.
 	for range 100 {
 		if err := os.RemoveAll(dir); err == nil && !anyAlive(groups) {

@@ -10,8 +10,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// policy has something for each panel: a step that denies, one that would deny, one that would change, an override, and
-// a limit.
+// policy has something for each panel: steps that deny, would deny and would change, an override, and a limit.
 const policy = `
 names: {denied: [offensive]}
 lifespan: {label: acme.com/lifespan-requested, taint: acme.com/lifespan-remaining, max: 14}

@@ -150,7 +150,7 @@ func wantAlerts(ctx context.Context, t *testing.T, p prometheus) {
 	}
 }
 
-// wantTraffic fails the test unless the load was what the panels need.
+// wantTraffic fails the test unless the load produced the traffic that the panels need.
 func wantTraffic(t *testing.T, l *load) {
 	t.Helper()
 	stored, denied, refused := 0, 0, 0

@@ -46,8 +46,8 @@ func TestEditedSamples(t *testing.T) {
 	}
 }
 
-// reinvoked makes every webhook reinvocable. In a cluster those of the core suite are not: a container that is added
-// after them remains unchanged there, and would be changed when the result is sent again.
+// reinvoked makes every webhook reinvocable. In a cluster the core suite's are not: a container that is added after
+// them remains unchanged there, and would be changed when the result is sent again.
 func (c configurations) reinvoked() configurations {
 	c.mutating = *c.mutating.DeepCopy()
 	// One of the two node amplifiers, as `usher webhooks` would print for both suites: two compound.

@@ -74,9 +74,9 @@ func TestProduction(t *testing.T) {
 	})
 }
 
-// through installs an overlay, registers it, creates a pod that usher changes and one that it refuses, and removes the
-// overlay again. Meanwhile pods are created, and none fails. before does what the cluster does for the overlay, after
-// looks closer.
+// through installs an overlay, registers it, creates a pod that usher changes and a pod that it refuses, and removes
+// the overlay again. Meanwhile pods are created, and none fails. before does what the cluster does for the overlay,
+// after looks closer.
 func through(t *testing.T, name string, before, after func(context.Context, *testing.T, *installation)) {
 	ctx := cluster.Within(t, 3*time.Minute)
 	stop := load(ctx, t)

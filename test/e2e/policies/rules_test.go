@@ -216,7 +216,7 @@ func judge(ctx context.Context, t *testing.T, method, path string, object kubete
 	return policies, ours
 }
 
-// failure is what is compared of an expression without a result: the texts of the errors differ.
+// failure is the comparable part of an expression's failure: the texts of the errors differ.
 const failure = "no result"
 
 var (

@@ -48,7 +48,7 @@ type crowd struct {
 	begun     atomic.Int64
 	counts    kubetest.Counts
 
-	// act is what a client does each time, with a name for a new pod.
+	// act is called by a client each time, with a name for a new pod.
 	act func(ctx context.Context, v *visitor, name string)
 	// dress completes a new pod; may be nil.
 	dress func(pod kubetest.Object, random *rand.Rand)
@@ -72,7 +72,7 @@ type visitor struct {
 	own    map[string]*owned // its stored pods
 }
 
-// owned is what a client asked for one of its pods, in thousandths of a core.
+// owned is the request of a client's pod, in thousandths of a core.
 type owned struct{ cpu, before int }
 
 // work makes one request after the other.

@@ -44,8 +44,8 @@ func TestFull(t *testing.T) {
 	stored(t, createPod(ctx, "full", "nobodys", "", "100"))
 }
 
-// TestUnknownName: a replica asks the API server for a quota that its watch has not shown. A pod that names one which has
-// just been created is admitted, through any replica; one that names none is refused.
+// TestUnknownName: a replica asks the API server for a quota that its watch has not shown. A pod that names a quota
+// which has just been created is admitted, through any replica; a pod that names a missing quota is refused.
 func TestUnknownName(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	departments(ctx, t, "unknown", "20", "1", "1")

@@ -79,8 +79,8 @@ func operations(t *testing.T) int {
 	return n
 }
 
-// newHeldTrial creates quotas and nodes, and starts an usher whose watches are late now and then, each by itself. It is
-// the only one that runs.
+// newHeldTrial creates quotas and nodes, and starts an usher whose watches are late now and then, each by itself. No
+// other usher runs.
 func newHeldTrial(ctx context.Context, t *testing.T, namespace, gates string, clients, operations int, within time.Duration) *heldTrial {
 	t.Helper()
 	scale := min(max(operations/700, 3), 10) // so that the quotas are full most of the time

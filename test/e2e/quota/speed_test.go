@@ -159,7 +159,7 @@ func (w *way) middle() float64 {
 	return (w.rates[(n-1)/2] + w.rates[n/2]) / 2
 }
 
-// told returns the results on one line: the rate, beside that of another way, and what each pod took.
+// told returns the results on one line: the rate, next to another way's, and the cost of each pod.
 func (w *way) told(beside *way) string {
 	text := fmt.Sprintf("%-30s %.2f, %4.0f pods/s (%.0f to %.0f); each pod:", w.name, w.middle()/beside.middle(), w.middle(), w.rates[0], w.rates[len(w.rates)-1])
 	for _, name := range slices.Sorted(maps.Keys(w.cpu)) {

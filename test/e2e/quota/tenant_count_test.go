@@ -75,8 +75,8 @@ func TestTenantAgain(t *testing.T) {
 	settled(ctx, t, a, "1")
 }
 
-// TestTenantManyNames: pods that another webhook refuses leave reservations. Those of one namespace may fill half of the
-// record; pods of other namespaces are admitted all the same.
+// TestTenantManyNames: pods that another webhook refuses leave reservations. The reservations of one namespace may fill
+// half of the record; pods of other namespaces are admitted all the same.
 func TestTenantManyNames(t *testing.T) {
 	ctx := cluster.Within(t, 4*time.Minute)
 	top, a, b := newQuota("names", "names-all", "", "100", true), newQuota("names", "names-a", "names-all", "50", false), newQuota("names", "names-b", "names-all", "50", false)

@@ -56,8 +56,8 @@ func annotate(object kubetest.Object, key, value string) {
 	object["metadata"].(kubetest.Object)["annotations"].(kubetest.Object)[prefix+key] = value
 }
 
-// tenantRights are the rights of the tenant in a namespace. Without a controller the role admin is empty: its rules are
-// those of these roles.
+// tenantRights are the rights of the tenant in a namespace. Without a controller the role admin is empty: it has the
+// rules of these roles.
 func tenantRights(namespace string) string {
 	var all strings.Builder
 	for _, role := range []string{"system:aggregate-to-admin", "system:aggregate-to-edit", "system:aggregate-to-view"} {

@@ -110,8 +110,8 @@ func TestThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTheBundleIsFound: without --ca-file it is that of the Secret, else the registered one; without any, nothing is
-// registered.
+// TestTheBundleIsFound: without --ca-file it comes from the Secret, else the registered one stays; without any, nothing
+// is registered.
 func TestTheBundleIsFound(t *testing.T) {
 	ctx := cluster.Within(t, 30*time.Second)
 	remove(ctx, t)

@@ -9,8 +9,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestARouteThatIsOffAllows: gates are switched off while the registration is still that of before. Pods are created,
-// with a warning, and counted.
+// TestARouteThatIsOffAllows: gates are switched off while the registration is still the old one. Pods are created, with
+// a warning, and counted.
 func TestARouteThatIsOffAllows(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	remove(ctx, t)

@@ -68,8 +68,8 @@ func TestStatic(t *testing.T) {
 	kubetest.RefusedWith(t, err, "denied-names")
 }
 
-// firstAnswer creates a pod again and again, until the API server has an answer other than that it, or what an answer
-// needs, is not there yet.
+// firstAnswer creates a pod again and again, until the API server no longer answers that it, or what an answer needs,
+// is not there yet.
 func firstAnswer(ctx context.Context, admin *kubetest.Client) error {
 	for ctx.Err() == nil {
 		_, err := admin.Create(ctx, "/api/v1/namespaces/apps/pods", pod("offensive"))

@@ -42,7 +42,7 @@ func TestEverythingTogether(t *testing.T) {
 	}
 }
 
-// names returns the names of a list's elements, without those of service account tokens.
+// names returns the names of a list's elements, except service account tokens.
 func names(list []kubetest.Object) string {
 	var all []string
 	for _, o := range list {

@@ -33,7 +33,7 @@ type Checker struct {
 	told     Told
 }
 
-// Told is what a checker has seen.
+// Told holds what a checker has seen.
 type Told struct {
 	Overshoots []string // each change of a pod that took quotas above what was allowed
 	Uncovered  []string // each change of a pod that made it count for more than was reserved for it

@@ -48,8 +48,8 @@ func count(pod *corev1.Pod) (one amounts) {
 	return one
 }
 
-// node returns what the node of a pod has allocated to its containers, and what they have. What a node has not reported
-// is what the spec asks, and of a resize that it has refused nothing.
+// node returns what the node of a pod has allocated to its containers, and what they have. Where a node has not
+// reported, the spec counts; of a resize that it has refused, nothing does.
 func node(pod *corev1.Pod, containers []corev1.Container, statuses []corev1.ContainerStatus) (allocated, enacted int64) {
 	infeasible, _ := refused(pod)
 	for _, c := range containers {
@@ -72,7 +72,7 @@ func node(pod *corev1.Pod, containers []corev1.Container, statuses []corev1.Cont
 	return allocated, enacted
 }
 
-// refused reports whether the node calls a resize infeasible, and whether that is the one that the spec asks for now.
+// refused reports whether the node calls a resize infeasible, and whether that is the resize to the current spec.
 func refused(pod *corev1.Pod) (infeasible, current bool) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sums are what the pods of each quota count for. Pods are identified by their keys, because at any time at most one
+// sums holds what the pods of each quota count for. Pods are identified by their keys, because at any time at most one
 // pod has a name. All amounts are thousandths of a core.
 type sums struct {
 	quotas map[string]*quota
@@ -18,7 +18,7 @@ type quota struct {
 	limit  int64
 
 	asked, held int64
-	// claimed is what the pods may come to hold without another admission.
+	// claimed is the amount that the pods may come to hold without another admission.
 	claimed int64
 	// bound is the limit, except while a limit that was lowered is exceeded by what was admitted before. It is never
 	// raised again by pods: room that they give back is gone.
@@ -32,13 +32,13 @@ type entry struct {
 	reserved []charge // usually one
 }
 
-// charge is what is reserved in a quota.
+// charge is the amount reserved in a quota.
 type charge struct {
 	quota string
 	cpu   int64
 }
 
-// amounts are what a stored pod counts for.
+// amounts holds what a stored pod counts for.
 type amounts struct {
 	asked   int64 // by its spec
 	held    int64 // by its node
