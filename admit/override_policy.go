@@ -31,7 +31,7 @@ type OverrideSpec struct {
 	// Users and Groups are exact names; one of all these must be the user's.
 	Users  []string `json:"users,omitempty"`
 	Groups []string `json:"groups,omitempty"`
-	// Mode is the mode of the steps. With EnforcePercent it is that of the other workloads; default: warn.
+	// Mode is the mode of the steps. With EnforcePercent it is for the other workloads; default: warn.
 	Mode Mode `json:"mode,omitempty"`
 	// EnforcePercent is the percentage of workloads for which the steps are enforced.
 	EnforcePercent *int `json:"enforcePercent,omitempty"`
@@ -43,7 +43,7 @@ type OverrideSpec struct {
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// Check returns all problems of the overrides but those of CheckSteps. at is their path in the policy file.
+// Check returns all problems of the overrides that CheckSteps does not find. at is their path in the policy file.
 func (all Overrides) Check(at *field.Path) field.ErrorList {
 	return check.Named(all, at, func(e *OverrideSpec) string { return e.Name }, (*OverrideSpec).check)
 }

@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/internal/selector"
 )
 
-// expirySoon is how long before its end an override is warned about.
+// expirySoon is the time before its end from which on an override is warned about.
 const expirySoon = 14 * 24 * time.Hour
 
 // Warnings returns what is probably not meant: overrides that are never used, because one before them matches whatever

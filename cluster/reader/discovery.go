@@ -89,7 +89,7 @@ func (s Source) versions(ctx context.Context, group string) (served []string, er
 	return served, err
 }
 
-// sharing are the groups of Kubernetes that serve the same objects: those of the same resource are equivalent.
+// sharing lists the groups of Kubernetes that serve the same objects: for one resource they are equivalent.
 var sharing = map[string][]string{
 	"events":                 {"", "events.k8s.io"},
 	"deployments":            {"apps", "extensions"},

@@ -68,7 +68,7 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 // Timeout bounds one request, so that a command cannot hang.
 const Timeout = 5 * time.Second
 
-// pageSize is how many objects are read at a time.
+// pageSize is the number of objects that are read at a time.
 const pageSize = 500
 
 // Source is where objects are read from: an API server, or files that stand for a cluster. The zero value is an empty
@@ -99,8 +99,8 @@ func Files(dir string) (Source, error) {
 	return Source{files: objects}, nil
 }
 
-// With returns a source that has more objects, which come before those of the same name. An API server has none but its
-// own.
+// With returns a source that has more objects, which come before others of the same name. An API server has none but
+// its own.
 func (s Source) With(more []manifest.Object) Source {
 	if s.api == nil {
 		s.files = append(more[:len(more):len(more)], s.files...)
@@ -108,10 +108,10 @@ func (s Source) With(more []manifest.Object) Source {
 	return s
 }
 
-// Live reports whether the objects are those of an API server, and not of files.
+// Live reports whether the objects come from an API server, and not from files.
 func (s Source) Live() bool { return s.api != nil }
 
-// Now returns the time by the clock of the API server; of files, by that of this machine.
+// Now returns the time by the API server's clock; for files, by this machine's.
 func (s Source) Now() time.Time {
 	if s.api == nil {
 		return time.Now()
@@ -119,7 +119,7 @@ func (s Source) Now() time.Time {
 	return s.api.Now()
 }
 
-// List returns the objects of a kind in a namespace or, if that is "", in all of them; those of files in their order. A
+// List returns the objects of a kind in a namespace or, if that is "", in all of them; from files in their order. A
 // kind that the API server does not serve is ErrNotFound.
 func (s Source) List(ctx context.Context, kind Kind, namespace string) (found []json.RawMessage, err error) {
 	if s.api == nil {
@@ -243,7 +243,7 @@ func (c *connection) note(err error) {
 	}
 }
 
-// objectName is the name of an object among those of its kind.
+// objectName is the name of an object within its kind.
 type objectName struct{ Namespace, Name string }
 
 func nameOf(o manifest.Object) objectName {
@@ -274,7 +274,7 @@ func All[T any](list []json.RawMessage, err error) ([]T, error) {
 	return all, nil
 }
 
-// width is how many calls InParallel makes at the same time.
+// width is the number of calls that InParallel makes at the same time.
 const width = 16
 
 // InParallel runs functions at the same time and waits for them.

@@ -414,7 +414,7 @@ func TestRatioFollowsUse(t *testing.T) {
 	k.Want("the pool is gone", "cpu", "16/16")
 }
 
-// The use of a node whose capacity was raised by the core suite, which served it before, is that of its true size.
+// The use of a node whose capacity was raised by the core suite, which served it before, is the use of its true size.
 func TestUseOfRaisedCapacity(t *testing.T) {
 	k := newKoordinated(t, "")
 	k.pool(sections.AmplificationPool{Name: "p", Ratios: texts{"cpu": "2"}, MaxUtilization: map[corev1.ResourceName]int{"cpu": 50}})

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Named returns the problems of the elements of a list, and those of names that occur again.
+// Named returns the problems of the elements of a list, and of names that occur again.
 func Named[T any](list []T, at *field.Path, name func(*T) string, check func(*T, *field.Path) field.ErrorList) (problems field.ErrorList) {
 	seen := map[string]bool{}
 	for i := range list {

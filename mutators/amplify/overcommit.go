@@ -34,7 +34,7 @@ type Pool struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 }
 
-// Capacity is what amplification does to status.capacity.
+// Capacity says what amplification does to status.capacity.
 type Capacity string
 
 const (

@@ -31,7 +31,7 @@ type Limit struct {
 	// Routes are the paths of the routes that are limited; none: all, except those for the status of nodes, on which a
 	// limit never refuses anything.
 	Routes []string `json:"routes,omitempty"`
-	// By is what has a bucket of its own on each route: a user, a namespace, or the route.
+	// By says what has a bucket of its own on each route: a user, a namespace, or the route.
 	By LimitBy `json:"by"`
 	// PerSecond is the number of tokens that a bucket gets in a second, and Burst the number that it holds.
 	PerSecond float64 `json:"perSecond"`
@@ -66,7 +66,7 @@ const maxLimits = 16
 // lowestRate is a token in an hour: a lower rate is a refusal, for which a rule is the right place.
 const lowestRate = 1.0 / 3600
 
-// check returns all problems of the section but those of checkRoutes.
+// check returns all problems of the section that checkRoutes does not find.
 func (l Policy) check(at *field.Path) (problems field.ErrorList) {
 	if len(l) > maxLimits {
 		problems = append(problems, field.TooMany(at, len(l), maxLimits))

@@ -57,7 +57,8 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 	return policy
 }
 
-// Instances are those of samples: each sample is reviewed under the policy of its step, or under the default policy.
+// Instances holds the instances of samples: each sample is reviewed under the policy of its step, or under the default
+// policy.
 type Instances struct {
 	suites   func() suite.List // makes new ones, as they have state
 	byPolicy map[string]suite.Instance

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestEveryProgramIsBuilt: what a package of test/e2e names as binaries.X, and starts, is what `go run ./build` builds.
+// TestEveryProgramIsBuilt: `go run ./build` builds every program that a package of test/e2e names as binaries.X, and
+// starts.
 func TestEveryProgramIsBuilt(t *testing.T) {
 	module, err := Module()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // A run has at least these rounds, and more until enough was compared, but not more than most.
 const rounds, most, perRound = 8, 80, 30
 
-// enough is how often each outcome is compared at least.
+// enough is the minimum number of comparisons of each outcome.
 var enough = map[string]int{"pairs by review": 2000, "pairs by manifest": 1000, "not: rules": 200, "not: scope": 10, "not: matchPolicy": 2, "not: namespaceSelector": 40,
 	"not: objectSelector": 40, "not: matchConditions": 40, "not: a condition without a result": 5, "not: exempt": 10, "not: refused": 1, "called: namespaceSelector": 40,
 	"called: objectSelector": 40, "called: matchConditions": 40, "called: as an equivalent resource": 2}
