@@ -32,7 +32,7 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 	if len(shape) > 0 {
 		problems = asErrors(shape) // the decoder found the first of them, too
 	}
-	problems = append(problems, asErrors(besides(shape, policy.check()))...)
+	problems = append(problems, asErrors(withoutDuplicates(shape, policy.check()))...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -51,14 +51,14 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 	}
 	members, ok := file.(map[string]any)
 	if !ok {
-		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), shown(file), "must be a mapping of sections")}, text
+		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), abbreviate(file), "must be a mapping of sections")}, text
 	}
 	rows := schema.rows()
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if section, found := rows[name]; found {
 			problems = append(problems, checkShape(members[name], section.shape, field.NewPath(name))...)
 		} else {
-			problems = append(problems, unknown(name, schema.Names(), nil))
+			problems = append(problems, unknownField(name, schema.Names(), nil))
 		}
 	}
 	if len(problems) > 0 {
@@ -69,8 +69,8 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 	return problems, text
 }
 
-// besides returns the problems of values that could be decoded.
-func besides(shape, checks field.ErrorList) (problems field.ErrorList) {
+// withoutDuplicates returns the problems of values that could be decoded.
+func withoutDuplicates(shape, checks field.ErrorList) (problems field.ErrorList) {
 	for _, check := range checks {
 		if !slices.ContainsFunc(shape, func(s *field.Error) bool {
 			return check.Field == s.Field || strings.HasPrefix(check.Field, s.Field+".") || strings.HasPrefix(check.Field, s.Field+"[")

@@ -46,17 +46,17 @@ func isOwnReader(made any) bool {
 func readSelf(value any, into any, at *field.Path) field.ErrorList {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return field.ErrorList{field.Invalid(at, shown(value), err.Error())}
+		return field.ErrorList{field.Invalid(at, abbreviate(value), err.Error())}
 	}
 	if reader, ok := into.(json.Unmarshaler); ok {
 		err = reader.UnmarshalJSON(raw)
 	} else if text, isText := value.(string); isText {
 		err = into.(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	} else {
-		return wrong(value, "text", at)
+		return typeError(value, "text", at)
 	}
 	if err != nil {
-		return field.ErrorList{field.Invalid(at, shown(value), err.Error())}
+		return field.ErrorList{field.Invalid(at, abbreviate(value), err.Error())}
 	}
 	return nil
 }
@@ -64,13 +64,13 @@ func readSelf(value any, into any, at *field.Path) field.ErrorList {
 func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.ErrorList) {
 	members, ok := value.(map[string]any)
 	if !ok {
-		return wrong(value, "a mapping of "+strings.Join(fieldNames(t), ", "), at)
+		return typeError(value, "a mapping of "+strings.Join(fieldNames(t), ", "), at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if f, found := fieldNamed(t, name); found {
 			problems = append(problems, checkMember(members, name, f.Type, child(at, name))...)
 		} else {
-			problems = append(problems, unknown(name, fieldNames(t), at))
+			problems = append(problems, unknownField(name, fieldNames(t), at))
 		}
 	}
 	return problems
@@ -79,7 +79,7 @@ func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.Erro
 func checkMap(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
 	members, ok := value.(map[string]any)
 	if !ok {
-		return wrong(value, "a mapping", at)
+		return typeError(value, "a mapping", at)
 	}
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		problems = append(problems, checkMember(members, key, of, at.Key(key))...)
@@ -100,7 +100,7 @@ func checkMember(members map[string]any, name string, t reflect.Type, at *field.
 func checkList(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
 	elements, ok := value.([]any)
 	if !ok {
-		return wrong(value, "a list", at)
+		return typeError(value, "a list", at)
 	}
 	for i, element := range elements {
 		problems = append(problems, checkShape(element, of, at.Index(i))...)
@@ -115,25 +115,25 @@ func checkScalar(value any, want reflect.Kind, at *field.Path) field.ErrorList {
 	switch want {
 	case reflect.String:
 		if !isText {
-			return wrong(value, "text", at)
+			return typeError(value, "text", at)
 		}
 	case reflect.Bool:
 		if !isBool {
-			return wrong(value, "true or false", at)
+			return typeError(value, "true or false", at)
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		if isText {
 			return field.ErrorList{field.TypeInvalid(at, text, "must be a whole number, without quotes")}
 		}
 		if !isNumber || number != float64(int64(number)) {
-			return wrong(value, "a whole number", at)
+			return typeError(value, "a whole number", at)
 		}
 	}
 	return nil
 }
 
-// wrong returns the problem of a value that has another type than its field. A number or a truth value where text is wanted lacks quotes.
-func wrong(value any, want string, at *field.Path) field.ErrorList {
+// typeError returns the problem of a value that has another type than its field. A number or a truth value where text is wanted lacks quotes.
+func typeError(value any, want string, at *field.Path) field.ErrorList {
 	found, remedy := "a mapping", ""
 	switch v := value.(type) {
 	case string:
@@ -149,11 +149,11 @@ func wrong(value any, want string, at *field.Path) field.ErrorList {
 	case []any:
 		found = "a list"
 	}
-	return field.ErrorList{field.TypeInvalid(at, shown(value), "must be "+want+", and is "+found+remedy)}
+	return field.ErrorList{field.TypeInvalid(at, abbreviate(value), "must be "+want+", and is "+found+remedy)}
 }
 
-// shown returns a value as a problem quotes it: nothing of what is large.
-func shown(value any) any {
+// abbreviate returns a value as a problem quotes it: nothing of what is large.
+func abbreviate(value any) any {
 	switch value.(type) {
 	case []any:
 		return "[...]"
@@ -163,7 +163,7 @@ func shown(value any) any {
 	return value
 }
 
-func unknown(name string, known []string, at *field.Path) *field.Error {
+func unknownField(name string, known []string, at *field.Path) *field.Error {
 	detail := "unknown field; known are " + strings.Join(known, ", ")
 	if best := nearest.Of(name, known); best != "" {
 		detail = "unknown field; did you mean " + best + "?"

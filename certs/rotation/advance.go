@@ -36,7 +36,7 @@ func (p Plan) Advance(s State, v View) (State, []string, error) {
 	}
 	a.distrust()
 	a.Bundle = Bundle(a.State)
-	return a.State, a.news, nil
+	return a.State, a.events, nil
 }
 
 // unstored returns what to go by while next, which follows from is, could not be stored: the caBundles are made from what is
@@ -50,12 +50,12 @@ func unstored(is, next State) State {
 type advance struct {
 	Plan
 	State
-	view View
-	news []string
+	view   View
+	events []string
 }
 
 func (a *advance) say(format string, args ...any) {
-	a.news = append(a.news, fmt.Sprintf(format, args...))
+	a.events = append(a.events, fmt.Sprintf(format, args...))
 }
 
 // dropEnded forgets retired CAs whose last leaf has ended.

@@ -27,7 +27,7 @@ type one struct {
 	state   State
 	view    View
 	settled bool // every CA that the caBundles contain
-	news    string
+	events  string
 }
 
 // installed returns a replica that serves, and one registered webhook that trusts it.
@@ -50,15 +50,15 @@ func (o *one) step() {
 		}
 		return o.settled
 	}
-	next, news, err := plan.Advance(o.state, o.view)
+	next, events, err := plan.Advance(o.state, o.view)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	again, more, err := plan.Advance(next, o.view)
 	if err != nil || len(more) > 0 || !bytes.Equal(again.Bundle, next.Bundle) || !bytes.Equal(again.Leaf.Cert, next.Leaf.Cert) {
-		o.t.Fatalf("a second step changes something: %q after %q, %v", more, news, err)
+		o.t.Fatalf("a second step changes something: %q after %q, %v", more, events, err)
 	}
-	o.state, o.news = next, strings.Join(news, "; ")
+	o.state, o.events = next, strings.Join(events, "; ")
 	o.view.Served = o.view.Serve(o.state.Leaf)
 	o.view.Known = o.state.Bundle
 }
@@ -70,10 +70,10 @@ func (o *one) trustAll() {
 }
 
 // want checks how many CAs are announced and retired, and that what is served verifies, unless nothing can.
-func (o *one) want(next bool, retired int, news string) {
+func (o *one) want(next bool, retired int, events string) {
 	o.t.Helper()
-	if got := o.state.Next.Cert != nil; got != next || len(o.state.Retired) != retired || !strings.Contains(o.news, news) || news == "" && o.news != "" {
-		o.t.Errorf("announced %v, %d retired, %q; want %v, %d, %q", got, len(o.state.Retired), o.news, next, retired, news)
+	if got := o.state.Next.Cert != nil; got != next || len(o.state.Retired) != retired || !strings.Contains(o.events, events) || events == "" && o.events != "" {
+		o.t.Errorf("announced %v, %d retired, %q; want %v, %d, %q", got, len(o.state.Retired), o.events, next, retired, events)
 	}
 	if !o.view.good(o.view.Served) {
 		o.t.Error("what is served does not verify")
@@ -220,7 +220,7 @@ func TestLostSecrets(t *testing.T) {
 			o.settled = false
 			o.step()
 			if !bytes.Equal(o.view.Served.Cert, before.Cert) || !bytes.Equal(o.state.Leaf.Cert, before.Cert) {
-				t.Fatalf("the leaf changed before the new CA is trusted: %s", o.news)
+				t.Fatalf("the leaf changed before the new CA is trusted: %s", o.events)
 			}
 			o.trustAll()
 			if !o.view.good(before) && name != "CA of another kind" {
@@ -231,7 +231,7 @@ func TestLostSecrets(t *testing.T) {
 			o.step()
 			o.trustAll()
 			if Serial(o.state.Leaf.Cert) == Serial(before.Cert) || !o.view.good(o.view.Served) {
-				t.Errorf("no new leaf in the end: %s", o.news)
+				t.Errorf("no new leaf in the end: %s", o.events)
 			}
 		})
 	}
@@ -397,7 +397,7 @@ func TestCloseToTheEndOfTheCA(t *testing.T) {
 	for part := 0.5; part < 0.999; part += 0.004 {
 		o.later(o.state.Active.Cert, part)
 		o.step()
-		if strings.Contains(o.news, "issued") {
+		if strings.Contains(o.events, "issued") {
 			issued++
 		}
 		if parse(o.state.Leaf.Cert).NotAfter.After(parse(o.state.Active.Cert).NotAfter) {

@@ -125,14 +125,14 @@ func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
 	}
 	state := decode(ca, leaf)
 	view := k.view(unread == nil)
-	next, news, err := k.plan.Advance(state, view)
+	next, events, err := k.plan.Advance(state, view)
 	if err != nil {
 		return false, err
 	}
-	state, err = k.store(ctx, ca, leaf, state, next, news)
+	state, err = k.store(ctx, ca, leaf, state, next, events)
 	written, err2 := k.trust(ctx, configurations, Bundle(state))
 	k.serve(state, view)
-	return written || len(news) > 0, explain(errors.Join(err, err2, unread))
+	return written || len(events) > 0, explain(errors.Join(err, err2, unread))
 }
 
 func (k *Keeper) view(fresh bool) View {
@@ -146,7 +146,7 @@ func (k *Keeper) view(fresh bool) View {
 
 // store writes the Secrets that differ, that of the CAs first: no leaf exists whose CA is not stored. It returns what
 // is stored now, or what to go by until it is.
-func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, news []string) (State, error) {
+func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, events []string) (State, error) {
 	if err := errors.Join(ca.fixed(caData(next)), leaf.fixed(tlsData(next))); err != nil {
 		return unstored(is, next), err
 	}
@@ -156,7 +156,7 @@ func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, new
 	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
 		return unstored(is, next), err // others take the caBundle from this Secret, so it must not be older than one that is written
 	}
-	for _, line := range news {
+	for _, line := range events {
 		k.log.Info("certificates: " + line)
 	}
 	return next, nil

@@ -53,7 +53,7 @@ func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook
 	}
 	attributes, err := r.attributes(as)
 	if err != nil {
-		return no(Unknown, "matchConditions: the object cannot be read: %v", err)
+		return skip(Unknown, "matchConditions: the object cannot be read: %v", err)
 	}
 	budget := int64(celconfig.RuntimeCELCostBudgetMatchConditions)
 	resource, kind := metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(as.Kind)
@@ -99,15 +99,15 @@ func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, res
 	}()
 	switch doubt := r.doubt(m, as, result.Error); {
 	case unanswered != nil:
-		return no(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
+		return skip(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
 	case result.Error != nil && doubt != "":
-		return no(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
+		return skip(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
 	case result.Error != nil:
 		return h.fails(m, result.Error)
 	case doubt != "":
-		return no(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
+		return skip(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
 	case result.EvalResult == celtypes.False:
-		return no(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
+		return skip(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
 	}
 	return Verdict{}
 }
@@ -118,7 +118,7 @@ func (h Hook) fails(m registration.MatchCondition, err error) Verdict {
 	if h.failurePolicy() == registration.Fail {
 		means = "failurePolicy is Fail, so the API server refuses the request"
 	}
-	v := no(MatchConditions, "%s has no result: %s: %s; %s", m.Name, oneLine(m.Expression), reasonOf(err), means)
+	v := skip(MatchConditions, "%s has no result: %s: %s; %s", m.Name, oneLine(m.Expression), reasonOf(err), means)
 	v.failed, v.Refuses = true, h.failurePolicy() == registration.Fail
 	return v
 }

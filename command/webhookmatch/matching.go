@@ -57,7 +57,7 @@ type Verdict struct {
 	mayRefuse bool // it is not known whether a match condition makes the API server refuse the request
 }
 
-func no(filter, why string, values ...any) Verdict {
+func skip(filter, why string, values ...any) Verdict {
 	return Verdict{Filter: filter, Why: fmt.Sprintf(why, values...)}
 }
 
@@ -119,9 +119,9 @@ func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 			switch {
 			case j == i || !reached || !other.Called && other.Filter != Unknown:
 			case refuses:
-				verdicts[j] = no(Refused, "the API server refuses the request because of the webhook %s", hooks[i].Name)
+				verdicts[j] = skip(Refused, "the API server refuses the request because of the webhook %s", hooks[i].Name)
 			case other.Called:
-				verdicts[j] = no(Unknown, "called, unless the API server refuses the request because of the webhook %s", hooks[i].Name)
+				verdicts[j] = skip(Unknown, "called, unless the API server refuses the request because of the webhook %s", hooks[i].Name)
 			}
 		}
 		if refuses {
@@ -216,9 +216,9 @@ var virtual = map[string][]string{
 func (r Request) exempt() Verdict {
 	switch kind, resource := r.kind(), r.resource(); {
 	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind):
-		return no(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
+		return skip(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
 	case !r.SendsVirtualResources && slices.Contains(virtual[resource.Group], resource.Resource):
-		return no(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
+		return skip(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
 	}
 	return Verdict{}
 }
@@ -235,7 +235,7 @@ func (r Request) dryRunnable(h Hook) Verdict {
 	if is == registration.SideEffectClassNone || is == registration.SideEffectClassNoneOnDryRun {
 		return Verdict{}
 	}
-	v := no(SideEffects, "is %s, so the API server refuses the dry run; declare None or NoneOnDryRun if that is true", is)
+	v := skip(SideEffects, "is %s, so the API server refuses the dry run; declare None or NoneOnDryRun if that is true", is)
 	v.Refuses = true
 	return v
 }

@@ -25,7 +25,7 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 	closest := r.closest(h)
 	if h.MatchPolicy != nil && *h.MatchPolicy == registration.Exact {
 		if found {
-			return own, no(MatchPolicy, "is Exact, and the rules are for %s, which has the same objects, but not for %s; use Equivalent",
+			return own, skip(MatchPolicy, "is Exact, and the rules are for %s, which has the same objects, but not for %s; use Equivalent",
 				versioned(other.Resource), versioned(own.Resource))
 		}
 		return own, closest.verdict()
@@ -34,7 +34,7 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 		return other, v
 	}
 	if r.EquivalentsErr != nil && closest.byVersion {
-		return own, no(Unknown, "rules: are for another version or group, and whether the API server converts to it is not known: %v",
+		return own, skip(Unknown, "rules: are for another version or group, and whether the API server converts to it is not known: %v",
 			r.EquivalentsErr)
 	}
 	return own, closest.verdict()
@@ -61,9 +61,9 @@ type unmatchedRule struct {
 
 func (u unmatchedRule) verdict() Verdict {
 	if u.Mismatch == admit.OtherScope {
-		return no(Scope, "%s", u.why)
+		return skip(Scope, "%s", u.why)
 	}
-	return no(Rules, "%s", u.why)
+	return skip(Rules, "%s", u.why)
 }
 
 // closest returns the rule that the request misses by the least.

@@ -43,14 +43,14 @@ func (r Request) meetsNamespaces(h Hook) Verdict {
 		known := labels.Set{metadataName: r.Namespace}
 		for _, requirement := range wanted {
 			if requirement.Key == metadataName && !meets(known, requirement) {
-				return no(NamespaceSelector, "%s", missText(requirement, known, "namespace "+r.Namespace))
+				return skip(NamespaceSelector, "%s", missText(requirement, known, "namespace "+r.Namespace))
 			}
 		}
 		wanted = slices.DeleteFunc(wanted, func(w metav1.LabelSelectorRequirement) bool { return w.Key == metadataName })
 		if len(wanted) == 0 {
 			return Verdict{}
 		}
-		return no(Unknown, "namespaceSelector: %s, and the labels of namespace %s are not known: %v", textOf(wanted), r.Namespace, err)
+		return skip(Unknown, "namespaceSelector: %s, and the labels of namespace %s are not known: %v", textOf(wanted), r.Namespace, err)
 	}
 	v := mismatch(NamespaceSelector, wanted, of, "namespace "+r.Namespace)
 	if r.isNamespaces() && r.Operation != admissionv1.Delete {
@@ -61,7 +61,7 @@ func (r Request) meetsNamespaces(h Hook) Verdict {
 
 // unusable is the verdict for a selector that cannot be parsed; the API server would not store it.
 func unusable(filter string, err error) Verdict {
-	v := no(filter, "cannot be used: %v", err)
+	v := skip(filter, "cannot be used: %v", err)
 	v.Refuses = true
 	return v
 }
@@ -98,7 +98,7 @@ func (r Request) meetsObjects(h Hook) Verdict {
 	}
 	wanted := selector.Requirements(h.ObjectSelector)
 	if r.Operation == admissionv1.Connect {
-		return no(ObjectSelector, "%s, and the object of a CONNECT request has no labels", textOf(wanted))
+		return skip(ObjectSelector, "%s, and the object of a CONNECT request has no labels", textOf(wanted))
 	}
 	var last labels.Set
 	for _, raw := range [][]byte{r.OldObject.Raw, r.Object.Raw} {
@@ -174,7 +174,7 @@ func mismatch(filter string, wanted []metav1.LabelSelectorRequirement, of labels
 	if len(misses) == 0 {
 		return Verdict{}
 	}
-	v := no(filter, "%s", strings.Join(misses, "; "))
+	v := skip(filter, "%s", strings.Join(misses, "; "))
 	if fixable {
 		v.Fix = "kubectl label --overwrite " + whose + " " + strings.Join(sets, " ")
 	}
