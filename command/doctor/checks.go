@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"usher.dev/usher/command/review"
 )
@@ -112,13 +111,4 @@ func compare(a, b review.Finding) int {
 		return d
 	}
 	return rank(a.ID) - rank(b.ID)
-}
-
-// list joins words for a sentence: "a, b and c".
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

@@ -9,13 +9,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/command/doctor/reach"
 )
 
 // TestChecks: each check is described, has a fix, and is that of a finding.
 func TestChecks(t *testing.T) {
 	var source strings.Builder
 	files, _ := filepath.Glob("*.go")
-	for _, file := range files {
+	more, _ := filepath.Glob("reach/*.go")
+	for _, file := range append(files, more...) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -46,20 +50,20 @@ func TestCertificateFixes(t *testing.T) {
 		w.configuration.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "ns/c"}
 	}), hook(func(w *entry) { w.configuration.Name, w.Name = "usher", "mutate-pods.usher.dev" })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
-	tls := secretRef{objectName{"ns", "tls"}}
+	secret := reach.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
 		name         string
 		w            entry
-		b            backend
+		about        reach.Subject
 		bundle, leaf string
 	}{
-		{"unknown", w, backend{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
-		{"a Secret", w, backend{secret: tls}, "get secret tls -o jsonpath", "kubectl -n ns get secrets"},
-		{"cert-manager", managed, backend{secret: tls}, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
-		{"usher", ushers, backend{service: service}, "usher webhooks apply --service ns/svc", "usher certs rotate --service ns/svc"},
+		{"unknown", w, reach.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
+		{"a Secret", w, secret, "get secret tls -o jsonpath", "kubectl -n ns get secrets"},
+		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
+		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --service ns/svc", "usher certs rotate --service ns/svc"},
 	} {
-		about := c.w.about()
-		about.backend = &c.b
+		about := subject{entry: c.w, Subject: c.about}
+		about.Target = reach.TargetOf(c.w.ClientConfig)
 		if bundle, leaf := replaceBundle(about), replaceCertificate(about); !strings.Contains(bundle, c.bundle) || !strings.Contains(leaf, c.leaf) {
 			t.Errorf("%s: %s; %s", c.name, bundle, leaf)
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
@@ -62,7 +63,7 @@ type criticalRequest struct {
 }
 
 // criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
-func criticalRequests(t target, selector map[string]string) []criticalRequest {
+func criticalRequests(t reach.Target, selector map[string]string) []criticalRequest {
 	lease := sampleRequest{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
 		name: "node-1"}
 	nodeLease, leader := lease, lease
@@ -92,9 +93,9 @@ func criticalRequests(t target, selector map[string]string) []criticalRequest {
 		{"fail-events", byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
 			"costs a call"},
 	}
-	if t.url == "" {
-		why := "pods in its own namespace, " + t.service.Namespace + ": once its pods are gone, none can be created again"
-		all = append(all, criticalRequest{"fail-own-namespace", newPod(t.service.Namespace, selector), []string{t.service.Namespace}, why})
+	if t.URL == "" {
+		why := "pods in its own namespace, " + t.Service.Namespace + ": once its pods are gone, none can be created again"
+		all = append(all, criticalRequest{"fail-own-namespace", newPod(t.Service.Namespace, selector), []string{t.Service.Namespace}, why})
 	}
 	return all
 }
@@ -105,12 +106,12 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 	if !w.fails() {
 		return nil
 	}
-	t := targetOf(w.ClientConfig)
+	t := reach.TargetOf(w.ClientConfig)
 	var called []criticalRequest
 	var leaveOut []string
 	for _, v := range criticalRequests(t, selector) {
 		again := slices.ContainsFunc(called, func(other criticalRequest) bool { return other.id == v.id })
-		if again || v.id == "fail-own-namespace" && t.service.Namespace == "kube-system" || !w.calledFor(v.sampleRequest, s) {
+		if again || v.id == "fail-own-namespace" && t.Service.Namespace == "kube-system" || !w.calledFor(v.sampleRequest, s) {
 			continue
 		}
 		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
@@ -42,8 +43,12 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 // problems returns what is wrong with a webhook.
 func (f *snapshot) problems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
 	around := surroundings{f.namespaces, f.minor == 0 || f.minor < virtualEnd, matcher}
-	return slices.Concat(conditionProblems(w, matcher), f.reachProblems(w),
-		lockOutProblems(w, f.backends[targetOf(w.ClientConfig)].service.Spec.Selector, around),
+	var reached []review.Finding
+	for _, p := range f.reach.Problems(w.called()) {
+		reached = append(reached, w.reached(p))
+	}
+	return slices.Concat(conditionProblems(w, matcher), reached,
+		lockOutProblems(w, f.reach.PodLabels(reach.TargetOf(w.ClientConfig)), around),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }

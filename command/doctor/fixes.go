@@ -5,31 +5,28 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 )
 
 // subject holds the values of a finding that its fix is made of.
 type subject struct {
-	entry     // the webhook; empty if it is about the cluster
-	target    target
-	service   corev1.Service
-	backend   *backend
+	entry // the webhook; empty if it is about the cluster
+	reach.Subject
 	field     string // of the webhook, with the value that it should have; nil: no command knows it
 	value     any
 	namespace string // to be labelled
 	label     string
-	ofCA      bool // not the certificate of the server is wrong, but its CA
 	usher     Usher
 	missing   []string // rights
-	err       error
 }
 
 // about returns the subject of a finding about the webhook.
-func (w entry) about() subject { return subject{entry: w, target: targetOf(w.ClientConfig)} }
+func (w entry) about() subject { return subject{entry: w} }
 
 // lacks returns the subject of a finding about a field of the webhook, with the value that it should have.
 func (w entry) lacks(field string, value any) subject {
@@ -73,46 +70,46 @@ func installAgain(s subject) string {
 	return s.remove()
 }
 
-func showService(s subject) string { return getService(s.service.Namespace, s.service.Name) }
+func showService(s subject) string { return getService(s.Service.Namespace, s.Service.Name) }
 
 func getService(namespace, name string) string {
 	return "kubectl -n " + review.Word(namespace) + " get service " + review.Word(name) + " -o yaml"
 }
 
 func setPort(s subject) string {
-	if s.value == nil {
+	if s.Port == 0 {
 		return showService(s)
 	}
-	return set(s)
+	return s.patch("clientConfig.service.port", s.Port)
 }
 
 // showCalled shows what names the address that is called.
 func showCalled(s subject) string {
-	if s.target.url != "" {
+	if s.Target.URL != "" {
 		return s.show()
 	}
-	return getService(s.target.service.Namespace, s.target.service.Name)
+	return getService(s.Target.Service.Namespace, s.Target.Service.Name)
 }
 
 // listPods lists the pods that should be behind the Service.
 func listPods(s subject) string {
-	in := "kubectl -n " + review.Word(s.service.Namespace) + " get "
-	if len(s.service.Spec.Selector) == 0 {
-		return in + "endpointslices -l " + discoveryv1.LabelServiceName + "=" + review.Word(s.service.Name) + " -o yaml"
+	in := "kubectl -n " + review.Word(s.Service.Namespace) + " get "
+	if len(s.Service.Spec.Selector) == 0 {
+		return in + "endpointslices -l " + discoveryv1.LabelServiceName + "=" + review.Word(s.Service.Name) + " -o yaml"
 	}
-	return in + "pods -l " + review.Word(labelsText(s.service.Spec.Selector))
+	return in + "pods -l " + review.Word(labels.FormatLabels(s.Service.Spec.Selector))
 }
 
 // listSecrets lists the Secrets in which the certificate may be.
 func listSecrets(s subject) string {
-	return "kubectl -n " + review.Word(cmp.Or(s.target.service.Namespace, "default")) + " get secrets --field-selector type=kubernetes.io/tls"
+	return "kubectl -n " + review.Word(cmp.Or(s.Target.Service.Namespace, "default")) + " get secrets --field-selector type=kubernetes.io/tls"
 }
 
 // replaceBundle replaces the caBundle.
 func replaceBundle(s subject) string {
-	secret := s.backend.secret
+	secret := s.Secret
 	switch {
-	case injector(s.entry) == "cert-manager" && secret.Name != "":
+	case s.called().Injector() == "cert-manager" && secret.Name != "":
 		return "kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector" // which fills in the caBundle
 	case s.ushers():
 		return "usher webhooks apply --service " + s.calledService()
@@ -125,9 +122,9 @@ func replaceBundle(s subject) string {
 
 // replaceCertificate makes a new certificate for the server.
 func replaceCertificate(s subject) string {
-	secret := s.backend.secret
+	secret := s.Secret
 	switch {
-	case injector(s.entry) == "cert-manager" && secret.Name != "":
+	case s.called().Injector() == "cert-manager" && secret.Name != "":
 		return fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(secret.Namespace), review.Word(secret.Name)) // it is issued again
 	case s.ushers():
 		return "usher certs rotate --service " + s.calledService()
@@ -136,7 +133,7 @@ func replaceCertificate(s subject) string {
 }
 
 func replaceEarly(s subject) string {
-	if s.ofCA {
+	if s.OfCA {
 		return replaceBundle(s)
 	}
 	return replaceCertificate(s)
@@ -144,7 +141,7 @@ func replaceEarly(s subject) string {
 
 // calledService returns the Service of usher as an argument.
 func (s subject) calledService() string {
-	return review.Word(cmp.Or(s.target.service.Namespace, "default") + "/" + cmp.Or(s.backend.service.Name, "usher"))
+	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
 }
 
 // labelNamespace gives a namespace the label that the webhook asks for.
@@ -173,7 +170,7 @@ func grant(s subject) string {
 
 // checkRights shows the rights of the caller, or whether the API server answers.
 func checkRights(s subject) string {
-	if reader.IsForbidden(s.err) {
+	if reader.IsForbidden(s.Err) {
 		return "kubectl auth can-i --list"
 	}
 	return "kubectl get --raw /readyz"

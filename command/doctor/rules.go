@@ -76,7 +76,7 @@ func (all resources) misses(rule registration.RuleWithOperations, name string) *
 	}
 	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(r.versions,
 		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
-		return &unmatchedRule{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, list(rule.APIVersions), list(r.versions)),
+		return &unmatchedRule{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, review.List(rule.APIVersions), review.List(r.versions)),
 			"apiVersions", r.versions}
 	}
 	if why := wrongScopeOf(rule, name, *r); why != "" {
@@ -108,7 +108,7 @@ func neverSentFor(rule registration.RuleWithOperations, name string, r served) *
 	}
 	only := "there is no operation on it that webhooks see"
 	if len(r.operations) > 0 {
-		only = "there is only " + list(words(r.operations))
+		only = "there is only " + review.List(words(r.operations))
 	}
 	m := &unmatchedRule{id: "rule-never-sent", why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
 	if len(r.operations) > 0 && len(rule.Resources) == 1 {
@@ -126,7 +126,7 @@ func words(operations []registration.OperationType) (all []string) {
 
 // unknown returns what is wrong with a resource that the groups of a rule do not have, or nil if it may come from a CRD.
 func (all resources) unknown(rule registration.RuleWithOperations, name, base string, hasSub bool) *unmatchedRule {
-	groups := list(groupNames(rule.APIGroups))
+	groups := review.List(groupNames(rule.APIGroups))
 	if hasSub && all.has(rule.APIGroups, base) != nil {
 		return &unmatchedRule{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
 	}
@@ -137,7 +137,7 @@ func (all resources) unknown(rule registration.RuleWithOperations, name, base st
 	}
 	there := all.groupsWith(name)
 	if len(there) > 0 && !slices.Contains(rule.APIGroups, "*") && all.mayHave(rule.APIGroups) {
-		return &unmatchedRule{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, list(groupNames(there))), "apiGroups", there}
+		return &unmatchedRule{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, review.List(groupNames(there))), "apiGroups", there}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
@@ -195,5 +195,5 @@ func exactProblem(w entry, all resources) (found []review.Finding) {
 	}
 	return []review.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
 		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
-		"covers all versions.", list(missed))}
+		"covers all versions.", review.List(missed))}
 }

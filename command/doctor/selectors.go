@@ -128,7 +128,7 @@ func objectSelectorProblems(w entry) []review.Finding {
 	return []review.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
 		"matchConditions.",
-		compiled, list(without))}
+		compiled, review.List(without))}
 }
 
 // settingsProblems returns what is wrong with the plain settings of a webhook.
@@ -139,7 +139,7 @@ func settingsProblems(w entry) (found []review.Finding) {
 			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
 		}
 		old := problem("review-version-v1", w.lacks("admissionReviewVersions", []string{"v1"}),
-			"admissionReviewVersions is %s, without v1: %s.", list(w.AdmissionReviewVersions), why)
+			"admissionReviewVersions is %s, without v1: %s.", review.List(w.AdmissionReviewVersions), why)
 		found = append(found, milder(old, severity))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {

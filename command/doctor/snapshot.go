@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 )
 
@@ -34,11 +34,9 @@ type snapshot struct {
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources
-	backends   map[target]*backend
 	unread     []unread
-	inside     bool // this machine can call ClusterIPs
-	noServices bool // files without any Service
-	minor      int  // the version of Kubernetes; 0: unknown
+	reach      reach.Cluster
+	minor      int // the version of Kubernetes; 0: unknown
 }
 
 // unread is a part of the cluster that could not be read, and what was not looked at for that.
@@ -47,12 +45,9 @@ type unread struct {
 	what string
 }
 
-// now returns the time that certificates are checked against.
-func (f *snapshot) now() time.Time { return f.source.Now() }
-
 // read reads the cluster. roots are the CAs of its API server.
 func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snapshot {
-	f := &snapshot{source: source, resources: builtInResources(), backends: map[target]*backend{}}
+	f := &snapshot{source: source, resources: builtInResources(), reach: reach.Cluster{Source: source}}
 	var lock sync.Mutex
 	failed := func(err error, what string) {
 		lock.Lock()
@@ -70,7 +65,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			}
 			f.namespaces = namespaces
 		},
-		func() { f.inside = inside(ctx, source, roots) },
+		func() { f.reach.Inside = reach.Inside(ctx, source, roots) },
 		func() { f.minor = source.MinorVersion(ctx) })
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
@@ -78,12 +73,16 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			f.namespaces = nil // files without any say nothing about the namespaces of the cluster
 		}
 		services, _ := source.List(ctx, reader.NewKind("", "v1", "Service", "services"), "") // files are always read
-		f.noServices = len(services) == 0
+		f.reach.NoServices = len(services) == 0
 	}
 	for i := range f.namespaces {
 		withName(&f.namespaces[i])
 	}
-	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.readBackends(ctx) })
+	var called []reach.Webhook
+	for _, w := range f.webhooks {
+		called = append(called, w.called())
+	}
+	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, called) })
 	return f
 }
 
@@ -194,10 +193,5 @@ func (f *snapshot) unreadFindings() (found []review.Finding) {
 
 // unreadFinding returns the finding for what could not be read.
 func unreadFinding(err error, what string) review.Finding {
-	about := subject{err: err}
-	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
-		return problem("not-readable", about, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that "+
-			"are needed.", unreadable.What, what)
-	}
-	return problem("not-readable", about, "%v. Not looked at: %s.", err, what)
+	return entry{}.reached(reach.Unread(err, what))
 }

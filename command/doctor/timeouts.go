@@ -150,7 +150,7 @@ func amplifierProblems(all []entry) []review.Finding {
 	}
 	two := problem("two-amplifiers", extra.about(), "%d mutating webhooks may change the status of nodes: %s. If two of them "+
 		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
-		"one.", len(found), list(names))
+		"one.", len(found), review.List(names))
 	return []review.Finding{milder(two, severity)}
 }
 

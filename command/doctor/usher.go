@@ -97,7 +97,7 @@ func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Find
 		return nil
 	}
 	return []review.Finding{problem("usher-not-registered", subject{usher: u}, "usher's policy needs %s, and the API server does not know of "+
-		"it: what it is for is neither checked nor changed. %s", list(names), otherFlags)}
+		"it: what it is for is neither checked nor changed. %s", review.List(names), otherFlags)}
 }
 
 // koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.

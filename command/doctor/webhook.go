@@ -9,6 +9,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/webhooks"
 )
@@ -71,6 +72,16 @@ func (w entry) timeout() int32 {
 // ushers reports whether the webhook is one that usher registers.
 func (w entry) ushers() bool {
 	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
+}
+
+// called returns what the reachability of the webhook depends on.
+func (w entry) called() reach.Webhook {
+	return reach.Webhook{Client: w.ClientConfig, Annotations: w.configuration.Annotations, Ushers: w.ushers(), Consequence: w.consequence()}
+}
+
+// reached returns the finding for a problem of reachability.
+func (w entry) reached(p *reach.Problem) review.Finding {
+	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)
 }
 
 // path returns the path that is called.

@@ -1,9 +1,8 @@
-package doctor
+package reach
 
 import (
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"net"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
 )
@@ -23,30 +23,26 @@ type backend struct {
 	slices     []discoveryv1.EndpointSlice
 	slicesErr  error
 	handshake  handshake
-	secret     secretRef // that names the certificate
-	stored     *serving  // what the Secret holds
+	secret     types.NamespacedName // with the certificate
+	stored     *serving             // what the Secret holds
 	storedErr  error
 }
 
-// secretRef is a Secret with a serving certificate.
-type secretRef struct{ objectName }
-
-func (s secretRef) String() string { return "Secret " + s.Namespace + "/" + s.Name }
-
-// readBackends reads what each of the webhooks calls.
-func (f *snapshot) readBackends(ctx context.Context) {
+// Read reads what each of the webhooks calls.
+func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
+	c.backends = map[Target]*backend{}
 	var calls []func()
-	for _, w := range f.webhooks {
-		t := targetOf(w.ClientConfig)
-		if f.backends[t] != nil {
+	for _, w := range webhooks {
+		t := TargetOf(w.Client)
+		if c.backends[t] != nil {
 			continue
 		}
 		b := &backend{}
-		f.backends[t] = b
+		c.backends[t] = b
 		calls = append(calls, func() {
-			b.read(ctx, f, w, t)
+			b.read(ctx, c, w, t)
 			if b.handshake.chain == nil && b.serviceErr == nil {
-				b.readSecret(ctx, f.source, w)
+				b.readSecret(ctx, c.Source, w)
 			}
 		})
 	}
@@ -54,41 +50,41 @@ func (f *snapshot) readBackends(ctx context.Context) {
 }
 
 // read reads a Service and its endpoints, and makes a handshake.
-func (b *backend) read(ctx context.Context, f *snapshot, w entry, t target) {
+func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 	var to []candidate
 	switch {
-	case t == target{}:
+	case t == Target{}:
 		return
-	case t.url != "":
-		if urlProblem(w, t.url) == nil {
-			to = []candidate{{addressOf(t.url), true}}
+	case t.URL != "":
+		if urlProblem(t.URL) == nil {
+			to = []candidate{{addressOf(t.URL), true}}
 		}
 	default:
-		b.service, b.serviceErr = reader.One[corev1.Service](f.source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), t.service.Namespace,
-			t.service.Name))
+		b.service, b.serviceErr = reader.One[corev1.Service](c.Source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), t.Service.Namespace,
+			t.Service.Name))
 		if b.serviceErr != nil || serviceProblem(w, t, b.service) != nil {
 			return
 		}
 		kind := reader.NewKind(discoveryv1.GroupName, "v1", "EndpointSlice", "endpointslices")
-		b.slices, b.slicesErr = reader.All[discoveryv1.EndpointSlice](f.source.List(ctx, kind, t.service.Namespace))
+		b.slices, b.slicesErr = reader.All[discoveryv1.EndpointSlice](c.Source.List(ctx, kind, t.Service.Namespace))
 		for _, address := range b.addresses(w, t) {
-			to = append(to, candidate{address, f.inside || local(address)})
+			to = append(to, candidate{address, c.Inside || local(address)})
 		}
 	}
-	if !f.source.Live() || len(to) == 0 {
+	if !c.Source.Live() || len(to) == 0 {
 		return
 	}
-	roots := readBundle(w.ClientConfig.CABundle)
+	roots := readBundle(w.Client.CABundle)
 	b.handshake = probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
 		return chain[0].VerifyHostname(t.name()) == nil || signer(roots, serving{chain: chain}) != nil
 	})
-	if loopback(t.url) && b.handshake.err != nil {
+	if loopback(t.URL) && b.handshake.err != nil {
 		b.handshake.err = errUnreachable // it is the machine of the API server that is meant
 	}
 }
 
 // addresses returns where a port of a Service can be called: at its ClusterIP, and at some of its endpoints.
-func (b *backend) addresses(w entry, t target) (all []string) {
+func (b *backend) addresses(w Webhook, t Target) (all []string) {
 	if ip := b.service.Spec.ClusterIP; ip != "" {
 		all = append(all, net.JoinHostPort(ip, strconv.Itoa(int(t.port))))
 	}
@@ -103,7 +99,7 @@ func (b *backend) addresses(w entry, t target) (all []string) {
 }
 
 // readSecret reads the serving certificate from the Secret that holds it, if that is known.
-func (b *backend) readSecret(ctx context.Context, source reader.Source, w entry) {
+func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
 	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
 		return
@@ -113,49 +109,38 @@ func (b *backend) readSecret(ctx context.Context, source reader.Source, w entry)
 		b.storedErr = err
 		return
 	}
-	if chain := certificates(secret.Data[corev1.TLSCertKey]); len(chain) > 0 {
-		b.stored = &serving{chain, b.secret.String()}
+	if chain := readBundle(secret.Data[corev1.TLSCertKey]).certificates; len(chain) > 0 {
+		b.stored = &serving{chain, "Secret " + b.secret.String()}
 	}
 }
 
+// servingSecret is the annotation of a Service whose certificate OpenShift issues, with the name of its Secret.
+const servingSecret = "service.beta.openshift.io/serving-cert-secret-name"
+
 // secretOf returns the Secret with the certificate of what a webhook calls, as an annotation or usher names it.
-func secretOf(ctx context.Context, source reader.Source, w entry, service corev1.Service) (s secretRef, is bool, err error) {
-	split := func(text string) secretRef {
+func secretOf(ctx context.Context, source reader.Source, w Webhook, service corev1.Service) (s types.NamespacedName, is bool, err error) {
+	split := func(text string) types.NamespacedName {
 		namespace, name, _ := strings.Cut(text, "/")
-		return secretRef{objectName{namespace, name}}
+		return types.NamespacedName{Namespace: namespace, Name: name}
 	}
-	from := w.configuration.Annotations
+	from := w.Annotations
 	switch {
-	case service.Annotations["service.beta.openshift.io/serving-cert-secret-name"] != "":
-		return secretRef{objectName{service.Namespace, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]}}, true, nil
+	case service.Annotations[servingSecret] != "":
+		return types.NamespacedName{Namespace: service.Namespace, Name: service.Annotations[servingSecret]}, true, nil
 	case from["cert-manager.io/inject-ca-from"] != "":
 		at := split(from["cert-manager.io/inject-ca-from"])
 		raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
 		certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
-		if errors.Is(err, reader.ErrNotFound) && w.ushers() { // in files, for one
-			return secretRef{objectName{at.Namespace, "usher-tls"}}, true, nil
+		if errors.Is(err, reader.ErrNotFound) && w.Ushers { // in files, for one
+			return types.NamespacedName{Namespace: at.Namespace, Name: "usher-tls"}, true, nil
 		}
-		return secretRef{objectName{at.Namespace, certificate.Spec.SecretName}}, err == nil, err
+		return types.NamespacedName{Namespace: at.Namespace, Name: certificate.Spec.SecretName}, err == nil, err
 	case from["cert-manager.io/inject-ca-from-secret"] != "":
 		return split(from["cert-manager.io/inject-ca-from-secret"]), true, nil
-	case w.ushers() && service.Name != "":
-		return secretRef{objectName{service.Namespace, "usher-tls"}}, true, nil
+	case w.Ushers && service.Name != "":
+		return types.NamespacedName{Namespace: service.Namespace, Name: "usher-tls"}, true, nil
 	}
 	return s, false, nil
-}
-
-// certificates returns the certificates of a PEM text.
-func certificates(raw []byte) (all []*x509.Certificate) {
-	for {
-		block, rest := pem.Decode(raw)
-		if block == nil {
-			return all
-		}
-		raw = rest
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
-			all = append(all, c)
-		}
-	}
 }
 
 // serving returns the certificate that is served, or nil if it is unknown.

@@ -1,4 +1,4 @@
-package doctor
+package reach
 
 import (
 	"bytes"
@@ -62,25 +62,23 @@ func notPEM(raw []byte) string {
 }
 
 // bundleProblems returns what is wrong with the caBundle of a webhook by itself.
-func bundleProblems(about subject, b bundle) (all []review.Finding) {
-	w, t := about.entry, about.target
-	raw := w.ClientConfig.CABundle
+func bundleProblems(w Webhook, about Subject, b bundle) (all []*Problem) {
+	t, raw := about.Target, w.Client.CABundle
 	switch {
-	case len(raw) == 0 && t.url == "":
+	case len(raw) == 0 && t.URL == "":
 		by := ""
-		if who := injector(w); who != "" {
+		if who := w.Injector(); who != "" {
 			by = " " + who + " should have filled it in, as an annotation asks, and has not."
 		}
-		return []review.Finding{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
-			"its own machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.consequence())}
+		return []*Problem{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
+			"its own machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.Consequence)}
 	case len(raw) == 0:
 		return nil
 	case len(b.certificates) == 0 && !b.key:
-		return []review.Finding{problem("ca-bundle-invalid", about, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
-			"file with -----BEGIN CERTIFICATE----- lines. %s", b.why, w.consequence())}
+		return []*Problem{problem("ca-bundle-invalid", about, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
+			"file with -----BEGIN CERTIFICATE----- lines. %s", b.why, w.Consequence)}
 	case b.why != "":
-		more := problem("ca-bundle-invalid", about, "clientConfig.caBundle has more than certificates: %s. The API server skips it.", b.why)
-		all = append(all, milder(more, review.Warning))
+		all = append(all, problem("ca-bundle-invalid", about, "clientConfig.caBundle has more than certificates: %s. The API server skips it.", b.why).as(review.Warning))
 	}
 	if b.key {
 		all = append(all, problem("ca-bundle-private-key", about, "clientConfig.caBundle holds a private key, which everyone can read who may "+
@@ -89,15 +87,15 @@ func bundleProblems(about subject, b bundle) (all []review.Finding) {
 	return all
 }
 
-// injector returns who fills in the caBundle, as an annotation of the configuration asks, or "".
-func injector(w entry) string {
+// Injector returns who fills in the caBundle, as an annotation of the configuration asks, or "".
+func (w Webhook) Injector() string {
 	for key, who := range map[string]string{
 		"cert-manager.io/inject-ca-from":            "cert-manager",
 		"cert-manager.io/inject-ca-from-secret":     "cert-manager",
 		"cert-manager.io/inject-apiserver-ca":       "cert-manager",
 		"service.beta.openshift.io/inject-cabundle": "OpenShift",
 	} {
-		if w.configuration.Annotations[key] != "" {
+		if w.Annotations[key] != "" {
 			return who
 		}
 	}

@@ -1,4 +1,4 @@
-package doctor
+package reach
 
 import (
 	"crypto/x509"
@@ -19,10 +19,10 @@ type serving struct {
 }
 
 // certificateProblems returns what a client finds that trusts a caBundle and calls a server by a name.
-func certificateProblems(about subject, roots bundle, s serving, now time.Time) (all []review.Finding) {
-	t := about.target
+func certificateProblems(about Subject, roots bundle, s serving, now time.Time) (all []*Problem) {
+	t := about.Target
 	leaf := s.chain[0]
-	add := func(f review.Finding) { all = append(all, f) }
+	add := func(p *Problem) { all = append(all, p) }
 	switch {
 	case now.After(leaf.NotAfter):
 		add(problem("certificate-expired", about, "the certificate of %s (%s) has expired on %s; by the clock of the API server "+
@@ -32,7 +32,7 @@ func certificateProblems(about subject, roots bundle, s serving, now time.Time) 
 			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
 	case endsSoon(leaf, now):
 		add(problem("certificate-expires-soon", about, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
-			t, s.from, day(leaf.NotAfter), days(leaf, now)))
+			t, s.from, day(leaf.NotAfter), days(leaf, now)).as(review.Warning))
 	}
 	inTime := !now.After(leaf.NotAfter) && !now.Before(leaf.NotBefore)
 	if leaf.VerifyHostname(t.name()) != nil {
@@ -53,8 +53,8 @@ func certificateProblems(about subject, roots bundle, s serving, now time.Time) 
 	return append(all, trustProblems(about, roots, s, now)...)
 }
 
-func nameProblem(about subject, leaf *x509.Certificate, s serving) review.Finding {
-	t := about.target
+func nameProblem(about Subject, leaf *x509.Certificate, s serving) *Problem {
+	t := about.Target
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {
 		names = append(names, ip.String())
@@ -64,25 +64,25 @@ func nameProblem(about subject, leaf *x509.Certificate, s serving) review.Findin
 			"name %s, which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
 	}
 	return problem("certificate-name", about, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
-		t, s.from, list(names), t.name())
+		t, s.from, review.List(names), t.name())
 }
 
 // trustProblems returns whether the certificates in a caBundle verify that of a server, and for how long they will.
-func trustProblems(about subject, roots bundle, s serving, now time.Time) []review.Finding {
+func trustProblems(about Subject, roots bundle, s serving, now time.Time) []*Problem {
 	root := verifier(roots, s, now)
 	if root == nil {
-		return []review.Finding{untrusted(about, roots, s, now)}
+		return []*Problem{untrusted(about, roots, s, now)}
 	}
 	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
-		return []review.Finding{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
+		return []*Problem{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
 			"days.",
-			subjectOf(root), day(root.NotAfter), days(root, now))}
+			subjectOf(root), day(root.NotAfter), days(root, now)).as(review.Warning)}
 	}
 	return staleProblems(about, roots, now)
 }
 
 // staleProblems returns the finding for certificates of a caBundle that are of no use any more.
-func staleProblems(about subject, roots bundle, now time.Time) []review.Finding {
+func staleProblems(about Subject, roots bundle, now time.Time) []*Problem {
 	var stale []string
 	for _, c := range roots.certificates {
 		if now.After(c.NotAfter) {
@@ -92,8 +92,8 @@ func staleProblems(about subject, roots bundle, now time.Time) []review.Finding 
 	if len(stale) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("ca-bundle-stale", about, "clientConfig.caBundle also holds what has expired: %s. It does no "+
-		"harm.", list(stale))}
+	return []*Problem{problem("ca-bundle-stale", about, "clientConfig.caBundle also holds what has expired: %s. It does no "+
+		"harm.", review.List(stale)).as(review.Info)}
 }
 
 // verifier returns the certificate of a bundle that verifies what a server sends at some time, or nil.
@@ -113,13 +113,13 @@ func verifier(roots bundle, s serving, at time.Time) *x509.Certificate {
 }
 
 // untrusted returns why the certificates in a caBundle do not verify that of a server.
-func untrusted(about subject, roots bundle, s serving, now time.Time) review.Finding {
-	t := about.target
+func untrusted(about Subject, roots bundle, s serving, now time.Time) *Problem {
+	t := about.Target
 	root := signer(roots, s)
 	if root == nil {
 		return problem("ca-bundle-mismatch", about, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
 			"issued by %s, and the caBundle holds %s. It is the CA of another certificate, or of an older one.",
-			t, s.from, issuer(s.chain), list(subjects(roots.certificates)))
+			t, s.from, issuer(s.chain), review.List(subjects(roots.certificates)))
 	}
 	for _, c := range append(slices.Clone(s.chain[1:]), root) {
 		if now.After(c.NotAfter) {
@@ -127,7 +127,7 @@ func untrusted(about subject, roots bundle, s serving, now time.Time) review.Fin
 				"new CA, and certificates by it.", subjectOf(c), t, s.from, day(c.NotAfter))
 		}
 		if now.Before(c.NotBefore) {
-			about.ofCA = true
+			about.OfCA = true
 			return problem("certificate-not-yet-valid", about, "the CA %s, on which the certificate of %s (%s) depends, is not valid "+
 				"before %s; by the clock of the API server it is %s.", subjectOf(c), t, s.from, minute(c.NotBefore), minute(now))
 		}

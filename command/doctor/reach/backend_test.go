@@ -1,16 +1,19 @@
-package doctor
+package reach
 
 import (
 	"crypto/x509"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/internal/apiserver"
 )
 
 // TestUnseenCertificate: a server that cannot be reached from here is judged by the Secret that it serves from; without
@@ -19,8 +22,14 @@ func TestUnseenCertificate(t *testing.T) {
 	now := time.Now()
 	ca := newAuthority(t, now.Add(-400*24*time.Hour), now.Add(400*24*time.Hour))
 	leaf := ca.issue(t, now.Add(-time.Hour), now.Add(90*24*time.Hour), nil)
-	w := hook(func(w *entry) { w.ClientConfig.CABundle = ca.pem() })
-	source := live(t, func(http.ResponseWriter, *http.Request) {})
+	w := hook(func(w *Webhook) { w.Client.CABundle = ca.pem() })
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := reader.API(client)
 	for _, c := range []struct {
 		name   string
 		change func(*backend)
@@ -41,8 +50,8 @@ func TestUnseenCertificate(t *testing.T) {
 			b.slices = []discoveryv1.EndpointSlice{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}},
 				Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(9443))}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}}}}
 			c.change(b)
-			f := &snapshot{source: source, backends: map[target]*backend{targetOf(w.ClientConfig): b}}
-			expectOne(t, f.reachProblems(w), c.want)
+			cluster := &Cluster{Source: source, backends: map[Target]*backend{TargetOf(w.Client): b}}
+			expectOne(t, cluster.Problems(w), c.want)
 		})
 	}
 }

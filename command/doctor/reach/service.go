@@ -1,4 +1,4 @@
-package doctor
+package reach
 
 import (
 	"fmt"
@@ -11,26 +11,28 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/command/review"
 )
 
-// target is what the API server calls: a port of a Service, or a URL.
-type target struct {
-	service objectName
+// Target is what the API server calls: a port of a Service, or a URL.
+type Target struct {
+	Service types.NamespacedName
 	port    int32
-	url     string
+	URL     string
 }
 
-// targetOf returns what the client configuration of a webhook names.
-func targetOf(c registration.WebhookClientConfig) target {
+// TargetOf returns what the client configuration of a webhook names.
+func TargetOf(c registration.WebhookClientConfig) Target {
 	if c.URL != nil {
-		return target{url: *c.URL}
+		return Target{URL: *c.URL}
 	}
 	if c.Service == nil {
-		return target{}
+		return Target{}
 	}
-	t := target{service: objectName{c.Service.Namespace, c.Service.Name}, port: 443}
+	t := Target{Service: types.NamespacedName{Namespace: c.Service.Namespace, Name: c.Service.Name}, port: 443}
 	if c.Service.Port != nil {
 		t.port = *c.Service.Port
 	}
@@ -38,59 +40,56 @@ func targetOf(c registration.WebhookClientConfig) target {
 }
 
 // name returns the name that the server's certificate must be valid for.
-func (t target) name() string {
-	if t.url == "" {
-		return t.service.Name + "." + t.service.Namespace + ".svc"
+func (t Target) name() string {
+	if t.URL == "" {
+		return t.Service.Name + "." + t.Service.Namespace + ".svc"
 	}
-	if at, err := url.Parse(t.url); err == nil {
+	if at, err := url.Parse(t.URL); err == nil {
 		return at.Hostname()
 	}
 	return ""
 }
 
-func (t target) String() string {
-	if t.url == "" {
-		return fmt.Sprintf("Service %s/%s, port %d", t.service.Namespace, t.service.Name, t.port)
+func (t Target) String() string {
+	if t.URL == "" {
+		return fmt.Sprintf("Service %s/%s, port %d", t.Service.Namespace, t.Service.Name, t.port)
 	}
-	return t.url
+	return t.URL
 }
 
 // missingService returns the finding for a Service that does not exist.
-func missingService(w entry, t target) review.Finding {
+func missingService(w Webhook, t Target) *Problem {
 	then := "Install what the Service belongs to again, or remove the configuration."
-	if w.ushers() {
+	if w.Ushers {
 		then = "Register the Service that leads to usher: usher webhooks apply --service NAMESPACE/NAME."
 	}
-	return problem("service-missing", w.about(), "clientConfig.service is %s/%s, which does not exist. %s %s",
-		t.service.Namespace, t.service.Name, w.consequence(), then)
+	return problem("service-missing", Subject{Target: t}, "clientConfig.service is %s/%s, which does not exist. %s %s",
+		t.Service.Namespace, t.Service.Name, w.Consequence, then)
 }
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
-func serviceProblem(w entry, t target, service corev1.Service) *review.Finding {
-	about := subject{entry: w, service: service}
-	var found review.Finding
+func serviceProblem(w Webhook, t Target, service corev1.Service) *Problem {
+	about := Subject{Service: service}
 	switch port := portOf(service, t.port); {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		found = problem("service-external-name", about, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
+		return problem("service-external-name", about, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
 			"host, whose certificate must be valid for %s all the same, and refuses such a Service with --enable-aggregator-routing. "+
-			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name())
+			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name()).as(review.Warning)
 	case port == nil:
 		var has []string
 		for _, p := range service.Spec.Ports {
 			has = append(has, strconv.Itoa(int(p.Port)))
 		}
 		if len(service.Spec.Ports) > 0 {
-			about.field, about.value = "clientConfig.service.port", likelyPort(service)
+			about.Port = likelyPort(service)
 		}
-		found = problem("service-port-missing", about, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
-			"Service, not of the container. %s", t.port, service.Namespace, service.Name, ports(has), w.consequence())
+		return problem("service-port-missing", about, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
+			"Service, not of the container. %s", t.port, service.Namespace, service.Name, ports(has), w.Consequence)
 	case service.Spec.ClusterIP == corev1.ClusterIPNone:
-		found = problem("service-headless", about, "the Service %s/%s is headless (clusterIP None), and the API server calls "+
-			"ClusterIPs. Name a Service with a ClusterIP. %s", service.Namespace, service.Name, w.consequence())
-	default:
-		return nil
+		return problem("service-headless", about, "the Service %s/%s is headless (clusterIP None), and the API server calls "+
+			"ClusterIPs. Name a Service with a ClusterIP. %s", service.Namespace, service.Name, w.Consequence)
 	}
-	return &found
+	return nil
 }
 
 func ports(all []string) string {
@@ -100,7 +99,7 @@ func ports(all []string) string {
 	case 1:
 		return "only port " + all[0]
 	}
-	return "the ports " + list(all)
+	return "the ports " + review.List(all)
 }
 
 // portOf returns a port of a Service by its number, or nil.
@@ -124,7 +123,7 @@ func likelyPort(service corev1.Service) int32 {
 
 // endpointsProblem returns the finding for a port of a Service that has no ready endpoint, or nil, and the addresses of
 // those that are ready.
-func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*review.Finding,
+func endpointsProblem(w Webhook, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*Problem,
 	[]string) {
 	known, ready := 0, []string(nil)
 	for _, slice := range all {
@@ -140,15 +139,15 @@ func endpointsProblem(w entry, service corev1.Service, port corev1.ServicePort, 
 	if len(ready) > 0 {
 		return nil, ready
 	}
-	about := subject{entry: w, service: service}
+	about := Subject{Service: service}
 	found := problem("no-endpoints", about, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
-		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.consequence(),
+		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.Consequence,
 		selectorWords(service.Spec.Selector), port.TargetPort.String())
 	if known > 0 {
 		found = problem("no-ready-endpoints", about, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+
-			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.consequence())
+			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.Consequence)
 	}
-	return &found, nil
+	return found, nil
 }
 
 // addresses returns where a port of a Service is at an endpoint.
@@ -162,24 +161,15 @@ func addresses(slice discoveryv1.EndpointSlice, e discoveryv1.Endpoint, port str
 	return all
 }
 
-func labelsText(selector map[string]string) string {
-	var parts []string
-	for key, value := range selector {
-		parts = append(parts, key+"="+value)
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ",")
-}
-
 func selectorWords(selector map[string]string) string {
 	if len(selector) == 0 {
 		return "which it lacks"
 	}
-	return labelsText(selector)
+	return labels.FormatLabels(selector)
 }
 
 // urlProblem returns why the API server cannot use a URL, or nil.
-func urlProblem(w entry, text string) *review.Finding {
+func urlProblem(text string) *Problem {
 	at, err := url.Parse(text)
 	why := ""
 	switch {
@@ -194,9 +184,5 @@ func urlProblem(w entry, text string) *review.Finding {
 	default:
 		return nil
 	}
-	found := problem("url-invalid", w.about(), "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
-	return &found
+	return problem("url-invalid", Subject{}, "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
 }
-
-// objectName is the name of an object among those of its kind.
-type objectName struct{ Namespace, Name string }

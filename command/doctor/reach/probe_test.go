@@ -1,4 +1,4 @@
-package doctor
+package reach
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/review"
 )
 
 // listen starts a server on this machine, and returns its address.
@@ -72,18 +71,12 @@ func TestProbe(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(nil)
-			at := targetOf(w.ClientConfig)
+			at := TargetOf(w.Client)
 			h := probe(t.Context(), at.name(), []candidate{{c.address, c.certain}}, func([]*x509.Certificate) bool { return false })
 			if (h.chain != nil) != c.seen || (h.err == nil) != c.seen {
 				t.Errorf("%+v", h)
 			}
-			var found []review.Finding
-			if h.err != nil {
-				if f := handshakeProblem(w, at, h); f != nil {
-					found = append(found, *f)
-				}
-			}
-			expectOne(t, found, c.want)
+			expectOne(t, some(handshakeProblem(w, at, h)), c.want)
 		})
 	}
 }
@@ -104,16 +97,12 @@ func TestHandshakeErrors(t *testing.T) {
 		{"anything else", "", errors.New("remote error: tls: internal error"), "handshake-failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := hook(func(w *entry) {
+			w := hook(func(w *Webhook) {
 				if c.url != "" {
-					w.ClientConfig.Service, w.ClientConfig.URL = nil, &c.url
+					w.Client.Service, w.Client.URL = nil, &c.url
 				}
 			})
-			var found []review.Finding
-			if f := handshakeProblem(w, targetOf(w.ClientConfig), handshake{address: "10.0.0.1:443", err: c.err}); f != nil {
-				found = append(found, *f)
-			}
-			expectOne(t, found, c.want)
+			expectOne(t, some(handshakeProblem(w, TargetOf(w.Client), handshake{address: "10.0.0.1:443", err: c.err})), c.want)
 		})
 	}
 }
@@ -151,7 +140,7 @@ func TestInsideEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*reader.Timeout)
 	defer cancel()
-	if inside(ctx, source, x509.NewCertPool()) || ctx.Err() != nil {
+	if Inside(ctx, source, x509.NewCertPool()) || ctx.Err() != nil {
 		t.Errorf("inside: %v", ctx.Err())
 	}
 }
@@ -168,7 +157,7 @@ func TestInternalHosts(t *testing.T) {
 	if got := addressOf("https://example.com/a"); got != "example.com:443" {
 		t.Error(got)
 	}
-	if name := (target{url: "https://example.com:8443/a"}).name(); name != "example.com" || !strings.Contains((target{}).String(), "Service") {
+	if name := (Target{URL: "https://example.com:8443/a"}).name(); name != "example.com" || !strings.Contains((Target{}).String(), "Service") {
 		t.Error(name)
 	}
 }

@@ -1,4 +1,4 @@
-package doctor
+package reach
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/review"
 )
 
 // connectTime is how long a connection may take to be made. Inside of a cluster it takes milliseconds; a machine outside
@@ -66,9 +65,9 @@ func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Ce
 	return last
 }
 
-// inside reports whether the ClusterIPs of a cluster can be called from this machine: whether its API server answers at
+// Inside reports whether the ClusterIPs of a cluster can be called from this machine: whether its API server answers at
 // its own. roots are the CAs of that.
-func inside(ctx context.Context, source reader.Source, roots *x509.CertPool) bool {
+func Inside(ctx context.Context, source reader.Source, roots *x509.CertPool) bool {
 	if roots == nil {
 		return false
 	}
@@ -138,31 +137,28 @@ func shake(ctx context.Context, name, address string) handshake {
 	return handshake{address: address, chain: chain, err: err}
 }
 
-// handshakeProblem returns the finding for a handshake without a certificate. It is nil if nothing was found out.
-func handshakeProblem(w entry, t target, h handshake) *review.Finding {
-	about := subject{entry: w, target: t}
+// handshakeProblem returns the finding for a handshake without a certificate. It is nil if there is one, or nothing was found out.
+func handshakeProblem(w Webhook, t Target, h handshake) *Problem {
+	about := Subject{Target: t}
 	record, notTLS := errors.AsType[tls.RecordHeaderError](h.err)
 	unknown, isDNS := errors.AsType[*net.DNSError](h.err)
-	var found review.Finding
 	switch {
-	case errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
+	case h.err == nil, errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
 		return nil
 	case isDNS:
-		found = problem("url-host-unknown", about, "clientConfig.url is %q, and no host %s is known. %s", t.url, unknown.Name,
-			w.consequence())
+		return problem("url-host-unknown", about, "clientConfig.url is %q, and no host %s is known. %s", t.URL, unknown.Name,
+			w.Consequence)
 	case errors.Is(h.err, syscall.ECONNREFUSED):
-		found = problem("connection-refused", about, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
-			"must be the port that the container listens on. %s", t, h.address, w.consequence())
+		return problem("connection-refused", about, "%s refuses connections (%s): nothing listens there. The targetPort of a Service "+
+			"must be the port that the container listens on. %s", t, h.address, w.Consequence)
 	case notTLS && strings.HasPrefix(string(record.RecordHeader[:]), "HTTP"):
-		found = problem("plain-http", about, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
-			"TLS; usher: without --plain. %s", t, h.address, w.consequence())
+		return problem("plain-http", about, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
+			"TLS; usher: without --plain. %s", t, h.address, w.Consequence)
 	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
-		found = problem("handshake-timeout", about, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
-			t, h.address, reader.Timeout, w.consequence())
-	default:
-		found = problem("handshake-failed", about, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.consequence())
+		return problem("handshake-timeout", about, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
+			t, h.address, reader.Timeout, w.Consequence)
 	}
-	return &found
+	return problem("handshake-failed", about, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.Consequence)
 }
 
 func isTimeout(err error) bool {
