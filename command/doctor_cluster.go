@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
+	"usher.dev/usher/command/installed"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/apiserver"
@@ -75,7 +76,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	if u.At.User = o.examine.user; u.At.User == "" {
 		u.At.User = "system:serviceaccount:" + u.At.Namespace + ":usher"
 	}
-	deployed := doctor.FindDeployed(ctx, source, u.At.Namespace, u.At.Service)
+	deployed, unread := installed.Find(ctx, source, u.At.Namespace, u.At.Service)
 	policy, err := p.policyIn(deployed, o.examine.config)
 	if err != nil {
 		return u, err
@@ -86,8 +87,8 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 			return u, fmt.Errorf("the Deployment %s: %w", o.service, err)
 		}
 	}
-	if deployed.Err != nil && !errors.Is(deployed.Err, reader.ErrNotFound) && o.examine.config == "" {
-		u.Unknown = deployed.Err
+	if !errors.Is(unread, reader.ErrNotFound) && o.examine.config == "" {
+		u.Unknown = unread
 	}
 	in := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates}
 	for _, r := range in.Table() {
@@ -101,11 +102,11 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 }
 
 // policyIn returns the policy of a file or, without one, that of a Deployment, or else the embedded one.
-func (p Program) policyIn(deployed doctor.Deployed, file string) (*config.Policy, error) {
-	if file != "" || deployed.Policy == nil {
+func (p Program) policyIn(deployed installed.Usher, file string) (*config.Policy, error) {
+	if file != "" || deployed.Text == nil {
 		return config.Load(file, p.Suites.Schema())
 	}
-	policy, problems := config.Parse(deployed.Policy, p.Suites.Schema())
+	policy, problems := config.Parse(deployed.Text, p.Suites.Schema())
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("the policy of usher's Deployment: %w", errors.Join(problems...))
 	}
@@ -126,7 +127,7 @@ func chosen(in suite.Instance, names, registered []string) (all []admit.Route) {
 }
 
 // rightsOf returns the rights that usher needs as a Deployment runs it.
-func (p Program) rightsOf(deployed doctor.Deployed, served []admit.Route) (rules []rbacv1.PolicyRule) {
+func (p Program) rightsOf(deployed installed.Usher, served []admit.Route) (rules []rbacv1.PolicyRule) {
 	if deployed.Flag("cluster") == "api" {
 		rules = clusterRole(p.Suites, served).Rules
 	}

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/installed"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/apiserver"
 )
@@ -184,18 +185,25 @@ func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.
 	if o.config != "" {
 		return p.readPolicy(o.config)
 	}
-	installed, err := explain.FindInstalled(ctx, source, o.service)
+	namespace, name, ok := strings.Cut(o.service, "/")
+	if !ok {
+		return policyFile{}, fmt.Errorf("--service %s: must be namespace/name", o.service)
+	}
+	usher, err := installed.Find(ctx, source, namespace, name)
 	if err != nil {
 		return policyFile{}, err
 	}
-	policy := policyFile{name: installed.Name, text: installed.Text}
-	if installed.Name == "" {
-		policy, err = p.readPolicy("")
-	} else {
+	policy := policyFile{name: usher.Name, text: usher.Text}
+	switch {
+	case usher.Name != "":
 		err = policy.parse(p.Suites.Schema())
+	case usher.Flag("config") != "":
+		return policyFile{}, errors.New("the Deployment's --config is not of a ConfigMap")
+	default:
+		policy, err = p.readPolicy("")
 	}
-	if err == nil && installed.Gates != "" && !o.gatesSet {
-		o.gates, err = p.Suites.ParseGates(installed.Gates)
+	if gates := usher.Flag("feature-gates"); err == nil && gates != "" && !o.gatesSet {
+		o.gates, err = p.Suites.ParseGates(gates)
 	}
 	return policy, err
 }

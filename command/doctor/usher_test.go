@@ -120,42 +120,6 @@ func TestNothingReadable(t *testing.T) {
 	}
 }
 
-// TestDeployed: how usher is run, and with which policy, is what its Deployment says.
-func TestDeployed(t *testing.T) {
-	dir := t.TempDir()
-	const manifest = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: p, namespace: door}
-data: {policy.yaml: "names: {denied: [a]}"}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: usher, namespace: door}
-spec:
-  template:
-    spec:
-      containers:
-      - {name: other, args: [--config=no]}
-      - {name: usher, args: [serve, --cluster=api, --config, /etc/usher/policy/policy.yaml], volumeMounts: [{name: policy, mountPath: /etc/usher/policy/}]}
-      volumes: [{name: policy, configMap: {name: p}}]
-`
-	if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	source, err := reader.Files(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := FindDeployed(t.Context(), source, "door", "usher")
-	if d.Err != nil || string(d.Policy) != "names: {denied: [a]}" || d.Flag("cluster") != "api" || d.Flag("certs") != "" || d.Flag("config") != "/etc/usher/policy/policy.yaml" {
-		t.Errorf("%+v", d)
-	}
-	if d := FindDeployed(t.Context(), source, "door", "none"); !errors.Is(d.Err, reader.ErrNotFound) {
-		t.Errorf("%+v", d)
-	}
-}
-
 // TestFilesOfSomethingElse: what files leave out is no fault.
 func TestFilesOfSomethingElse(t *testing.T) {
 	dir := t.TempDir()
