@@ -52,7 +52,7 @@ func (p Program) printSteps(gates gate.Set, output, file string, names []string,
 	steps, _ := p.Suites.Steps()
 	for _, name := range names {
 		if !slices.Contains(steps, name) {
-			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, didYouMean(name, steps))
+			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, nearest.Question(name, steps))
 		}
 	}
 	policy, err := config.Load(file, p.Suites.Schema())
@@ -69,14 +69,6 @@ func (p Program) printSteps(gates gate.Set, output, file string, names []string,
 	printStepsText(p.Out, rows)
 	p.printEnds(policy)
 	return nil
-}
-
-// didYouMean returns a question about the known name that is most like a misspelt one, or "".
-func didYouMean(name string, known []string) string {
-	if best := nearest.Of(name, known); best != "" {
-		return "; did you mean " + best + "?"
-	}
-	return ""
 }
 
 // stepRow is one step as `usher steps -o json` prints it.

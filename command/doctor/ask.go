@@ -2,12 +2,13 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"usher.dev/usher/cluster/reader"
 )
 
 // sendsVirtual reports whether the API server is of a version that calls webhooks for TokenReviews and the like.
@@ -48,9 +49,6 @@ func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (b
 	} else {
 		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.GetPath(), Verb: what.GetVerb()}
 	}
-	raw, err := e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-	if err == nil {
-		err = json.Unmarshal(raw, &review)
-	}
-	return review.Status.Allowed, review.Status.Reason, err
+	answer, err := reader.One[authorizationv1.SubjectAccessReview](e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
+	return answer.Status.Allowed, answer.Status.Reason, err
 }

@@ -144,13 +144,13 @@ func (w entry) keepAway(v criticalRequest, leaveOut []string) subject {
 		selector = w.NamespaceSelector.DeepCopy()
 	}
 	for i, r := range selector.MatchExpressions {
-		if r.Key == metadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
 			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, leaveOut))
 			return w.lacks("namespaceSelector", selector)
 		}
 	}
 	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
+		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
 	return w.lacks("namespaceSelector", selector)
 }
 
@@ -198,7 +198,7 @@ func labelsOfNamespace(namespaces []corev1.Namespace, name string) map[string]st
 			return n.Labels
 		}
 	}
-	return map[string]string{metadataName: name}
+	return map[string]string{corev1.LabelMetadataName: name}
 }
 
 // conditionProblems returns the finding for match conditions that do not compile.

@@ -128,7 +128,7 @@ func TestExact(t *testing.T) {
 func TestLockOut(t *testing.T) {
 	matcher := &webhookmatch.Matcher{}
 	without := func(names ...string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names}}}
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names}}}
 	}
 	pods := rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
 	for _, c := range []struct {
@@ -277,7 +277,7 @@ func TestSelectors(t *testing.T) {
 		{"matches", func(w *entry) { w.NamespaceSelector = labels("a", "b") }, namespaces, "", nil},
 		{"unknown namespaces", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, nil, "", nil},
 		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, "selector-no-namespace", []string{"2 namespaces", "kubectl label namespace apps a=c"}},
-		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(metadataName, "c") }, namespaces, "selector-no-namespace", []string{"--show-labels"}},
+		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(corev1.LabelMetadataName, "c") }, namespaces, "selector-no-namespace", []string{"--show-labels"}},
 		{"nodes", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "nodes", registration.Update, registration.AllScopes)
 		}, namespaces, "selector-no-effect", nil},
@@ -330,7 +330,7 @@ func TestWayOfAPod(t *testing.T) {
 		})
 	}
 	only := func(name string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{metadataName: name}}
+		return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
 	}
 	namespaces := []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
 	for i := range namespaces {

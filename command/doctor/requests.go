@@ -226,11 +226,7 @@ func (e *Examiner) namespace(ctx context.Context, name string) webhookmatch.Name
 	if known, found := e.namespaces[name]; found {
 		return known
 	}
-	raw, err := e.source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name)
-	var object metav1.PartialObjectMetadata
-	if err == nil {
-		err = json.Unmarshal(raw, &object)
-	}
+	object, err := reader.One[metav1.PartialObjectMetadata](e.source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name))
 	if errors.Is(err, reader.ErrNotFound) {
 		err = errors.New("there is no such namespace; create it, or name another one with -n")
 		if !e.source.Live() {

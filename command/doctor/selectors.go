@@ -13,9 +13,6 @@ import (
 	"usher.dev/usher/internal/selector"
 )
 
-// metadataName is the label of a namespace that has its name.
-const metadataName = "kubernetes.io/metadata.name"
-
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are those of the cluster;
 // nil: unknown.
 func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
@@ -59,7 +56,7 @@ func wantedLabel(s *metav1.LabelSelector) string {
 	for i := range wanted {
 		wanted[i] = review.Word(wanted[i])
 	}
-	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, metadataName+"=") }) {
+	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, corev1.LabelMetadataName+"=") }) {
 		return "" // a label that cannot be set
 	}
 	return strings.Join(wanted, " ")

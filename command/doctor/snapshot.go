@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
@@ -88,11 +88,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 
 // withName adds the label that the API server sets on every Namespace.
 func withName(n *corev1.Namespace) {
-	n.Labels = maps.Clone(n.Labels)
-	if n.Labels == nil {
-		n.Labels = map[string]string{}
-	}
-	n.Labels[metadataName] = n.Name
+	n.Labels = labels.Merge(n.Labels, labels.Set{corev1.LabelMetadataName: n.Name})
 }
 
 // readKind reads the webhooks of all configurations of a kind, in the order in which the API server calls them.

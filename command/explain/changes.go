@@ -35,14 +35,9 @@ func differ(all []change, p path, before, after any) []change {
 }
 
 func differMaps(all []change, p path, was, is map[string]any) []change {
-	keys := map[string]bool{}
-	for key := range was {
-		keys[key] = true
-	}
-	for key := range is {
-		keys[key] = true
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
 		before, had := was[key]
 		after, has := is[key]
 		at := p.member(key)
@@ -50,42 +45,36 @@ func differMaps(all []change, p path, was, is map[string]any) []change {
 		case had && has:
 			all = differ(all, at, before, after)
 		case has:
-			all = added(all, at, after)
+			all = whole(all, at, "added", after)
 		default:
-			all = removed(all, at, before)
+			all = whole(all, at, "removed", before)
 		}
 	}
 	return all
 }
 
-// added returns the changes for a new member: one for each part of it that has a name.
-func added(all []change, at path, value any) []change {
+// whole returns the changes for a member that was added or removed: one for each part of it that has a name.
+func whole(all []change, at path, what string, value any) []change {
+	last := at[len(at)-1].key
 	switch v := value.(type) {
 	case map[string]any:
-		if isMap(at[len(at)-1].key) && len(v) > 0 {
-			return differMaps(all, at, nil, v)
+		if isMap(last) && len(v) > 0 {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				all = whole(all, at.member(key), what, v[key])
+			}
+			return all
 		}
 	case []any:
-		if len(v) > 0 && names(at[len(at)-1].key, v) != nil {
+		if len(v) > 0 && names(last, v) != nil && what == "added" {
 			return differLists(all, at, nil, v)
-		}
-	}
-	return append(all, change{at, "added", value})
-}
-
-// removed is like added, for a member that is gone.
-func removed(all []change, at path, value any) []change {
-	switch v := value.(type) {
-	case map[string]any:
-		if isMap(at[len(at)-1].key) && len(v) > 0 {
-			return differMaps(all, at, v, nil)
-		}
-	case []any:
-		if len(v) > 0 && names(at[len(at)-1].key, v) != nil {
+		} else if len(v) > 0 && names(last, v) != nil {
 			return differLists(all, at, v, nil)
 		}
 	}
-	return append(all, change{at, "removed", nil})
+	if what == "removed" {
+		value = nil
+	}
+	return append(all, change{at, what, value})
 }
 
 func differLists(all []change, p path, was, is []any) []change {
@@ -166,7 +155,7 @@ func byOperations(patch []operation) (all []change) {
 				all = append(all, change{at, what, value})
 				continue
 			}
-			all = added(all, at, value)
+			all = whole(all, at, "added", value)
 		case "remove":
 			all = append(all, change{at, "removed", nil})
 		case "move":

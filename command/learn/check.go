@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -145,12 +146,8 @@ func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string
 	if err != nil {
 		return "", Unreadable{err.Error()}
 	}
-	for _, id := range ids {
-		for _, unwanted := range d.Without {
-			if id == unwanted {
-				return "usher doctor --cluster-dir " + d.Cluster + " finds " + id, nil
-			}
-		}
+	if i := slices.IndexFunc(ids, func(id string) bool { return slices.Contains(d.Without, id) }); i >= 0 {
+		return "usher doctor --cluster-dir " + d.Cluster + " finds " + ids[i], nil
 	}
 	return "", nil
 }

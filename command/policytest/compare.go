@@ -2,8 +2,10 @@ package policytest
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -12,26 +14,10 @@ func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		other, ok := b.(map[string]any)
-		if !ok || len(a) != len(other) {
-			return false
-		}
-		for key, value := range a {
-			if same, found := other[key]; !found || !equal(value, same) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(a, other, equal)
 	case []any:
 		other, ok := b.([]any)
-		if !ok || len(a) != len(other) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], other[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, other, equal)
 	case json.Number:
 		other, ok := b.(json.Number)
 		return ok && equalNumbers(string(a), string(other))

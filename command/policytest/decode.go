@@ -149,10 +149,7 @@ func decodeMembers(at string, raw json.RawMessage, known map[string]any) (proble
 }
 
 func unknownKey(at, key string, known []string) error {
-	if best := nearest.Of(key, known); best != "" {
-		return fmt.Errorf("%s%s is an unknown key; did you mean %s?", at, key, best)
-	}
-	return fmt.Errorf("%s%s is an unknown key; known are %s", at, key, strings.Join(known, ", "))
+	return fmt.Errorf("%s%s is an unknown key%s", at, key, cmp.Or(nearest.Question(key, known), "; known are "+strings.Join(known, ", ")))
 }
 
 // described says what a key must be.

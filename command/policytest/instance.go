@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -176,10 +177,8 @@ func (w *instance) choose(path string, body []byte) (review.Choice, error) {
 		for _, r := range w.routes {
 			paths = append(paths, r.Path)
 		}
-		if best := nearest.Of(path, paths); best != "" {
-			return review.Choice{}, fmt.Errorf("path %s: there is no such route; did you mean %s?", path, best)
-		}
-		return review.Choice{}, fmt.Errorf("path %s: there is no such route under these gates; `usher steps` lists them", path)
+		return review.Choice{}, fmt.Errorf("path %s: there is no such route%s", path,
+			cmp.Or(nearest.Question(path, paths), " under these gates; `usher steps` lists them"))
 	}
 	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled}.Choose(body)
 }

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/nearest"
@@ -32,11 +34,11 @@ func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result 
 		if problems[i] = c.problem; c.problem == nil {
 			settings[i], problems[i] = w.settingOf(c)
 		}
-		if problems[i] == nil {
+		if problems[i] == nil && !slices.Contains(used, settings[i]) {
 			used = append(used, settings[i])
 		}
 	}
-	w.make(unique(used))
+	w.make(used)
 	count, counting := 0, sync.Mutex{}
 	each(len(all), func(i int) {
 		results[i] = runIn(ctx, w.made[settings[i]], all[i], problems[i])
@@ -61,32 +63,17 @@ func (r *Result) suggest(command string) {
 	}
 }
 
-func unique(all []setting) (once []setting) {
-	seen := map[setting]bool{}
-	for _, s := range all {
-		if !seen[s] {
-			seen[s] = true
-			once = append(once, s)
-		}
-	}
-	return once
-}
-
 // each calls do for 0 to n-1, on all processors.
 func each(n int, do func(int)) {
 	var wait sync.WaitGroup
-	next := make(chan int)
+	var next atomic.Int64
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		wait.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				do(i)
 			}
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
 	wait.Wait()
 }
 
@@ -121,10 +108,7 @@ func (c *Case) checkSteps(known []string) error {
 		if slices.Contains(known, name) {
 			continue
 		}
-		if best := nearest.Of(name, known); best != "" {
-			return fmt.Errorf("expect.steps: there is no step %s; did you mean %s?", name, best)
-		}
-		return fmt.Errorf("expect.steps: there is no step %s; `usher steps` lists them", name)
+		return fmt.Errorf("expect.steps: there is no step %s%s", name, cmp.Or(nearest.Question(name, known), "; `usher steps` lists them"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,10 +62,7 @@ func (c Chooser) noSuchPath() error {
 	for _, r := range c.Routes {
 		paths = append(paths, r.Path)
 	}
-	if best := nearest.Of(c.Path, paths); best != "" {
-		return fmt.Errorf("--path %s: there is no such route; did you mean %s?", c.Path, best)
-	}
-	return fmt.Errorf("--path %s: there is no such route; `usher steps` lists them", c.Path)
+	return fmt.Errorf("--path %s: there is no such route%s", c.Path, cmp.Or(nearest.Question(c.Path, paths), "; `usher steps` lists them"))
 }
 
 func (c Chooser) choose(req *admit.Request) (choice Choice) {

@@ -15,6 +15,14 @@ func Of(name string, known []string) (best string) {
 	return best
 }
 
+// Question returns "; did you mean X?" for the known name that is most like name, or "" if none is alike.
+func Question(name string, known []string) string {
+	if best := Of(name, known); best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return ""
+}
+
 // distance returns how many letters must be inserted, removed or replaced to turn a into b, or limit if it is that or more (Levenshtein).
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
