@@ -1,8 +1,6 @@
 package main
 
 import (
-	"slices"
-
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +40,8 @@ func core() suite.Suite {
 	}
 }
 
-// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
+// coreRoutes returns the routes of the core suite: every path, and its steps. A path without For is for the requests that
+// its steps judge under the policy.
 func coreRoutes(d suite.Deps) []admit.Route {
 	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
 		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
@@ -50,18 +49,12 @@ func coreRoutes(d suite.Deps) []admit.Route {
 	return admit.OfSuite(coreName, usual, []admit.Route{
 		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](d.Policy)) > 0),
 			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
-			For: slices.Concat(admit.Pods(validators.PodOperations(d.Policy)...),
-				admit.EphemeralContainers(validators.EphemeralOperations(d.Policy)...)),
-			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", For: admit.Workloads(validators.WorkloadOperations(d.Policy)...), Reads: specAndMeta,
-			Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", For: admit.AnyKind(config.SectionOf[validators.Restrictions](d.Policy).Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
-		{Path: "/validate-namespaces", For: admit.Namespaces(validators.NamespaceOperations(d.Policy)...), Reads: []string{"metadata.labels"},
+		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods, Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
+		{Path: "/validate-workloads", Reads: specAndMeta, Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
+		{Path: "/validate-restrictions", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
+		{Path: "/validate-namespaces", Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", For: admit.AnyKind(config.SectionOf[expression.Rules](d.Policy).Rules()), NotForUsher: true,
-			Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
+		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
 		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
 }

@@ -103,6 +103,8 @@ type Validator[T any] struct {
 	Needs     []string  // as in Mutator
 	Section   Section   // as in Mutator
 	Idle      bool      // as in Mutator
+	// For matches the requests that the check judges; nil: all that its route is for.
+	For []Match
 	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits
 	// and has no side effects.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)

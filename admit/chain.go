@@ -19,6 +19,7 @@ type Step struct {
 	Needs     []string // as in Mutator
 	Section   Section  // as in Mutator
 	Idle      bool     // as in Mutator
+	For       []Match  // as in Validator
 }
 
 // Chain is an ordered list of steps on one kind of object.
@@ -45,7 +46,7 @@ type step struct {
 func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Section, m.Idle}, true,
+		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Section, m.Idle, nil}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return Classify(m.Run(ctx, req, view(req.Object)))
 			}, nil, nil})
@@ -58,10 +59,10 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Section, v.Idle}, false, onSubject(view, v.Run), nil, nil}
+		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Section, v.Idle, v.For}, false, onSubject(view, v.For, v.Run), nil, nil}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
-			s.commit, c.commits = onSubject(view, v.Commit), true
+			s.commit, c.commits = onSubject(view, v.For, v.Commit), true
 		}
 		c.steps = append(c.steps, s)
 	}
@@ -80,11 +81,15 @@ func mustCommitLast[T any](v Validator[T], after int) {
 	}
 }
 
-// onSubject returns a function that runs a check on the view of the request's subject.
+// onSubject returns a function that runs a check on the view of the request's subject, if the check judges such requests.
 func onSubject[T any](
-	view func(*document.Document) *T, check func(context.Context, *Request, *T) (field.ErrorList, error),
+	view func(*document.Document) *T, judged []Match, check func(context.Context, *Request, *T) (field.ErrorList, error),
 ) func(context.Context, *Request) (field.ErrorList, error) {
 	return func(ctx context.Context, req *Request) (field.ErrorList, error) {
+		if judged != nil && !covers(judged, req) {
+			req.Explain("the step does not judge %s of %s", string(req.Operation), req.ResourceName())
+			return nil, nil
+		}
 		return check(ctx, req, view(req.Subject()))
 	}
 }

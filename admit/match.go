@@ -37,13 +37,9 @@ func Pods(operations ...admissionv1.Operation) []Match {
 	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods")
 }
 
-// EphemeralContainers matches operations on the ephemeral containers of pods, whose objects are the whole pods. Without
-// operations it matches nothing.
-func EphemeralContainers(operations ...admissionv1.Operation) []Match {
-	if len(operations) == 0 {
-		return nil
-	}
-	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods/ephemeralcontainers")
+// EphemeralContainers matches updates of the ephemeral containers of pods, whose objects are the whole pods.
+func EphemeralContainers() []Match {
+	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{admissionv1.Update}, "pods/ephemeralcontainers")
 }
 
 // NodeStatus matches the updates of node status by which kubelets report: heartbeats.
@@ -52,11 +48,8 @@ func NodeStatus() []Match {
 }
 
 // Workloads matches operations on the workloads whose pods are made from a template: Deployments, StatefulSets,
-// DaemonSets, Jobs and CronJobs. Without operations it matches nothing.
+// DaemonSets, Jobs and CronJobs.
 func Workloads(operations ...admissionv1.Operation) (all []Match) {
-	if len(operations) == 0 {
-		return nil
-	}
 	for _, w := range []struct{ group, kind, resource string }{
 		{"apps", "Deployment", "deployments"}, {"apps", "StatefulSet", "statefulsets"}, {"apps", "DaemonSet", "daemonsets"},
 		{"batch", "Job", "jobs"}, {"batch", "CronJob", "cronjobs"},
@@ -68,11 +61,7 @@ func Workloads(operations ...admissionv1.Operation) (all []Match) {
 }
 
 // Namespaces matches operations on Namespaces, and on their subresources, which may change labels, too.
-// Without operations it matches nothing.
 func Namespaces(operations ...admissionv1.Operation) []Match {
-	if len(operations) == 0 {
-		return nil
-	}
 	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Namespace"), operations, "namespaces", "namespaces/status", "namespaces/finalize")
 }
 
@@ -95,7 +84,37 @@ func MirrorPods(req *Request) string {
 
 // Covers reports whether the API server would call the route for a request, apart from selectors and conditions.
 func (r Route) Covers(req *Request) bool {
-	return slices.ContainsFunc(r.For, func(m Match) bool { return m.Covers(req) })
+	return covers(r.For, req)
+}
+
+func covers(matches []Match, req *Request) bool {
+	return slices.ContainsFunc(matches, func(m Match) bool { return m.Covers(req) })
+}
+
+// For returns matches of the requests that the steps judge, apart from those that are idle. Steps that judge the same
+// resources share a match, which has the operations of all of them.
+func (c Chain) For() (all []Match) {
+	for _, s := range c.steps {
+		if s.Idle {
+			continue
+		}
+		for _, m := range s.For {
+			m.Operations = slices.Clone(m.Operations)
+			i := slices.IndexFunc(all, m.sameResources)
+			if i < 0 {
+				all = append(all, m)
+				continue
+			}
+			m.Operations = slices.DeleteFunc(m.Operations, func(o admissionv1.Operation) bool { return slices.Contains(all[i].Operations, o) })
+			all[i].Operations = append(all[i].Operations, m.Operations...)
+		}
+	}
+	return all
+}
+
+// sameResources reports whether two matches are for the same resources of one kind.
+func (m Match) sameResources(other Match) bool {
+	return m.Kind != (metav1.GroupVersionKind{}) && m.Kind == other.Kind && slices.Equal(m.Resources, other.Resources)
 }
 
 // Covers reports whether a rule of a webhook that is made of m matches a request.

@@ -1,11 +1,17 @@
 package admit
 
 import (
+	"context"
+	"reflect"
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit/document"
 )
 
 // TestMatchCovers: a match without a kind matches like a webhook's rule.
@@ -56,5 +62,46 @@ func TestMatchCovers(t *testing.T) {
 				t.Errorf("covered: %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestChainFor: the requests of the steps, without those of idle ones; the rules of matches without a kind stay as they are.
+func TestChainFor(t *testing.T) {
+	create, update := admissionv1.Create, admissionv1.Update
+	rule := Match{Rule: Rule{Resources: []string{"pods"}, Operations: []admissionv1.Operation{create}}}
+	steps := []Validator[Meta]{
+		{For: Pods(create)}, {For: append(Pods(update, create), EphemeralContainers()...)}, {For: NodeStatus(), Idle: true}, {},
+		{For: []Match{rule, rule}},
+	}
+	want := append(append(Pods(create, update), EphemeralContainers()...), rule, rule)
+	if got := Validate(AsMeta, steps).For(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if len(steps[0].For[0].Operations) != 1 {
+		t.Error("the match of a step has changed")
+	}
+}
+
+// TestStepsJudgeTheirRequests: a step does not run for requests that another step of its chain judges.
+func TestStepsJudgeTheirRequests(t *testing.T) {
+	var ran []string
+	step := func(name string, judged []Match) Validator[Meta] {
+		return Validator[Meta]{Name: name, For: judged, Run: func(context.Context, *Request, *Meta) (field.ErrorList, error) {
+			ran = append(ran, name)
+			return nil, nil
+		}}
+	}
+	chain := Validate(AsMeta, []Validator[Meta]{step("creations", Pods(admissionv1.Create)), step("updates", Pods(admissionv1.Update)), step("all", nil)})
+	d, err := document.Parse([]byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &Request{Operation: admissionv1.Update, Object: d, Kind: Pods()[0].Kind, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	result, err := chain.Explained().Run(t.Context(), req, nil)
+	if err != nil || !slices.Equal(ran, []string{"updates", "all"}) {
+		t.Fatalf("ran %v, %v", ran, err)
+	}
+	if why := result.Steps[0].Why; !slices.Equal(why, []string{"the step does not judge UPDATE of pods"}) {
+		t.Errorf("%q", why)
 	}
 }

@@ -23,7 +23,8 @@ type Route struct {
 	Suite string    // the name of its suite, set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
-	// For matches the requests that the chain is for; it may depend on the policy. Other requests for these resources
+	// For matches the requests that the chain is for; it may depend on the policy. In a row: nil for those that the steps
+	// judge, see Chain.For. Other requests for these resources
 	// pass untouched; a request about another kind of object is an error of the caller. A route for nothing is served,
 	// so that an older registration does no harm, but not registered.
 	For []Match
@@ -99,12 +100,15 @@ func (l Label) AsMap() map[string]string {
 }
 
 // OfSuite completes the rows of a suite's table: it sets their suite, and fills in the fields of Call that a row leaves
-// empty from usual. For heartbeats Call is fixed: they pass while usher is unavailable, wait for it at most 2 s, and
+// empty from usual, and For from the chain. For heartbeats Call is fixed: they pass while usher is unavailable, wait for it at most 2 s, and
 // are not reinvoked.
 func OfSuite(suite string, usual Call, rows []Route) []Route {
 	for i := range rows {
 		r := &rows[i]
 		r.Suite, r.Call = suite, r.Call.or(usual)
+		if r.For == nil {
+			r.For = r.Chain.For()
+		}
 		if r.Heartbeat() {
 			r.Call = Call{registration.Ignore, 2, registration.NeverReinvocationPolicy, r.OptIn}
 		}

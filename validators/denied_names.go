@@ -36,14 +36,11 @@ func deniedNames(policy *Names) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:    "denied-names",
 		Doc:     "refuses pods whose name contains one of the policy's words",
+		For:     admit.Pods(admissionv1.Create),
 		Section: config.Section[*Names]{Name: "names", Default: "names:      {denied: [offensive]}\n", Check: (*Names).check},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if policy == nil || len(policy.Denied) == 0 {
 				req.Explain("names.denied of the policy has no word")
-				return nil, nil
-			}
-			if req.Operation == admissionv1.Update {
-				req.Explain("an update does not change the name")
 				return nil, nil
 			}
 			at, name := admit.NamePath, pod.Name()

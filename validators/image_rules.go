@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -21,6 +22,7 @@ func imageRules(policy ImageRules, ask admit.Questions) admit.Validator[admit.Po
 	return admit.Validator[admit.Pod]{
 		Name:    "image-rules",
 		Doc:     "refuses images whose repository, tag or lack of a digest the policy does not allow; updates: only images that change",
+		For:     slices.Concat(admit.Pods(admissionv1.Create, admissionv1.Update), admit.EphemeralContainers()),
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: imageRulesSection,
 		Idle:    len(rules) == 0,

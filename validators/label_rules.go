@@ -23,9 +23,10 @@ const (
 func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
 	compiled := compileLabelRules(rules)
 	return admit.Validator[admit.Pod]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
+		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Pods(admissionv1.Create, admissionv1.Update),
+		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			if notJudged(req) {
+			if finalizing(req) {
 				return nil, nil
 			}
 			judged := labelled{at: pod.Meta, now: pod.Meta}
@@ -39,17 +40,13 @@ func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod
 	}
 }
 
-// notJudged reports whether a request is not judged, and explains why. An object that only its finalizers keep is not,
+// finalizing reports whether a request is an update of an object that only its finalizers keep. It is not judged,
 // because they could not be removed.
-func notJudged(req *admit.Request) bool {
-	switch update := req.Operation == admissionv1.Update; {
-	case req.SubResource != "" || !update && req.Operation != admissionv1.Create:
-		req.Explain("only creations and updates of the object itself are judged")
-	case update && admit.AsMeta(req.Object).Ended():
-		req.Explain("only finalizers keep the object, and no rule may prevent its deletion")
-	default:
+func finalizing(req *admit.Request) bool {
+	if req.Operation != admissionv1.Update || !admit.AsMeta(req.Object).Ended() {
 		return false
 	}
+	req.Explain("only finalizers keep the object, and no rule may prevent its deletion")
 	return true
 }
 

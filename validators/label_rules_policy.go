@@ -42,11 +42,6 @@ type LabelRule struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ForWorkloads reports whether a rule applies to the pod templates of workloads.
-func (r LabelRules) ForWorkloads() bool {
-	return slices.ContainsFunc(r, func(rule LabelRule) bool { return rule.Workloads })
-}
-
 // Key returns the key of the label or annotation.
 func (r *LabelRule) Key() string { return r.Label + r.Annotation }
 

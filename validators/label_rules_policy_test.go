@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/labelling"
 	"usher.dev/usher/test/configtest"
@@ -67,7 +68,8 @@ func TestLabelSections(t *testing.T) {
   labels: [{key: team, fromNamespaceLabel: team, value: none}]
   annotations: [{key: Acme.com/Owner, fromNamespaceAnnotation: Acme.com/Owner}]
 labelRules: [{name: team, label: team, values: [a, b]}, {name: cost, annotation: cost, maxLength: 500, workloads: true}]`, labelling.Section, labelRulesSection)
-	if rules := config.SectionOf[LabelRules](policy); !rules.ForWorkloads() || rules[:1].ForWorkloads() {
+	rules := config.SectionOf[LabelRules](policy)
+	if templateLabelRules(rules, nil, admit.Questions{}).Idle || !templateLabelRules(rules[:1], nil, admit.Questions{}).Idle {
 		t.Error("one of the rules is for workloads")
 	}
 }

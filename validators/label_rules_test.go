@@ -125,21 +125,6 @@ func around(before, text, after string) string {
 	return before + text + after
 }
 
-// TestLabelRulesOfOtherRequests: subresources and other operations are not judged.
-func TestLabelRulesOfOtherRequests(t *testing.T) {
-	step := labelRules(rulesOfTest, ofNamespace(nil))
-	for _, change := range []func(*admit.Request){
-		func(req *admit.Request) { req.SubResource = "status" },
-		func(req *admit.Request) { req.SubResource = "scale" },
-		func(req *admit.Request) { req.Operation = admissionv1.Delete },
-	} {
-		req := request(t, `{"metadata":{"labels":{"team":"a"}}}`, `{}`)
-		change(req)
-		problems, err := step.Run(t.Context(), req, admit.AsPod(req.Object))
-		wantProblems(t, problems, err, nil)
-	}
-}
-
 // TestLabelRulesByNamespace: a namespace that has not arrived is our failure.
 func TestLabelRulesByNamespace(t *testing.T) {
 	rule := LabelRule{Name: "r", Label: "team", Required: true}
@@ -221,6 +206,8 @@ func TestTemplateLabelRulesAfterDefaults(t *testing.T) {
 				old = workloadAt("Deployment", c.old)
 			}
 			req := request(t, old, workloadAt("Deployment", c.now))
+			req.Kind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+			req.Resource = metav1.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 			steps := []admit.Validator[admit.Workload]{templateLabelRules(rulesOfTest, defaults, ofNamespace(map[string]string{"team": c.team}))}
 			result, err := admit.Validate(admit.AsWorkload, steps).Run(t.Context(), req, nil)
 			var problems field.ErrorList

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -18,9 +19,10 @@ func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit
 	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return !r.Workloads }))
 	filler := defaults.Compile()
 	return admit.Validator[admit.Workload]{
-		Name: labelRulesName, Doc: labelRulesDoc, Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
+		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Workloads(admissionv1.Create, admissionv1.Update),
+		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
-			if notJudged(req) {
+			if finalizing(req) {
 				return nil, nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })

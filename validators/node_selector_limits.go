@@ -22,6 +22,7 @@ func nodeSelectorLimits(policy *placement.NodeSelector, selects bool, ask admit.
 	return admit.Validator[admit.Pod]{
 		Name:    "node-selector-limits",
 		Doc:     "refuses pods that are not bound to the nodes of their namespace, or that select or tolerate nodes which are not allowed there",
+		For:     admit.Pods(admissionv1.Create, admissionv1.Update),
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: placement.Section,
 		Idle:    policy == nil,
@@ -54,12 +55,11 @@ type placed struct {
 
 // newlyPlaced returns what a request brings; false if it is nothing that is judged.
 func newlyPlaced(req *admit.Request, pod *admit.Pod) (placed, bool) {
-	created := req.Operation == admissionv1.Create
-	if req.SubResource != "" || !created && (req.Operation != admissionv1.Update || req.OldObject == nil || pod.Ended()) {
-		return placed{}, false
-	}
-	if created {
+	switch {
+	case req.Operation == admissionv1.Create:
 		return placed{pod, true, pod.NodeSelector(), placement.Added(nil, pod.Tolerations())}, true
+	case req.OldObject == nil || pod.Ended():
+		return placed{}, false
 	}
 	old := admit.AsPod(req.OldObject)
 	p := placed{pod, false, pod.NodeSelector(), placement.Added(old.Tolerations(), pod.Tolerations())}

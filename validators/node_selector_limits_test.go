@@ -81,8 +81,6 @@ func TestNodeSelectorLimitsIdle(t *testing.T) {
 		selects bool
 		change  func(*admit.Request)
 	}{
-		"a subresource":                         {policy, true, func(req *admit.Request) { req.SubResource = "ephemeralcontainers" }},
-		"a deletion":                            {policy, true, func(req *admit.Request) { req.Operation = admissionv1.Delete }},
 		"a pod that is being deleted":           {policy, true, func(req *admit.Request) { req.Operation, req.OldObject = admissionv1.Update, parsed(t, `{}`) }},
 		"an update without the stored object":   {policy, true, func(req *admit.Request) { req.Operation = admissionv1.Update }},
 		"no selector is set, none is asked for": {&placement.NodeSelector{}, false, func(*admit.Request) {}},

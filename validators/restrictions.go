@@ -45,6 +45,7 @@ func restrictions(policy Restrictions, ask admit.Questions) admit.Validator[admi
 	return admit.Validator[admit.Meta]{
 		Name:    "restrictions",
 		Doc:     "refuses what the policy does not let a user create, change, delete or connect to in a namespace",
+		For:     admit.AnyKind(policy.Rules()),
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: restrictionsSection,
 		Idle:    len(policy) == 0,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +21,7 @@ func restrictionsKept(policy Restrictions, called labels.Selector) admit.Validat
 	return admit.Validator[admit.Meta]{
 		Name:    "restrictions-kept",
 		Doc:     "refuses changes of a namespace's labels that would free a user of a restriction",
+		For:     admit.Namespaces(admissionv1.Update),
 		Section: restrictionsSection,
 		Idle:    len(policy) == 0,
 		Run: func(_ context.Context, req *admit.Request, now *admit.Meta) (problems field.ErrorList, _ error) {

@@ -22,12 +22,13 @@ func sidecarsPresent(policy injection.Sidecars, ask admit.Questions) admit.Valid
 	return admit.Validator[admit.Pod]{
 		Name:    "sidecars-present",
 		Doc:     "refuses new pods that lack a container of the policy's sidecars, or have it with another image, and changes of that image",
+		For:     admit.Pods(admissionv1.Create, admissionv1.Update),
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: injection.Section,
 		Idle:    len(all) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			changed := changedContainers(req, pod)
-			if req.SubResource != "" || req.Operation != admissionv1.Create && len(changed) == 0 {
+			if req.Operation != admissionv1.Create && len(changed) == 0 {
 				req.Explain("new pods are checked, and updates that change an image")
 				return nil, nil
 			}

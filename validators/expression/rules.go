@@ -28,6 +28,7 @@ func rules(policy Rules, ask admit.Questions) admit.Validator[admit.Meta] {
 	return admit.Validator[admit.Meta]{
 		Name:    "rules",
 		Doc:     "refuses objects of any kind that violate a rule of the policy, written in CEL; an unchanged violation of a stored object passes",
+		For:     admit.AnyKind(policy.Rules()),
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: section,
 		Idle:    len(policy) == 0,

@@ -98,8 +98,8 @@ func TestRules(t *testing.T) {
 	}{
 		{"true", match("") + ", " + most, deployment(create, one, ""), "", "rule r: all validations are true"},
 		{"false", match("") + ", " + most, deployment(create, nine, ""), tooMany, "rule r: too many"},
-		{"another resource", match("") + ", " + most, change{create, "apps", "statefulsets", "", "red", nine, ""}, "", "no rule of rules is for this request"},
-		{"another operation", match("") + ", " + most, change{admissionv1.Connect, "apps", "deployments", "", "red", nine, ""}, "", "no rule of rules"},
+		{"another resource", match("") + ", " + most, change{create, "apps", "statefulsets", "", "red", nine, ""}, "", "the step does not judge CREATE of statefulsets"},
+		{"another operation", match("") + ", " + most, change{admissionv1.Connect, "apps", "deployments", "", "red", nine, ""}, "", "the step does not judge CONNECT of deployments"},
 		{"a subresource", match("") + ", " + most, change{update, "apps", "deployments", "scale", "red", nine, one}, tooMany, ""},
 		{"forbidden", match("") + ", validations: [{expression: 'false', reason: Forbidden}]", deployment(create, one, ""), `object: Forbidden: failed expression: false (rule r)`, ""},
 		{"unauthorized", match("") + ", validations: [{expression: 'false', reason: Unauthorized}]", deployment(create, one, ""), `object: Forbidden: failed expression: false (rule r)`, ""},
