@@ -198,18 +198,14 @@ func (o *stepOverride) ofObject(req *Request) bool {
 	if o.Selector == nil {
 		return true
 	}
-	is, was := o.selects(req.Object), o.selects(req.OldObject)
+	selected := Ratchet{Is: o.selects(req.Object), Was: o.selects(req.OldObject)}
 	switch {
 	case unreadable(req) != nil:
 		return false
-	case req.Object == nil:
-		return was
-	case req.OldObject == nil:
-		return is
-	case o.loosens:
-		return is && was
+	case o.loosens && req.Object != nil && req.OldObject != nil:
+		return selected.Both()
 	}
-	return is || was
+	return selected.Either()
 }
 
 func (o *Override) selects(object *document.Document) bool {

@@ -85,10 +85,10 @@ func sameLabels(req *admit.Request, pod *admit.Pod) bool {
 	return req.OldObject == nil || maps.Equal(admit.AsPod(req.OldObject).Labels(), pod.Labels())
 }
 
-// applyingRule is a rule that selects the pod of a request.
+// applyingRule is a rule that selects the pod of a request, and perhaps the stored one.
 type applyingRule struct {
 	*imageRule
-	isNew bool // it did not select the stored pod, whose images are therefore no violations that may stay
+	admit.Ratchet
 }
 
 // applyingRules returns the rules that select the pod.
@@ -96,30 +96,29 @@ func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask ad
 	labels := ask.LabelsOfNamespace(req)
 	for i := range rules {
 		r := &rules[i]
-		selected, err := r.selection.Matches(pod.Selectable(), labels)
+		is, err := r.selection.Matches(pod.Selectable(), labels)
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case selected && req.OldObject == nil:
-			applying = append(applying, applyingRule{r, false})
-		case selected:
-			was, err := r.selection.Matches(admit.AsPod(req.OldObject).Selectable(), labels)
-			if err != nil {
+		if !is {
+			req.Explain("rule %s: its selectors do not match the labels of the pod or its namespace", r.Name)
+			continue
+		}
+		was := false
+		if req.OldObject != nil {
+			if was, err = r.selection.Matches(admit.AsPod(req.OldObject).Selectable(), labels); err != nil {
 				return nil, err
 			}
-			applying = append(applying, applyingRule{r, !was})
-		default:
-			req.Explain("rule %s: its selectors do not match the labels of the pod or its namespace", r.Name)
 		}
+		applying = append(applying, applyingRule{r, admit.Ratchet{Is: is, Was: was}})
 	}
 	return applying, nil
 }
 
-// checkImage returns the problems of one image. One that has not changed is judged only by rules that are new for it.
+// checkImage returns the problems of one image, under the rules by which it may not stay.
 func checkImage(image admit.Image, changed bool, rules []applyingRule) (problems field.ErrorList) {
-	text := image.Reference()
-	if text == "" || !changed && !slices.ContainsFunc(rules, func(r applyingRule) bool { return r.isNew }) {
+	text, judges := image.Reference(), func(r applyingRule) bool { return !r.MayStay(!changed) }
+	if text == "" || !slices.ContainsFunc(rules, judges) {
 		return nil // the API server refuses an image that is not set
 	}
 	ref, err := imageref.Parse(text)
@@ -128,7 +127,7 @@ func checkImage(image admit.Image, changed bool, rules []applyingRule) (problems
 			fmt.Sprintf("is not a reference to an image (%v); write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:...", err))}
 	}
 	for _, r := range rules {
-		if !changed && !r.isNew {
+		if !judges(r) {
 			continue
 		}
 		for _, problem := range r.judge(ref) {

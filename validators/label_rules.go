@@ -96,43 +96,41 @@ func judgeLabels(
 // judge returns the problem of an object under one rule, or nil. The stored object counts only if the rule selects it:
 // what the rule did not apply to is no violation that may stay.
 func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() (map[string]string, error)) (*field.Error, error) {
-	selected, err := r.selection.Matches(object.now.Selectable(), namespace)
-	if err != nil {
+	var selected admit.Ratchet
+	var err error
+	if selected.Is, err = r.selection.Matches(object.now.Selectable(), namespace); err != nil {
 		return nil, err
 	}
-	wasSelected := false
+	same := false
+	value, has := r.of(object.now)
 	if object.old != nil {
-		if wasSelected, err = r.selection.Matches(object.old.Selectable(), namespace); err != nil {
+		if selected.Was, err = r.selection.Matches(object.old.Selectable(), namespace); err != nil {
 			return nil, err
 		}
-	}
-	value, has := r.of(object.now)
-	if wasSelected {
 		was, had := r.of(*object.old)
-		same := has == had && value == was
-		switch {
-		case r.Immutable && had && !same:
+		if same = has == had && value == was; selected.Was && r.Immutable && had && !same {
 			return r.changed(object.at, was), nil
-		case same && selected:
-			r.keep(req, object, value, has)
-			return nil, nil
 		}
 	}
-	if !selected {
+	if !selected.Is {
 		req.Explain("rule %s does not select the object", r.Name)
 		return nil, nil
 	}
 	problem := r.broken(object.at, value, has)
-	if problem == nil {
+	switch {
+	case selected.MayStay(same):
+		r.keep(req, object, problem)
+		return nil, nil
+	case problem == nil:
 		req.Explain("rule %s: %s is as it requires", r.Name, r.Key())
 	}
 	return problem, nil
 }
 
 // keep accepts what is stored already, whether or not the rule would accept it in a new object.
-func (r *labelRule) keep(req *admit.Request, object labelled, value string, has bool) {
+func (r *labelRule) keep(req *admit.Request, object labelled, problem *field.Error) {
 	req.Explain("rule %s: %s is as it is stored, and may stay", r.Name, r.Key())
-	if problem := r.broken(object.at, value, has); problem != nil && object.renewed {
+	if problem != nil && object.renewed {
 		req.Warnf("the new pods of this template will be refused: %v", problem)
 	}
 }

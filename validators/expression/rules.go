@@ -104,7 +104,7 @@ func (r *ruleRun) apply(ctx context.Context, rule *Rule) field.ErrorList {
 // problems returns the violations that are no longer to pass.
 func (r *ruleRun) problems(rule *Rule, verdict Verdict) (problems field.ErrorList) {
 	for _, v := range verdict.Violations {
-		if v.Unchanged && rule.Ratchets() && r.req.Operation == admissionv1.Update && r.wasSelected(rule) {
+		if rule.Ratchets() && r.req.Operation == admissionv1.Update && r.ratchet(rule).MayStay(v.Unchanged) {
 			r.req.Explain("rule %s: passes, because the stored object has the same: %s", rule.Name, v.Message)
 			continue
 		}
@@ -150,10 +150,9 @@ func isOurs(err error) bool {
 // selects reports whether the selectors of a rule select the request.
 func (r *ruleRun) selects(rule *Rule) (bool, error) {
 	namespaces, objects := rule.Selectors()
-	if objects != nil && !hasLabels(r.req.Object, objects) && !hasLabels(r.req.OldObject, objects) {
-		return false, nil
-	}
 	switch {
+	case !hasLabels(r.req.Object, objects) && !hasLabels(r.req.OldObject, objects):
+		return false, nil
 	case namespaces == nil:
 		return true, nil
 	case r.req.AboutNamespace():
@@ -167,17 +166,19 @@ func (r *ruleRun) selects(rule *Rule) (bool, error) {
 	return namespaces.Matches(labels.Set(r.review.Namespace.Labels)), nil
 }
 
-// wasSelected reports whether the selectors of a rule that are about labels of the object, which a Namespace's
-// namespaceSelector is, select the stored object. What a rule was not for is no violation that may stay.
-func (r *ruleRun) wasSelected(rule *Rule) bool {
+// ratchet returns which objects of the request the selectors of a rule select that are about labels of the object, which a
+// Namespace's namespaceSelector is.
+func (r *ruleRun) ratchet(rule *Rule) admit.Ratchet {
 	namespaces, objects := rule.Selectors()
-	return (objects == nil || hasLabels(r.req.OldObject, objects)) &&
-		(namespaces == nil || !r.req.AboutNamespace() || hasLabels(r.req.OldObject, namespaces))
+	selects := func(object *document.Document) bool {
+		return hasLabels(object, objects) && (!r.req.AboutNamespace() || hasLabels(object, namespaces))
+	}
+	return admit.Ratchet{Is: selects(r.req.Object), Was: selects(r.req.OldObject)}
 }
 
-// hasLabels reports whether a selector selects an object, which may be absent.
+// hasLabels reports whether a selector selects an object, which may be absent. Without a selector, all are selected.
 func hasLabels(object *document.Document, selector labels.Selector) bool {
-	return object != nil && selector.Matches(admit.AsMeta(object).Selectable())
+	return selector == nil || object != nil && selector.Matches(admit.AsMeta(object).Selectable())
 }
 
 // lookUp asks for the namespace of the request, once.
