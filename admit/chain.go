@@ -29,6 +29,8 @@ type Chain struct {
 	steps   []step
 
 	explained bool // the results of the steps say why
+	// hidingValues: what they say of changes has no values.
+	hidingValues bool
 }
 
 type step struct {

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,46 @@ func TestExplain(t *testing.T) {
 				if !slices.Equal(s.Why, c.want[i]) {
 					t.Errorf("%s: %q, want %q", s.Name, s.Why, c.want[i])
 				}
+			}
+		})
+	}
+}
+
+// TestExplainChanges: what a mutator changes is explained by its edits, and one that changes nothing and says nothing left
+// the object as it would.
+func TestExplainChanges(t *testing.T) {
+	lots := func(pod *Pod) {
+		for i := range 10 {
+			pod.SetLabel(fmt.Sprint("l", i), "v")
+		}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*Pod)
+		mode Mode
+		want []string
+	}{
+		{"nothing", func(*Pod) {}, Enforce, []string{"the object is already as the step would leave it"}},
+		{"cancelled out", func(pod *Pod) { pod.SetLabel("a", "b"); pod.RemoveLabel("a") }, Enforce,
+			[]string{"the object is already as the step would leave it"}},
+		{"a label", func(pod *Pod) { pod.SetLabel("a", "b") }, Enforce, []string{`adds metadata.labels.a: "b"`}},
+		{"dry run", func(pod *Pod) { pod.SetLabel("a", "b") }, DryRun, []string{`adds metadata.labels.a: "b"`}},
+		{"a long value", func(pod *Pod) { pod.SetLabel("a", strings.Repeat("x", 200)) }, Enforce,
+			[]string{`adds metadata.labels.a: "` + strings.Repeat("x", 118) + "…"}},
+		{"many", lots, Enforce, []string{`adds metadata.labels.l0: "v"`, `adds metadata.labels.l1: "v"`, `adds metadata.labels.l2: "v"`,
+			`adds metadata.labels.l3: "v"`, `adds metadata.labels.l4: "v"`, `adds metadata.labels.l5: "v"`, `adds metadata.labels.l6: "v"`,
+			`adds metadata.labels.l7: "v"`, "and 2 more changes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			step := Mutator[Pod]{Name: "one", Run: func(_ context.Context, _ *Request, pod *Pod) error { c.edit(pod); return nil }}
+			chain := Mutate(AsPod, []Mutator[Pod]{step}).WithModes(Modes{"one": c.mode}).Explained()
+			result, err := chain.Run(t.Context(), podRequest(t), nil)
+			if err != nil || !slices.Equal(result.Steps[0].Why, c.want) {
+				t.Errorf("%q, %v, want %q", result.Steps[0].Why, err, c.want)
+			}
+			result, err = chain.HidingValues().Run(t.Context(), podRequest(t), nil)
+			if text := strings.Join(result.Steps[0].Why, "\n"); err != nil || strings.ContainsAny(text, `":`) {
+				t.Errorf("values are shown: %s, %v", text, err)
 			}
 		})
 	}

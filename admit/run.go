@@ -20,7 +20,7 @@ type After func(*Request, StepResult)
 // panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	result := Result{Steps: make([]StepResult, 0, len(c.steps))}
-	req.explanation.wanted, req.resolution.steps = c.explained, c.steps
+	req.explanation.wanted, req.explanation.hidingValues, req.resolution.steps = c.explained, c.hidingValues, c.steps
 	for _, s := range c.steps {
 		if s.Idle || s.commit != nil && len(result.Problems) > 0 {
 			continue // a request that is refused anyway is not committed
@@ -96,6 +96,9 @@ func (s step) attempt(ctx context.Context, req *Request, override *Override) (St
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
 		done.Changed = subject.Edits() != before
+		if s.mutates && req.Explained() && failure == nil && len(done.Refused) == 0 {
+			req.explainChanges(subject.Changes())
+		}
 		if failure != nil || len(done.Refused) > 0 || s.Mode == DryRun {
 			done.WouldChange = done.Changed && failure == nil && len(done.Refused) == 0
 			done.Changed, req.notes = false, saved

@@ -33,6 +33,11 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	run.o.explain = true
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
 	run.routes = review.Explained(now.Routes())
+	for i := range run.routes {
+		if !o.ShowValues { // the mask knows whole values, and explanations cut them
+			run.routes[i].Chain = run.routes[i].Chain.HidingValues()
+		}
+	}
 	namespaces := reader.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
 	namespace, err := in.Source.Get(ctx, namespaces, "", in.Namespace)
 	if err != nil {

@@ -2,7 +2,6 @@ package mutators
 
 import (
 	"context"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -44,10 +43,7 @@ func environment(variables Env) admit.Mutator[admit.Pod] {
 		Name:    "environment",
 		Doc:     "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
 		Section: config.Section[Env]{Name: "env", Default: "env:        [{name: KUBE, value: \"true\"}]\n", Check: Env.check},
-		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
-			if req.Explained() {
-				explainEnvironment(req, variables, pod)
-			}
+		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
 			for c := range pod.Containers() {
 				for _, v := range variables {
 					if !c.HasEnv(v.Name) {
@@ -58,39 +54,4 @@ func environment(variables Env) admit.Mutator[admit.Pod] {
 			return nil
 		},
 	}
-}
-
-// explainEnvironment says, before the edits, which containers lack the variables, and which set them themselves.
-func explainEnvironment(req *admit.Request, variables Env, pod *admit.Pod) {
-	for _, v := range variables {
-		lacking, own := 0, 0
-		for c := range pod.Containers() {
-			if c.HasEnv(v.Name) {
-				own++
-			} else {
-				lacking++
-			}
-		}
-		switch {
-		case lacking > 0 && own > 0:
-			req.Explain("env of the policy names %s: added to %s, set already in %s, which wins", v.Name, containers(lacking), containers(own))
-		case lacking > 0:
-			req.Explain("env of the policy names %s: added to %s", v.Name, containers(lacking))
-		case own > 0:
-			req.Explain("env of the policy names %s: set already in %s, which wins", v.Name, containers(own))
-		default:
-			req.Explain("env of the policy names %s, but the pod has no container", v.Name)
-		}
-	}
-	if len(variables) == 0 {
-		req.Explain("env of the policy names no variable")
-	}
-}
-
-// containers returns a number of containers in words.
-func containers(n int) string {
-	if n == 1 {
-		return "1 container"
-	}
-	return strconv.Itoa(n) + " containers"
 }

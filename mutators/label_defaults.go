@@ -2,8 +2,6 @@ package mutators
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 
 	"usher.dev/usher/admit"
@@ -25,27 +23,11 @@ func labelDefaults(defaults labelling.Defaults, ask admit.Questions) admit.Mutat
 				return nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
-			added, selected, err := filler.Fill(pod.Meta, namespace)
-			switch {
-			case err != nil:
-				return err
-			case !req.Explained():
-			case len(added) > 0:
-				req.Explain("labelDefaults sets what the pod lacks: %s", strings.Join(added, ", "))
-			case selected > 0:
-				req.Explain("the pod has what %s of labelDefaults would set, or its namespace has no value for it", entries(selected))
-			default:
+			selected, err := filler.Fill(pod.Meta, namespace)
+			if err == nil && selected == 0 {
 				req.Explain("no entry of labelDefaults selects the pod")
 			}
-			return nil
+			return err
 		},
 	}
-}
-
-// entries returns a number of entries in words.
-func entries(n int) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return strconv.Itoa(n) + " entries"
 }

@@ -56,26 +56,15 @@ func lifespan(policy *Lifespan) admit.Mutator[admit.Pod] {
 				req.Explain("the policy has no section lifespan")
 				return nil
 			}
-			label := pod.Label(policy.Label)
-			wanted, err := tolerations.wanted(policy, label)
+			wanted, err := tolerations.wanted(policy, pod.Label(policy.Label))
 			if err != nil {
 				return err
 			}
-			if label == "" {
-				req.Explain("the label %s is missing or empty: tolerates nodes of any lifespan", policy.Label)
-			} else {
-				req.Explain("the label %s is %s: tolerates nodes that live at least that many days", policy.Label, label)
-			}
 			present := pod.Tolerations()
-			added := false
 			for _, t := range wanted {
 				if !slices.ContainsFunc(present, func(p corev1.Toleration) bool { return sameToleration(p, t) }) {
 					pod.AppendToleration(t)
-					added = true
 				}
-			}
-			if !added {
-				req.Explain("the pod has these tolerations of taint %s already", policy.Taint)
 			}
 			return nil
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/mutators/placement"
@@ -51,11 +50,8 @@ func addNodeSelector(req *admit.Request, policy *placement.NodeSelector, ns admi
 			return conflict
 		}
 	}
-	switch {
-	case len(selector.Labels) == 0:
+	if len(selector.Labels) == 0 {
 		req.Explain("the namespace has no node selector")
-	case req.Explained():
-		req.Explain("%s is %s", selector.From, selector.Labels.String())
 	}
 	return nil
 }
@@ -84,7 +80,5 @@ func addTolerations(req *admit.Request, policy *placement.TolerationPolicy, ns a
 	for _, t := range added {
 		pod.AppendToleration(t)
 	}
-	req.Explain("%s, and memory pressure unless BestEffort: adds %s, removes %s that others cover",
-		defaults.From, strconv.Itoa(len(added)), strconv.Itoa(len(remove)))
 	return nil
 }

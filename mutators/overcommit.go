@@ -22,10 +22,7 @@ func overcommit(policy *amplify.Overcommit) admit.Mutator[admit.Node] {
 		Doc:     "multiplies a node's allocatable by the ratios of its pool, always from the kubelet's own numbers; never compounds",
 		Section: amplify.Section,
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) error {
-			rates, found := ratesFor(pools, node)
-			if !found {
-				req.Explain("no pool of the policy's overcommit selects the node")
-			}
+			rates := ratesFor(pools, node)
 			step := amplify.Amplifier{Step: "overcommit", Rate: func(name corev1.ResourceName, _ *amplify.Entry) amplify.Rate { return rates[name] }}
 			step.Amplify(req, node)
 			return nil
@@ -61,12 +58,12 @@ func compilePools(policy *amplify.Overcommit) []compiledPool {
 	return pools
 }
 
-// ratesFor returns the rates of the first pool that matches; found is false if no pool does.
-func ratesFor(pools []compiledPool, node *admit.Node) (of rates, found bool) {
+// ratesFor returns the rates of the first pool that matches; nil if no pool does.
+func ratesFor(pools []compiledPool, node *admit.Node) rates {
 	for _, pool := range pools {
 		if pool.selector.Empty() || pool.selector.Matches(node.Selectable()) {
-			return pool.rates, true
+			return pool.rates
 		}
 	}
-	return nil, false
+	return nil
 }

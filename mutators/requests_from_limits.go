@@ -42,14 +42,8 @@ func requestsFromLimits(policy RequestsFromLimits, ask admit.Questions) admit.Mu
 			if err != nil {
 				return err
 			}
-			before := req.Object.Edits()
 			for c := range pod.Containers() {
 				class.apply(c, bounds)
-			}
-			if req.Object.Edits() == before {
-				req.Explain("entry %s of requestsFromLimits changes nothing: no container has limits, or its requests are right", class.Name)
-			} else {
-				req.Explain("entry %s of requestsFromLimits sets requests from limits", class.Name)
 			}
 			return nil
 		},

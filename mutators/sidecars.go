@@ -63,21 +63,11 @@ func inject(req *admit.Request, pod *admit.Pod, in *injection.Injection, applyin
 	if err := checkEnds(req, pod, in, regular); err != nil {
 		return err
 	}
-	before := req.Object.Edits()
-	insert(initial, anchor(req, pod.InitContainers(), cmp.Or(in.InitPosition, injection.Position{First: true})), pod.InsertInitContainer)
-	insert(regular, anchor(req, pod.RegularContainers(), in.Position), pod.InsertContainer)
+	insert(initial, anchor(pod.InitContainers(), cmp.Or(in.InitPosition, injection.Position{First: true})), pod.InsertInitContainer)
+	insert(regular, anchor(pod.RegularContainers(), in.Position), pod.InsertContainer)
 	injectVolumes(req, pod, in)
 	injectSecrets(pod, in)
-	if err := injectIntoContainers(req, pod, in, applying); err != nil {
-		return err
-	}
-	if req.Object.Edits() == before {
-		req.Explain("injection %s: the pod has all of it already", in.Name)
-	} else {
-		req.Explain("injection %s: adds %s, and the volumes, pull secrets, variables and mounts that the pod lacks",
-			in.Name, containers(len(initial)+len(regular)))
-	}
-	return nil
+	return injectIntoContainers(req, pod, in, applying)
 }
 
 // missing returns the containers of a list that the pod does not have, filled. It warns about those that the pod has in
@@ -157,13 +147,10 @@ func checkEnds(req *admit.Request, pod *admit.Pod, in *injection.Injection, regu
 
 // anchor returns the container before which a position is; nil: the end of the list. Before a container that the pod
 // does not have is the beginning, and after one the end.
-func anchor(req *admit.Request, list iter.Seq[*admit.Container], at injection.Position) *admit.Container {
+func anchor(list iter.Seq[*admit.Container], at injection.Position) *admit.Container {
 	all := append(slices.Collect(list), nil)
 	neighbour := at.Before + at.After
 	i := slices.IndexFunc(all, func(c *admit.Container) bool { return c != nil && c.Name() == neighbour })
-	if neighbour != "" && i < 0 {
-		req.Explain("the pod has no container %s to be next to", neighbour)
-	}
 	switch {
 	case at.Before != "":
 		return all[max(i, 0)]

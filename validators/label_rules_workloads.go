@@ -69,6 +69,6 @@ func filled(template *admit.Pod, filler *labelling.Filler, namespace func() (adm
 		return template.Meta, nil
 	}
 	pod := template.Copy()
-	_, _, err := filler.Fill(pod.Meta, namespace)
+	_, err := filler.Fill(pod.Meta, namespace)
 	return pod.Meta, err
 }

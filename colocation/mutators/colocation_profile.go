@@ -92,11 +92,7 @@ func (q ProfileQuestions) profilesFor(req *admit.Request, subject profile.Subjec
 		return nil, err
 	}
 	for _, broken := range matches.Broken {
-		req.Explain("colocation profile %s matches, but is broken and not applied", broken.Name)
 		req.Warnf("colocation profile %s is broken, not applied: %s", broken.Name, broken.Problems()[0].Err)
-	}
-	for _, p := range matches.Applied {
-		req.Explain("colocation profile %s matches and is applied", p.Name)
 	}
 	return matches.Applied, nil
 }

@@ -37,25 +37,8 @@ func deviceResourceSpec() admit.Mutator[admit.Pod] {
 					completeGPU(req, c, amounts)
 				}
 			}
-			if req.Explained() {
-				explainGPUs(req, pod)
-			}
 			return nil
 		},
-	}
-}
-
-// explainGPUs names the containers with GPU resources.
-func explainGPUs(req *admit.Request, pod *admit.Pod) {
-	found := false
-	for c := range pod.Containers() {
-		if amounts, _ := readGPU(c); amounts != nil {
-			found = true
-			req.Explain("container %s requests GPU resources: requests and limits must have all of them", c.Name())
-		}
-	}
-	if !found {
-		req.Explain("no container requests a GPU resource of koordinator.sh")
 	}
 }
 

@@ -30,17 +30,14 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 			text, has := pod.Annotation(api.AnnotationExtendedResourceSpec)
 			switch {
 			case has && equalSpec(text, want):
-				req.Explain("the annotation %s is right already", api.AnnotationExtendedResourceSpec)
 				return nil
 			case !has && want.Containers == nil:
 				req.Explain("no container requests batch-cpu or batch-memory")
 				return nil
 			case want.Containers == nil:
-				req.Explain("no container requests batch-cpu or batch-memory: removes the annotation about them")
 				pod.RemoveAnnotation(api.AnnotationExtendedResourceSpec)
 				return nil
 			}
-			req.Explain("containers request batch resources: repeats them in the annotation %s", api.AnnotationExtendedResourceSpec)
 			encoded, err := json.Marshal(want)
 			if err == nil {
 				pod.SetAnnotation(api.AnnotationExtendedResourceSpec, string(encoded))

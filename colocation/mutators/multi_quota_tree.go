@@ -55,8 +55,6 @@ func multiQuotaTree(ask TreeQuestions) admit.Mutator[admit.Pod] {
 			requirements := requirementsOf(req, profile)
 			if len(requirements) == 0 {
 				req.Explain("quota tree %s: elastic quota profile %s/%s selects no nodes", tree, profile.Namespace, profile.Name)
-			} else {
-				req.Explain("quota tree %s: requires the nodes of elastic quota profile %s/%s", tree, profile.Namespace, profile.Name)
 			}
 			requireNodes(pod, requirements)
 			return nil

@@ -178,12 +178,10 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 // translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole, and in its
 // overhead. Other resources, and all resources of classes that use native ones, are unchanged.
 func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
-	name, ok := api.Translate(class, corev1.ResourceCPU)
-	if !ok {
+	if _, ok := api.Translate(class, corev1.ResourceCPU); !ok {
 		req.Explain("cpu and memory keep their names in priority class %s", cmp.Or(string(class), "none"))
 		return
 	}
-	req.Explain("priority class %s: cpu is requested as %s, and memory alike", string(class), string(name))
 	for c := range pod.Containers() {
 		translateRequirements(c.Resources(), class)
 	}

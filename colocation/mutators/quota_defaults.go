@@ -32,10 +32,10 @@ func quotaDefaults(tree quotaTree) admit.Mutator[views.ElasticQuota] {
 				req.Explain("the root quota has no parent and no weight")
 				return nil
 			case req.Operation == admissionv1.Create:
-				if err := defaultTree(ctx, req, q, tree); err != nil {
+				if err := defaultTree(ctx, q, tree); err != nil {
 					return err
 				}
-				return defaultWeight(req, q)
+				return defaultWeight(q)
 			case req.OldObject == nil:
 				req.Explain("the review has no stored quota to compare with")
 				return nil
@@ -46,11 +46,10 @@ func quotaDefaults(tree quotaTree) admit.Mutator[views.ElasticQuota] {
 }
 
 // defaultTree sets the parent and the tree.
-func defaultTree(ctx context.Context, req *admit.Request, q *views.ElasticQuota, tree quotaTree) error {
+func defaultTree(ctx context.Context, q *views.ElasticQuota, tree quotaTree) error {
 	name := q.Label(api.LabelQuotaParent)
 	if name == "" {
 		name = api.RootQuota
-		req.Explain("the label %s is missing: the parent is %s", api.LabelQuotaParent, name)
 		q.SetLabel(api.LabelQuotaParent, name)
 	}
 	if name == api.RootQuota || q.Label(api.LabelQuotaTreeID) != "" {
@@ -65,7 +64,6 @@ func defaultTree(ctx context.Context, req *admit.Request, q *views.ElasticQuota,
 		return field.Invalid(admit.LabelPath(api.LabelQuotaParent), name, "there is no such quota; create the parent first")
 	}
 	if parent.TreeID != "" {
-		req.Explain("the label %s is missing: takes the tree %s of parent %s", api.LabelQuotaTreeID, parent.TreeID, name)
 		q.SetLabel(api.LabelQuotaTreeID, parent.TreeID)
 	}
 	return nil
@@ -81,7 +79,7 @@ func followMax(req *admit.Request, q, stored *views.ElasticQuota) error {
 		req.Explain("neither the shared weight nor the resources of spec.max change")
 		return nil
 	}
-	if err := defaultWeight(req, q); !same {
+	if err := defaultWeight(q); !same {
 		return err
 	}
 	return nil
@@ -89,7 +87,7 @@ func followMax(req *admit.Request, q, stored *views.ElasticQuota) error {
 
 // defaultWeight sets the weight to max, or completes an existing weight: resources that max does not name are removed,
 // and missing ones get the amount of max. A text with the right resources is unchanged.
-func defaultWeight(req *admit.Request, q *views.ElasticQuota) error {
+func defaultWeight(q *views.ElasticQuota) error {
 	most := q.Max()
 	text, _ := q.Annotation(api.AnnotationQuotaSharedWeight)
 	var weight api.ResourceList
@@ -101,10 +99,7 @@ func defaultWeight(req *admit.Request, q *views.ElasticQuota) error {
 		}
 	}
 	if weight == nil || !sameResources(weight, most) {
-		req.Explain("the shared weight is missing or names other resources than spec.max: completes it from spec.max")
 		q.SetAnnotation(api.AnnotationQuotaSharedWeight, weightFor(most, weight))
-	} else {
-		req.Explain("the shared weight has the resources of spec.max")
 	}
 	return nil
 }

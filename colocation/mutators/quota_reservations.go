@@ -28,10 +28,8 @@ func quotaReservations() admit.Mutator[views.ElasticQuota] {
 				return nil // there is nothing to tell what is stored
 			}
 			if stored {
-				req.Explain("the stored quota has a record of the ledger: keeps it")
 				q.SetAnnotation(api.AnnotationQuotaReservations, text)
 			} else {
-				req.Explain("there is no stored record of the ledger: the annotation must be absent")
 				q.RemoveAnnotation(api.AnnotationQuotaReservations)
 			}
 			return nil

@@ -20,14 +20,8 @@ func reservationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[
 		Doc:   "applies the colocation profiles that match a reservation, by name, the last wins; sets ttl and allocateOnce if absent",
 		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, reservation *views.Reservation) error {
-			before := req.Object.Edits()
 			reservation.DefaultTTL("24h")
 			reservation.DefaultAllocateOnce(true)
-			if req.Object.Edits() == before {
-				req.Explain("spec.ttl and spec.allocateOnce are set already")
-			} else {
-				req.Explain("spec.ttl or spec.allocateOnce is missing: sets ttl 24h and allocateOnce true where missing")
-			}
 			to := colocated{Meta: reservation.Meta}
 			if template, ok := reservation.Template(); ok {
 				to.pod = template

@@ -145,9 +145,6 @@ func (a Amplifier) amplifyOne(req *admit.Request, node *admit.Node, seen Observa
 		result = a.apply(req, seen.Name, original.Amounts, seen.Rate)
 		entry = &Entry{Raw: original.Amounts, Result: result, Ratio: seen.Rate.Ratio, Wanted: seen.Rate.Wanted, by: seen.Rate.By}
 	}
-	if entry == nil {
-		req.Explain("%s: no ratio above 1 applies: it is the number that the kubelet measured", string(seen.Name))
-	}
 	original.write(node, seen.Name, result)
 	return entry, true
 }
@@ -190,7 +187,6 @@ func (a Amplifier) apply(req *admit.Request, name corev1.ResourceName, raw Amoun
 	}
 	why := raw.Allocatable.String() + " × " + r.Ratio.String() + " = " + allocatable.String() + " by " + r.By + r.Note
 	req.Audit(a.Step+"."+string(name), why)
-	req.Explain("%s: %s", string(name), why)
 	return result
 }
 

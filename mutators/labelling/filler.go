@@ -25,10 +25,9 @@ func (d Defaults) Compile() *Filler {
 // Empty reports whether there are no defaults.
 func (f *Filler) Empty() bool { return len(f.entries) == 0 }
 
-// Fill sets the labels and annotations that an object lacks and returns their keys in order, and the number of entries
-// that select the object. It calls namespace only if an entry depends on it; an error of namespace is returned as it
-// is.
-func (f *Filler) Fill(object admit.Meta, namespace func() (admit.Namespace, error)) (added []string, selected int, err error) {
+// Fill sets the labels and annotations that an object lacks and returns the number of entries that select the object. It
+// calls namespace only if an entry depends on it; an error of namespace is returned as it is.
+func (f *Filler) Fill(object admit.Meta, namespace func() (admit.Namespace, error)) (selected int, err error) {
 	labels := func() (map[string]string, error) {
 		ns, err := namespace()
 		return ns.Labels, err
@@ -37,32 +36,30 @@ func (f *Filler) Fill(object admit.Meta, namespace func() (admit.Namespace, erro
 		entry := &f.entries[i]
 		matches, err := entry.selection.Matches(object.Selectable(), labels)
 		if err != nil {
-			return added, selected, err
+			return selected, err
 		}
 		if !matches {
 			continue
 		}
 		selected++
-		if added, err = entry.fill(object, namespace, added); err != nil {
-			return added, selected, err
+		if err := entry.fill(object, namespace); err != nil {
+			return selected, err
 		}
 	}
-	return added, selected, nil
+	return selected, nil
 }
 
-// fill appends the keys that it sets to added.
-func (e *entry) fill(object admit.Meta, namespace func() (admit.Namespace, error), added []string) ([]string, error) {
+func (e *entry) fill(object admit.Meta, namespace func() (admit.Namespace, error)) error {
 	for i := range e.Labels {
 		if object.HasLabel(e.Labels[i].Key) {
 			continue
 		}
 		value, found, err := e.Labels[i].of(namespace)
 		if err != nil {
-			return added, err
+			return err
 		}
 		if found {
 			object.SetLabel(e.Labels[i].Key, value)
-			added = append(added, e.Labels[i].Key)
 		}
 	}
 	for i := range e.Annotations {
@@ -71,14 +68,13 @@ func (e *entry) fill(object admit.Meta, namespace func() (admit.Namespace, error
 		}
 		value, found, err := e.Annotations[i].of(namespace)
 		if err != nil {
-			return added, err
+			return err
 		}
 		if found {
 			object.SetAnnotation(e.Annotations[i].Key, value)
-			added = append(added, e.Annotations[i].Key)
 		}
 	}
-	return added, nil
+	return nil
 }
 
 // of returns the default's value in a namespace; found is false if it has none there.
