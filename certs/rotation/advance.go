@@ -18,8 +18,9 @@ type Plan struct {
 	Distrust         time.Duration // how long replicas need to change to a new leaf: until then a distrusted CA is trusted
 }
 
-// maxRetired bounds the CAs that are taken over from caBundles that others wrote.
-const maxRetired = 8
+// maxRetired bounds the CAs that are taken over from caBundles, which others may have written. The newest are preferred: one of
+// them signs now, and usher itself has as many only if its CA is replaced every day.
+const maxRetired = 32
 
 // Advance returns what the Secrets should hold next, and says what is new, a sentence each. It changes nothing that is
 // good. It fails only if a name is invalid, or if there is no randomness.
@@ -139,9 +140,12 @@ func (a *advance) restore() {
 		}
 	}
 	maps.DeleteFunc(a.Lost, func(_ string, end time.Time) bool { return a.view.Now.After(end) })
+	if known && len(a.Lost) == 0 {
+		return
+	}
 	trusted := a.view.foreign()
 	for _, ca := range slices.Concat(a.view.authorities(a.Bundle), a.view.authorities(a.view.Known), trusted[:min(len(trusted), maxRetired)]) {
-		serial := Serial(encode(certList{ca}))
+		serial := ca.SerialNumber.Text(16)
 		until, lost := a.Lost[serial]
 		switch {
 		case serial == Serial(a.Active.Cert) || serial == Serial(a.Next.Cert):

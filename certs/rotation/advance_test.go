@@ -292,6 +292,25 @@ func TestDamagedSecretInASwap(t *testing.T) {
 	}
 }
 
+// TestNewestOfManyCAs: after many swaps of the CA both Secrets are lost, and the replica that looks first was just started. It
+// cannot know what others serve, but the CA that signed last stays trusted.
+func TestNewestOfManyCAs(t *testing.T) {
+	o := installed(t)
+	for range maxRetired + 8 {
+		o.view.Now = o.view.Now.Add(time.Hour)
+		o.state.ReplaceCA = Serial(o.state.Active.Cert)
+		o.step()
+		o.trustAll()
+		o.step()
+	}
+	o.want(false, maxRetired+8, "signs from now on; issued")
+	fresh := &one{t: t, view: View{Now: o.view.Now, Entries: slices.Clone(o.view.Entries)}}
+	fresh.step()
+	if !verifies(parse(o.state.Leaf.Cert), fresh.state.Bundle, o.view.Now) || len(fresh.state.Retired) != maxRetired {
+		t.Errorf("%d CAs are kept, and that of the leaf that is served is not among them", len(fresh.state.Retired))
+	}
+}
+
 // copy returns a replica that sees the same, for another test.
 func (o *one) copy(t *testing.T) *one {
 	c := *o

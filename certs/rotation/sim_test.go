@@ -216,6 +216,8 @@ func simulate(t *testing.T, seed uint64, replicas int, test func(*world)) (trace
 				}
 			}
 			time.Sleep(time.Minute)
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			trace = fmt.Sprintf("%x", w.trace.Sum(nil))
 		}()
 		test(w)

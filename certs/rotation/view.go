@@ -1,7 +1,10 @@
 package rotation
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/x509"
+	"slices"
 	"time"
 
 	"usher.dev/usher/certs"
@@ -45,12 +48,15 @@ func (v View) named(leaf certs.Pair) bool {
 	return v.Name == "" || cert != nil && cert.VerifyHostname(v.Name) == nil
 }
 
-// foreign returns the valid CAs in the caBundles.
+// foreign returns the valid CAs in the caBundles, each once, the newest first.
 func (v View) foreign() (all []*x509.Certificate) {
 	for _, bundle := range v.Entries {
 		all = append(all, v.authorities(bundle)...)
 	}
-	return all
+	slices.SortFunc(all, func(a, b *x509.Certificate) int {
+		return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
+	})
+	return slices.CompactFunc(all, (*x509.Certificate).Equal)
 }
 
 // authorities returns the valid CAs in text.
