@@ -80,8 +80,9 @@ func TestPromtoolMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples, _ := filepath.Glob(filepath.Join(folder(t), "..", "..", "*", "reviews", "*", "*.json"))
-	if len(samples) < 100 {
+	samples, _ := filepath.Glob(filepath.Join(folder(t), "..", "..", "samples", "reviews", "*", "*.json"))
+	others, _ := filepath.Glob(filepath.Join(folder(t), "..", "..", "test", "testdata", "reviews", "*", "*.json"))
+	if samples = append(samples, others...); len(samples) < 100 {
 		t.Fatalf("only %d sample reviews", len(samples))
 	}
 	for _, file := range samples {
