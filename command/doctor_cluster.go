@@ -101,7 +101,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	return u, nil
 }
 
-// policyIn returns the policy of a file or, without one, that of a Deployment, or else the embedded one.
+// policyIn returns the policy of a file, else of a Deployment, or else the embedded one.
 func (p Program) policyIn(deployed installed.Usher, file string) (*config.Policy, error) {
 	if file != "" || deployed.Text == nil {
 		return config.Load(file, p.Suites.Schema())
@@ -113,7 +113,7 @@ func (p Program) policyIn(deployed installed.Usher, file string) (*config.Policy
 	return policy, nil
 }
 
-// chosen returns the routes of the named suites or, without names, of those of which any webhook is registered.
+// chosen returns the routes of the named suites or, without names, of the suites with a registered webhook.
 func chosen(in suite.Instance, names, registered []string) (all []admit.Route) {
 	for _, s := range in.Suites {
 		in.Suites = suite.List{s}

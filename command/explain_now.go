@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// syncTime is how long the state of the cluster may take to arrive.
+// syncTime is the timeout for receiving the state of the cluster.
 const syncTime = 15 * time.Second
 
 // reviewNow reviews the pod that a controller would create for a workload, through all routes and with the state of the

@@ -46,7 +46,7 @@ func variables(address, stateDir string) (text string) {
 	return text
 }
 
-// reachable is an address that a client on this machine can use, for one that may be a wildcard.
+// reachable returns an address that a client on this machine can use for an address that may be a wildcard.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {

@@ -46,7 +46,7 @@ func (p Program) learnCommand() *cobra.Command {
 	return c
 }
 
-// courseOf returns the course of --dir, or without it that of the folder in which the command runs.
+// courseOf returns the course of --dir, or without it of the working directory.
 func courseOf(c *cobra.Command, o learnOptions) learn.Course {
 	if c.Flags().Changed("dir") {
 		return learn.Course{Dir: o.dir}
@@ -54,7 +54,7 @@ func courseOf(c *cobra.Command, o learnOptions) learn.Course {
 	return learn.Here(o.dir)
 }
 
-// lessonCommand returns a command about one lesson: that of the argument, or the current one.
+// lessonCommand returns a command about one lesson, named by the argument, or else the current one.
 func lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
 	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		all, err := learn.Lessons()

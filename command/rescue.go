@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 )
 
-// rescue is what to run when usher blocks a cluster and cannot be restored.
+// rescue is the command to run when usher blocks a cluster and cannot be restored.
 const rescue = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=" + webhooks.Name
 
 // warnOfLockOut logs, after a failing start in a cluster, what to do if the API server still calls usher.
@@ -21,7 +21,7 @@ func (p Program) warnOfLockOut(args []string, err error) {
 	}
 }
 
-// inCluster reports whether the arguments, or the environment, are those of a cluster, and not of a laptop.
+// inCluster reports whether the arguments, or the environment, suggest a cluster, not a laptop.
 func inCluster(args []string) bool {
 	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" || slices.ContainsFunc(args, func(arg string) bool {
 		return strings.HasPrefix(arg, "--cert-dir") || strings.HasPrefix(arg, "--certs") || strings.HasPrefix(arg, "--cluster=api")

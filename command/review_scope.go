@@ -43,7 +43,7 @@ func (u unregistered) why(r admit.Route, req *admit.Request) string {
 	selectors.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}}
 	asked := webhookmatch.Request{AdmissionRequest: asAPI(req), InNamespace: webhookmatch.Namespace{Labels: u.labels[req.Namespace]}, SendsVirtualResources: true}
 	if _, known := u.labels[req.Namespace]; !known {
-		asked.InNamespace.Labels = r.OptIn.AsMap() // nothing is known of the namespace: take it for one that opted in
+		asked.InNamespace.Labels = r.OptIn.AsMap() // nothing is known of the namespace: assume that it opted in
 	}
 	if v := new(webhookmatch.Matcher).One(context.Background(), asked, selectors); !v.Called {
 		return v.Filter + ": " + v.Why

@@ -47,7 +47,7 @@ func (p Program) stepsCommand() *cobra.Command {
 	return c
 }
 
-// printSteps prints every route and its steps in order, or those of the named steps, as text or JSON.
+// printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
 func (p Program) printSteps(gates gate.Set, output, file string, names []string, effective effectiveOptions) error {
 	steps, _ := p.Suites.Steps()
 	for _, name := range names {

@@ -144,7 +144,7 @@ func (p Program) writeFile(file string, content []byte) error {
 	return err
 }
 
-// clusterRole is what usher may do with --cluster=api: watch what its steps need, and what its suites need beside that.
+// clusterRole returns usher's rights with --cluster=api: to watch what its steps need, and what its suites need besides.
 func clusterRole(s suite.List, served []admit.Route) rbacv1.ClusterRole {
 	rules := s.Watched(served).Rules()
 	for _, suite := range s {

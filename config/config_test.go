@@ -52,7 +52,7 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
-// TestWarnings: a pool after one that selects every node is never used.
+// TestWarnings: a pool after a pool that selects every node is never used.
 func TestWarnings(t *testing.T) {
 	pool := func(name, selector string) string {
 		return "{name: " + name + ", selector: " + selector + `, ratios: {cpu: "2"}}`

@@ -24,7 +24,7 @@ type Section[T any] struct {
 	// Warnings, if set, returns what is probably not meant, although it is allowed.
 	Warnings func(section T, policy *Policy, at *field.Path) []string
 	// ReadsNamespace, if set, reports whether a field needs to know Namespaces. It gets the names of all fields with their
-	// values in JSON, first that of the section. Fields that are called namespaceSelector, and are not empty, always do.
+	// values in JSON, the section's name first. Fields that are called namespaceSelector, and are not empty, always do.
 	ReadsNamespace func(name string, value any) bool
 	// Setting marks a section without which nothing is switched off, such as one of exceptions.
 	Setting bool
@@ -47,7 +47,7 @@ type row struct {
 	read       func(raw []byte) (part, []error)
 }
 
-// part is a section that a policy has. Its functions are those of the Section; nil ones are not called.
+// part is a section that a policy has. Its functions come from the Section; nil ones are not called.
 type part struct {
 	name           string
 	value          any

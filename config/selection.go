@@ -8,7 +8,7 @@ import (
 	"usher.dev/usher/internal/selector"
 )
 
-// Selection is how a section of the policy selects pods: by the labels of their namespace and by their own labels. A
+// Selection configures which pods a section of the policy selects, by the labels of their namespace and their own. A
 // selector that is left out or empty selects everything.
 type Selection struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`

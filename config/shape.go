@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// checkShape returns every value that does not have the type of its field, and every field that does not exist. value is what JSON decoded
+// checkShape returns every value that does not have the type of its field, and every field that does not exist. value is JSON decoded
 // into an any; t is the type that it is for. The decoder would stop at the first one, and name a Go type.
 func checkShape(value any, t reflect.Type, at *field.Path) field.ErrorList {
 	if value == nil { // null leaves a field out
@@ -171,7 +171,7 @@ func unknownField(name string, known []string, at *field.Path) *field.Error {
 	return field.Forbidden(child(at, name), detail)
 }
 
-// child returns the path of a field; at is nil for those of the file.
+// child returns the path of a field; at is nil for the fields of the file.
 func child(at *field.Path, name string) *field.Path {
 	if at == nil {
 		return field.NewPath(name)

@@ -16,7 +16,7 @@ import (
 type errorLog struct {
 	to        *logrus.Logger
 	sparingly rate.Sometimes
-	silent    atomic.Int64 // handshake errors since the last one that was logged, with it
+	silent    atomic.Int64 // handshake errors since the last logged one, inclusive
 }
 
 func newErrorLog(to *logrus.Logger) *errorLog {

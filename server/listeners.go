@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/server/connections"
 )
 
-// DefaultMaxConnections and maxOperationsConnections are how many connections may be open at once. Five API servers hardly
+// DefaultMaxConnections and maxOperationsConnections limit how many connections are open at once. Five API servers hardly
 // have 200 reviews under way each, and a thousand idle connections take less memory than bodies may: docs/operations.md has
 // the numbers. Operations are probes and scrapes.
 const DefaultMaxConnections, maxOperationsConnections = 1000, 100

@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/server/callers"
 )
 
-// maxScrapes is how many requests for metrics, each of which takes milliseconds of CPU time, are answered at the same
+// maxScrapes limits how many requests for metrics, each of which takes milliseconds of CPU time, are answered at the same
 // time; others get a 503.
 const maxScrapes = 4
 

@@ -52,7 +52,7 @@ type Certificates struct {
 	LeafLife, Life time.Duration
 }
 
-// Addresses are where a server can be reached.
+// Addresses are the addresses at which a server can be reached.
 type Addresses struct {
 	Reviews, Operations string
 	CAFile              string // that clients need to trust; "" if none was made

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/test/configtest"
 )
 
-// endingPolicy has an override that has ended when synctest's clock starts, one that ends ten days later, and one without an end.
+// endingPolicy has an override that has ended when synctest's clock starts, another that ends ten days later, and one without end.
 func endingPolicy(t *testing.T) *config.Policy {
 	t.Helper()
 	return configtest.Parse(t, `overrides:
@@ -57,7 +57,7 @@ func TestOverridesAreRecalledDaily(t *testing.T) {
 	})
 }
 
-// TestOverrideExpiryMetric: the series are those of the policy in force.
+// TestOverrideExpiryMetric: the series match the policy in force.
 func TestOverrideExpiryMetric(t *testing.T) {
 	s := &service{}
 	registry := prometheus.NewRegistry()

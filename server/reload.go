@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/internal/poll"
 )
 
-// pollEvery is how often the policy file, the certificate and the cluster directory are compared with what is in force: small reads,
+// pollEvery is the interval for reading the policy file, the certificate and the cluster directory again: small reads,
 // and no file watcher that a volume's symlinks could fool.
 const pollEvery = 2 * time.Second
 

@@ -47,8 +47,8 @@ type service struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with Plain
 }
 
-// Run serves until ctx ends, and then drains. SIGHUP makes it read files again. It sets the memory limit of the process to
-// that of its container, unless GOMEMLIMIT sets it.
+// Run serves until ctx ends, and then drains. SIGHUP makes it read files again. It sets the process's memory limit to
+// the container's, unless GOMEMLIMIT sets it.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = logrus.New()

@@ -159,7 +159,7 @@ func (a *advance) restore() {
 	}
 }
 
-// takeOver retires the CAs of what is served now: those of the leaves that are known, or else all that are trusted.
+// takeOver retires the CAs that signed the known leaves, or all trusted CAs if no leaf is known.
 func (a *advance) takeOver() {
 	trusted := a.view.foreign()
 	found, known := slices.Concat(trusted, a.view.authorities(a.Bundle), a.view.authorities(a.view.Known)), false
@@ -223,7 +223,7 @@ func (a *advance) promote() error {
 	return nil
 }
 
-// depended reports whether requests may depend on a leaf of another CA: of one that is known, or that others serve.
+// depended reports whether requests may depend on a leaf of another CA, be it a known leaf or one served by others.
 func (a *advance) depended(next *x509.Certificate) bool {
 	isOther := func(ca *x509.Certificate) bool { return !ca.Equal(next) }
 	return len(a.view.Entries) > 0 && (a.inUse().Cert != nil || slices.ContainsFunc(a.view.foreign(), isOther))

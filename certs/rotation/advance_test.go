@@ -237,7 +237,7 @@ func TestLostSecrets(t *testing.T) {
 	}
 }
 
-// TestDamagedSecretInASwap: a new CA signs, and one replica serves its leaf, another still that of the old CA. Whatever is damaged
+// TestDamagedSecretInASwap: a new CA signs, and one replica serves its leaf, another still the old CA's leaf. Whatever is damaged
 // or lost in usher-ca, the caBundles that the first replica writes trust both leaves, whether it can store what it repairs or not:
 // when another replica stores first, it cannot.
 func TestDamagedSecretInASwap(t *testing.T) {

@@ -25,7 +25,7 @@ var Collections = []string{"mutatingwebhookconfigurations", "validatingwebhookco
 // Configuration is the name of both webhook configurations.
 const Configuration = "usher"
 
-// Target is who an entry of a webhook configuration calls.
+// Target is the server that an entry of a webhook configuration calls.
 type Target struct {
 	Namespace, Service string
 	Hosts              []string // of URLs
@@ -57,7 +57,7 @@ func configurationPath(collection string) string {
 	return "/apis/admissionregistration.k8s.io/v1/" + collection + "/" + Configuration
 }
 
-// readConfigurations reads both configurations; one that does not exist has no entries.
+// readConfigurations reads both configurations; a missing one has no entries.
 func readConfigurations(ctx context.Context, c apiserver.Client, target Target) (all []configuration, err error) {
 	for _, collection := range Collections {
 		path := configurationPath(collection)

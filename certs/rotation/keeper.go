@@ -19,7 +19,7 @@ import (
 // Pace says how often a replica looks, and how long a new CA has to be in every caBundle before it signs.
 type Pace struct{ Every, Settle time.Duration }
 
-// PaceFor returns the pace for a lifetime of leaves: 10 s and a minute, and less only for those of minutes.
+// PaceFor returns the pace for a lifetime of leaves: 10 s and a minute, or less for leaves that live minutes.
 func PaceFor(leafLife time.Duration) Pace {
 	return Pace{
 		Every:  min(10*time.Second, max(leafLife/60, 200*time.Millisecond)),
@@ -144,8 +144,8 @@ func (k *Keeper) view(fresh bool) View {
 		}}
 }
 
-// store writes the Secrets that differ, that of the CAs first: no leaf exists whose CA is not stored. It returns what
-// is stored now, or what to go by until it is.
+// store writes the Secrets that differ, the CA Secret first: no leaf exists whose CA is not stored. It returns the
+// state that is stored now, or the state to assume until it is.
 func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, events []string) (State, error) {
 	if err := errors.Join(ca.fixed(caData(next)), leaf.fixed(tlsData(next))); err != nil {
 		return unstored(is, next), err
@@ -154,7 +154,7 @@ func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, eve
 		return unstored(is, next), err
 	}
 	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
-		return unstored(is, next), err // others take the caBundle from this Secret, so it must not be older than one that is written
+		return unstored(is, next), err // others take the caBundle from this Secret, so it must not be older than a written one
 	}
 	for _, line := range events {
 		k.log.Info("certificates: " + line)

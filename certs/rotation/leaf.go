@@ -26,7 +26,7 @@ func (a *advance) issue() (err error) {
 	return nil
 }
 
-// inUse returns the leaf that is in use and verifies, if there is one: the stored one, or the one that is served.
+// inUse returns the stored or the served leaf, whichever is in use and verifies, if any.
 func (a *advance) inUse() certs.Pair {
 	for _, leaf := range []certs.Pair{a.Leaf, a.view.Served} {
 		if a.view.good(leaf) {
@@ -60,7 +60,7 @@ func (a *advance) leafFault() string {
 
 const lacksName = "it lacks a name"
 
-// names returns the names of a new leaf. One that replaces a leaf only because it lacks a name has its names too: another
+// names returns the names of a new leaf. If the old leaf only lacks a name, the new leaf keeps its names too: another
 // Service may share the Secrets, and its replicas would replace the new leaf in the same way, for ever.
 func (a *advance) names(why string) []string {
 	all := slices.Clone(a.Names)
@@ -75,7 +75,7 @@ func (a *advance) names(why string) []string {
 	return all
 }
 
-// maxNames bounds the names of a leaf: those of a dozen Services.
+// maxNames is the maximum number of names of a leaf: enough for a dozen Services.
 const maxNames = 40
 
 // covers reports whether a certificate has all names. It may have more: replicas of two versions must not undo each

@@ -33,7 +33,7 @@ const (
 // The annotations that request something: the serial number of what is to be replaced, or not to be trusted any longer.
 const replaceAnnotation, distrustAnnotation = "usher.dev/replace", "usher.dev/distrust"
 
-// manager is who writes the Secrets, for the API server; creator creates them, empty.
+// manager is the field manager that writes the Secrets; creator creates them, empty.
 const manager, creator = "usher", "usher-create"
 
 // stored is a Secret that was read.
@@ -80,7 +80,7 @@ func emptySecret(namespace, name string) []byte {
 	return text
 }
 
-// fixed returns an error if data differs from that of a Secret that cannot be changed.
+// fixed returns an error if data differs from the data of an immutable Secret.
 func (s stored) fixed(data map[string][]byte) error {
 	if _, differs := s.with(data); !differs || s.secret.Immutable == nil || !*s.secret.Immutable {
 		return nil
@@ -88,7 +88,7 @@ func (s stored) fixed(data map[string][]byte) error {
 	return fmt.Errorf("secret %s/%s is immutable: delete it, and usher creates it anew", s.secret.Namespace, s.secret.Name)
 }
 
-// with returns a Secret with data in place of that of the same keys, and whether that changes anything.
+// with returns the Secret with the values of data set, and whether that changes anything.
 func (s stored) with(data map[string][]byte) (next corev1.Secret, differs bool) {
 	next = s.secret
 	next.Data = maps.Clone(s.secret.Data)

@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// current is what the rest of the program may know.
+// current holds the state that the rest of the program may read.
 type current struct {
 	leaf    certs.Pair
 	serving *tls.Certificate // nil before there is one
@@ -22,7 +22,7 @@ type current struct {
 }
 
 // Serve returns the certificate that a replica should serve, given the stored one: no replica changes from a
-// certificate that every API server trusts to one that some do not, or to one without its name.
+// certificate that every API server trusts to a certificate that some do not trust, or that lacks its name.
 func (v View) Serve(stored certs.Pair) certs.Pair {
 	switch {
 	case !v.valid(stored) || bytes.Equal(stored.Cert, v.Served.Cert):
@@ -64,7 +64,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 }
 
 // Ready returns why reviews cannot be served: before the first certificate that every caBundle trusts, and after it has
-// ended. A caBundle that somebody damages later is no reason: it would only add a second fault.
+// ended. A caBundle damaged later does not count: it would only add a second fault.
 func (k *Keeper) Ready() error {
 	now := k.current.Load()
 	switch {

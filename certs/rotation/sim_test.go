@@ -312,7 +312,7 @@ var faults = []struct {
 	}},
 	{"a CA is requested", func(w *world) { w.request(caPath, activeCert) }},
 	{"a leaf is requested", func(w *world) { w.request(tlsPath, certs.CertFile) }},
-	{"entries change", func(w *world) { // one that is new has no caBundle at first
+	{"entries change", func(w *world) { // a new one has no caBundle at first
 		w.mu.Lock()
 		w.excused = w.now().Add(30*time.Second + lag)
 		w.mu.Unlock()

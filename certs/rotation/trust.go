@@ -29,7 +29,7 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// State is what both Secrets hold.
+// State holds the contents of both Secrets.
 type State struct {
 	Active  Authority   // signs leaves; without a certificate, there is none
 	Next    Authority   // announced

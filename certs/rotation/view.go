@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// View is what a replica sees of the cluster.
+// View describes the cluster as a replica sees it.
 type View struct {
 	Now     time.Time  // by the clock of the API server
 	Name    string     // by which API servers call the replica; empty: by any
@@ -69,7 +69,7 @@ func (v View) authorities(text []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// verifies is what an API server does.
+// verifies reports whether an API server with this caBundle trusts the leaf.
 func verifies(leaf *x509.Certificate, bundle []byte, now time.Time) bool {
 	roots := x509.NewCertPool()
 	for _, cert := range parseAll(bundle) {

@@ -14,7 +14,7 @@ import (
 // Quotas is the policy on whose elastic quotas are whose. What is left out is allowed to every user, as in Koordinator.
 type Quotas struct {
 	// Selection lists which quotas pods may name by their label. Without entries, pods may name every quota. With
-	// entries, they may name the quotas that an entry allows to their namespace, those in it, and the one that they would
+	// entries, they may name the quotas in their namespace, the quotas that an entry allows to it, and the quota they would
 	// belong to without the label.
 	Selection []QuotaSelection `json:"selection,omitempty"`
 	// Reserved says how pods may get into the reserved quotas, which limit nothing.
@@ -36,11 +36,11 @@ type QuotaSelection struct {
 
 // ReservedQuotas says how pods may get into a quota that limits nothing. Each defaults to true.
 type ReservedQuotas struct {
-	// Label is whether the label of a pod may name one.
+	// Label reports whether the label of a pod may name one.
 	Label *bool `json:"label,omitempty"`
-	// Default is whether a pod may be in one because no other quota is found for it.
+	// Default reports whether a pod may be in one because no other quota is found for it.
 	Default *bool `json:"default,omitempty"`
-	// Move is whether an update may take a pod to one from a quota that has limits.
+	// Move reports whether an update may take a pod to one from a quota that has limits.
 	Move *bool `json:"move,omitempty"`
 }
 

@@ -73,7 +73,7 @@ type WantedRatio struct {
 	By string
 	// Wrong is the reason why the value is not valid; nil if it is.
 	Wrong error
-	// MaxUtilization is that of the pool, in percent of capacity; 0 if it is not set.
+	// MaxUtilization is the pool's maximum utilization in percent of capacity; 0 if it is not set.
 	MaxUtilization int
 }
 

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/command/doctor/reach"
 )
 
-// TestChecks: each check is described, has a fix, and is that of a finding.
+// TestChecks: each check is described, has a fix, and belongs to a finding.
 func TestChecks(t *testing.T) {
 	var source strings.Builder
 	files, _ := filepath.Glob("*.go")

@@ -47,14 +47,14 @@ func byKubelet(q sampleRequest) sampleRequest {
 	return q
 }
 
-// surroundings are what it depends on whether a webhook is called, beside the webhook and the request.
+// surroundings hold what else decides whether a webhook is called, besides the webhook and the request.
 type surroundings struct {
-	namespaces []corev1.Namespace // of the cluster; one that is unknown has no label but its name
+	namespaces []corev1.Namespace // of the cluster; an unknown one has no label but its name
 	virtual    bool               // webhooks are called for TokenReviews and the like
 	matcher    *webhookmatch.Matcher
 }
 
-// criticalRequest is a request that must not depend on a webhook, with the finding for one that has failurePolicy Fail.
+// criticalRequest is a request that must not depend on a webhook, with the finding for a webhook with failurePolicy Fail.
 type criticalRequest struct {
 	id string
 	sampleRequest
@@ -191,7 +191,7 @@ func (q sampleRequest) request(s surroundings) webhookmatch.Request {
 		SendsVirtualResources: s.virtual}
 }
 
-// labelsOfNamespace returns the labels of a namespace; one that is unknown has that of its name.
+// labelsOfNamespace returns the labels of a namespace, or the label with its name if it is unknown.
 func labelsOfNamespace(namespaces []corev1.Namespace, name string) map[string]string {
 	for _, n := range namespaces {
 		if n.Name == name {

@@ -45,7 +45,7 @@ func set(s subject) string {
 	return s.patch(s.field, s.value)
 }
 
-// correct sets a field of the webhook, but that of usher, which registers itself.
+// correct sets a field of the webhook, unless it is usher's, which registers itself.
 func correct(s subject) string {
 	switch {
 	case s.ushers():

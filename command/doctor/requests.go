@@ -27,7 +27,7 @@ type Examiner struct {
 	served     map[schema.GroupVersionKind]reader.Resource
 }
 
-// NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds of which the cluster is not asked.
+// NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.
 func NewExaminer(ctx context.Context, source reader.Source, kinds review.Catalogue) (*Examiner, error) {
 	hooks, err := Hooks(ctx, source)
 	return &Examiner{source: source, kinds: kinds, hooks: hooks,
@@ -63,7 +63,7 @@ func kindOf(h webhookmatch.Hook) string {
 	return validatingKind
 }
 
-// Learn takes the labels of Namespaces among documents, which come before those of the cluster unless they are deleted, and
+// Learn takes the labels of Namespaces among documents, which override the cluster's unless they are deleted, and
 // asks the cluster for the kinds of all, so that the kinds know them.
 func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o review.Options) {
 	for _, d := range documents {
@@ -122,7 +122,7 @@ func webhook(h webhookmatch.Hook, v webhookmatch.Verdict) review.Webhook {
 	return w
 }
 
-// hint says what is not known of webhooks that are asked after one that may change the object.
+// hint says what is not known of the webhooks after a webhook that may change the object.
 func (e *Examiner) hint(webhooks []review.Webhook) string {
 	if len(webhooks) == 0 {
 		return "there is no webhook configuration"

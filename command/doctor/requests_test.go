@@ -175,7 +175,7 @@ func TestNoConfigurationsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestNamespaceAmongTheFiles: a Namespace that is examined too counts, before that of the cluster.
+// TestNamespaceAmongTheFiles: a Namespace among the examined files overrides the cluster's.
 func TestNamespaceAmongTheFiles(t *testing.T) {
 	source := with(t, webhookFor("/v1/pods", `,"namespaceSelector":{"matchLabels":{"team":"api"}}`))
 	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))

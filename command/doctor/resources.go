@@ -37,17 +37,17 @@ var kubernetesResources = [][2]string{
 	{"storage.k8s.io/v1", "csidrivers* csinodes* csistoragecapacities storageclasses* volumeattachments*:status volumeattributesclasses*"},
 }
 
-// served is what is known of a resource or a subresource.
+// served describes a resource or a subresource.
 type served struct {
 	versions      []string
 	clusterScoped bool
 	operations    []registration.OperationType // that reach admission
 }
 
-// resources are what an API server serves: by group, then by name, such as pods/status.
+// resources holds the resources that an API server serves, by group, then by name, such as pods/status.
 type resources struct {
 	groups map[string]map[string]served
-	// whole is set if every group is known, and not only those of Kubernetes.
+	// whole is set if every group is known, not only the groups of Kubernetes.
 	whole bool
 }
 
@@ -97,7 +97,7 @@ func (all resources) add(group, name string, r served) {
 	all.groups[group][name] = r
 }
 
-// operationsOf returns the operations of a subresource that reach admission. verbs are those of discovery; nil: unknown.
+// operationsOf returns the operations of a subresource that reach admission. verbs come from discovery; nil: unknown.
 func operationsOf(name, sub string, verbs []string) []registration.OperationType {
 	switch sub {
 	case "attach", "exec", "portforward", "proxy":

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/internal/selector"
 )
 
-// namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are those of the cluster;
+// namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are the cluster's;
 // nil: unknown.
 func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
 	if selector.Empty(w.NamespaceSelector) {

@@ -111,15 +111,15 @@ func readKind(ctx context.Context, source reader.Source, kind reader.Kind, faile
 	return slices.Concat(configurations...)
 }
 
-// configurationName returns the name of an object, also of one that is no valid one of its kind.
+// configurationName returns the name of an object, even if the object is not valid for its kind.
 func configurationName(raw json.RawMessage) string {
 	var object struct{ Metadata struct{ Name string } }
 	_ = json.Unmarshal(raw, &object) // then it has none
 	return object.Metadata.Name
 }
 
-// discover reads the resources of the groups that rules name. An API server lists them to everyone; of what it does not
-// list, those of Kubernetes are known.
+// discover reads the resources of the groups that rules name. An API server lists them to everyone; of the unlisted
+// groups, the built-in ones are known.
 func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 	if !f.source.Live() {
 		return
@@ -165,7 +165,7 @@ func (all resources) addList(version schema.GroupVersion, list metav1.APIResourc
 	}
 }
 
-// with returns the resources with those of Kubernetes for groups that could not be read.
+// with returns the resources, with the known ones of Kubernetes for groups that could not be read.
 func (all resources) with(known resources) resources {
 	if all.whole {
 		return all

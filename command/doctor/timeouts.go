@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxTotalTimeout is how many seconds the webhooks of a pod may take together before it is reported. The API server itself
+	// maxTotalTimeout is the total timeout in seconds above which the webhooks of a pod are reported. The API server itself
 	// ends a request after 34 s.
 	maxTotalTimeout = 20
 	// longWait is the timeoutSeconds from which one webhook is reported: the API server's default.

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 )
 
-// Usher is what usher serves, and how it should be registered.
+// Usher describes what usher serves, and how it should be registered.
 type Usher struct {
 	At    webhooks.Address
 	Paths []string // that it serves
@@ -22,7 +22,7 @@ type Usher struct {
 	Needed func(registered []string) []webhooks.Hook
 	// Rights are the rights that it needs.
 	Rights []rbacv1.PolicyRule
-	// Unknown is why this may not be how usher is run, or nil.
+	// Unknown is the reason why usher may be run differently, or nil.
 	Unknown error
 }
 

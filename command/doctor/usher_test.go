@@ -106,7 +106,7 @@ func TestRightsOfUsher(t *testing.T) {
 	}
 }
 
-// TestNothingReadable: a cluster of which nothing may be read is unknown, and not fine.
+// TestNothingReadable: a cluster that cannot be read is unknown, not fine.
 func TestNothingReadable(t *testing.T) {
 	source := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	reports := Examine(t.Context(), source, nil, Usher{})

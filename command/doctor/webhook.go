@@ -69,7 +69,7 @@ func (w entry) timeout() int32 {
 	return *w.TimeoutSeconds
 }
 
-// ushers reports whether the webhook is one that usher registers.
+// ushers reports whether usher registers the webhook.
 func (w entry) ushers() bool {
 	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
 }

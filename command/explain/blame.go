@@ -17,7 +17,7 @@ type entry struct {
 	writers []review.Writer // the last one is the latest
 }
 
-// the writers that are no webhooks
+// the writers that are not webhooks
 const (
 	request   = "the request"
 	apiServer = "the API server or an in-tree plug-in"

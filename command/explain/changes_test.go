@@ -19,7 +19,7 @@ const podJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","label
 	`"containers":[{"name":"app","image":"a","args":["-a","-b"],"env":[{"name":"LOG_LEVEL","value":"v"}],"volumeMounts":[{"name":"x","mountPath":"/x"}]},` +
 	`{"name":"log","image":"b"}],"volumes":[{"name":"x","emptyDir":{}}],"tolerations":[{"key":"a","operator":"Exists"}],"priority":1}}`
 
-// TestPhrases: what operations change, in words, for an object that is known and for one that is not.
+// TestPhrases: what operations change, in words, for a known and an unknown object.
 func TestPhrases(t *testing.T) {
 	for _, c := range []struct {
 		patch          string // one operation
@@ -166,7 +166,7 @@ func managed(object string) string {
 	return strings.Replace(object, `"name":"web",`, `"name":"web","managedFields":[{"manager":"kubectl"}],`, 1)
 }
 
-// TestRebuilt: for random patches, the object after each webhook is what the API server's applier makes of it, and all
+// TestRebuilt: for random patches, the object after each webhook equals the result of the API server's applier, and all
 // changes together are the difference between the first and the last.
 func TestRebuilt(t *testing.T) {
 	random := seed.Random(t)

@@ -28,14 +28,14 @@ type Event struct {
 	ResponseStatus   status    `json:"responseStatus"`
 	Received         time.Time `json:"requestReceivedTimestamp"`
 
-	// RequestObject is the object that was sent, or the patch for the verb patch. ResponseObject is what was stored.
+	// RequestObject is the object that was sent, or the patch for the verb patch. ResponseObject is the stored object.
 	RequestObject  json.RawMessage `json:"requestObject"`
 	ResponseObject json.RawMessage `json:"responseObject"`
 
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Place is where an event was read.
+// Place is the position at which an event was read.
 type Place struct {
 	File string
 	Line int
@@ -95,7 +95,7 @@ var mutatingVerbs = []string{"create", "update", "patch", "delete", "deletecolle
 // complete reports whether the event is the last of its request. Others have no answer, and few annotations.
 func (e *Event) complete() bool { return e.Stage == "ResponseComplete" || e.Stage == "Panic" }
 
-// head is what is needed of an object to find it.
+// head holds the fields of an object that are needed to find it.
 type head struct {
 	Kind     string `json:"kind"`
 	Metadata struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Failure is what kept a controller from creating pods.
+// Failure describes why a controller could not create pods.
 type Failure struct {
 	Object  string // such as ReplicaSet web-5d8c7
 	From    string // event or condition
@@ -52,7 +52,7 @@ type eventObject struct {
 	UID  string `json:"uid"`
 }
 
-// about reports whether the event is about an object. The UID decides: the name may be that of a deleted one.
+// about reports whether the event is about an object. The UID decides: a deleted object may have had the same name.
 func (e *anyEvent) about(o Owner) bool {
 	object := e.InvolvedObject
 	if object == nil {

@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// Hidden is what is shown in place of a value that is not shown.
+// Hidden is printed in place of a masked value.
 const Hidden = "***"
 
 // Mask hides the values of environment variables and annotations, the data of Secrets, and tokens of TokenRequests.
@@ -208,7 +208,7 @@ var (
 	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)
 	// hiddenField matches the paths of fields that are hidden.
 	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
-	// quotation matches a quoted value, also one that is cut off.
+	// quotation matches a quoted value, also if it is cut off.
 	quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
 	// bareValue matches a value without quotes that begins the text of an error.
 	bareValue = regexp.MustCompile(`^[^\s":]+`)

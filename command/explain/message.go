@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Refusal is what the text of a refusal says.
+// Refusal holds the parts of a refusal's text.
 type Refusal struct {
 	Text string // as it was, without white space around it
-	// By is what refused: see the constants.
+	// By is the kind of refuser: see the constants.
 	By string
-	// Name is that of the webhook, the policy or the quota, if the text has it.
+	// Name is the name of the webhook, the policy or the quota, if the text has it.
 	Name string
 	// ID is usher's id of the refusal, the last one if the text has several.
 	ID string

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestParseRefusal: the texts are those of a real API server and a real kubectl.
+// TestParseRefusal: the texts come from a real API server and a real kubectl.
 func TestParseRefusal(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -11,14 +11,14 @@ import (
 	"slices"
 )
 
-// maxLine is the maximum size of a line in bytes. An event has at most the object that was sent and the one that was
+// maxLine is the maximum size of a line in bytes. An event has at most the object that was sent and the object that was
 // stored, of 3 MiB each, and the patches.
 const maxLine = 64 << 20
 
 // maxKept is the maximum size in bytes of the events that match, together.
 const maxKept = 256 << 20
 
-// Log is what was read of audit logs.
+// Log holds the contents of audit logs.
 type Log struct {
 	Events   []Event    // that match, the oldest first
 	Own      []Decision // of usher's own audit log, that match

@@ -94,7 +94,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) review.Report
 	return r
 }
 
-// routesOf returns the routes that may have refused: that of the webhook, or those with the steps.
+// routesOf returns the routes that may have refused: the route of the webhook, or the routes with the steps.
 func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
 	for _, e := range webhooks.Entries(p.Routes) {
 		named := refusal.Name == "" || e.Name == refusal.Name

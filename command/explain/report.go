@@ -20,7 +20,7 @@ type Options struct {
 	ShowValues bool
 	// Steps are the names of usher's steps.
 	Steps []string
-	// Documents says that the object after each webhook is asked for: one that is not known could then not be judged.
+	// Documents reports that the object after each webhook is asked for: an unknown object then cannot be judged.
 	Documents bool
 }
 
@@ -42,7 +42,7 @@ func Of(e *Event, o Options) review.Report {
 }
 
 // verdictOf returns what became of a request. What admission refuses, and what the API server finds invalid, has the
-// codes of denials; all else that is no success has failed.
+// codes of denials; other codes that are not a success are failures.
 func verdictOf(code int) review.Verdict {
 	switch {
 	case code < 400:

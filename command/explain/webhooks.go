@@ -30,8 +30,8 @@ type called struct {
 	recorded               bool // the patch is in the event
 }
 
-// calls returns the calls of webhooks that an event has, in order: all of mutating webhooks, and those of validating
-// ones that failed. The error is for annotations that cannot be read; the calls are returned all the same.
+// calls returns the calls of webhooks that an event has, in order: all calls of mutating webhooks, and failed calls
+// of validating ones. The error is for annotations that cannot be read; the calls are returned all the same.
 func (e *Event) calls() (all []called, err error) {
 	byPlace := map[[2]int]*called{}
 	var validating []called

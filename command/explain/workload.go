@@ -50,7 +50,7 @@ type object struct {
 	objectHead
 }
 
-// objectHead is what is read of any object.
+// objectHead holds the fields that are read of any object.
 type objectHead struct {
 	Metadata struct {
 		Name, Namespace, UID string
@@ -122,7 +122,7 @@ func (f finder) find(ctx context.Context, args []string) (object, error) {
 		"--namespace names the namespace", word)
 }
 
-// podOrWorkload returns a pod or, if there is none, a workload of that name, or one that would create a pod of that name.
+// podOrWorkload returns a pod or, if there is none, a workload that has that name or would create a pod with it.
 func (f finder) podOrWorkload(ctx context.Context, name string) (object, error) {
 	found, err := f.get(ctx, podKind, name)
 	if !errors.Is(err, reader.ErrNotFound) {

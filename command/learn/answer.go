@@ -106,7 +106,7 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	return l.gives(review.Request.Object.Raw, answer.Response.Patch, a.After)
 }
 
-// faultOf returns why the API server does not accept an answer, or "". The rules are those of admission.k8s.io/v1: see
+// faultOf returns why the API server does not accept an answer, or "". The rules come from admission.k8s.io/v1: see
 // "Response" in the page about dynamic admission control of Kubernetes' documentation.
 func faultOf(answer admissionv1.AdmissionReview, uid types.UID, mutating bool) string {
 	r := answer.Response

@@ -36,7 +36,7 @@ type Called struct {
 	Is        bool   `json:"is"`
 }
 
-// Doctor is what `usher doctor` must not find in the cluster that a folder stands for.
+// Doctor lists what `usher doctor` must not find in the cluster that a folder stands for.
 type Doctor struct {
 	Cluster string   `json:"cluster"`
 	Without []string `json:"without"`
@@ -56,7 +56,7 @@ type Cluster struct {
 	Absent bool   `json:"absent,omitempty"`
 }
 
-// Tools are what checks ask of the rest of the program. Files are named by their path.
+// Tools holds the functions of the program that checks call. Files are named by their path.
 type Tools struct {
 	// Case runs a case whose files are in a folder, and returns what is not as expected.
 	Case func(ctx context.Context, folder string, document []byte) (differences []string, err error)
@@ -71,7 +71,7 @@ type Tools struct {
 // ErrNoCluster is the error for a lesson that needs a cluster, without one.
 var ErrNoCluster = errors.New("this lesson needs a cluster: `make cluster` starts one, and prints how to reach it")
 
-// Verdict is what a check of a lesson says.
+// Verdict is the result of a lesson's check.
 type Verdict struct {
 	// Missing says in one line what is missing; empty if the lesson is done.
 	Missing string `json:"missing,omitempty"`
@@ -82,7 +82,7 @@ type Verdict struct {
 // Done reports whether nothing is missing.
 func (v Verdict) Done() bool { return v.Missing == "" }
 
-// Unreadable is the error for a file of the learner that cannot be read, such as one that is no YAML.
+// Unreadable is the error for a file of the learner that cannot be read, for example because it is not YAML.
 type Unreadable struct{ Text string }
 
 func (u Unreadable) Error() string { return u.Text }

@@ -18,7 +18,7 @@ type Course struct{ Dir string }
 // marker is the file in a folder by which a lesson is known again. It has the state.
 const marker = ".lesson"
 
-// state is what is remembered of a lesson.
+// state is the saved state of a lesson.
 type state struct {
 	Lesson string `json:"lesson"`
 	Hints  int    `json:"hints,omitempty"` // that were shown
@@ -112,7 +112,7 @@ func (c Course) Progress(l Lesson) string {
 	return "begun"
 }
 
-// Current returns the name of the lesson in whose folder the command runs, or that of the lesson that was begun last.
+// Current returns the name of the lesson in whose folder the command runs, or of the lesson that was begun last.
 func (c Course) Current() (name string, err error) {
 	if course, lesson := here(); lesson != "" && course == c {
 		return lesson, nil

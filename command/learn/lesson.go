@@ -145,7 +145,7 @@ func (l Lesson) Start() (map[string][]byte, error) {
 	return files, err
 }
 
-// Solution returns the files that replace those of the learner, or are added to them.
+// Solution returns the files that replace the learner's, or are added to them.
 func (l Lesson) Solution() (map[string][]byte, error) { return l.tree("solution") }
 
 // Script returns a script of the lesson, start.sh or solution.sh, or "".

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// Input is what a user has typed and chosen. All members may be empty.
+// Input holds a user's input and choices. All members may be empty.
 type Input struct {
 	Object      string `json:"object"` // manifests, or an AdmissionReview, as YAML or JSON
 	Old         string `json:"old"`    // the stored object, for an update
@@ -60,8 +60,8 @@ func (in Input) options() (review.Options, error) {
 	return o, old[0].Err
 }
 
-// maxDepth is how many lists and mappings of an object may be in one another. As YAML, each line is indented by all of them:
-// the time that it takes to show an object grows with their square.
+// maxDepth is the maximum nesting depth of an object. In YAML, each line is indented by its depth:
+// the time that it takes to show an object grows with the depth's square.
 const maxDepth = 500
 
 // tooDeep reports whether a JSON document has more lists and mappings in one another than are shown.
@@ -97,7 +97,7 @@ func (w *instance) withPods(documents []review.Document, o review.Options) []rev
 	})
 }
 
-// Answer is what the page shows.
+// Answer holds the results that the page shows.
 type Answer struct {
 	Problems []Problem `json:"problems"`
 	Objects  []Object  `json:"objects"`
@@ -111,7 +111,7 @@ type Problem struct {
 	Text string `json:"text"`
 }
 
-// Object is what became of one object.
+// Object is the result for one object.
 type Object struct {
 	Report review.Report `json:"report"`
 	Stages []Stage       `json:"stages"`
@@ -120,7 +120,7 @@ type Object struct {
 
 // Stage is the object at one point on its way.
 type Stage struct {
-	Name    string `json:"name"` // user, stored, or that of the step
+	Name    string `json:"name"` // user, stored, or the step's name
 	Path    string `json:"path,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Mode    string `json:"mode,omitempty"`

@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// maxInstances is how many instances are kept: a user changes the object more often than the policy and the cluster.
+// maxInstances is the number of instances kept: a user changes the object more often than the policy and the cluster.
 const maxInstances = 8
 
 // instance is usher with the cluster, the policy and the gates of an input.

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Options are what the page starts with.
+// Options configures the page.
 type Options struct {
 	Suites   func() suite.List // makes the suites of one instance; they have state
 	Version  string
@@ -75,7 +75,7 @@ func New(o Options, hosts []string) http.Handler {
 	return guard(hosts, mux)
 }
 
-// start is what the page needs to begin.
+// start holds the data that the page needs to begin.
 type start struct {
 	Version  string    `json:"version"`
 	Input    Input     `json:"input"`
@@ -86,7 +86,7 @@ type start struct {
 	Facts    facts     `json:"facts"`
 }
 
-// facts are what the page says about usher.
+// facts describes usher on the page.
 type facts struct {
 	Policy string   `json:"policy"` // the default policy
 	Gates  []string `json:"gates"`

@@ -110,7 +110,7 @@ var podSpecs = map[string][]string{
 	"DaemonSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"}, "ReplicationController": {"spec", "template", "spec"},
 }
 
-// addSidecar adds a container and its volume in front of those of a pod, and reports whether that is possible. The container
+// addSidecar adds a container and its volume in front of a pod's own, and reports whether that is possible. The container
 // is like the first one that was sent, so that it keeps the same rules for images and resources.
 func addSidecar(spec, sent map[string]any) bool {
 	containers, _ := spec["containers"].([]any)

@@ -28,7 +28,7 @@ type Case struct {
 	problem                    error // why it cannot be run
 }
 
-// request is what an AdmissionReview knows and a manifest does not.
+// request holds the fields of an AdmissionReview that a manifest lacks.
 type request struct {
 	operation, user, namespace, subresource string
 	groups                                  []string
@@ -55,7 +55,7 @@ type expectation struct {
 // members are the keys of expect, in the order of reports.
 var members = []string{"verdict", "code", "reason", "message", "causes", "warnings", "steps", "patch", "after"}
 
-// verdicts and outcomes are what members of expect may say.
+// verdicts and outcomes list the valid values of members of expect.
 var (
 	verdicts = []string{"allowed", "denied", "error", "skipped"}
 	outcomes = []string{"changed", "refused", "untouched", "off"}

@@ -53,7 +53,7 @@ func rational(number string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(number)
 }
 
-// contains reports whether a value contains a part: a mapping the members of a mapping, each containing that of the part; a
+// contains reports whether a value contains a part: a mapping its members, each containing the part's; a
 // list the elements of a list, in the same order, each in an element of its own; and anything else the same value.
 func contains(whole, part any) bool {
 	switch part := part.(type) {

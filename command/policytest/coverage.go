@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Coverage is what cases show, and what they do not.
+// Coverage describes what cases show, and what they do not.
 type Coverage struct {
 	Steps    Share         `json:"steps"`
 	Policies []PolicyShare `json:"policies"`
@@ -22,7 +22,7 @@ type Coverage struct {
 	NotMeasured []string `json:"notMeasured,omitempty"`
 }
 
-// Share is how much of something cases show.
+// Share counts the parts of something that cases show.
 type Share struct {
 	All     int      `json:"all"`
 	Shown   int      `json:"shown"`
@@ -30,7 +30,7 @@ type Share struct {
 	Missing []string `json:"missing"`
 }
 
-// PolicyShare is how many parts of a policy cases show.
+// PolicyShare counts the parts of a policy that cases show.
 type PolicyShare struct {
 	File string `json:"file"`
 	Share

@@ -51,7 +51,7 @@ type part struct {
 	shown bool
 }
 
-// add adds the result of a case to that of its policy.
+// add adds the result of a case to its policy's.
 func (c *coverer) add(r Result) {
 	s, err := c.settingOf(r.Case)
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *coverer) policyFile(of *Case) string {
 	return cmp.Or(c.Config, "the embedded policy")
 }
 
-// remarks are keys of overrides whose values are only shown; texts are those of refusals; and unmeasured are sections of which
-// cases show nothing.
+// remarks are keys of overrides whose values are only shown; texts are keys of refusal texts; unmeasured are sections that
+// cases cannot show.
 var (
 	remarks    = []string{"ticket", "reason"}
 	texts      = []string{"message", "messageExpression"}

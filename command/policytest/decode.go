@@ -78,7 +78,7 @@ func withDefaults(raw json.RawMessage, defaults map[string]json.RawMessage) json
 	return merged
 }
 
-// nameOf returns the full name of a case: the directory of its file, and its own name or that of the file.
+// nameOf returns the full name of a case: the directory of its file, and its own name or the file's.
 func nameOf(file string, document int, own string) string {
 	name := filepath.ToSlash(filepath.Dir(file)) + "/"
 	if name == "./" {
@@ -124,8 +124,7 @@ func (c *Case) decode(d manifest.Document) (problems []error) {
 	return problems
 }
 
-// decodeMembers decodes the members of a mapping by their keys. An unknown key is a problem, with the one that was probably
-// meant.
+// decodeMembers decodes the members of a mapping by their keys. An unknown key is a problem, with a suggestion.
 func decodeMembers(at string, raw json.RawMessage, known map[string]any) (problems []error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {

@@ -116,7 +116,7 @@ func decodeJSON(raw []byte) (value any, err error) {
 	return value, err
 }
 
-// findLines finds the lines of the members of expect. They stay those of the document if YAML cannot say.
+// findLines finds the lines of the members of expect. They keep the document's line if YAML cannot say.
 func (c *Case) findLines(d manifest.Document) {
 	for key, e := range c.expect {
 		e.line = d.Line

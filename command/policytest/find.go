@@ -15,10 +15,10 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// Found is what directories hold.
+// Found holds the cases of directories.
 type Found struct {
 	Cases []*Case
-	// Problems are reports of what is wrong with the files: each makes the run one that could not be judged.
+	// Problems are reports of what is wrong with the files: with any of them, the run cannot be judged.
 	Problems []review.Report
 }
 

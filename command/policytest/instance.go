@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Program is what cases are run with. The fields from Config on are for cases that do not say otherwise.
+// Program configures runs of cases. The fields from Config on are defaults for cases.
 type Program struct {
 	Suites suite.List
 	// NotCalled returns why the shipped webhook configurations keep requests from routes, for a directory of manifests that
@@ -34,14 +34,14 @@ type Program struct {
 	Now                    time.Time // of cases without at
 }
 
-// setting is what a case is run under. Cases with the same setting share an instance.
+// setting holds the configuration of a case. Cases with the same setting share an instance.
 type setting struct {
 	place
 	policy, suites string
 	at             time.Time
 }
 
-// place is what settings have in common that can share an opened cluster.
+// place is the part of a setting that must be equal to share an opened cluster.
 type place struct{ cluster, gates string }
 
 // instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.

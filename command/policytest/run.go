@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// Result is what became of a case.
+// Result is the result of a case.
 type Result struct {
 	Case   *Case
 	Report review.Report

@@ -27,7 +27,7 @@ type Line struct {
 // MaxFile is the size in bytes at which a recording ends: it is for an hour of learning, and not a log.
 const MaxFile = 100 << 20
 
-// maxQueued is how many reviews wait for the disk; beyond that they are left out.
+// maxQueued is the maximum number of reviews that wait for the disk; further ones are left out.
 const maxQueued = 64
 
 // Recorder writes reviews to a file.

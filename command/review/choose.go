@@ -20,7 +20,7 @@ func Explained(routes []admit.Route) []admit.Route {
 	return all
 }
 
-// Choice is what an API server would do with a request.
+// Choice describes what an API server would do with a request.
 type Choice struct {
 	Routes    []admit.Route // that it would call, in order: mutating ones first
 	NotCalled []NotCalled   // that are for such requests, but not for this one
@@ -36,7 +36,7 @@ type Chooser struct {
 	NotCalled func(admit.Route, *admit.Request) string
 }
 
-// Choose returns the routes for a review. What is no review gets none: Run reports why.
+// Choose returns the routes for a review. An invalid review gets none: Run reports why.
 func (c Chooser) Choose(body []byte) (Choice, error) {
 	if c.Path != "" {
 		i := slices.IndexFunc(c.Routes, func(r admit.Route) bool { return r.Path == c.Path })
@@ -105,7 +105,7 @@ func (c Chooser) hint(req *admit.Request) string {
 	return "no route is for this kind of object; `usher steps` lists the routes"
 }
 
-// howToReach returns the flags that make a request one that a route is for.
+// howToReach returns a hint with the flags that make a request match a route.
 func howToReach(r admit.Route, m admit.Match, req *admit.Request) string {
 	hint := "no route is called for this; try --operation " + string(m.Operations[0])
 	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {

@@ -72,7 +72,7 @@ func sourceOf(p manifest.Place, only bool) string {
 }
 
 // WithPods returns documents with the pods that controllers would make of them: a workload for which there is no route is replaced by its
-// pods, which are what is reviewed of it. extra are paths of templates in kinds that Kubernetes does not know, such as
+// pods, which are reviewed in its place. extra are paths of templates in kinds that Kubernetes does not know, such as
 // spec.template. hasRoute reports whether a route is for a kind.
 func WithPods(documents []Document, extra []string, o Options, hasRoute func(*unstructured.Unstructured) bool) (all []Document) {
 	for _, d := range documents {

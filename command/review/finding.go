@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Severity is how bad a finding is.
+// Severity says how bad a finding is.
 type Severity string
 
 // The severities. An Info is worth knowing, and no fault.
@@ -21,7 +21,7 @@ type Finding struct {
 	// ID names the kind of finding, such as "ca-bundle-mismatch".
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
-	// Object is what it is about, such as "ValidatingWebhookConfiguration usher, webhook validate-pods.usher.dev".
+	// Object is the object concerned, such as "ValidatingWebhookConfiguration usher, webhook validate-pods.usher.dev".
 	Object  string `json:"object,omitempty"`
 	Message string `json:"message"`
 	// Diff is a unified diff of what should be and what is.

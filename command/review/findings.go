@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Findings prints the findings of reports, the worst first as the reports are sorted. One that several objects have is
+// Findings prints the findings of reports, the worst first as the reports are sorted. A finding of several objects is
 // printed once.
 func Findings(to io.Writer, reports []Report, style Style) {
 	var all []Finding

@@ -41,10 +41,10 @@ var builtIn = [][2]string{
 	{"storage.k8s.io/v1", "CSIDriver* CSINode* CSIStorageCapacity StorageClass* VolumeAttachment* VolumeAttributesClass*"},
 }
 
-// Catalogue is what is known of kinds without asking an API server: those of Kubernetes, and those that routes are for.
+// Catalogue describes the kinds that are known without an API server: the kinds of Kubernetes and of routes.
 type Catalogue map[schema.GroupKind]known
 
-// known is what is known of one kind.
+// known describes one kind.
 type known struct {
 	versions      []string
 	clusterScoped bool
@@ -93,7 +93,7 @@ func (c Catalogue) Namespaced(kind schema.GroupKind) bool {
 // stable are versions that are neither alpha nor beta.
 var stable = regexp.MustCompile(`^v\d+$`)
 
-// Check returns an error for a kind that no API server can have, with the one that was probably meant. A kind of a group that is not
+// Check returns an error for a kind that no API server can have, with a suggestion. A kind of a group that is not
 // Kubernetes' own may come from a CRD, so nothing is known of it.
 func (c Catalogue) Check(kind schema.GroupVersionKind) error {
 	if k, found := c[kind.GroupKind()]; found {
@@ -126,7 +126,7 @@ func (c Catalogue) kindsOf(group string) (kinds []string) {
 	return kinds
 }
 
-// complete reports whether no CRD can add kinds to a group: its name has no dot, as that of every CRD's group has.
+// complete reports whether no CRD can add kinds to a group: its name has no dot, unlike the group of every CRD.
 func (c Catalogue) complete(group string) bool { return !strings.Contains(group, ".") }
 
 // elsewhere returns an apiVersion that has a kind of this name, or "".

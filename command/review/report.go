@@ -12,18 +12,18 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Report is what a tool says of a subject. `usher review -o json` and the like print its JSON form, to which fields are
+// Report is a tool's report on a subject. `usher review -o json` and the like print its JSON form, to which fields are
 // only ever added.
 type Report struct {
 	Subject
 	Verdict Verdict `json:"verdict"`
 	Sections
-	// Findings are what is wrong, the worst first.
+	// Findings lists what is wrong, the worst first.
 	Findings []Finding `json:"findings,omitempty"`
 	// Before is the object as it came, After as it would be stored.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
-	// Notes are what suites say beside the calls. In JSON each is a member of its own.
+	// Notes holds the notes of suites, beside the calls. In JSON each is a member of its own.
 	Notes []suite.Note `json:"-"`
 	// Hint says what to try next.
 	Hint string `json:"hint,omitempty"`
@@ -57,7 +57,7 @@ type Sections struct {
 	Unknown []string `json:"unknown,omitempty"`
 	// NotCalled are the routes for such a request that the shipped configurations keep away from it.
 	NotCalled []NotCalled `json:"notCalled,omitempty"`
-	// Webhooks are those of all configurations of the cluster, in the order in which the API server asks them, with whether
+	// Webhooks lists the webhooks of all configurations of the cluster, in the order in which the API server asks them, and whether
 	// it would call each: usher doctor.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Blame has the fields that webhooks changed, each with its last writer: usher explain --blame.
@@ -99,9 +99,9 @@ type Webhook struct {
 	Configuration string `json:"configuration"` // kind and name
 	Name          string `json:"name"`
 	Called        bool   `json:"called"`
-	// Filter is what keeps the request away from the webhook: exempt, rules, scope, matchPolicy,
-	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused; "unknown" if it cannot be told. Why of one
-	// that is called names the resource as which it gets the object, if that is another one.
+	// Filter names the filter that keeps the request away from the webhook: exempt, rules, scope, matchPolicy,
+	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused; "unknown" if it cannot be told. For a called
+	// webhook, Why names the resource as which it gets the object, if that is another one.
 	Filter string `json:"filter,omitempty"`
 	Why    string `json:"why,omitempty"`
 	// Fix is a command that makes the object pass the filter, if there is one.
@@ -114,7 +114,7 @@ type NotCalled struct {
 	Why  string `json:"why"`
 }
 
-// Call is what one route did.
+// Call is the result of one route.
 type Call struct {
 	Path    string `json:"path"`
 	Outcome string `json:"outcome"` // allowed, mutated, denied, invalid or error
@@ -143,7 +143,7 @@ type Call struct {
 	Known   string          `json:"known,omitempty"`
 }
 
-// Step is what one step did.
+// Step is the result of one step.
 type Step struct {
 	Name string `json:"name"`
 	Mode string `json:"mode"`

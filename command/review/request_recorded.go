@@ -28,7 +28,7 @@ type Blame struct {
 	Former []Writer `json:"former,omitempty"`
 }
 
-// Writer is what wrote a field: a webhook, or without a configuration the request itself or the API server.
+// Writer is the writer of a field: a webhook, or without a configuration the request itself or the API server.
 type Writer struct {
 	Configuration string `json:"configuration,omitempty"`
 	Webhook       string `json:"webhook"`

@@ -130,7 +130,7 @@ func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
 	return after, nil
 }
 
-// step says what a step did: its part of the patch is what was not in the patch before it.
+// step returns the result of a step: its part of the patch is the operations that were not in the patch before it.
 func step(done admit.StepResult, before, now []Operation) Step {
 	s := Step{Name: done.Name, Mode: string(done.Mode), Why: done.Why}
 	if done.Override != nil {

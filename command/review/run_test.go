@@ -142,7 +142,7 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 	}
 }
 
-// kinds are those of the tests' routes.
+// kinds lists the kinds of the tests' routes.
 var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{} }}
 
 // TestNotesAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.

@@ -21,8 +21,8 @@ var subresources = map[string]metav1.GroupVersionKind{
 	"serviceaccounts/token": {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
 }
 
-// ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be that of the
-// resource, such as a pod, or that of the subresource, such as a Binding.
+// ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be of the
+// resource, such as a pod, or of the subresource, such as a Binding.
 func ofSubresource(kind metav1.GroupVersionKind, resource metav1.GroupVersionResource, sub string,
 	object *unstructured.Unstructured, raw []byte) (metav1.GroupVersionKind, metav1.GroupVersionResource, []byte) {
 	is, found := subresources[resource.Resource+"/"+sub]

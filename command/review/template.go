@@ -42,7 +42,7 @@ type podOf struct {
 }
 
 // podsOf returns the pods that controllers would make of the templates of an object: at most one for each template, as all pods of a template
-// are alike but for their names. extra are paths of templates in kinds that Kubernetes does not know. Nil: it has no template.
+// are alike except for their names. extra are paths of templates in kinds that Kubernetes does not know. Nil: it has no template.
 func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods []Document) {
 	if w, found := workloads[object.GroupVersionKind().GroupKind()]; found {
 		return podAt(d, object, w)
@@ -185,7 +185,7 @@ func (p *podOf) addClaims() {
 	}
 	var own []json.RawMessage
 	if len(volumes) == 0 || len(p.spec["volumes"]) > 0 && json.Unmarshal(p.spec["volumes"], &own) != nil {
-		return // volumes that are no list are left as they are, to be refused
+		return // volumes that are not a list stay as they are, to be refused
 	}
 	for _, volume := range own {
 		var named struct{ Name string }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Style is how text is shown.
+// Style configures how text is shown.
 type Style struct {
 	Color bool
 	Patch bool // show the operations of the patch, in place of the difference

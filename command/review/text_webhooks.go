@@ -72,5 +72,5 @@ func webhooksSummary(webhooks []Webhook) string {
 // unknown reports whether it cannot be told whether the webhook is called.
 func (w Webhook) unknown() bool { return w.Filter == string(Unknown) }
 
-// unknownWebhook returns the index of the first webhook of which it cannot be told whether it is called, or -1.
+// unknownWebhook returns the index of the first webhook that may or may not be called, or -1.
 func unknownWebhook(webhooks []Webhook) int { return slices.IndexFunc(webhooks, Webhook.unknown) }

@@ -1,6 +1,6 @@
 package review
 
-// Verdict is what became of a subject.
+// Verdict is the verdict on a subject.
 type Verdict string
 
 // The verdicts: on what was reviewed, and on what was examined.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Authorize reports whether a user may do something. Nil attributes of a resource are those of a path.
+// Authorize reports whether a user may do something. Without attributes of a resource, they are about a path.
 type Authorize func(context.Context, authorizer.Attributes) (allowed bool, reason string, err error)
 
 // errUnknown is why a condition has no result that is known.

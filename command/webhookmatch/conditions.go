@@ -24,7 +24,7 @@ type conditions struct {
 	compiler plugin.ConditionCompiler
 }
 
-// condition is what the compiler wants of a match condition.
+// condition adapts a match condition to the compiler.
 type condition registration.MatchCondition
 
 func (c *condition) GetExpression() string    { return c.Expression }
@@ -40,13 +40,13 @@ func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEval
 		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
 }
 
-// Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; one that
+// Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; a condition that
 // was stored before fails for every request.
 func (m *Matcher) Compile(c registration.MatchCondition) error {
 	return errors.Join(m.conditions.compile(c).CompilationErrors()...)
 }
 
-// meets decides by match conditions. One that is false wins over one that fails.
+// meets decides by match conditions. A false condition wins over a failing one.
 func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
 	if len(h.MatchConditions) == 0 {
 		return Verdict{}
@@ -70,7 +70,7 @@ func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook
 	return worst
 }
 
-// worse returns the verdict that counts of two: a condition that is false, then one that is not known, then one that fails.
+// worse returns the verdict that counts of two: first of a false condition, then of an unknown, then of a failing one.
 func worse(a, b Verdict) Verdict {
 	rank := func(v Verdict) int {
 		switch {

@@ -1,6 +1,6 @@
 // Package webhookmatch says whether the API server calls a webhook for a request, and if not, which filter keeps it away.
 //
-// The rules are those of the API server. It asks the filters in another order, which changes no verdict: a webhook is
+// The rules are the API server's. It asks the filters in another order, which changes no verdict: a webhook is
 // called if all of them let the request through. Here the rules come first: if they are for something else, no other
 // filter matters.
 package webhookmatch
@@ -34,7 +34,7 @@ const (
 	NamespaceSelector = "namespaceSelector"
 	ObjectSelector    = "objectSelector"
 	MatchConditions   = "matchConditions"
-	SideEffects       = "sideEffects" // those of a dry run
+	SideEffects       = "sideEffects" // for dry runs
 	Refused           = "refused"     // another webhook makes the API server refuse the request before
 	Unknown           = "unknown"
 )
@@ -42,7 +42,7 @@ const (
 // Verdict is whether the API server calls a webhook for a request.
 type Verdict struct {
 	Called bool
-	// Filter is what keeps the request away, or Unknown if it cannot be told whether anything does.
+	// Filter is the filter that keeps the request away, or Unknown if it cannot be told whether any does.
 	Filter string
 	// Why names the field, its value, and what does not meet it.
 	Why string
@@ -69,7 +69,7 @@ type Request struct {
 	*admissionv1.AdmissionRequest
 	// Unstored reports that the object is a manifest: the API server fills in defaults before it asks the filters.
 	Unstored bool
-	// Bare reports that of the object only the kind and metadata are known, such as of the options of a connection to the pod of a
+	// Bare reports that only the object's kind and metadata are known, such as of the options of a connection to the pod of a
 	// manifest.
 	Bare bool
 	// InNamespace is the namespace of the request. It does not matter to objects that are not in one.
@@ -84,7 +84,7 @@ type Request struct {
 	SendsVirtualResources bool
 }
 
-// Namespace is what is known of a namespace.
+// Namespace holds the known facts about a namespace.
 type Namespace struct {
 	Labels map[string]string
 	// Err says why the labels are not known.
@@ -102,7 +102,7 @@ type Equivalent struct {
 // Matcher decides. It may be used concurrently.
 type Matcher struct{ conditions conditions }
 
-// Of returns the verdicts for webhooks that Sort has sorted. One that makes the API server refuse the request keeps it
+// Of returns the verdicts for webhooks that Sort has sorted. A webhook that makes the API server refuse it keeps the request
 // from others.
 func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 	verdicts := make([]Verdict, len(hooks))

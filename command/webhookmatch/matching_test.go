@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/command/webhookmatch"
 )
 
-// asked is what a row of a table asks: a request, in words, and a webhook, in YAML.
+// asked is the question of a table's row: a request, in words, and a webhook, in YAML.
 type asked struct {
 	operation, resource, sub string // resource as group/version/resource
 	namespace                string

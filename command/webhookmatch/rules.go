@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// meetsRules decides by rules and matchPolicy. If it does not, as is what the webhook gets.
+// meetsRules decides by rules and matchPolicy. If the rules match, as is the equivalent that the webhook gets.
 func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 	own := Equivalent{Resource: r.resource(), Kind: r.kind(), SameFields: true}
 	for _, rule := range h.Rules {

@@ -78,7 +78,7 @@ func (r Request) generateName(metadata map[string]any) string {
 	return prefix + "00000"
 }
 
-// keepingLabels are the subresources, but for those of custom resources, by which the labels of an object cannot be
+// keepingLabels are the subresources, except of custom resources, by which the labels of an object cannot be
 // changed: after the mutating webhooks the API server takes the stored ones.
 var keepingLabels = []string{"pods/ephemeralcontainers", "pods/resize", "deployments.apps/status"}
 

@@ -66,8 +66,8 @@ func unusable(filter string, err error) Verdict {
 	return v
 }
 
-// namespaceLabels returns the labels that a namespaceSelector is compared with: those of the namespace, and of a
-// Namespace that is written the new ones.
+// namespaceLabels returns the labels that a namespaceSelector is compared with: the namespace's, or for a
+// Namespace that is written, the new ones.
 func (r Request) namespaceLabels() (labels.Set, error) {
 	written := r.Operation == admissionv1.Create || r.Operation == admissionv1.Update
 	if r.isNamespaces() && r.subresource() == "" && written {
@@ -79,7 +79,7 @@ func (r Request) namespaceLabels() (labels.Set, error) {
 	return named(r.InNamespace.Labels, r.Namespace), nil
 }
 
-// named returns labels of a namespace with the one that the API server sets.
+// named returns labels of a namespace with the label that the API server sets.
 func named(of labels.Set, name string) labels.Set {
 	if name == "" {
 		return of

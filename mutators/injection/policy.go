@@ -34,12 +34,12 @@ type Spec struct {
 	InitPosition Position `json:"initPosition"`
 	// Containers are added to the pod's containers.
 	Containers []corev1.Container `json:"containers,omitempty"`
-	// Position is where containers are inserted. Default: last, because the first container is what kubectl logs and
+	// Position is where containers are inserted. Default: last, because the first container is the one that kubectl logs and
 	// kubectl exec take by default.
 	Position Position `json:"position"`
 	// Volumes are added to the pod's volumes.
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
-	// ImagePullSecrets are added to those of the pod. The secrets must be in the pod's namespace.
+	// ImagePullSecrets are added to the pod's. The secrets must be in the pod's namespace.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// Env is set in every container and init container that is not itself injected.
 	Env []corev1.EnvVar `json:"env,omitempty"`

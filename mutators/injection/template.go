@@ -12,7 +12,7 @@ import (
 // Template is a container of the policy, which may have placeholders.
 type Template struct {
 	container corev1.Container
-	texts     []Text // those of the function texts, in order; nil if no text has a placeholder
+	texts     []Text // from the function texts, in order; nil if no text has a placeholder
 }
 
 func templates(containers []corev1.Container) []Template {
@@ -68,7 +68,7 @@ func (t *Template) Fill(req *admit.Request, pod *admit.Pod) (corev1.Container, e
 	return filled, nil
 }
 
-// plain matches the values that may be inserted: those of valid names and labels. A mutating webhook sees an object that
+// plain matches the values that may be inserted: valid names and label values. A mutating webhook sees an object that
 // is not validated yet, and the name of an owner never is, so a value could bring a shell's characters or a reference of
 // Kubernetes into a command, which sees the variables of the sidecar.
 var plain = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,252})?$`)

@@ -14,10 +14,10 @@ import (
 )
 
 // Defaults are the labels and annotations that new pods get if they lack them. The entries are applied in order,
-// so the first one that sets a key wins.
+// so the first entry that sets a key wins.
 type Defaults []Default
 
-// Default is what the selected pods get.
+// Default holds the labels and annotations that the selected pods get.
 type Default struct {
 	config.Selection
 	Labels      []Value `json:"labels,omitempty"`

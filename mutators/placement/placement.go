@@ -1,5 +1,5 @@
 // Package placement knows which nodes the pods of a namespace may use: the node selector and the tolerations that the
-// annotations of a Namespace, and the policy for all namespaces, ask for and allow. The rules are those of the API
+// annotations of a Namespace, and the policy for all namespaces, ask for and allow. The rules are the same as of the API
 // server's plugins PodNodeSelector and PodTolerationRestriction, and of OpenShift's project node selector.
 package placement
 
@@ -31,7 +31,7 @@ type Selector struct {
 	From string
 }
 
-// SelectorOf returns the node selector of a namespace: that of the Kubernetes annotation, else that of OpenShift's, else
+// SelectorOf returns the node selector of a namespace, from the Kubernetes annotation, else from OpenShift's, else from
 // the default of the policy. An annotation that is present and empty is a selector that selects all nodes. An annotation
 // that cannot be read is an error, so that no pod is placed by a rule that is unknown.
 func SelectorOf(policy *NodeSelector, ns admit.Namespace) (Selector, *field.Error) {
@@ -68,13 +68,13 @@ type Tolerations struct {
 	From string
 }
 
-// DefaultTolerations returns the tolerations that new pods of a namespace get: those of the annotation, also if it is
-// empty, or the default of the policy. An annotation that cannot be read is an error.
+// DefaultTolerations returns the tolerations that new pods of a namespace get, from the annotation, also if it is
+// empty, or from the default of the policy. An annotation that cannot be read is an error.
 func DefaultTolerations(policy *TolerationPolicy, ns admit.Namespace) (Tolerations, *field.Error) {
 	return tolerations(tolerationsKey, ns, Tolerations{policy.ClusterDefault, "nodeSelector.tolerations.clusterDefault of the policy"})
 }
 
-// AllowedTolerations returns the tolerations that bound those of the pods of a namespace; an empty list allows all. An
+// AllowedTolerations returns the tolerations that pods of a namespace may have; an empty list allows all. An
 // annotation that cannot be read is an error.
 func AllowedTolerations(policy *TolerationPolicy, ns admit.Namespace) (Tolerations, *field.Error) {
 	return tolerations(allowedKey, ns, Tolerations{policy.ClusterAllowed, "nodeSelector.tolerations.clusterAllowed of the policy"})

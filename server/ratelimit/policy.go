@@ -24,8 +24,8 @@ func Section(routes []string) config.Section[Policy] {
 		}}
 }
 
-// Limit is a token bucket for each route and user, each route and namespace, or each route. A review takes a token; one
-// that finds none is answered with HTTP 429 and Retry-After.
+// Limit is a token bucket for each route and user, each route and namespace, or each route. A review takes a token; if
+// there is none, it is answered with HTTP 429 and Retry-After.
 type Limit struct {
 	Name string `json:"name"`
 	// Routes are the paths of the routes that are limited; none: all, except those for the status of nodes, on which a

@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Deps is what the chains of a suite are built from. Cluster is nil while routes are only listed.
+// Deps holds the dependencies of a suite's chains. Cluster is nil while routes are only listed.
 type Deps struct {
 	Policy  *config.Policy
 	Cluster *cluster.Cluster

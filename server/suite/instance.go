@@ -26,7 +26,7 @@ type Instance struct {
 	Now     func() time.Time // for the ends of overrides; nil for time.Now
 }
 
-// Setup is what Load makes an instance of.
+// Setup configures the instance that Load makes.
 type Setup struct {
 	Suites  List     // with their flags parsed, or WithDefaults
 	Names   []string // of the suites whose routes are served; nil for all

@@ -1,6 +1,6 @@
 package suite
 
-// Note is what a suite reports about a review in addition to its verdict, such as the quota that a pod belongs to.
+// Note is a suite's report about a review in addition to its verdict, such as the quota that a pod belongs to.
 type Note struct {
 	// Name is the member of the JSON report, and Value its value.
 	Name  string

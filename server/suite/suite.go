@@ -22,7 +22,7 @@ import (
 )
 
 // Suite is a group of routes and everything they depend on. Fields may be nil or empty. The functions are called in the
-// order of the fields; those of one suite may share state.
+// order of the fields; the functions of one suite may share state.
 type Suite struct {
 	Name string // as in --suite
 	Doc  string // which objects it is for, in the printed configurations

@@ -86,7 +86,7 @@ func differing(want, is Hook) (parts []difference) {
 	return parts
 }
 
-// Lacks returns how a registered webhook falls short of the needed one. A choice made at registration is no fault: a
+// Lacks returns how a registered webhook falls short of the needed one. A choice made at registration does not count: a
 // longer or shorter timeout, a looser failurePolicy, additions to selectors and match conditions.
 func Lacks(needed, registered Hook) (lacks []string) {
 	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)

@@ -63,7 +63,7 @@ func CheckExcluded(names []string) error {
 	return nil
 }
 
-// changed is the CEL expression for requests that are no updates, and for updates that change one of the fields, such
+// changed is the CEL expression for requests that are not updates, and for updates that change one of the fields, such
 // as metadata.labels. It cannot fail, which would refuse the request: the API server sets metadata, and whether
 // anything else is there is asked first.
 func changed(fields []string) string {

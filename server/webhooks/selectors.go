@@ -46,7 +46,7 @@ func knows(needed *metav1.LabelSelector, key string) bool {
 		slices.ContainsFunc(needed.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// sameParts reports whether two selectors are the same but for the order of their expressions.
+// sameParts reports whether two selectors are the same except for the order of their expressions.
 func sameParts(a, b *metav1.LabelSelector) bool {
 	sorted := func(s *metav1.LabelSelector) []string {
 		var parts []string

@@ -74,7 +74,7 @@ func gauge(page []byte, name string) (float64, error) {
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// heap is what a Go process has allocated so far.
+// heap counts what a Go process has allocated so far.
 type heap struct {
 	objects, bytes float64
 }

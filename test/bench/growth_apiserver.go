@@ -35,7 +35,7 @@ type standIn struct {
 	version int               // of the last patch
 }
 
-// newest is the version of the lists, above those of all objects.
+// newest is the version of the lists, above the versions of all objects.
 const newest = 1_000_000
 
 // serve starts the stand-in and writes a kubeconfig for it into dir.

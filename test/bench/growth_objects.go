@@ -18,7 +18,7 @@ const (
 	quotaParent = "quota.scheduling.koordinator.sh/parent"
 )
 
-// surroundings are what every cluster has: the namespace of the reviews, and a priority class.
+// surroundings returns the objects of every cluster: the namespace of the reviews, and a priority class.
 func surroundings() map[string]objects {
 	return map[string]objects{
 		"namespaces": {1, func(int) (string, string) {
@@ -79,7 +79,7 @@ func pods(count int) objects {
 	}}
 }
 
-// storedPod returns the text of a running pod, with placeholders for its quota and node. Its status is that of a kubelet.
+// storedPod returns the text of a running pod, with placeholders for its quota and node. Its status looks like a kubelet's.
 func storedPod() (metadata, rest string) {
 	_, pod := podReview("20KB-pod-changed")
 	pod.Spec.Containers = pod.Spec.Containers[:1]

@@ -31,7 +31,7 @@ type Point struct {
 	Costs    []Cost  `json:"costs,omitempty"`
 }
 
-// Cost is what one review costs.
+// Cost is the cost of one review.
 type Cost struct {
 	Line    string  `json:"line"`
 	CPU     float64 `json:"cpu"`     // µs of the process
@@ -64,7 +64,7 @@ func growthCommand(ctx context.Context, args []string, out, progress io.Writer) 
 	}.Command(ctx, set, args, out, progress)
 }
 
-// measureChosen measures the subjects that match. With -write, those of an earlier run stay.
+// measureChosen measures the subjects that match. With -write, the others of an earlier run stay.
 func measureChosen(ctx context.Context, o report.Options, only string, progress io.Writer) (*Growth, error) {
 	what, err := chosen(subjects(o.Quick), only)
 	if err != nil {

@@ -40,7 +40,7 @@ func subjects(quick bool) []subject {
 	return subjectsOf(counts, podCounts)
 }
 
-// subjectsOf returns what is measured. The most pods are not listed: that is what API servers before 1.34 do.
+// subjectsOf returns the subjects to measure. The most pods are not listed, as by API servers before 1.34.
 func subjectsOf(counts, podCounts []int) []subject {
 	return []subject{
 		{"profiles", counts, func(n int) world { return profileWorld(n, false) }},

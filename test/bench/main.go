@@ -13,7 +13,7 @@
 //
 //	report/    statistics, and the files of a run
 //	plot/      charts
-//	cluster/   what is made of the rounds of test/e2e/throughput
+//	cluster/   reports on the rounds of test/e2e/throughput
 //	compare/   runs benchmarks by turns, and judges them
 package main
 

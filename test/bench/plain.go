@@ -14,7 +14,7 @@ import (
 )
 
 // answerPlain implements a typical webhook: decode the review, decode the object, copy it, change the copy, encode
-// both, and return the difference. The changes are those of usher's default policy.
+// both, and return the difference. It makes the changes of usher's default policy.
 func answerPlain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/test/reviews"
 )
 
-// share is how long usher is profiled under each review, in seconds.
+// share is the time for which usher is profiled under each review, in seconds.
 const share = 8
 
 // profile writes a CPU profile of usher under the reviews whose names match, in turn.

@@ -28,7 +28,7 @@ type Named struct {
 // Validation is an expression that must be true, and what to say if it is not.
 type Validation struct {
 	Expression string `json:"expression"`
-	// Message is what the user reads. Default: the expression.
+	// Message is shown to the user. Default: the expression.
 	Message string `json:"message,omitempty"`
 	// MessageExpression composes the message; if it fails, Message is used.
 	MessageExpression string `json:"messageExpression,omitempty"`
@@ -87,7 +87,7 @@ func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.Er
 	return p, nil
 }
 
-// scope is what the expressions of one rule see, and the problems found in them.
+// scope holds what the expressions of one rule see, and the problems found in them.
 type scope struct {
 	env           *cel.Env
 	variablesType *apiservercel.DeclType
@@ -166,7 +166,7 @@ func (s *scope) validation(v Validation, at *field.Path) validation {
 	return x
 }
 
-// The reasons of a violation, which are those of policies of the API server.
+// The reasons of a violation, the same as in policies of the API server.
 const (
 	Invalid      = "Invalid"
 	Forbidden    = "Forbidden"

@@ -19,14 +19,14 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// Review is what the expressions see of a request.
+// Review holds the parts of a request that expressions see.
 type Review struct {
 	Object, OldObject document.Raw // absent: null
 	Request           document.Raw // the request of the AdmissionReview
 	Namespace         *Namespace   // nil for an object without a namespace, or if no expression reads it
 }
 
-// Namespace is what expressions see of the namespace of the object.
+// Namespace holds the fields of the object's namespace that expressions see.
 type Namespace struct {
 	Name                string
 	Labels, Annotations map[string]string
@@ -47,7 +47,7 @@ type Verdict struct {
 type Violation struct {
 	Message string
 	Reason  string // Invalid, Forbidden, Unauthorized or TooLarge
-	// Field is what is wrong, and Value the number or text there.
+	// Field is the field in violation, and Value its number or text.
 	Field *field.Path
 	Value any
 	// Unchanged reports that the stored object has the same in all parts that the expression and the match conditions
@@ -142,7 +142,7 @@ func (p *Program) unmet(ctx context.Context, review *Review) (name string, failu
 	return "", failures
 }
 
-// run evaluates an expression and charges its cost, with that of variables, to the budget. The deadline is checked
+// run evaluates an expression and charges its cost, with its variables' cost, to the budget. The deadline is checked
 // between expressions: the cost of one is limited to about a tenth of a second.
 func (e *evaluation) run(x *compiled) (ref.Val, error) {
 	if err := e.ctx.Err(); err != nil {

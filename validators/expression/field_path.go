@@ -70,7 +70,7 @@ func parsePart(text string) (p part, rest string, err error) {
 	return part{index: int(index), isIndex: true}, rest, nil
 }
 
-// field returns the path for problems. Without a path it is that of the object.
+// field returns the path for problems, without a path the object's.
 func (f fieldPath) field() *field.Path {
 	if len(f) == 0 {
 		return field.NewPath(objectName)

@@ -37,7 +37,7 @@ func TestFieldPath(t *testing.T) {
 	}
 }
 
-// FuzzFieldPath: a path that is accepted is one that can be shown.
+// FuzzFieldPath: an accepted path can be shown.
 func FuzzFieldPath(f *testing.F) {
 	for _, text := range []string{"spec.a[0]['b'].c", `.a["b"]`, "a[", "[0]", "['x']"} {
 		f.Add(text)

@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// reads is what an expression reads, itself and through variables.
+// reads describes what an expression reads, itself and through variables.
 type reads struct {
 	object    [][]string // the parts of object, as paths of fields; an empty path is all of it
 	oldObject bool

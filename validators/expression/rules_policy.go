@@ -20,7 +20,7 @@ import (
 // Rules are checks of objects of any kind, written in CEL.
 type Rules []Rule
 
-// Rule is a list of validations, and the requests that they are for. Its expressions are those of a
+// Rule is a list of validations, and the requests that they are for. Its expressions are written as in a
 // ValidatingAdmissionPolicy.
 type Rule struct {
 	// Name is shown with each refusal.
@@ -49,7 +49,7 @@ type RuleMatch struct {
 	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
 }
 
-// OnError is what happens if an expression has no result.
+// OnError says what happens if an expression has no result.
 type OnError string
 
 const (
@@ -59,7 +59,7 @@ const (
 	Deny OnError = "deny"
 )
 
-// compiledRule is what is made of a rule once.
+// compiledRule is a rule, compiled once.
 type compiledRule struct {
 	program             *Program
 	requests            admit.Rule
@@ -148,7 +148,7 @@ func (r *Rule) Program() *Program { return r.compiled.program }
 // Covers reports whether the rule is for a request, apart from its selectors. The rule must have been checked.
 func (r *Rule) Covers(req *admit.Request) bool { return r.compiled.requests.Covers(req) }
 
-// Selectors returns the compiled selectors; nil for one that selects everything. The rule must have been checked.
+// Selectors returns the compiled selectors; a nil selector selects everything. The rule must have been checked.
 func (r *Rule) Selectors() (namespaces, objects labels.Selector) {
 	return r.compiled.namespaces, r.compiled.objects
 }

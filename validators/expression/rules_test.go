@@ -210,7 +210,7 @@ func TestNoRules(t *testing.T) {
 	}
 }
 
-// tenRules are what a cluster might ask of pods.
+// tenRules are rules that a cluster might have for pods.
 const tenRules = `
 - {expression: "object.spec.containers.all(c, has(c.resources) && has(c.resources.requests))"}
 - {expression: "object.spec.containers.all(c, !c.image.endsWith(':latest'))"}

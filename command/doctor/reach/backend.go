@@ -15,8 +15,8 @@ import (
 	"usher.dev/usher/cluster/reader"
 )
 
-// backend is what is behind the client configuration of one or several webhooks, as far as it could be seen. What comes
-// after the first error was not looked at.
+// backend describes the server behind the client configuration of one or several webhooks, as far as it could be read.
+// Nothing is read after the first error.
 type backend struct {
 	service    corev1.Service
 	serviceErr error

@@ -10,14 +10,14 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// bundle is what a caBundle holds.
+// bundle holds the contents of a caBundle.
 type bundle struct {
 	certificates []*x509.Certificate
 	why          string // it cannot be used, or a part of it
 	key          bool   // it holds a private key
 }
 
-// readBundle reads a caBundle as the API server does: what is no certificate is skipped.
+// readBundle reads a caBundle as the API server does: anything but a certificate is skipped.
 func readBundle(raw []byte) (b bundle) {
 	rest := raw
 	for {

@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// soon is how long before its end a certificate is reported, unless it has been made for a short time only.
+// soon is the time before its end from which a certificate is reported, unless it is short-lived.
 const soon = 14 * 24 * time.Hour
 
 // serving is a certificate that a server has, with what it sends beside it.
@@ -67,7 +67,7 @@ func nameProblem(about Subject, leaf *x509.Certificate, s serving) *Problem {
 		t, s.from, review.List(names), t.name())
 }
 
-// trustProblems returns whether the certificates in a caBundle verify that of a server, and for how long they will.
+// trustProblems reports whether the certificates in a caBundle verify a server's certificate, and for how long.
 func trustProblems(about Subject, roots bundle, s serving, now time.Time) []*Problem {
 	root := verifier(roots, s, now)
 	if root == nil {
@@ -112,7 +112,7 @@ func verifier(roots bundle, s serving, at time.Time) *x509.Certificate {
 	return nil
 }
 
-// untrusted returns why the certificates in a caBundle do not verify that of a server.
+// untrusted returns why the certificates in a caBundle do not verify a server's certificate.
 func untrusted(about Subject, roots bundle, s serving, now time.Time) *Problem {
 	t := about.Target
 	root := signer(roots, s)

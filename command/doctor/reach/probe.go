@@ -18,26 +18,26 @@ import (
 	"usher.dev/usher/cluster/reader"
 )
 
-// connectTime is how long a connection may take to be made. Inside of a cluster it takes milliseconds; a machine outside
+// connectTime is the timeout for making a connection. Inside a cluster it takes milliseconds; a machine outside
 // may wait in vain.
 const connectTime = time.Second
 
-// handshake is what a TLS handshake with a server has shown.
+// handshake is the result of a TLS handshake with a server.
 type handshake struct {
 	address string
 	chain   []*x509.Certificate
 	err     error // nil if chain is not empty
 }
 
-// candidate is an address at which a server may be. On the network of this machine, that of a Service or of a pod may be
-// another one's, unless it is certain.
+// candidate is a possible address of a server. On this machine's network, the address of a Service or pod may belong to
+// another server, unless it is certain.
 type candidate struct {
 	address string
 	certain bool
 }
 
 // probe calls all addresses of one server at the same time, and returns the first handshake that shows anything: a
-// certificate, or why there is none. It sends no request. is reports whether a certificate is that of the server, for
+// certificate, or why there is none. It sends no request. is reports whether a certificate is the server's, for
 // addresses that are not certain.
 func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) handshake {
 	ctx, cancel := context.WithTimeout(ctx, reader.Timeout)

@@ -231,7 +231,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// FuzzBundle: a caBundle is what anyone who may register webhooks writes.
+// FuzzBundle: anyone who may register webhooks can write a caBundle.
 func FuzzBundle(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="))

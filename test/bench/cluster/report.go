@@ -46,7 +46,7 @@ type nodeCell struct {
 	Example string  `json:"example,omitempty"`
 }
 
-// usage is what the processes and etcd have used: per pod, or per second.
+// usage describes what the processes and etcd have used: per pod, or per second.
 type usage struct {
 	APIServer float64 `json:"apiServer"` // CPU in µs; also the next three
 	Webhook   float64 `json:"webhook"`   // of usher or the constant webhook
@@ -79,7 +79,7 @@ type record struct {
 	Nodes *nodeRound
 }
 
-// round is what pods and nodes have in common.
+// round holds the common fields of podRound and nodeRound.
 type round struct {
 	Seconds   float64
 	Latencies []time.Duration // of what succeeded

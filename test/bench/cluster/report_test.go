@@ -65,7 +65,7 @@ func TestReportIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestDocsAreOfTheData: the tables and the picture in docs are those of the data beside them.
+// TestDocsAreOfTheData: the tables and the picture in docs match the data beside them.
 func TestDocsAreOfTheData(t *testing.T) {
 	docs, written := filepath.Join("..", "..", "..", "docs"), t.TempDir()
 	for _, name := range []string{place.Page, place.Data} {

@@ -24,7 +24,7 @@ var (
 	modeTitles = map[string]string{seldom: "every 5 min", often: "every 10 s", amplified: "every 10 s, amplified"}
 )
 
-// heartbeat is how often a node of the modes often and amplified reports; one of the mode seldom reports with each reportEvery-th.
+// heartbeat is how often a node of the modes often and amplified reports; in the mode seldom, with each reportEvery-th.
 const (
 	heartbeat   = 10 * time.Second
 	reportEvery = 30

@@ -40,8 +40,8 @@ var judged = []struct{ unit, says string }{{"sec/op", "takes %.0f %% longer"}, {
 // verdict is the result of a comparison.
 type verdict struct {
 	compared int      // benchmarks that are in both runs
-	worse    []string // those that are worse by more than the threshold, in words
-	missing  []string // those of the run before that are not in this one
+	worse    []string // benchmarks that are worse by more than the threshold, in words
+	missing  []string // benchmarks of the run before that are not in this one
 }
 
 // judge compares two runs. A benchmark is worse if its median is, by more than threshold percent, and if the difference is
@@ -63,7 +63,7 @@ func judge(before, now results, threshold float64) (v verdict) {
 	return v
 }
 
-// compare returns by how many percent the median of now is above that of before, and the probability that this is chance.
+// compare returns by how many percent the median of now is above before's, and the probability that this is chance.
 func compare(before, now []float64) (percent, p float64) {
 	if len(before) == 0 || len(now) == 0 {
 		return 0, 1
