@@ -3,10 +3,12 @@
 package promises
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
 
+	"usher.dev/usher/command"
 	"usher.dev/usher/server/suite"
 )
 
@@ -33,3 +35,11 @@ func (h House) Test(t *testing.T) {
 
 // core returns the name of the core suite.
 func (h House) core() string { return h.Suites()[0].Name }
+
+// usher runs a command and returns its exit code and what it printed.
+func (h House) usher(t *testing.T, args ...string) (code int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = command.Program{Suites: h.Suites(), NewSuites: h.Suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}

@@ -1,0 +1,120 @@
+package promises
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/test/harness"
+)
+
+// allSource returns the Go source without tests.
+func allSource(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f, "_test.go") && !strings.HasPrefix(f, "test/") {
+			b.WriteString(harness.ReadFile(t, f))
+		}
+	}
+	return b.String()
+}
+
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || isModule(path)) {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d Go files: %v", len(files), err)
+	}
+	return files
+}
+
+// isModule reports whether a folder is a Go module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+// floors are the rules of the house: what a folder of the product may import of usher, with everything below it. Its own
+// folders are always allowed. The first row that matches a package counts.
+var floors = []struct {
+	room string
+	may  []string
+}{
+	{"internal", nil},
+	{"samples", nil},
+	{"admit", []string{"internal"}},
+	{"config", []string{"admit", "internal"}},
+	{"mutators", []string{"config", "admit", "internal"}},
+	{"validators", []string{"mutators", "config", "admit", "internal"}},
+	{"handlers", []string{"admit", "internal"}},
+	{"cluster", []string{"admit", "internal"}},
+	{"certs", []string{"internal"}},
+	{"server", []string{"handlers", "cluster", "certs", "config", "admit", "internal"}},
+	{"command", []string{"server", "handlers", "cluster", "certs", "config", "admit", "samples", "internal"}},
+	{"colocation", []string{"server/suite", "mutators", "handlers", "cluster", "config", "admit", "internal"}},
+	{".", []string{"colocation", "command", "server", "validators", "mutators", "handlers", "cluster", "config", "admit"}},
+}
+
+// foreign are the packages of others that steps, and what they stand on, must not import.
+var foreign = []string{"net/http", "k8s.io/client-go"}
+
+// TestImportsRunOneWay: only routes.go imports the colocation suite, and the folders import each other in one direction
+// only. Steps know neither HTTP nor a client.
+func (h House) TestImportsRunOneWay(t *testing.T) {
+	below := func(dir string, rooms ...string) bool {
+		return slices.ContainsFunc(rooms, func(room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") })
+	}
+	for _, file := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(file))
+		if strings.HasSuffix(file, "_test.go") || below(dir, "test") || strings.HasSuffix(dir, "test") {
+			continue
+		}
+		floor := slices.IndexFunc(floors, func(f struct {
+			room string
+			may  []string
+		}) bool {
+			return below(dir, f.room)
+		})
+		if floor < 0 {
+			t.Errorf("%s: its folder has no row in this test: say what it may import", file)
+			continue
+		}
+		for _, path := range importsOf(t, file) {
+			ours, isOurs := strings.CutPrefix(path, "usher.dev/usher/")
+			if isOurs && !below(ours, append(floors[floor].may, floors[floor].room)...) || below(ours, "colocation") && dir == "." && file != "routes.go" {
+				t.Errorf("%s imports %s: imports run one way, see docs/architecture.md", file, path)
+			}
+			if below(dir, "mutators", "validators", "colocation/mutators", "colocation/validators", "admit") && below(path, foreign...) ||
+				below(dir, "handlers") && below(path, "k8s.io/client-go") {
+				t.Errorf("%s imports %s", file, path)
+			}
+		}
+	}
+}
+
+// importsOf returns the import paths of a Go file.
+func importsOf(t *testing.T, file string) (paths []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range parsed.Imports {
+		paths = append(paths, strings.Trim(spec.Path.Value, `"`))
+	}
+	return paths
+}

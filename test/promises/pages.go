@@ -1,0 +1,195 @@
+package promises
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/command"
+	"usher.dev/usher/test/harness"
+)
+
+// docs returns all pages for human readers, by file name.
+func docs(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "deploy/*/*.md", "samples/*.md", "colocation/*.md", "test/e2e/*.md", ".github/*.md"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			pages[f] = harness.ReadFile(t, f)
+		}
+	}
+	if len(pages) < 5 {
+		t.Fatalf("only %d pages were found", len(pages))
+	}
+	return pages
+}
+
+// code matches code in a page: a fenced block, or a span.
+var code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+
+// TestDocsTellTheTruth: every command, flag, make target, metric and file named in the docs exists.
+func (h House) TestDocsTellTheTruth(t *testing.T) {
+	source := allSource(t)
+	makefile := harness.ReadFile(t, "Makefile")
+	help := ""
+	var commands []string
+	for _, c := range (command.Program{Suites: h.Suites()}).Root().Commands() {
+		commands = append(commands, c.Name())
+		_, out, _ := h.usher(t, c.Name(), "--help")
+		help += out
+		for _, below := range c.Commands() {
+			_, out, _ := h.usher(t, c.Name(), below.Name(), "--help")
+			help += out
+		}
+	}
+	checks := []struct {
+		what   string
+		find   *regexp.Regexp
+		exists func(string) bool
+	}{
+		{"metric", regexp.MustCompile(`\b(usher_[a-z_]+)\b`), func(name string) bool {
+			return strings.Contains(source, `"`+name+`"`)
+		}},
+		{"command", regexp.MustCompile("`(?:bin/)?usher ([a-z]+)"), func(name string) bool {
+			return name == "help" || name == "completion" || slices.Contains(commands, name)
+		}},
+		{"make target", regexp.MustCompile("(?m)(?:`|^    |^)make ([a-z0-9]+)"), func(name string) bool {
+			return regexp.MustCompile(`(?m)^` + name + `:.*## `).MatchString(makefile)
+		}},
+		{"link", regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`), nil}, // relative to its page
+	}
+	for file, text := range docs(t) {
+		for _, c := range checks {
+			exists, in := c.exists, text
+			if exists == nil {
+				in = code.ReplaceAllString(text, "") // Go's T[K](v) is no link
+			}
+			for _, m := range c.find.FindAllStringSubmatch(in, -1) {
+				if exists == nil {
+					exists = func(name string) bool { _, err := os.Stat(filepath.Join(filepath.Dir(file), name)); return err == nil }
+				}
+				if !exists(m[1]) {
+					t.Errorf("%s names the %s %s, which does not exist", file, c.what, m[1])
+				}
+			}
+		}
+		for _, line := range regexp.MustCompile("`(?:bin/)?usher [^`]*`|(?m)^ *(?:bin/)?usher .*$").FindAllString(text, -1) {
+			for _, f := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
+				if !strings.Contains(help, f+" ") && f != "--help" {
+					t.Errorf("%s: %s: there is no flag %s", file, line, f)
+				}
+			}
+		}
+	}
+}
+
+// TestDocsNameRealViews: the methods of views that docs/writing-a-step.md names exist.
+func (h House) TestDocsNameRealViews(t *testing.T) {
+	views := map[string]reflect.Type{"pod": reflect.TypeFor[*admit.Pod](), "c": reflect.TypeFor[*admit.Container]()}
+	text := harness.ReadFile(t, "docs/writing-a-step.md")
+	for _, m := range regexp.MustCompile("`(pod|c)\\.([A-Z][A-Za-z]*)").FindAllStringSubmatch(text, -1) {
+		if _, ok := views[m[1]].MethodByName(m[2]); !ok {
+			t.Errorf("docs/writing-a-step.md names %s.%s, which does not exist", m[1], m[2])
+		}
+	}
+}
+
+// TestReadmeIsShort: the first page can be read at once.
+func (h House) TestReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(harness.ReadFile(t, "README.md"), "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines, more than 150: move details to a page in docs/ and link it", lines)
+	}
+}
+
+// TestLifeOfAReviewNamesFiles: every file that the page sends its readers to exists.
+func (h House) TestLifeOfAReviewNamesFiles(t *testing.T) {
+	found := regexp.MustCompile("(?:`|@| )([a-z_]+/[a-z_/-]+\\.(?:go|json))").FindAllStringSubmatch(harness.ReadFile(t, "docs/life-of-a-review.md"), -1)
+	if len(found) < 10 {
+		t.Fatalf("only %d files were found", len(found))
+	}
+	for _, m := range found {
+		if !harness.Exists(m[1]) {
+			t.Errorf("docs/life-of-a-review.md names %s, which does not exist", m[1])
+		}
+	}
+}
+
+// TestLeastKubernetes: the docs say which suite needs matchConditions, which an API server of 1.27 drops.
+func (h House) TestLeastKubernetes(t *testing.T) {
+	page := harness.ReadFile(t, "deploy/README.md")
+	for _, c := range []struct {
+		golden, row string
+		conditions  bool
+	}{
+		{"test/testdata/webhooks.golden", "| core | 1.27 or newer |", false},
+		{"test/testdata/webhooks-colocation.golden", "| colocation | 1.28 or newer |", true},
+	} {
+		if got := strings.Contains(harness.ReadFile(t, c.golden), "matchConditions:"); got != c.conditions || !strings.Contains(page, c.row) {
+			t.Errorf("%s has matchConditions: %v; deploy/README.md must have the row %s", c.golden, got, c.row)
+		}
+	}
+}
+
+// TestToleratedErrorsAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
+func (h House) TestToleratedErrorsAreDocumented(t *testing.T) {
+	var used []string
+	source := allSource(t)
+	for _, m := range regexp.MustCompile(`(?:\.Tolerate\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
+		used = append(used, m[1])
+	}
+	for _, m := range regexp.MustCompile(`\.Tolerate\(([^",]+),`).FindAllStringSubmatch(source, -1) {
+		if m[1] != "reason" {
+			t.Errorf("Tolerate(%s, ...): a reason is a literal, or a variable named reason, so that this test finds it", m[1])
+		}
+	}
+	_, page, _ := strings.Cut(harness.ReadFile(t, "docs/operations.md"), "The reasons of `usher_troubles_total`")
+	table, _, _ := strings.Cut(page, "Alert on these metrics")
+	var listed []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]*)` \\|").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, m[1])
+	}
+	slices.Sort(used)
+	slices.Sort(listed)
+	if used = slices.Compact(used); len(used) < 5 || !slices.Equal(used, listed) {
+		t.Errorf("docs/operations.md lists the reasons %q, the code uses %q", listed, used)
+	}
+}
+
+// TestArchitectureNamesPackages: docs/architecture.md says what each package is for.
+func (h House) TestArchitectureNamesPackages(t *testing.T) {
+	page := harness.ReadFile(t, "docs/architecture.md") + harness.ReadFile(t, "README.md")
+	for _, file := range goFiles(t) {
+		room, _, _ := strings.Cut(filepath.ToSlash(file), "/")
+		if !strings.HasSuffix(room, ".go") && !strings.Contains(page, "`"+room+"/`") && !strings.Contains(page, "    "+room+"/") {
+			t.Errorf("%s: neither README.md nor docs/architecture.md says what `%s/` is for", file, room)
+		}
+	}
+}
+
+// TestCodeSpansAreClosed: in every page, the backticks of a paragraph come in pairs, and a heading follows an empty line: a
+// paragraph that was broken by mistake has neither.
+func (h House) TestCodeSpansAreClosed(t *testing.T) {
+	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "command/learn/lessons/*/lesson.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: no pages: %v", pattern, err)
+		}
+		for _, page := range pages {
+			for paragraph := range strings.SplitSeq(fence.ReplaceAllString(harness.ReadFile(t, page), ""), "\n\n") {
+				if strings.HasPrefix(paragraph, "    ") {
+					continue
+				}
+				if strings.Count(paragraph, "`")%2 != 0 || strings.Contains(paragraph, " \n#") || strings.Contains(paragraph, ".\n## ") {
+					t.Errorf("%s: broken paragraph:\n%s", page, paragraph)
+				}
+			}
+		}
+	}
+}
