@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 )
 
 // The collections for tests, in addition to Namespaces: of metadata, of whole objects, of a CRD, of one object, two of

@@ -15,9 +15,9 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/poll"
+	"usher.dev/usher/test/clustertest"
 )
 
 // write makes files in a new directory, or in dir.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 )
 
 // follower records what it receives. mu only guards what tests read; told is not guarded, so that the race detector

@@ -14,7 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 	seeds "usher.dev/usher/test/seed"
 )
 

@@ -16,7 +16,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 	seeds "usher.dev/usher/test/seed"
 )
 

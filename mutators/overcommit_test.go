@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/mutators/amplify"
-	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/amplifytest"
 	"usher.dev/usher/test/seed"
 )
 

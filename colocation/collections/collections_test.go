@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 )
 
 func TestSampleCluster(t *testing.T) {

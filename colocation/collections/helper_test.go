@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 )
 
 // keeping returns options for a cluster that keeps the collections.

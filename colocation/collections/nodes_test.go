@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/test/clustertest"
 	"usher.dev/usher/test/growth"
 )
 

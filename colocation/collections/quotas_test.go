@@ -12,10 +12,10 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/test/clustertest"
 )
 
 var quotaNeeds = []string{"podrequests", "elasticquotas", "elasticquotaprofiles"}

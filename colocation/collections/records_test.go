@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/cluster/clustertest"
 	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/test/clustertest"
 )
 
 const aQuota = `{"metadata":{"labels":{"quota.scheduling.koordinator.sh/is-parent":"true"},"annotations":{"a":"b"}},"spec":{"max":{"cpu":"4"}},"status":{"used":{"cpu":"1"}}}`

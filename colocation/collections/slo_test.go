@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/cluster/clustertest"
+	"usher.dev/usher/test/clustertest"
 )
 
 // TestSLOSamples: both ConfigMaps of the samples are found, each by its own collection, and have no problems.

@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
-	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/amplifytest"
 	"usher.dev/usher/test/seed"
 )
 

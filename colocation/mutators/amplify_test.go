@@ -7,7 +7,7 @@ import (
 
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
-	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/amplifytest"
 )
 
 // A step of a sequence: the ratios from now on, and one write.

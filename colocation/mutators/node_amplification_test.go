@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
-	"usher.dev/usher/mutators/amplify/amplifytest"
+	"usher.dev/usher/test/amplifytest"
 	"usher.dev/usher/test/seed"
 )
 

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/colocation/quota/quotatest"
+	"usher.dev/usher/test/quotatest"
 )
 
 // podFrom returns a pod from the JSON of its spec's and status's members.

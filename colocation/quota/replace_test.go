@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
+	"usher.dev/usher/test/quotatest"
 )
 
 func TestReplaced(t *testing.T) {

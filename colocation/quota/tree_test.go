@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
+	"usher.dev/usher/test/quotatest"
 
 	"usher.dev/usher/test/seed"
 )

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func (h House) TestImportsRunOneWay(t *testing.T) {
 	}
 	for _, file := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(file))
-		if strings.HasSuffix(file, "_test.go") || below(dir, "test") || strings.HasSuffix(dir, "test") {
+		if strings.HasSuffix(file, "_test.go") || below(dir, "test") {
 			continue
 		}
 		floor := slices.IndexFunc(floors, func(f struct {
@@ -103,6 +104,25 @@ func (h House) TestImportsRunOneWay(t *testing.T) {
 				t.Errorf("%s imports %s", file, path)
 			}
 		}
+	}
+}
+
+// TestFifteenRooms: the root has at most 15 folders, so that the service is seen there, and one test.
+func (h House) TestFifteenRooms(t *testing.T) {
+	out, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		t.Skip("no checkout: ", err)
+	}
+	rooms, files := map[string]bool{}, []string{}
+	for file := range strings.Lines(string(out)) {
+		if room, _, below := strings.Cut(strings.TrimSpace(file), "/"); below && !strings.HasPrefix(room, ".") {
+			rooms[room] = true
+		} else if strings.HasSuffix(room, ".go") {
+			files = append(files, room)
+		}
+	}
+	if len(rooms) > 15 || len(files) > 3 {
+		t.Errorf("%d folders and %v at the root, at most 15 and 3: put it into the room that it belongs to", len(rooms), files)
 	}
 }
 

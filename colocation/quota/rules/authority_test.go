@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/colocation/quota/quotatest"
+	"usher.dev/usher/test/quotatest"
 )
 
 // tenancy is a tree in which namespace team-a has a boundary of its own, a, and namespace team-b another one. Quota

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/colocation/quota/quotatest"
+	"usher.dev/usher/test/quotatest"
 
 	"usher.dev/usher/test/seed"
 )

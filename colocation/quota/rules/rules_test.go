@@ -11,8 +11,8 @@ import (
 
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/colocation/quota/quotatest"
 	"usher.dev/usher/test/growth"
+	"usher.dev/usher/test/quotatest"
 )
 
 func quotaOf(t testing.TB, short string) *quota.Quota {
