@@ -113,7 +113,7 @@ func (class *requestsClass) apply(c *admit.Container, bounds containerBounds) {
 	}
 }
 
-// containerBounds are what the LimitRanges of a namespace ask of each container. A resource that is missing is not
+// containerBounds holds what the LimitRanges of a namespace ask of each container. A resource that is missing is not
 // bounded.
 type containerBounds struct{ min, max, ratio corev1.ResourceList }
 

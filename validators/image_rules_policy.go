@@ -14,7 +14,7 @@ import (
 // ImageRules is the policy on images. An image must satisfy every rule that selects its pod.
 type ImageRules []ImageRule
 
-// ImageRule is what the images of the selected pods must be.
+// ImageRule restricts the images of the selected pods.
 type ImageRule struct {
 	// Name is shown in refusals.
 	Name string `json:"name"`

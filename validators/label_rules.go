@@ -50,7 +50,7 @@ func finalizing(req *admit.Request) bool {
 	return true
 }
 
-// labelled is what the rules judge.
+// labelled holds the object that the rules judge.
 type labelled struct {
 	now admit.Meta
 	old *admit.Meta // as stored; nil on CREATE

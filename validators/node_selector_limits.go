@@ -45,7 +45,7 @@ func nodeSelectorLimits(policy *placement.NodeSelector, selects bool, ask admit.
 	}
 }
 
-// placed is what a request brings: all of a new pod, or what an update adds.
+// placed holds the part of a pod that a request brings: all of a new pod, or what an update adds.
 type placed struct {
 	pod         *admit.Pod
 	created     bool

@@ -28,7 +28,7 @@ type Restriction struct {
 	// NamespaceSelector selects namespaces by their labels. With a selector, requests for cluster-scoped objects are
 	// not restricted, except for those about a selected Namespace itself. Without one, all requests are.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Requests are what is restricted.
+	// Requests lists the restricted requests.
 	Requests []requests.Requests `json:"requests"`
 	// Deny names users who may not, even if allow names them, too.
 	Deny *Users `json:"deny,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 )
 
-// Usher is how an installed usher is run.
+// Usher describes how an installed usher is run.
 type Usher struct {
 	Arguments []string // of its container
 	// Name and Text are those of its policy file; Name is empty if it has none, or if it does not come from a ConfigMap.

@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 )
 
-// TestFind: how usher is run, and with which policy, is what its Deployment says.
+// TestFind: the Deployment says how usher is run, and with which policy.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	const manifest = `

@@ -39,7 +39,7 @@ func TestEverySample(t *testing.T) {
 	}
 }
 
-// expected is what a golden says.
+// expected holds the content of a golden.
 type expected struct{ verdict, message, object string }
 
 var refusal = regexp.MustCompile(`\(refusal [0-9a-f]{8}\)`)

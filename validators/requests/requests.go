@@ -83,7 +83,7 @@ func (r Requests) checkResource(name string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// vital is what a cluster needs all the time, or what the API server sends to no webhook.
+// vital lists what a cluster needs all the time, and what the API server sends to no webhook.
 var vital = []vitalResource{
 	{"coordination.k8s.io", "leases", "", "nodes and controllers renew them to show that they are alive; name the resources that are meant"},
 	{"", "nodes", "status", "kubelets report by it; name the subresources that are meant"},

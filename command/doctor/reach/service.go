@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/command/review"
 )
 
-// Target is what the API server calls: a port of a Service, or a URL.
+// Target describes where the API server calls: a port of a Service, or a URL.
 type Target struct {
 	Service types.NamespacedName
 	port    int32

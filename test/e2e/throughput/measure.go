@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// plan is what is measured.
+// plan lists what is measured.
 type plan struct {
 	rounds  int
 	clients []int

@@ -49,7 +49,7 @@ func productionPod() (template, error) {
 
 func podsPath(way string) string { return "/api/v1/namespaces/" + namespaceOf(way) + "/pods" }
 
-// result is what was done in a round.
+// result holds the outcome of a round.
 type result struct {
 	Seconds   float64         `json:"seconds"`
 	Latencies []time.Duration `json:"latencies"` // of what succeeded

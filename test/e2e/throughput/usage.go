@@ -11,13 +11,13 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// usage is what the processes and etcd have used so far, or per pod, or per second.
+// usage holds what the processes and etcd have used so far, or per pod, or per second.
 type usage map[string]float64
 
 // CPU time in µs. The other numbers are etcd's.
 const apiServerCPU, webhookCPU, etcdCPU, loadCPU = "apiServer", "webhook", "etcd", "load"
 
-// etcdMetrics are what is read of etcd, by the metric.
+// etcdMetrics lists the metrics that are read of etcd.
 var etcdMetrics = map[string]string{
 	"etcd_mvcc_put_total":                         "puts",     // objects
 	"etcd_debugging_mvcc_total_put_size_in_bytes": "putBytes", // of these objects, with their keys
