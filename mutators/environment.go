@@ -43,7 +43,11 @@ func environment(variables Env) admit.Mutator[admit.Pod] {
 		Name:    "environment",
 		Doc:     "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
 		Section: config.Section[Env]{Name: "env", Default: "env:        [{name: KUBE, value: \"true\"}]\n", Check: Env.check},
-		Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error {
+		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+			if len(variables) == 0 {
+				req.Explain("env of the policy names no variable")
+				return nil
+			}
 			for c := range pod.Containers() {
 				for _, v := range variables {
 					if !c.HasEnv(v.Name) {

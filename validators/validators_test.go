@@ -60,7 +60,6 @@ func TestOtherRequestsOfPods(t *testing.T) {
 			want        bool
 		}{
 			{admissionv1.Create, "", true},
-			{admissionv1.Update, "", step.Name != "denied-names"},
 			{admissionv1.Update, "ephemeralcontainers", step.Name == "image-rules"},
 			{admissionv1.Update, "status", false},
 			{admissionv1.Delete, "", false},
