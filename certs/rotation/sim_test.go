@@ -32,8 +32,8 @@ var (
 )
 
 // world is a cluster: an API server, two more that hear of configurations late, and replicas. The seed alone decides what happens
-// in it: whoever acts draws from a source of its own, and the time between two acts is random to the nanosecond, so that the
-// scheduler is not asked who is first.
+// in it: each actor draws from a source of its own, and the times between acts are random to the nanosecond, so that the order
+// of acts does not depend on the scheduler.
 type world struct {
 	*server
 	t        *testing.T

@@ -26,7 +26,7 @@ type Pod struct {
 	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
 	// without it.
 	Replaced, ReplacedOverhead corev1.ResourceList
-	// Held is what the node of the pod holds for it; nil if it equals the requests, as for nearly all pods.
+	// Held holds the amounts that the node of the pod keeps for it; nil if they equal the requests, as for nearly all pods.
 	Held *Held
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool

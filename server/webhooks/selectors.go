@@ -11,7 +11,7 @@ import (
 
 // withOthers returns the needed selector with what others have added to the registered one, such as AKS, which keeps
 // webhooks away from its own namespaces. A selector is one field for the API server, so usher and they cannot own their
-// parts of it; a part belongs to whoever knows its label.
+// parts of it; a part belongs to the writer that knows its label.
 func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector {
 	if registered == nil {
 		return needed

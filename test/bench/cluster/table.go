@@ -24,7 +24,8 @@ var (
 	modeTitles = map[string]string{seldom: "every 5 min", often: "every 10 s", amplified: "every 10 s, amplified"}
 )
 
-// heartbeat is how often a node of the modes often and amplified reports; in the mode seldom, with each reportEvery-th.
+// heartbeat is the interval at which a node reports in the modes often and amplified. In the mode seldom, the interval is
+// reportEvery times as long.
 const (
 	heartbeat   = 10 * time.Second
 	reportEvery = 30
