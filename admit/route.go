@@ -23,10 +23,10 @@ type Route struct {
 	Suite string    // the name of its suite, set by OfSuite
 	Gate  gate.Name // the feature gate that switches the route; empty: always on
 
-	// For matches the requests that the chain is for; it may depend on the policy. In a row: nil for those that the steps
-	// judge, see Chain.For. Other requests for these resources
-	// pass untouched; a request about another kind of object is an error of the caller. A route for nothing is served,
-	// so that an older registration does no harm, but not registered.
+	// For matches the requests that the chain is for; it may depend on the policy. A row that leaves it empty gets those that
+	// its steps judge, see Chain.For. Other requests for these resources pass untouched; a request about another kind of
+	// object is an error of the caller. A route for nothing is served, so that an older registration does no harm, but not
+	// registered.
 	For []Match
 	// Off is set for a route that its gate, or the gates of all its steps, switch off. It is served for the same reason:
 	// every review is allowed, with a warning.
