@@ -59,6 +59,9 @@ type Client struct {
 // timeLimit bounds a request: the API server answers a request for a single object at once, or not at all.
 const timeLimit = 10 * time.Second
 
+// admissionLimit bounds a request that webhooks are called for: the API server gives up after 34 s.
+const admissionLimit = 35 * time.Second
+
 // New returns a client.
 func New(config *rest.Config) (Client, error) {
 	clock := &clock{}
@@ -88,6 +91,19 @@ func (c Client) Query(ctx context.Context, path string, parameters map[string]st
 // Create creates an object in the collection at path, or posts a review, such as a TokenReview, and returns the result.
 func (c Client) Create(ctx context.Context, path string, object []byte) ([]byte, error) {
 	return do(ctx, c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(object))
+}
+
+// DryCreate is Create as a dry run: admission judges the object, and nothing is stored. It returns the warnings, also with an error.
+// Webhooks may take their time, so that it waits as long as an API server waits for them.
+func (c Client) DryCreate(ctx context.Context, path string, object []byte) (warnings []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, admissionLimit)
+	defer cancel()
+	request := c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON)
+	result := request.Param("dryRun", "All").Body(object).Do(ctx)
+	for _, w := range result.Warnings() {
+		warnings = append(warnings, w.Text)
+	}
+	return warnings, result.Error()
 }
 
 // Update replaces an object. If the object has a resourceVersion, only that version is replaced; otherwise the error is

@@ -28,6 +28,14 @@ func LabelName(name string, at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
+// ObjectName returns the problems of a name that must be a DNS subdomain, as those of most objects.
+func ObjectName(name string, at *field.Path) (problems field.ErrorList) {
+	for _, problem := range validation.IsDNS1123Subdomain(name) {
+		problems = append(problems, field.Invalid(at, name, problem))
+	}
+	return problems
+}
+
 // Key returns the problems of the key of a label, or of the key of an annotation in lower case.
 func Key(key string, at *field.Path) (problems field.ErrorList) {
 	for _, problem := range validation.IsQualifiedName(key) {
