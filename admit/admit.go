@@ -189,6 +189,15 @@ func withoutErrors(args []any) []any {
 // ToleratedErrors returns the reasons passed to Tolerate so far.
 func (r *Request) ToleratedErrors() []string { return r.tolerated }
 
+// abridge cuts text to at most n characters, and keeps its end: a problem begins with its field and ends with its rule.
+func abridge(text string, n int) string {
+	all := []rune(text)
+	if len(all) <= n {
+		return text
+	}
+	return string(all[:n/2-1]) + "…" + string(all[len(all)-n/2:])
+}
+
 // Shorten cuts text to at most n characters; the last one is then an ellipsis.
 func Shorten(text string, n int) string {
 	if len(text) <= n {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -79,6 +80,33 @@ func TestAllValidatorsRun(t *testing.T) {
 	want := `a: spec.x: Forbidden: not here; a: spec.y: Invalid value: "5": must be 4; c: spec.y: Invalid value: "5": must be 4 (refusal 0a1b2c3d)`
 	if status.Message != want || status.Code != 422 || status.Reason != "Invalid" || len(status.Details.Causes) != 3 || status.Details.Causes[1].Field != "spec.y" {
 		t.Errorf("%+v", status)
+	}
+}
+
+// TestLongProblems: neither a long value nor a long text hides the end of a problem, and all together are bounded.
+func TestLongProblems(t *testing.T) {
+	long := field.Invalid(field.NewPath("data"), strings.Repeat("v", 100_000), strings.Repeat("m", 5*1024)+" (rule r)")
+	var problems []Problem
+	for range 40 {
+		problems = append(problems, Problem{Step: "a", Error: long})
+	}
+	one := Denial(podRequest(t), problems[:1], "0a1b2c3d")
+	if want := strings.Repeat("m", 5*1024) + " (rule r) (refusal 0a1b2c3d)"; !strings.HasSuffix(one.Message, want) || len(one.Message) > 7000 {
+		t.Errorf("%d bytes: …%s", len(one.Message), one.Message[len(one.Message)-100:])
+	}
+	if cause := one.Details.Causes[0].Message; !strings.HasSuffix(cause, "m (rule r) (usher, step a, refusal 0a1b2c3d)") {
+		t.Errorf("…%s", cause[len(cause)-100:])
+	}
+	all := Denial(podRequest(t), problems, "0a1b2c3d")
+	if n := len(all.Details.Causes); len(all.Message) > 52<<10 || n == 0 || !strings.HasSuffix(all.Message, fmt.Sprintf("; and %d more problems (refusal 0a1b2c3d)", 40-n)) {
+		t.Errorf("%d bytes, %d causes: …%s", len(all.Message), n, all.Message[len(all.Message)-100:])
+	}
+	req := podRequest(t)
+	if _, err := Validate(AsPod, []Validator[Pod]{checker("one", field.ErrorList{long}, nil)}).WithModes(Modes{"one": Warn}).Run(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	if w := req.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "would be denied by one: data: Invalid value") || !strings.HasSuffix(w[0], "m (rule r)") || utf8.RuneCountInString(w[0]) > 256 {
+		t.Errorf("warnings %q", w)
 	}
 }
 

@@ -22,16 +22,17 @@ import (
 // later.
 var ErrNotReady = errors.New("not ready yet")
 
-// maxProblem is the maximum length of a reported problem in characters: it may quote a value as long as an object.
-const maxProblem = 1000
+// The maximum lengths of a reported problem in characters. It may quote a value as long as an object; a rule of the policy
+// may say as much about it as a policy of the API server, 5 KiB, and names itself afterwards.
+const maxValue, maxDetail = 1000, 5*1024 + 200
 
-// maxProblems is the maximum number of problems that are reported.
-const maxProblems = 50
+// The maximum number of problems that are reported, and of bytes that they have together in a message.
+const maxProblems, maxMessage = 50, 50 << 10
 
 // Denial returns the status that refuses a request for the given problems, of which there must be at least one. The
 // code and the reason depend on the problems: 400 BadRequest if an object cannot be read, 403 Forbidden if all of them
 // are of type Forbidden, else 422 Invalid. Each problem is a cause, and is named in the message together with its step;
-// beyond 50, problems are only counted. Message and causes end with the refusal's id, see RefusalID.
+// beyond 50, or 50 KiB, problems are only counted. Message and causes end with the refusal's id, see RefusalID.
 func Denial(req *Request, problems []Problem, id string) *metav1.Status {
 	status := &metav1.Status{
 		Status: metav1.StatusFailure,
@@ -40,20 +41,37 @@ func Denial(req *Request, problems []Problem, id string) *metav1.Status {
 		},
 	}
 	var texts []string
+	size := 0
 	for _, p := range problems[:min(len(problems), maxProblems)] {
-		texts = append(texts, Shorten(fmt.Sprintf("%s: %s", p.Step, p.Error), maxProblem))
+		path, body := Shorten(p.Field, maxValue), bodyOf(p.Error)
+		text := fmt.Sprintf("%s: %s: %s", p.Step, path, body)
+		if size += len(text); size > maxMessage && len(texts) > 0 {
+			break
+		}
+		texts = append(texts, text)
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
-			Type: metav1.CauseType(p.Type), Field: Shorten(p.Field, maxProblem),
+			Type: metav1.CauseType(p.Type), Field: path,
 			// kubectl shows the causes of an Invalid instead of the message, so each names its source.
-			Message: Shorten(p.ErrorBody(), maxProblem) + " (usher, step " + p.Step + ", refusal " + id + ")",
+			Message: body + " (usher, step " + p.Step + ", refusal " + id + ")",
 		})
 	}
-	if more := len(problems) - maxProblems; more > 0 {
+	if more := len(problems) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more problems", more))
 	}
 	status.Message = strings.Join(texts, "; ") + " (refusal " + id + ")"
 	status.Code, status.Reason = codeOf(problems)
 	return status
+}
+
+// bodyOf returns a problem without its field. A long value is cut, so that what is said of it stays.
+func bodyOf(p *field.Error) string {
+	value := *p
+	value.Detail = ""
+	body := Shorten(value.ErrorBody(), maxValue)
+	if p.Detail == "" {
+		return body
+	}
+	return body + ": " + Shorten(p.Detail, maxDetail)
 }
 
 // RefusalID returns a short id by which the log and the audit log can be searched for a refusal. It depends on the request's

@@ -36,6 +36,9 @@ func (m *Mode) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// JSONSchema is a mode in schemas.
+func (Mode) JSONSchema() string { return `{"enum":["enforce","warn","dryrun","off",false]}` }
+
 // AllModes are the modes, from the strictest.
 var AllModes = []Mode{Enforce, Warn, DryRun, Off}
 

@@ -19,28 +19,20 @@ type Overrides []OverrideSpec
 
 // OverrideSpec is one exception, as the policy file has it. It matches a request if all its conditions do; a condition that is left out is none.
 type OverrideSpec struct {
-	// Name is shown wherever the override is used. It is also the key of the draw for EnforcePercent.
-	Name string `json:"name"`
-	// Steps are the steps that it is about.
-	Steps []string `json:"steps"`
-	// Namespaces are names; NamespaceSelector selects namespaces by their labels. There is at most one of the two.
-	Namespaces        []string              `json:"namespaces,omitempty"`
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Selector selects objects by their labels.
-	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Users and Groups are exact names; one of all these must be the user's.
-	Users  []string `json:"users,omitempty"`
-	Groups []string `json:"groups,omitempty"`
-	// Mode is the mode of the steps. With EnforcePercent it is for the other workloads; default: warn.
-	Mode Mode `json:"mode,omitempty"`
-	// EnforcePercent is the percentage of workloads for which the steps are enforced.
-	EnforcePercent *int `json:"enforcePercent,omitempty"`
-	// Until is the last day, in UTC, such as 2027-01-31, or the moment from which on the override is void, in the form of
-	// RFC 3339. Default: no end.
-	Until string `json:"until,omitempty"`
-	// Reason says why, and Ticket where that was decided.
-	Reason string `json:"reason"`
-	Ticket string `json:"ticket,omitempty"`
+	_ struct{} `schema:"either=mode|enforcePercent"`
+
+	Name              string                `json:"name" doc:"shown wherever the override is used, and the key of the draw for enforcePercent" schema:"required,is=dns-label"`
+	Steps             []string              `json:"steps" doc:"the steps that it is about" schema:"required,items=1,is=step"`
+	Namespaces        []string              `json:"namespaces,omitempty" doc:"exact names of namespaces; not together with namespaceSelector" schema:"is=dns-label" default:"all, and objects outside of namespaces"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects namespaces by their labels" default:"all, and objects outside of namespaces"`
+	Selector          *metav1.LabelSelector `json:"selector,omitempty" doc:"selects objects by their labels" default:"all objects"`
+	Users             []string              `json:"users,omitempty" doc:"exact names of users; one of the users or groups must be those of the user" schema:"is=exact-name" default:"all users"`
+	Groups            []string              `json:"groups,omitempty" doc:"exact names of groups" schema:"is=exact-name" default:"all users"`
+	Mode              Mode                  `json:"mode,omitempty" doc:"the mode of the steps, or with enforcePercent the mode for the other workloads" default:"warn with enforcePercent; else it is required"`
+	EnforcePercent    *int                  `json:"enforcePercent,omitempty" doc:"the percentage of workloads for which the steps are enforced" schema:"min=0,max=100"`
+	Until             string                `json:"until,omitempty" doc:"the last day, in UTC, such as 2027-01-31, or the moment from which on the override is void, such as 2027-01-31T18:00:00Z" schema:"is=moment" default:"no end"`
+	Reason            string                `json:"reason" doc:"why there is an exception; it is shown where the override is used" schema:"required,is=name"`
+	Ticket            string                `json:"ticket,omitempty" doc:"where that was decided"`
 }
 
 // Check returns all problems of the overrides that CheckSteps does not find. at is their path in the policy file.

@@ -21,9 +21,13 @@ func (c *Container) EnvDiffers(want corev1.EnvVar) bool {
 	return elementDiffers(c.root.Get("env"), "name", want.Name, want)
 }
 
-// VolumeMountDiffers is like Differs for the volume mount at the same path.
+// VolumeMountDiffers is like Differs for the volume mount at the same path, in whatever way the two write it.
 func (c *Container) VolumeMountDiffers(want corev1.VolumeMount) bool {
-	return elementDiffers(c.root.Get("volumeMounts"), "mountPath", want.MountPath, want)
+	own := c.volumeMount(want.MountPath)
+	if own != nil {
+		want.MountPath = own.Get("mountPath").Text()
+	}
+	return own != nil && len(differs(own, want)) > 0
 }
 
 // VolumeDiffers is like Differs for the volume of the same name.

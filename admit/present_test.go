@@ -63,6 +63,8 @@ func TestPartsDiffer(t *testing.T) {
 		"no env":       !c.EnvDiffers(corev1.EnvVar{Name: "B", Value: "2"}),
 		"mount":        !c.VolumeMountDiffers(corev1.VolumeMount{Name: "v", MountPath: "/v"}),
 		"other mount":  c.VolumeMountDiffers(corev1.VolumeMount{Name: "w", MountPath: "/v"}),
+		"same path":    c.HasVolumeMount("/v/") && c.HasVolumeMount("v") && c.HasVolumeMount("/x/../v/.") && !c.HasVolumeMount("/v/w") && !c.HasVolumeMount("/"),
+		"same mount":   !c.VolumeMountDiffers(corev1.VolumeMount{Name: "v", MountPath: "/v/"}) && c.VolumeMountDiffers(corev1.VolumeMount{Name: "w", MountPath: "/v/"}),
 	} {
 		if !got {
 			t.Error(name)

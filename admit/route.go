@@ -81,11 +81,11 @@ type LimitExceeded struct {
 // Label is a label's key and value. The zero value is no label.
 type Label struct{ Key, Value string }
 
-// ExemptLabel, "true" on a namespace, leaves its pods alone: for what must come back without usher, such as DNS, network
-// and storage. Users who may label namespaces may set it, as they may loosen Pod Security.
+// ExemptLabel, "true" on a namespace, keeps usher away from what is in it: for what must come back without usher, such as
+// DNS, network and storage. Users who may label namespaces may set it, as they may loosen Pod Security.
 const ExemptLabel = "usher.dev/exempt"
 
-// NamespacesFor selects the namespaces whose pods routes with the label as OptIn are for.
+// NamespacesFor selects the namespaces that routes with the label as OptIn are for.
 func (l Label) NamespacesFor() labels.Selector {
 	exempt, _ := labels.NewRequirement(ExemptLabel, selection.NotIn, []string{"true"})
 	return labels.SelectorFromSet(l.AsMap()).Add(*exempt)

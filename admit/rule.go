@@ -17,11 +17,18 @@ type Rule struct {
 	Groups, Versions, Resources []string
 	Operations                  []admissionv1.Operation
 	Scope                       registration.ScopeType // "": all scopes
+
+	// Names are the names of the objects; none: all. Except are rules for requests that this rule is not for. A rule of a
+	// webhook has neither of them.
+	Names  []string
+	Except []Rule
 }
 
-// Covers reports whether the API server's rules would match a request.
+// Covers reports whether the rule is for a request.
 func (r Rule) Covers(req *Request) bool {
-	return r.Misses(req.resource(), req.SubResource, req.Operation, req.Namespace != "" && !req.AboutNamespace()) == Covered
+	return r.Misses(req.resource(), req.SubResource, req.Operation, req.Namespace != "" && !req.AboutNamespace()) == Covered &&
+		(len(r.Names) == 0 || slices.Contains(r.Names, req.Name)) &&
+		!slices.ContainsFunc(r.Except, func(e Rule) bool { return e.Covers(req) })
 }
 
 // Mismatch is the first field of a rule that a request does not meet. The higher, the closer the rule is.
@@ -37,7 +44,7 @@ const (
 	Covered // the request meets all fields
 )
 
-// Misses compares the rule with an operation on a resource, as the API server does. A Namespace is cluster-scoped, although
+// Misses compares the rule, apart from Names and Except, with an operation on a resource, as the API server does. A Namespace is cluster-scoped, although
 // the API server sends its name as the namespace of the request.
 func (r Rule) Misses(of metav1.GroupVersionResource, sub string, operation admissionv1.Operation, namespaced bool) Mismatch {
 	same, whole := false, false
@@ -63,7 +70,7 @@ func (r Rule) Misses(of metav1.GroupVersionResource, sub string, operation admis
 	return Covered
 }
 
-// Overlaps reports whether there may be requests that both rules cover, apart from versions and scopes.
+// Overlaps reports whether there may be requests that both rules cover, apart from versions, scopes, names and exceptions.
 func (r Rule) Overlaps(other Rule) bool {
 	return slices.ContainsFunc(r.Operations, func(o admissionv1.Operation) bool { return slices.Contains(other.Operations, o) }) &&
 		slices.ContainsFunc(r.Groups, func(group string) bool { return group == "*" || hasOrAll(other.Groups, group) }) &&

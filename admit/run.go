@@ -153,7 +153,7 @@ func (s step) runFunc(req *Request) func(context.Context, *Request) (field.Error
 func (s step) reportUnenforced(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
-		req.Warnf("would be denied by %s%s: %s", s.Name, done.Override.exempts(), done.Refused[0])
+		req.Warnf("%s", abridge(fmt.Sprintf("would be denied by %s%s: %s", s.Name, done.Override.exempts(), done.Refused[0]), warningLength))
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case len(done.Refused) > 0 && s.Mode == DryRun:
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))

@@ -42,7 +42,7 @@ func (v *Value) inserted(was *Value) (all []*Value) {
 		return nil
 	}
 	for _, element := range v.children {
-		if element.exists() && !slices.Contains(was.children, element) {
+		if element.exists() && (v.set || element.sent == nil) && !slices.Contains(was.children, element) {
 			all = append(all, element)
 		}
 	}

@@ -24,6 +24,10 @@ func TestChanges(t *testing.T) {
 		{"there and back", func(root *Value) { root.Get("kept").Set(2); root.Get("kept").Set(1) }, nil},
 		{"added and removed", func(root *Value) { root.Get("new").Set(2); root.Get("new").Remove() }, nil},
 		{"appended", func(root *Value) { root.Get("list").Append(3) }, []string{"list[2]:  > 3"}},
+		{"appended, and read afterwards", func(root *Value) {
+			root.Get("list").AppendTexts(TextMember{"n", "c"})
+			root.Get("list").List()[0].Get("n").Set("z")
+		}, []string{`list[2]:  > {"n":"c"}`, `list[0].n: "a" > "z"`}},
 		{"inserted, and changed afterwards", func(root *Value) {
 			list := root.Get("list")
 			list.InsertBefore(list.List()[1], map[string]int{"k": 1}).Get("k").Set(2)

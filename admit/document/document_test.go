@@ -498,6 +498,10 @@ func randomListEdit(r *rand.Rand, v *Value, m []any) any {
 		v.Append("first")
 		return []any{"first"}
 	}
+	if r.IntN(4) == 0 {
+		v.AppendTexts(TextMember{"key", "text"})
+		return append(m, map[string]any{"key": "text"})
+	}
 	i := r.IntN(len(m))
 	element := collect(v)[i]
 	switch n := r.IntN(4); {

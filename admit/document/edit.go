@@ -36,32 +36,40 @@ func (v *Value) Remove() {
 }
 
 // Append appends a Go value to the array here, which is created if it is absent or null.
-func (v *Value) Append(value any) *Value { return v.insert(nil, encode(value)) }
+func (v *Value) Append(value any) *Value { return v.insert(nil, encode(value), true) }
 
 // TextMember is a member of an object whose value is a string.
 type TextMember struct{ Key, Text string }
 
-// AppendTexts appends an object to the array here, as Append does. Members whose text is empty are left out.
+// AppendTexts appends an object to the array here, as Append does. Members whose text is empty are left out. It makes no
+// handles of the other elements, which would take five times as much memory as they do.
 func (v *Value) AppendTexts(members ...TextMember) *Value {
 	size := len(`{}`)
 	for _, m := range members {
 		size += len(m.Key) + len(m.Text) + len(`"":"",`)
 	}
-	return v.insert(nil, appendTexts(v.doc.memory.texts.empty(size), members))
+	return v.insert(nil, appendTexts(v.doc.memory.texts.empty(size), members), false)
 }
 
 // InsertBefore inserts a Go value into the array here before one of its elements.
 func (v *Value) InsertBefore(element *Value, value any) *Value {
-	return v.insert(element, encode(value))
+	return v.insert(element, encode(value), true)
 }
 
-// insert inserts JSON before an element, or at the end.
-func (v *Value) insert(before *Value, raw []byte) *Value {
+// insert inserts JSON before an element, or at the end. If it need not open a list that was sent, the children of the list
+// are what was appended, until it is opened.
+func (v *Value) insert(before *Value, raw []byte, open bool) *Value {
 	child := v.newChild("")
 	if v.doc.err != nil || !v.makeContainer('[') {
 		return child
 	}
-	if v.opened('['); v.doc.err != nil || !v.grow(len(raw)) {
+	switch {
+	case open || v.sent == nil || v.set:
+		v.opened('[')
+	case !v.open && v.children == nil && !v.tooMany():
+		v.children = v.doc.memory.lists.empty(spare)
+	}
+	if v.doc.err != nil || !v.grow(len(raw)) {
 		return child
 	}
 	v.saveUndo()

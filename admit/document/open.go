@@ -47,13 +47,13 @@ func (v *Value) openAll() {
 	if !v.scanned() || v.tooMany() {
 		return
 	}
-	early := v.children // allocated by Get
+	early := v.children // allocated by Get, or by AppendTexts
 	v.children = v.doc.memory.lists.empty(v.tape.size(v.at) + len(early) + spare)
 	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
 		v.children = append(v.children, v.childAt(i, early))
 	}
 	for _, child := range early {
-		if !slices.Contains(v.children, child) {
+		if v.base[0] == '[' || !slices.Contains(v.children, child) {
 			v.children = append(v.children, child)
 		}
 	}

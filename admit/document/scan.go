@@ -9,7 +9,7 @@ import (
 )
 
 // The JSON scanner. It is our own, because jsontext, the best library that is equally strict, takes 2.2 to 2.7 times as
-// long when it also reports the position of each value (docs/performance.md), and every byte of every review is
+// long when it also reports the position of each value (docs/design/performance.md), and every byte of every review is
 // scanned. It reads the bytes once, checks all of RFC 8259, and records the position of each value, so that nothing is
 // read twice.
 //
@@ -28,7 +28,7 @@ type scanner struct {
 // scanUpTo checks that raw is one JSON value, surrounded at most by white space, with at most the given number of
 // values, and fills a tape with it, whose entries it may reuse.
 func scanUpTo(limit int, raw []byte, into *tape) error {
-	s := scanner{tape: tape{raw, into.entries[:0]}, max: limit}
+	s := scanner{tape: tape{raw: raw, entries: into.entries[:0]}, max: limit}
 	end := s.value()
 	if end != bad {
 		if end = skipSpace(raw, end); end < len(raw) {
@@ -86,9 +86,10 @@ func skipSpaces(raw []byte, i int) int {
 // level is an object or array that has begun and not yet ended.
 type level struct {
 	at   int    // its entry
+	size uint32 // the number of its members or elements so far
 	end  byte   // the byte that ends it: } or ]; 0 outside of all of them
 	keys uint64 // a bit for each key: see isNew
-	many map[string]bool
+	many *keyTable
 }
 
 // value reads the value that the document is, and all values in it. It is one loop over local variables, because a call
@@ -102,8 +103,13 @@ func (s *scanner) value() int {
 	i := skipSpace(raw, 0)
 	for {
 		at := len(entries)
-		entries = append(entries, entry{})
+		if at == cap(entries) {
+			entries = s.enlarge(entries, i)
+		}
+		entries = entries[:at+1]
 		e := &entries[at]
+		*e = entry{}
+		in.size++
 		if in.end == '}' {
 			if peek(raw, i) != '"' {
 				return s.fail(i, "not JSON: a key is missing")
@@ -114,7 +120,7 @@ func (s *scanner) value() int {
 					return bad
 				}
 			}
-			e.keyStart, e.keyEnd, e.escapes = uint32(i+1), uint32(end), esc
+			e.keyStart, e.keyEnd, e.kept = uint32(i+1), uint32(end), uint32(esc)
 			bit := uint64(1) << (hash(raw[i+1:end]) & 63)
 			if in.keys&bit != 0 || esc == unusual {
 				if s.entries = entries; !s.isNew(in, at) {
@@ -173,12 +179,29 @@ func (s *scanner) value() int {
 			i++
 			ended := &entries[in.at]
 			ended.end, ended.next = uint32(i), uint32(len(entries))
+			ended.kept |= in.size << escapesBits
+			if in.many != nil && in.size > manyKeys {
+				s.keep(in)
+			}
 			levels = levels[:len(levels)-1]
 			in = &levels[len(levels)-1]
 		}
 		i = skipSpace(raw, i+1)
 	}
 }
+
+// enlarge returns entries with room for more, when those before position i fill them. It counts what may begin a value, so
+// that a large document does not leave several times its entries as garbage; but since that may all be in one string, it
+// gives at most eight times the room there was.
+func (s *scanner) enlarge(entries []entry, i int) []entry {
+	rest := s.raw[i:]
+	values := 1 + bytes.Count(rest, []byte(",")) + bytes.Count(rest, []byte("[")) + bytes.Count(rest, []byte("{"))
+	room := min(values, s.max+1-len(entries), max(firstEntries, 7*len(entries)))
+	return append(make([]entry, 0, len(entries)+room), entries...)
+}
+
+// firstEntries is the maximum number of entries that a new tape has room for.
+const firstEntries = 1 << 10
 
 // plainText returns the position of the first byte at or after i that ends a string or needs a closer look: a quote, a
 // backslash, a control character or a byte of a multi-byte character. It handles eight bytes at a time: the lowest
@@ -331,7 +354,7 @@ func (s *scanner) digits(i int) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// manyKeys is the number of keys of an object above which they are looked up in a map.
+// manyKeys is the number of keys of an object above which they are looked up in a table.
 const manyKeys = 64
 
 // hash hashes a key's length and three of its bytes, which distinguishes most keys of one object.
@@ -345,8 +368,8 @@ func hash(key []byte) uint32 {
 
 // isNew reports whether the key of the entry at is new in the object that is scanned. One bit of each key's hash is
 // enough to recognize most new keys, so that only the others come here, and are compared with the keys before them.
-// Beyond manyKeys keys, and as soon as there is a second key and one has unusual escapes, keys are looked up in a map
-// instead, so that the cost is always linear in the length of the object.
+// Beyond manyKeys keys, and as soon as there is a second key and one has unusual escapes, keys are looked up in a table
+// instead, so that the cost is always linear in the length of the object. The table of many keys stays with the tape.
 func (s *scanner) isNew(in *level, at int) bool {
 	e := &s.entries[at]
 	if at == in.at+1 { // the first key, with unusual escapes
@@ -362,26 +385,32 @@ func (s *scanner) isNew(in *level, at int) bool {
 			}
 			count++
 		}
-		if count < manyKeys && e.escapes != unusual && in.keys != allBits {
+		if count < manyKeys && e.escapes() != unusual && in.keys != allBits {
 			return true
 		}
-		in.many = s.allKeys(in, at)
+		in.many = s.tableOf(in, at)
 	}
 	in.keys = allBits
-	key := s.keyOf(e)
-	known := in.many[key]
-	in.many[key] = true
-	return !known
+	return in.many.add(&s.tape, uint32(at))
 }
 
 // allBits makes all further keys of an object come to isNew.
 const allBits = ^uint64(0)
 
-// allKeys returns the keys of the object that is scanned before the entry at.
-func (s *scanner) allKeys(in *level, at int) map[string]bool {
-	keys := map[string]bool{}
+// tableOf returns the table of the object that is scanned, with the keys before the entry at.
+func (s *scanner) tableOf(in *level, at int) *keyTable {
+	table := newKeyTable()
 	for i := in.at + 1; i < at; i = int(s.entries[i].next) {
-		keys[s.keyOf(&s.entries[i])] = true
+		table.add(&s.tape, uint32(i))
 	}
-	return keys
+	return table
+}
+
+// keep keeps the table of an object that has ended and has many keys. A table of few keys, which escapes can make, would
+// take more than the object, and does not help to find them.
+func (s *scanner) keep(in *level) {
+	if s.tables == nil {
+		s.tables = map[uint32]*keyTable{}
+	}
+	s.tables[uint32(in.at)] = in.many
 }

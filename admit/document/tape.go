@@ -11,6 +11,7 @@ import (
 type tape struct {
 	raw     []byte
 	entries []entry
+	tables  map[uint32]*keyTable // the keys of each object that has many, by the object's entry
 }
 
 // entry is one value. Offsets are into raw.
@@ -18,8 +19,18 @@ type entry struct {
 	start, end       uint32
 	keyStart, keyEnd uint32 // of its key, without the quotes, if it is a member
 	next             uint32 // the entry after this value and its descendants
-	escapes          escapes
+	kept             uint32 // the escapes of its key, and above them the number of its members or elements
 }
+
+func (e *entry) escapes() escapes { return escapes(e.kept & escapesMask) }
+
+// size returns the number of members or elements; 0 if this is no container.
+func (e *entry) size() int { return int(e.kept >> escapesBits) }
+
+const (
+	escapesBits = 2
+	escapesMask = 1<<escapesBits - 1
+)
 
 // escapes says which escapes a string contains.
 type escapes uint8
@@ -38,7 +49,7 @@ func (t *tape) bytes(at uint32) []byte {
 
 // isKey reports whether a member has the given key.
 func (t *tape) isKey(e *entry, key string) bool {
-	if e.escapes != plain {
+	if e.escapes() != plain {
 		return t.keyOf(e) == key
 	}
 	return string(t.raw[e.keyStart:e.keyEnd]) == key
@@ -46,7 +57,7 @@ func (t *tape) isKey(e *entry, key string) bool {
 
 // keyOf returns a member's key.
 func (t *tape) keyOf(e *entry) string {
-	if e.escapes != plain {
+	if e.escapes() != plain {
 		return unquote(t.raw[e.keyStart-1 : e.keyEnd+1])
 	}
 	return string(t.raw[e.keyStart:e.keyEnd])
@@ -54,6 +65,11 @@ func (t *tape) keyOf(e *entry) string {
 
 // member returns the entry of an object's member; false if there is none with that key.
 func (t *tape) member(object uint32, key string) (uint32, bool) {
+	if t.entries[object].size() > manyKeys {
+		if keys := t.tables[object]; keys != nil {
+			return keys.find(t, key)
+		}
+	}
 	for i := object + 1; i < t.entries[object].next; i = t.entries[i].next {
 		if t.isKey(&t.entries[i], key) {
 			return i, true
@@ -87,12 +103,7 @@ func isText(raw []byte, text string) bool {
 }
 
 // size returns the number of members or elements of a container.
-func (t *tape) size(container uint32) (n int) {
-	for i := container + 1; i < t.entries[container].next; i = t.entries[i].next {
-		n++
-	}
-	return n
-}
+func (t *tape) size(container uint32) int { return t.entries[container].size() }
 
 // unquote returns the value of a valid JSON string.
 func unquote(raw []byte) string {
@@ -130,7 +141,7 @@ const maxKept = 1 << 16
 // release returns the tape to the pool.
 func (t *tape) release() {
 	if cap(t.entries) <= maxKept {
-		t.raw, t.entries = nil, t.entries[:0]
+		t.raw, t.entries, t.tables = nil, t.entries[:0], nil
 		tapes.Put(t)
 	}
 }

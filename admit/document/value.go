@@ -22,7 +22,7 @@ type Value struct {
 	set  bool   // base was set by a step
 	made byte   // '{' or '[' if it was absent or null, and became a container for a descendant
 
-	children []*Value // the children with a handle; in no particular order if an object is not open
+	children []*Value // the children with a handle; if not open, of an object in no particular order, of an array only those appended
 	open     bool     // children is complete and in order
 	dirty    bool     // v or a descendant was edited, perhaps undone since
 }
@@ -80,10 +80,13 @@ func (v *Value) HasElement(key, text string) bool {
 	if !v.is('[') {
 		return false
 	}
-	if !v.dirty {
-		return v.scanned() && v.tape.hasElement(v.at, key, text)
+	if (!v.dirty || !v.open) && v.scanned() && v.tape.hasElement(v.at, key, text) {
+		return true
 	}
-	for e := range v.Elements() {
+	if !v.dirty {
+		return false
+	}
+	for e := range existing(v.children) {
 		if e.kind() == '{' && e.Get(key).kind() == '"' && e.Get(key).Text() == text {
 			return true
 		}
