@@ -33,6 +33,14 @@ func SectionOf[T any](p *Policy) T {
 	return none
 }
 
+// Sections returns the names of the sections that the file has, sorted.
+func (p *Policy) Sections() (names []string) {
+	for _, part := range p.parts {
+		names = append(names, part.name)
+	}
+	return names
+}
+
 // LeftOut returns the names of the sections that the file does not have, sorted: what they would do is switched off.
 func (p *Policy) LeftOut(schema Schema) (names []string) {
 	for name, row := range schema.rows() {

@@ -54,11 +54,12 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 		return field.ErrorList{field.TypeInvalid(field.NewPath("policy"), abbreviate(file), "must be a mapping of sections")}, text
 	}
 	rows := schema.rows()
+	problems = CheckVersion(members, Kind)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if section, found := rows[name]; found {
 			problems = append(problems, checkShape(members[name], section.shape, field.NewPath(name))...)
-		} else {
-			problems = append(problems, unknownField(name, schema.Names(), nil))
+		} else if name != "apiVersion" && name != "kind" {
+			problems = append(problems, unknownField(name, append(schema.Names(), "apiVersion", "kind"), nil))
 		}
 	}
 	if len(problems) > 0 {

@@ -14,6 +14,9 @@ import (
 type Section[T any] struct {
 	// Name is its name in the file.
 	Name string
+	// Tag describes the section, as the tags of its fields describe those, for editors and docs/policy.md. Package
+	// command/schema lists the tags.
+	Tag reflect.StructTag
 	// Default is the section, in YAML, in the policy that is used without a file. If it is empty, that policy leaves the
 	// section out.
 	Default string
@@ -44,6 +47,7 @@ type row struct {
 	name, yaml string
 	setting    bool
 	shape      reflect.Type
+	tag        reflect.StructTag
 	read       func(raw []byte) (part, []error)
 }
 
@@ -58,7 +62,7 @@ type part struct {
 }
 
 func (s Section[T]) row() row {
-	return row{name: s.Name, yaml: s.Default, setting: s.Setting, shape: reflect.TypeFor[T](), read: func(raw []byte) (part, []error) {
+	return row{name: s.Name, yaml: s.Default, setting: s.Setting, shape: reflect.TypeFor[T](), tag: s.Tag, read: func(raw []byte) (part, []error) {
 		var value T
 		problems := decodeStrict(raw, &value, s.Name+".")
 		return s.part(value), problems
@@ -111,6 +115,9 @@ func (s Schema) Names() (names []string) {
 
 // Type returns the type of the value of a section; nil if there is no such section.
 func (s Schema) Type(name string) reflect.Type { return s.rows()[name].shape }
+
+// Tag returns the tag of a section; "" if there is no such section.
+func (s Schema) Tag(name string) reflect.StructTag { return s.rows()[name].tag }
 
 // DefaultYAML returns the policy that is used without --config, in YAML, put together from the sections.
 func (s Schema) DefaultYAML() (text []byte) {

@@ -11,8 +11,8 @@ import (
 // Selection configures which pods a section of the policy selects, by the labels of their namespace and their own. A
 // selector that is left out or empty selects everything.
 type Selection struct {
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	PodSelector       *metav1.LabelSelector `json:"podSelector,omitempty"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects pods by the labels of their namespace" default:"all namespaces"`
+	PodSelector       *metav1.LabelSelector `json:"podSelector,omitempty" doc:"selects pods by their labels" default:"all pods"`
 }
 
 // Check returns all problems of the selectors. at is the path of the object that has the two fields.

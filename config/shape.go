@@ -143,7 +143,9 @@ func typeError(value any, want string, at *field.Path) field.ErrorList {
 		if _, isBool := v.(bool); isBool {
 			found = "true or false" // also of the words yes, no, on and off
 		}
-		if want == "text" {
+		if _, isBool := v.(bool); isBool && want == "text" {
+			remedy = "; write it in quotes: YAML reads y, n, yes, no, on and off as true or false"
+		} else if want == "text" {
 			remedy = fmt.Sprintf("; quote it: \"%v\"", v)
 		}
 	case []any:
@@ -164,7 +166,7 @@ func abbreviate(value any) any {
 }
 
 func unknownField(name string, known []string, at *field.Path) *field.Error {
-	detail := "unknown field; known are " + strings.Join(known, ", ")
+	detail := "unknown field; the known fields are " + strings.Join(known, ", ")
 	if best := nearest.Of(name, known); best != "" {
 		detail = "unknown field; did you mean " + best + "?"
 	}

@@ -82,12 +82,17 @@ func Decide(ctx context.Context, r admit.Route, body []byte, after admit.After) 
 		d.fail(badReview("%s", why))
 		return d
 	}
+	if d.Request.Canary() {
+		d.Request.Warnf("%s", admit.CanaryAnswer(r.Path))
+	}
 	switch d.Untouched = r.Untouched(d.Request); {
 	case r.Unused() != "":
 		d.Request.Warnf("usher: %s; nothing was checked. To unregister it: usher webhooks apply", d.Untouched)
 	case d.Untouched != "":
+	case d.Request.Operation == admissionv1.Delete && d.Request.OldObject == nil:
+		err = badReview("request.oldObject is missing: a DELETE is about the stored object")
 	case d.Request.Subject() == nil:
-		err = badReview("request.oldObject is missing: it is what a %s is about", d.Request.Operation)
+		err = badReview("request.object is missing: a %s is about it", d.Request.Operation)
 	case d.limited(r):
 		err = &rateLimitedError{d.Exceeded, retryAfter(ctx, d.Exceeded.Wait)}
 	default:

@@ -93,6 +93,10 @@ func TestCallersFault(t *testing.T) {
 		{"another operation", change(`"CREATE"`, `"PATCH"`), 400, `request.operation is "PATCH"`},
 		{"a long uid", change(`"uid":"u"`, `"uid":"`+strings.Repeat("u", 257)+`"`), 400, "longer than 256"},
 		{"no object", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","object":null}}`, 400, "request.object is missing"},
+		{"no old object", change("CREATE", "UPDATE"), 400, "request.oldObject is missing"},
+		{"null for the old object", change(`"CREATE"`, `"UPDATE","oldObject":null`), 400, "request.oldObject is missing"},
+		{"no old object, of a subresource", change(`"operation":"CREATE"`, `"operation":"UPDATE","subResource":"ephemeralcontainers"`), 400, "request.oldObject is missing"},
+		{"no old object, in v1beta1", strings.Replace(change("CREATE", "UPDATE"), "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1), 400, "request.oldObject is missing"},
 		{"raw object", change(`"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"secret":"body"}}`, `"object":{"raw":"e30="}`), 400, "inline JSON"},
 		{"duplicate key", change(`"spec":{`, `"spec":{"secret":1,`), 400, `duplicate key "secret"`},
 		{"wrong type", change(`"name":"p","namespace"`, `"name":[],"namespace"`), 400, "request.name"},
@@ -112,6 +116,24 @@ func TestCallersFault(t *testing.T) {
 				t.Errorf("says too much: %s", w.Body)
 			}
 		})
+	}
+}
+
+// TestWithoutSubject: a deletion has the stored object, also if there is another one, and a connection has its options.
+func TestWithoutSubject(t *testing.T) {
+	r := route(succeed)
+	r.For[0].Operations = []admissionv1.Operation{admissionv1.Delete, admissionv1.Connect}
+	for name, c := range map[string]struct{ operation, object, missing string }{
+		"delete":        {`"DELETE"`, `{}`, "oldObject"},
+		"delete, null":  {`"DELETE","oldObject":null`, `null`, "oldObject"},
+		"connect, null": {`"CONNECT"`, `null`, "object"},
+	} {
+		body := strings.Replace(podReview, `"CREATE"`, c.operation, 1)
+		body = body[:strings.Index(body, `"object"`)] + `"object":` + c.object + `}}`
+		w, seen := serveOne(r, postTo(strings.NewReader(body)))
+		if w.Code != 400 || !strings.Contains(w.Body.String(), "request."+c.missing+" is missing") || seen.Outcome != Invalid {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
 	}
 }
 
@@ -233,6 +255,18 @@ func TestHeartbeatsPass(t *testing.T) {
 	}
 }
 
+// TestHeartbeatWithoutOldObject: a heartbeat passes although no API server sends it so.
+func TestHeartbeatWithoutOldObject(t *testing.T) {
+	r := admit.Route{Path: "/mutate-test", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "step", Run: succeed}})}
+	for _, resource := range []string{`"resource":{"version":"v1","resource":"nodes"},`, ""} {
+		w, _ := serveOne(r, postTo(strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"UPDATE",`+
+			`"kind":{"version":"v1","kind":"Node"},`+resource+`"subResource":"status","object":{"metadata":{"name":"n"}},"oldObject":null}}`)))
+		if w.Code != 200 || answer(t, w).Patch == nil {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
 func TestUntouched(t *testing.T) {
 	exempt := route(func(context.Context, *admit.Request, *admit.Pod) error { return errors.New("was run") })
 	exempt.Exempt = admitNothing
@@ -240,7 +274,7 @@ func TestUntouched(t *testing.T) {
 		route admit.Route
 		body  string
 	}{
-		"operation":         {route(fail), strings.Replace(podReview, "CREATE", "UPDATE", 1)},
+		"operation":         {route(fail), strings.Replace(podReview, `"CREATE"`, `"UPDATE","oldObject":{}`, 1)},
 		"sub-resource":      {route(fail), strings.Replace(podReview, `"name":"p","namespace"`, `"subResource":"status","name":"p","namespace"`, 1)},
 		"another kind":      {route(fail), strings.ReplaceAll(strings.Replace(podReview, `"name":"p","namespace"`, `"subResource":"binding","name":"p","namespace"`, 1), `"Pod"`, `"Binding"`)},
 		"exempt":            {exempt, podReview},

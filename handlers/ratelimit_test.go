@@ -30,7 +30,7 @@ func TestLimitExceeded(t *testing.T) {
 		{"counted", admit.LimitExceeded{Limit: "tenants", Wait: time.Second}, podReview, false, 200, "", Allowed},
 		{"none", admit.LimitExceeded{}, podReview, false, 200, "", Allowed},
 		{"a heartbeat", refuse, podReview, true, 200, "", Allowed},
-		{"not for the route", refuse, strings.Replace(podReview, `"CREATE"`, `"UPDATE"`, 1), false, 200, "", Allowed},
+		{"not for the route", refuse, strings.Replace(podReview, `"CREATE"`, `"UPDATE","oldObject":{}`, 1), false, 200, "", Allowed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen Decision

@@ -98,6 +98,9 @@ func check(req *admit.Request) error {
 		return badReview("request.object is missing")
 	case req.Object == nil:
 		return nil
+	case req.OldObject == nil && req.Operation == admissionv1.Update && req.ResourceName() != "nodes/status":
+		return badReview("request.oldObject is missing: an UPDATE has the stored object, too; " +
+			"`usher review --operation UPDATE --old STORED -o review FILE` makes such a review")
 	}
 	root := req.Object.Root()
 	if root.Get("raw").Exists() && !root.Get("metadata").Exists() {

@@ -16,8 +16,8 @@ type Env []Variable
 
 // Variable is an environment variable.
 type Variable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string `json:"name" doc:"the name of the variable" schema:"required,is=env-name"`
+	Value string `json:"value" doc:"its value; $(NAME) means an earlier variable, as in a pod"`
 }
 
 // check returns all problems of the section.
@@ -42,7 +42,7 @@ func environment(variables Env) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name:    "environment",
 		Doc:     "sets the policy's environment variables in every container and init container; a value that the pod sets itself wins",
-		Section: config.Section[Env]{Name: "env", Default: "env:        [{name: KUBE, value: \"true\"}]\n", Check: Env.check},
+		Section: config.Section[Env]{Name: "env", Tag: `doc:"environment variables that are set in every container that does not set them itself"`, Default: "env:        [{name: KUBE, value: \"true\"}]\n", Check: Env.check},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if len(variables) == 0 {
 				req.Explain("env of the policy names no variable")

@@ -18,12 +18,9 @@ import (
 
 // Lifespan is the policy on the remaining lifetime of the nodes that a pod may run on.
 type Lifespan struct {
-	// Label is the key of the pod label with the requested number of days.
-	Label string `json:"label"`
-	// Taint is the key of the node taint with the number of days left.
-	Taint string `json:"taint"`
-	// Max is the largest number of days, 1 to 100.
-	Max int `json:"max"`
+	Label string `json:"label" doc:"key of the label by which a pod asks for a number of days" schema:"required,is=label-key"`
+	Taint string `json:"taint" doc:"key of the taint by which a node says how many days it has left" schema:"required,is=label-key"`
+	Max   int    `json:"max" doc:"the largest number of days; a pod gets a toleration for each" schema:"required,min=1,max=100"`
 }
 
 // check returns all problems of the section.
@@ -49,7 +46,7 @@ func lifespan(policy *Lifespan) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name: "lifespan",
 		Doc:  "turns the lifespan label into tolerations for nodes that live at least that many days; no label: any node",
-		Section: config.Section[*Lifespan]{Name: "lifespan", Check: (*Lifespan).check,
+		Section: config.Section[*Lifespan]{Name: "lifespan", Check: (*Lifespan).check, Tag: `doc:"how pods ask for nodes that live long enough"`,
 			Default: "lifespan:   {label: acme.com/lifespan-requested, taint: acme.com/lifespan-remaining, max: 14}\n"},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if policy == nil {

@@ -20,11 +20,12 @@ import (
 func requestsFromLimits(policy RequestsFromLimits, ask admit.Questions) admit.Mutator[admit.Pod] {
 	classes := compileClasses(policy)
 	return admit.Mutator[admit.Pod]{
-		Name:    "requests-from-limits",
-		Doc:     "sets requests to percentages of limits, and cpu limits in proportion to memory; without limits nothing changes",
-		Needs:   []string{admit.CollectionNamespaces, admit.CollectionLimitRanges},
-		Section: config.Section[RequestsFromLimits]{Name: "requestsFromLimits", Check: RequestsFromLimits.check},
-		Idle:    len(policy) == 0,
+		Name:  "requests-from-limits",
+		Doc:   "sets requests to percentages of limits, and cpu limits in proportion to memory; without limits nothing changes",
+		Needs: []string{admit.CollectionNamespaces, admit.CollectionLimitRanges},
+		Section: config.Section[RequestsFromLimits]{Name: "requestsFromLimits", Check: RequestsFromLimits.check,
+			Tag: `doc:"how the requests of containers follow from their limits; the first entry that selects a pod applies"`},
+		Idle: len(policy) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("requests are set when a pod is created")

@@ -20,17 +20,14 @@ type RequestsFromLimits []RequestsClass
 // RequestsClass computes requests from limits, for the pods that it selects. A percentage that is left out changes
 // nothing.
 type RequestsClass struct {
-	Name string `json:"name"`
+	_ struct{} `schema:"either=cpuRequestToLimitPercent|memoryRequestToLimitPercent|limitCPUToMemoryPercent"`
+
+	Name string `json:"name" doc:"shown in explanations" schema:"required,is=not-empty"`
 	config.Selection
-	// CPURequestToLimitPercent is the cpu request in percent of the cpu limit, 1 to 100.
-	CPURequestToLimitPercent int `json:"cpuRequestToLimitPercent,omitempty"`
-	// MemoryRequestToLimitPercent is the memory request in percent of the memory limit, 1 to 100.
-	MemoryRequestToLimitPercent int `json:"memoryRequestToLimitPercent,omitempty"`
-	// LimitCPUToMemoryPercent is the cpu limit in percent of the memory limit, where 1Gi of memory goes with 1 core. It
-	// is applied before the others.
-	LimitCPUToMemoryPercent int `json:"limitCPUToMemoryPercent,omitempty"`
-	// Floors are the smallest requests of cpu and memory that are set.
-	Floors map[corev1.ResourceName]string `json:"floors,omitempty"`
+	CPURequestToLimitPercent    int                            `json:"cpuRequestToLimitPercent,omitempty" doc:"the cpu request in percent of the cpu limit" schema:"min=0,max=100" default:"unchanged"`
+	MemoryRequestToLimitPercent int                            `json:"memoryRequestToLimitPercent,omitempty" doc:"the memory request in percent of the memory limit" schema:"min=0,max=100" default:"unchanged"`
+	LimitCPUToMemoryPercent     int                            `json:"limitCPUToMemoryPercent,omitempty" doc:"the cpu limit in percent of the memory limit, where 100 is 1 core for 1Gi; it is set before the requests" schema:"min=0,max=10000" default:"unchanged"`
+	Floors                      map[corev1.ResourceName]string `json:"floors,omitempty" doc:"the smallest requests that are set" schema:"keys=cpu|memory,is=quantity" default:"1m and 1Mi"`
 }
 
 // maxCPUToMemory is the largest LimitCPUToMemoryPercent: 100 cores for 1Gi.

@@ -42,7 +42,7 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 					return err
 				}
 			}
-			return nil
+			return checkVolumes(pod, applying)
 		},
 	}
 }
@@ -125,6 +125,25 @@ func checkRoom(pod *admit.Pod, in *injection.Injection, more int) error {
 	return &field.Error{Type: field.ErrorTypeTooMany, Field: admit.ContainersPath.String(), BadValue: more, Detail: fmt.Sprintf(
 		"with those of injection %s; a pod may have at most %d containers, init containers and ephemeral containers together; "+
 			"spread them over several pods", in.Name, admit.MaxContainers)}
+}
+
+// checkVolumes refuses a pod that lacks a volume that an injection uses: the API server would refuse it without the
+// reason. An injection that is applied later may have the volume.
+func checkVolumes(pod *admit.Pod, applying []*injection.Injection) error {
+	for _, in := range applying {
+		for _, name := range in.Awaited {
+			if pod.HasVolume(name) {
+				continue
+			}
+			for c := range pod.Containers() {
+				if c.Uses(name) {
+					return field.Required(admit.VolumesPath, fmt.Sprintf("container %s uses the volume %s because of injection %s, and neither the pod nor the injection has it; "+
+						"add it to the pod or, in the policy, to volumes of the injection, or let podSelector leave out such pods", c.Name(), name, in.Name))
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // checkEnds refuses containers in a Job's pod, which ends only when all of its containers have ended. Other pods that

@@ -151,6 +151,14 @@ func TestSidecarsRefuse(t *testing.T) {
 		{"a Job's pod that has it", plain, strings.Replace(job("batch/v1", "Job", true), `{"name":"a"}`, `{"name":"x","image":"i"}`, 1), ""},
 		{"too many", plain, many, "spec.containers: Too many: 501"},
 		{"no more room, and none needed", `env: [{name: A}]`, many, ""},
+		{"a volume that nothing has", `containers: [{name: x, image: i, volumeMounts: [{name: v, mountPath: /v}]}]`, `{"spec":{"containers":[{"name":"a"}]}}`,
+			"spec.volumes: Required value: container x uses the volume v because of injection one, and neither the pod nor the injection has it; add it to the pod"},
+		{"a device that nothing has", `initContainers: [{name: x, image: i, volumeDevices: [{name: v, devicePath: /v}]}]`, `{"spec":{"containers":[{"name":"a"}]}}`, "container x uses the volume v"},
+		{"a volume of a variable that nothing has", `env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]`, `{"spec":{"containers":[{"name":"a"}]}}`, "container a uses the volume v"},
+		{"a volume of the pod", `volumeMounts: [{name: v, mountPath: /v}]`, `{"spec":{"containers":[{"name":"a"}],"volumes":[{"name":"v"}]}}`, ""},
+		{"a volume of a later injection", `volumeMounts: [{name: v, mountPath: /v}]}
+- {name: two, volumes: [{name: v}]`, `{"spec":{"containers":[{"name":"a"}]}}`, ""},
+		{"a volume that the pod's own container does not use", `containers: [{name: x, image: i, volumeMounts: [{name: v, mountPath: /v}]}]`, `{"spec":{"containers":[{"name":"x"}]}}`, ""},
 		{"opted out in other words", `optOutAnnotation: a/b, ` + plain, `{"metadata":{"annotations":{"a/b":""}}}`, `metadata.annotations[a/b]: Unsupported value: ""`},
 		{"an owner's name, which is not validated", `containers: [{name: x, image: i, args: [$(usher.owner)]}]`,
 			`{"metadata":{"ownerReferences":[{"kind":"X","name":"$(TOKEN)","controller":true}]}}`, `metadata.ownerReferences: Invalid value: "$(TOKEN)"`},
@@ -163,6 +171,21 @@ func TestSidecarsRefuse(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestSidecarsKeepMounts: a mount of the pod stays, however its path is written.
+func TestSidecarsKeepMounts(t *testing.T) {
+	policy := sidecarPolicy(t, `- {name: one, volumes: [{name: logs}], volumeMounts: [{name: logs, mountPath: /var/log/app}]}`)
+	for _, path := range []string{"/var/log/app", "/var/log/app/", "/var//log/./app", "var/log/app"} {
+		pod := fmt.Sprintf(`{"spec":{"containers":[{"name":"a","volumeMounts":[{"name":"data","mountPath":%q}]}],"volumes":[{"name":"data"}]}}`, path)
+		after, warnings, _, err := injectInto(t, policy, admit.Questions{}, pod)
+		if err != nil || strings.Contains(after, `"name":"logs","mountPath"`) || strings.Count(after, "mountPath") != 1 {
+			t.Errorf("%s: %s, %v", path, after, err)
+		}
+		if len(warnings) != 1 || !strings.Contains(warnings[0], "volume mount /var/log/app in container a is in the pod already, and stays") {
+			t.Errorf("%s: %q", path, warnings)
+		}
 	}
 }
 
@@ -236,10 +259,10 @@ func randomInjections(r *rand.Rand) string {
 	var b strings.Builder
 	for i := range 1 + r.IntN(3) {
 		fmt.Fprintf(&b, `- {name: one-%d, %s initPosition: %s, position: %s, containers: [{name: x%s, image: %s}], initContainers: [%s],
-			volumes: [{name: v, %s: {}}], env: [{name: %s, value: %s}], volumeMounts: [{name: v, mountPath: /%s}], imagePullSecrets: [{name: %s}]}
+			volumes: [{name: v, %s}], env: [{name: %s, value: %s}], volumeMounts: [{name: v, mountPath: /%s}], imagePullSecrets: [{name: %s}]}
 `, i, pick("", "podSelector: {matchLabels: {app: web}},", "namespaceSelector: {matchLabels: {team: a}},"), pick(positions...), pick(positions...),
 			pick("", "", fmt.Sprint(i)), pick("i", `"j:2"`), pick("", "{name: w, image: i, restartPolicy: Always, args: [$(usher.name)]}", "{name: z, image: i}"),
-			pick("emptyDir", "configMap"), pick("A", "B"), pick(`"1"`, "\"$(usher.labels['app'])\""), pick("v", "w"), pick("s", "t"))
+			pick("emptyDir: {}", "configMap: {name: c}"), pick("A", "B"), pick(`"1"`, "\"$(usher.labels['app'])\""), pick("v", "w"), pick("s", "t"))
 	}
 	return b.String()
 }

@@ -17,21 +17,16 @@ import (
 
 // Overcommit is the policy on amplifying nodes.
 type Overcommit struct {
-	// Pools are tried in order; the first whose selector matches a node's labels applies.
-	Pools []Pool `json:"pools"`
+	Pools []Pool `json:"pools" doc:"sets of nodes; the first whose selector matches the labels of a node applies"`
 }
 
 // Pool is a set of nodes and how they are amplified.
 type Pool struct {
-	Name string `json:"name"`
-	// Selector selects nodes by their labels; an empty one selects all nodes.
-	Selector metav1.LabelSelector `json:"selector"`
-	// Ratios are decimal strings of at least 1, for cpu and memory.
-	Ratios map[corev1.ResourceName]string `json:"ratios"`
-	// MaxRatio is an upper bound of all ratios of the pool; empty: no bound.
-	MaxRatio string `json:"maxRatio,omitempty"`
-	// Capacity says how status.capacity changes. Default: keep.
-	Capacity Capacity `json:"capacity,omitempty"`
+	Name     string                         `json:"name" doc:"shown where the ratios are used" schema:"required,is=not-empty"`
+	Selector metav1.LabelSelector           `json:"selector" doc:"selects nodes by their labels; {} selects all" default:"all nodes"`
+	Ratios   map[corev1.ResourceName]string `json:"ratios" doc:"how much larger the nodes look, as decimal numbers in quotes" schema:"required,items=1,keys=cpu|memory,is=ratio"`
+	MaxRatio string                         `json:"maxRatio,omitempty" doc:"the upper bound of all ratios of the pool" schema:"is=ratio" default:"no bound"`
+	Capacity Capacity                       `json:"capacity,omitempty" doc:"keep leaves status.capacity as the size of the hardware; raise raises it together with allocatable, so that what is reserved for the system stays the same" schema:"enum=keep|raise" default:"keep"`
 }
 
 // Capacity says what amplification does to status.capacity.
@@ -45,7 +40,8 @@ const (
 )
 
 // Section is the section overcommit. Its default amplifies the cpu of all nodes.
-var Section = config.Section[*Overcommit]{Name: "overcommit", Check: (*Overcommit).check, Warnings: (*Overcommit).warnings, Default: `overcommit:
+var Section = config.Section[*Overcommit]{Name: "overcommit", Check: (*Overcommit).check, Warnings: (*Overcommit).warnings,
+	Tag: `doc:"how much larger nodes look to the scheduler"`, Default: `overcommit:
   pools:    [{name: default, selector: {}, ratios: {cpu: "2"}, maxRatio: "4", capacity: raise}]   # raise | keep
 `}
 

@@ -15,6 +15,7 @@ type Injection struct {
 	*Spec
 	InitTemplates, Templates []Template
 	EnvTemplate              Template // a container that only has env
+	Awaited                  []string // the names of volumes that it uses and does not add
 
 	selection config.CompiledSelection
 }
@@ -25,7 +26,7 @@ func Compile(policy Sidecars) []Injection {
 	for i := range policy {
 		in := &policy[i]
 		env := newTemplate(corev1.Container{Env: in.Env})
-		all[i] = Injection{in, templates(in.InitContainers), templates(in.Containers), env, in.Selection.Compile()}
+		all[i] = Injection{in, templates(in.InitContainers), templates(in.Containers), env, in.awaited(), in.Selection.Compile()}
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
+	"usher.dev/usher/internal/storable"
 )
 
 // Sidecars is the policy on sidecar injection. The injections are applied in order.
@@ -20,35 +21,24 @@ type Sidecars []Spec
 
 // Spec is an injection as the policy has it: what new pods get, unless they have it already.
 type Spec struct {
-	// Name is shown in warnings and refusals.
-	Name string `json:"name"`
-	// Selection selects the pods.
+	_ struct{} `schema:"either=containers|initContainers|volumes|imagePullSecrets|env|volumeMounts"`
+
+	Name             string `json:"name" doc:"shown in warnings and refusals" schema:"required,is=dns-label"`
 	config.Selection `json:",inline"`
-	// OptOutAnnotation is the key of the annotation by which a pod is left out, with the value "true". Empty: pods
-	// cannot opt out.
-	OptOutAnnotation string `json:"optOutAnnotation,omitempty"`
-	// InitContainers are added to the pod's init containers. Those with restartPolicy Always are native sidecars.
-	InitContainers []corev1.Container `json:"initContainers,omitempty"`
-	// InitPosition is where init containers are inserted. Default: first, because a native sidecar only serves the init
-	// containers after it.
-	InitPosition Position `json:"initPosition"`
-	// Containers are added to the pod's containers.
-	Containers []corev1.Container `json:"containers,omitempty"`
-	// Position is where containers are inserted. Default: last, because the first container is the one that kubectl logs and
-	// kubectl exec take by default.
-	Position Position `json:"position"`
-	// Volumes are added to the pod's volumes.
-	Volumes []corev1.Volume `json:"volumes,omitempty"`
-	// ImagePullSecrets are added to the pod's. The secrets must be in the pod's namespace.
-	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// Env is set in every container and init container that is not itself injected.
-	Env []corev1.EnvVar `json:"env,omitempty"`
-	// VolumeMounts are added to the same containers.
-	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+	OptOutAnnotation string                        `json:"optOutAnnotation,omitempty" doc:"key of an annotation; a pod that has it with the value true is left out" schema:"is=label-key" default:"pods cannot opt out"`
+	InitContainers   []corev1.Container            `json:"initContainers,omitempty" doc:"init containers that are added; with restartPolicy Always they are native sidecars"`
+	InitPosition     Position                      `json:"initPosition" doc:"where init containers are inserted; a native sidecar only serves the init containers after it" default:"first"`
+	Containers       []corev1.Container            `json:"containers,omitempty" doc:"containers that are added"`
+	Position         Position                      `json:"position" doc:"where containers are inserted; kubectl logs and exec take the first container by default" default:"last"`
+	Volumes          []corev1.Volume               `json:"volumes,omitempty" doc:"volumes that are added"`
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty" doc:"pull secrets that are added; they must be in the namespace of the pod"`
+	Env              []corev1.EnvVar               `json:"env,omitempty" doc:"variables that are set in every container that is not injected"`
+	VolumeMounts     []corev1.VolumeMount          `json:"volumeMounts,omitempty" doc:"mounts that are added to the same containers"`
 }
 
 // Section is the section sidecars.
-var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check}
+var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check,
+	Tag: `doc:"what new pods get, unless they have it already: containers, volumes, pull secrets, variables"`}
 
 // check returns all problems of the section.
 func (s Sidecars) check(at *field.Path) (problems field.ErrorList) {
@@ -82,13 +72,15 @@ func (in *Spec) check(at *field.Path) (problems field.ErrorList) {
 }
 
 func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
+	problems = storable.Containers(in.Containers, false, in.Volumes, at.Child("containers"))
+	problems = append(problems, storable.Containers(in.InitContainers, true, in.Volumes, at.Child("initContainers"))...)
 	seen := map[string]bool{}
 	for _, list := range []struct {
 		at         *field.Path
 		containers []corev1.Container
 	}{{at.Child("containers"), in.Containers}, {at.Child("initContainers"), in.InitContainers}} {
 		for i, c := range list.containers {
-			problems = append(problems, checkContainer(&c, list.at.Index(i))...)
+			problems = append(problems, checkTexts(&c, list.at.Index(i))...)
 			if seen[c.Name] {
 				problems = append(problems, field.Duplicate(list.at.Index(i).Child("name"), c.Name))
 			}
@@ -105,14 +97,8 @@ func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
 	return append(problems, in.InitPosition.check(at.Child("initPosition"))...)
 }
 
-// checkContainer checks what the API server would refuse in every pod, as far as it is likely to be wrong.
-func checkContainer(c *corev1.Container, at *field.Path) (problems field.ErrorList) {
-	problems = append(problems, check.LabelName(c.Name, at.Child("name"))...)
-	if strings.TrimSpace(c.Image) == "" {
-		problems = append(problems, field.Required(at.Child("image"), "such as registry.example.com/team/proxy:1.2"))
-	}
-	problems = append(problems, checkVariables(c.Env, at.Child("env"))...)
-	problems = append(problems, checkMounts(c.VolumeMounts, at.Child("volumeMounts"))...)
+// checkTexts checks the placeholders of a container.
+func checkTexts(c *corev1.Container, at *field.Path) (problems field.ErrorList) {
 	rest := c.DeepCopy()
 	for path, text := range texts(rest, at) {
 		problems = append(problems, checkPlaceholders(*text, path)...)
@@ -123,64 +109,24 @@ func checkContainer(c *corev1.Container, at *field.Path) (problems field.ErrorLi
 
 // checkParts checks what an injection adds besides containers.
 func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
-	volumes, secrets := map[string]bool{}, map[string]bool{}
+	problems = storable.Volumes(in.Volumes, at.Child("volumes"))
 	for i, v := range in.Volumes {
-		path := at.Child("volumes").Index(i)
-		problems = append(problems, check.LabelName(v.Name, path.Child("name"))...)
-		problems = append(problems, checkNoPlaceholder(v, path)...)
-		if volumes[v.Name] {
-			problems = append(problems, field.Duplicate(path.Child("name"), v.Name))
-		}
-		volumes[v.Name] = true
+		problems = append(problems, checkNoPlaceholder(v, at.Child("volumes").Index(i))...)
 	}
-	for i, s := range in.ImagePullSecrets {
-		path := at.Child("imagePullSecrets").Index(i).Child("name")
-		for _, problem := range validation.IsDNS1123Subdomain(s.Name) {
-			problems = append(problems, field.Invalid(path, s.Name, problem))
-		}
-		if secrets[s.Name] {
-			problems = append(problems, field.Duplicate(path, s.Name))
-		}
-		secrets[s.Name] = true
-	}
-	problems = append(problems, checkVariables(in.Env, at.Child("env"))...)
+	problems = append(problems, check.Named(in.ImagePullSecrets, at.Child("imagePullSecrets"),
+		func(s *corev1.LocalObjectReference) string { return s.Name },
+		func(s *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
+			return check.ObjectName(s.Name, at.Child("name"))
+		})...)
+	problems = append(problems, storable.Env(in.Env, in.Volumes, at.Child("env"))...)
+	problems = append(problems, check.Named(in.Env, at.Child("env"), func(v *corev1.EnvVar) string { return v.Name },
+		func(*corev1.EnvVar, *field.Path) field.ErrorList { return nil })...)
 	env := corev1.Container{Env: in.Env}
 	for path, text := range texts(&env, at) {
 		problems = append(problems, checkPlaceholders(*text, path)...)
 	}
-	problems = append(problems, checkMounts(in.VolumeMounts, at.Child("volumeMounts"))...)
+	problems = append(problems, storable.Mounts(in.VolumeMounts, at.Child("volumeMounts"))...)
 	return append(problems, checkNoPlaceholder(in.VolumeMounts, at.Child("volumeMounts"))...)
-}
-
-func checkVariables(env []corev1.EnvVar, at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i, v := range env {
-		for _, problem := range validation.IsEnvVarName(v.Name) {
-			problems = append(problems, field.Invalid(at.Index(i).Child("name"), v.Name, problem))
-		}
-		if seen[v.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), v.Name))
-		}
-		if v.Value != "" && v.ValueFrom != nil {
-			problems = append(problems, field.Invalid(at.Index(i).Child("valueFrom"), "{...}", "there is a value, too; write one of them"))
-		}
-		seen[v.Name] = true
-	}
-	return problems
-}
-
-func checkMounts(mounts []corev1.VolumeMount, at *field.Path) (problems field.ErrorList) {
-	seen := map[string]bool{}
-	for i, m := range mounts {
-		problems = append(problems, check.LabelName(m.Name, at.Index(i).Child("name"))...)
-		if m.MountPath == "" {
-			problems = append(problems, field.Required(at.Index(i).Child("mountPath"), "the path in the container"))
-		} else if seen[m.MountPath] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("mountPath"), m.MountPath))
-		}
-		seen[m.MountPath] = true
-	}
-	return problems
 }
 
 func checkPlaceholders(text string, at *field.Path) field.ErrorList {

@@ -19,27 +19,29 @@ type Defaults []Default
 
 // Default holds the labels and annotations that the selected pods get.
 type Default struct {
+	_ struct{} `schema:"either=labels|annotations"`
+
 	config.Selection
-	Labels      []Value `json:"labels,omitempty"`
-	Annotations []Value `json:"annotations,omitempty"`
+	Labels      []Value `json:"labels,omitempty" doc:"labels that the pods get if they lack them"`
+	Annotations []Value `json:"annotations,omitempty" doc:"annotations that the pods get if they lack them"`
 }
 
 // Value is the default of one label or annotation. It comes from the pod's namespace if one of the From fields
 // is set and the namespace has that key, else it is Value. Without either, nothing is set.
 type Value struct {
-	Key   string  `json:"key"`
-	Value *string `json:"value,omitempty"`
-	// FromNamespaceLabel is the key of a label of the namespace.
-	FromNamespaceLabel string `json:"fromNamespaceLabel,omitempty"`
-	// FromNamespaceAnnotation is the key of an annotation of the namespace. It is for annotations only, because its
-	// value may be no valid value of a label.
-	FromNamespaceAnnotation string `json:"fromNamespaceAnnotation,omitempty"`
+	_ struct{} `schema:"either=value|fromNamespaceLabel|fromNamespaceAnnotation"`
+
+	Key                     string  `json:"key" doc:"the key of the label or annotation" schema:"required,is=key"`
+	Value                   *string `json:"value,omitempty" doc:"the value, or with one of the fields below the value where the namespace has no such key" default:"nothing is set"`
+	FromNamespaceLabel      string  `json:"fromNamespaceLabel,omitempty" doc:"key of a label of the namespace that has the value" schema:"is=label-key"`
+	FromNamespaceAnnotation string  `json:"fromNamespaceAnnotation,omitempty" doc:"key of an annotation of the namespace that has the value; only for annotations, because it may be no valid value of a label" schema:"is=key"`
 }
 
 // Section is the section labelDefaults.
-var Section = config.Section[Defaults]{Name: "labelDefaults", Check: Defaults.check, ReadsNamespace: func(name string, _ any) bool {
-	return name == "fromNamespaceLabel" || name == "fromNamespaceAnnotation"
-}}
+var Section = config.Section[Defaults]{Name: "labelDefaults", Check: Defaults.check,
+	Tag: `doc:"labels and annotations that new pods get if they lack them; the first entry that sets a key wins"`, ReadsNamespace: func(name string, _ any) bool {
+		return name == "fromNamespaceLabel" || name == "fromNamespaceAnnotation"
+	}}
 
 // check returns all problems of the section.
 func (d Defaults) check(at *field.Path) (problems field.ErrorList) {

@@ -15,25 +15,20 @@ import (
 
 // NodeSelector is the policy on the nodes that the pods of a namespace may use. Annotations of the Namespace say more.
 type NodeSelector struct {
-	// ClusterDefault is the node selector of namespaces without one of their own.
-	ClusterDefault map[string]string `json:"clusterDefault,omitempty"`
-	// Allowed are, by namespace, the only labels that the pods may select nodes by. Namespaces that are left out may use
-	// all labels.
-	Allowed map[string]map[string]string `json:"allowed,omitempty"`
-	// Tolerations is the policy on tolerations. If it is nil, they are left alone.
-	Tolerations *TolerationPolicy `json:"tolerations,omitempty"`
+	ClusterDefault map[string]string            `json:"clusterDefault,omitempty" doc:"the node selector of namespaces without one of their own" schema:"keys=label-key,is=label-value"`
+	Allowed        map[string]map[string]string `json:"allowed,omitempty" doc:"by namespace, the only labels that pods may select nodes by" schema:"keys=dns-label,is=label-value" default:"all labels"`
+	Tolerations    *TolerationPolicy            `json:"tolerations,omitempty" doc:"the tolerations that pods get and may have" default:"they are left alone"`
 }
 
 // TolerationPolicy is the policy on the tolerations of pods.
 type TolerationPolicy struct {
-	// ClusterDefault is for namespaces without defaults of their own.
-	ClusterDefault []corev1.Toleration `json:"clusterDefault,omitempty"`
-	// ClusterAllowed is for namespaces without a list of their own. If it is empty, all tolerations are allowed there.
-	ClusterAllowed []corev1.Toleration `json:"clusterAllowed,omitempty"`
+	ClusterDefault []corev1.Toleration `json:"clusterDefault,omitempty" doc:"tolerations of pods in namespaces without defaults of their own"`
+	ClusterAllowed []corev1.Toleration `json:"clusterAllowed,omitempty" doc:"the only tolerations that are allowed in namespaces without a list of their own" default:"all"`
 }
 
 // Section is the section nodeSelector.
 var Section = config.Section[*NodeSelector]{Name: "nodeSelector", Check: (*NodeSelector).check, Warnings: (*NodeSelector).warnings,
+	Tag:            `doc:"which nodes the pods of a namespace may use; annotations of the Namespace say more"`,
 	ReadsNamespace: func(name string, _ any) bool { return name == "nodeSelector" }} // the annotations of the namespace
 
 // check returns all problems of the section.
