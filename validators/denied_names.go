@@ -15,8 +15,7 @@ import (
 
 // Names is the policy on names.
 type Names struct {
-	// Denied are words that the name of a pod must not contain.
-	Denied []string `json:"denied"`
+	Denied []string `json:"denied" doc:"words that the name of a pod must not contain" schema:"is=name-part"`
 }
 
 // check returns all problems of the section.
@@ -37,7 +36,7 @@ func deniedNames(policy *Names) admit.Validator[admit.Pod] {
 		Name:    "denied-names",
 		Doc:     "refuses pods whose name contains one of the policy's words",
 		For:     admit.Pods(admissionv1.Create),
-		Section: config.Section[*Names]{Name: "names", Default: "names:      {denied: [offensive]}\n", Check: (*Names).check},
+		Section: config.Section[*Names]{Name: "names", Tag: `doc:"which names of pods are refused"`, Default: "names:      {denied: [offensive]}\n", Check: (*Names).check},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if policy == nil || len(policy.Denied) == 0 {
 				req.Explain("names.denied of the policy has no word")

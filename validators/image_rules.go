@@ -50,15 +50,15 @@ func imageRules(policy ImageRules, ask admit.Questions) admit.Validator[admit.Po
 // imageRule is a rule of the policy, prepared for many pods.
 type imageRule struct {
 	*ImageRule
-	selection             config.CompiledSelection
-	repositories, digests []imageref.Pattern
+	selection                     config.CompiledSelection
+	repositories, digests, anyTag []imageref.Pattern
 }
 
 func compileImageRules(policy ImageRules) []imageRule {
 	rules := make([]imageRule, len(policy))
 	for i := range policy {
 		r := &policy[i]
-		rules[i] = imageRule{r, r.Selection.Compile(), patterns(r.Repositories), patterns(r.Digests)}
+		rules[i] = imageRule{r, r.Selection.Compile(), patterns(r.Repositories), patterns(r.Digests), patterns(r.RefusedTagsExcept)}
 	}
 	return rules
 }
@@ -146,7 +146,7 @@ func (r *imageRule) judge(ref imageref.Reference) (problems []string) {
 	if ref.Digest != "" {
 		return problems // what runs does not depend on a tag
 	}
-	if slices.ContainsFunc(r.RefusedTags, func(pattern string) bool { return imageref.MatchText(pattern, ref.Tag) }) {
+	if !slices.ContainsFunc(r.anyTag, matches) && slices.ContainsFunc(r.RefusedTags, func(pattern string) bool { return imageref.MatchText(pattern, ref.Tag) }) {
 		problems = append(problems, fmt.Sprintf("the tag %s is refused%s; write the tag of a version", ref.Tag, implied(ref)))
 	}
 	if slices.ContainsFunc(r.digests, matches) {

@@ -16,21 +16,19 @@ type ImageRules []ImageRule
 
 // ImageRule restricts the images of the selected pods.
 type ImageRule struct {
-	// Name is shown in refusals.
-	Name string `json:"name"`
-	// Selection selects the pods.
-	config.Selection `json:",inline"`
-	// Repositories are patterns of imageref, of which one must match. None: all repositories are allowed.
-	Repositories []string `json:"repositories,omitempty"`
-	// RefusedTags are tags that an image without a digest must not have; * stands for any characters. An image without a
-	// tag has the tag latest.
-	RefusedTags []string `json:"refusedTags,omitempty"`
-	// Digests are patterns of the repositories whose images must be named by their digest.
-	Digests []string `json:"digests,omitempty"`
+	_ struct{} `schema:"either=repositories|refusedTags|digests"`
+
+	Name              string `json:"name" doc:"shown in refusals" schema:"required,is=dns-label"`
+	config.Selection  `json:",inline"`
+	Repositories      []string `json:"repositories,omitempty" doc:"patterns REGISTRY/REPOSITORY, of which one must match; * is any text within a part, ** at the end is all that follows" schema:"is=image-pattern" default:"all"`
+	RefusedTags       []string `json:"refusedTags,omitempty" doc:"tags that an image without a digest must not have; * is any text, and an image without a tag has the tag latest" schema:"is=image-tag" default:"none"`
+	RefusedTagsExcept []string `json:"refusedTagsExcept,omitempty" doc:"patterns of repositories whose images may have any tag" schema:"is=image-pattern" default:"none"`
+	Digests           []string `json:"digests,omitempty" doc:"patterns of repositories whose images must be named by their digest" schema:"is=image-pattern" default:"none"`
 }
 
 // imageRulesSection is the section imageRules.
-var imageRulesSection = config.Section[ImageRules]{Name: "imageRules", Check: ImageRules.check}
+var imageRulesSection = config.Section[ImageRules]{Name: "imageRules", Check: ImageRules.check,
+	Tag: `doc:"what images must be; every rule that selects a pod must be satisfied"`}
 
 // check returns all problems of the section.
 func (rules ImageRules) check(at *field.Path) field.ErrorList {
@@ -46,6 +44,10 @@ func (r *ImageRule) check(at *field.Path) (problems field.ErrorList) {
 	}
 	problems = append(problems, checkPatterns(r.Repositories, at.Child("repositories"))...)
 	problems = append(problems, checkPatterns(r.Digests, at.Child("digests"))...)
+	problems = append(problems, checkPatterns(r.RefusedTagsExcept, at.Child("refusedTagsExcept"))...)
+	if len(r.RefusedTagsExcept) > 0 && len(r.RefusedTags) == 0 {
+		problems = append(problems, field.Required(at.Child("refusedTags"), "refusedTagsExcept excepts from it"))
+	}
 	for i, tag := range r.RefusedTags {
 		if tag == "" || strings.Trim(strings.ToLower(tag), "abcdefghijklmnopqrstuvwxyz0123456789._-*") != "" {
 			problems = append(problems, field.Invalid(at.Child("refusedTags").Index(i), tag,

@@ -3,6 +3,7 @@ package validators
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,13 +16,13 @@ import (
 
 const (
 	labelRulesName = "label-rules"
-	labelRulesDoc  = "refuses labels and annotations, of pods and of workloads' templates, that the policy does not allow; stored ones may stay"
+	labelRulesDoc  = "refuses labels and annotations, of pods, workloads' templates and objects of other kinds, that the policy does not allow; stored ones may stay"
 )
 
 // labelRules refuses new pods whose labels or annotations break a rule, and updates that bring such a value, remove a
 // required one or change an immutable one.
 func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
-	compiled := compileLabelRules(rules)
+	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return r.Match != nil }))
 	return admit.Validator[admit.Pod]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Pods(admissionv1.Create, admissionv1.Update),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
@@ -63,12 +64,20 @@ type labelled struct {
 type labelRule struct {
 	LabelRule
 	selection config.CompiledSelection
+	anywhere  config.CompiledSelection // without the namespaceSelector
+	rules     []admit.Rule             // of a rule with a match
 	values    *ValueRule
 }
 
 func compileLabelRules(rules LabelRules) (all []labelRule) {
 	for _, rule := range rules {
-		all = append(all, labelRule{rule, rule.Selection.Compile(), rule.Compile()})
+		compiled := labelRule{LabelRule: rule, selection: rule.Selection.Compile(), values: rule.Compile()}
+		if m := rule.Match; m != nil {
+			compiled.rules = m.Rules()
+			compiled.selection = config.Selection{NamespaceSelector: m.NamespaceSelector, PodSelector: m.ObjectSelector}.Compile()
+			compiled.anywhere = config.Selection{PodSelector: m.ObjectSelector}.Compile()
+		}
+		all = append(all, compiled)
 	}
 	return all
 }
@@ -98,13 +107,13 @@ func judgeLabels(
 func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() (map[string]string, error)) (*field.Error, error) {
 	var selected admit.Ratchet
 	var err error
-	if selected.Is, err = r.selection.Matches(object.now.Selectable(), namespace); err != nil {
+	if selected.Is, err = r.selects(req, object.now, namespace); err != nil {
 		return nil, err
 	}
 	same := false
 	value, has := r.of(object.now)
 	if object.old != nil {
-		if selected.Was, err = r.selection.Matches(object.old.Selectable(), namespace); err != nil {
+		if selected.Was, err = r.selects(req, *object.old, namespace); err != nil {
 			return nil, err
 		}
 		was, had := r.of(*object.old)

@@ -7,46 +7,45 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
+	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/mutators/labelling"
+	"usher.dev/usher/validators/requests"
 )
 
 // LabelRules are the rules for labels and annotations of pods. All of them apply.
 type LabelRules []LabelRule
 
-// LabelRule is the rule for one label or annotation of the selected pods.
+// LabelRule is the rule for one label or annotation of the selected pods, or of the objects that match.
 type LabelRule struct {
-	// Name is shown in refusals.
-	Name string `json:"name"`
+	_ struct{} `schema:"either=label|annotation"`
+
+	Name string `json:"name" doc:"shown in refusals" schema:"required,is=not-empty"`
 	config.Selection
-	// Label or Annotation is the key; exactly one of them is set.
-	Label      string `json:"label,omitempty"`
-	Annotation string `json:"annotation,omitempty"`
-	// Required refuses pods without the key.
-	Required bool `json:"required,omitempty"`
-	// Pattern is an RE2 expression that the whole value must match.
-	Pattern string `json:"pattern,omitempty"`
-	// Values are the allowed values; none: all.
-	Values []string `json:"values,omitempty"`
-	// MaxLength is the largest number of characters of the value; 0: no limit.
-	MaxLength int `json:"maxLength,omitempty"`
-	// Immutable refuses updates that change or remove the value.
-	Immutable bool `json:"immutable,omitempty"`
-	// Workloads applies the rule to the pod templates of workloads as well.
-	Workloads bool `json:"workloads,omitempty"`
-	// Message is added to every refusal.
-	Message string `json:"message,omitempty"`
+	Match      *requests.Match `json:"match,omitempty" doc:"objects of any kind that the rule is for, in place of pods"`
+	Label      string          `json:"label,omitempty" doc:"key of the label that the rule is for; a rule has a label or an annotation" schema:"is=label-key"`
+	Annotation string          `json:"annotation,omitempty" doc:"key of the annotation that the rule is for" schema:"is=key"`
+	Required   bool            `json:"required,omitempty" doc:"refuses pods without the key" default:"false"`
+	Pattern    string          `json:"pattern,omitempty" doc:"regular expression in RE2 syntax that the whole value must match" schema:"is=expression" default:"any value"`
+	Values     []string        `json:"values,omitempty" doc:"the allowed values" default:"any value"`
+	MaxLength  int             `json:"maxLength,omitempty" doc:"the largest number of characters of the value; at most 63 for a label" schema:"min=0" default:"no limit"`
+	Immutable  bool            `json:"immutable,omitempty" doc:"refuses updates that change or remove the value" default:"false"`
+	Workloads  bool            `json:"workloads,omitempty" doc:"judges the pod templates of workloads, too" default:"false"`
+	Message    string          `json:"message,omitempty" doc:"is added to every refusal"`
 }
 
 // Key returns the key of the label or annotation.
 func (r *LabelRule) Key() string { return r.Label + r.Annotation }
 
 // labelRulesSection is the section labelRules.
-var labelRulesSection = config.Section[LabelRules]{Name: "labelRules", Check: LabelRules.check, Warnings: LabelRules.warnings}
+var labelRulesSection = config.Section[LabelRules]{Name: "labelRules", Check: LabelRules.check, Warnings: LabelRules.warnings,
+	Tag: `doc:"what labels and annotations must be; all rules apply"`}
 
 // check returns all problems of the section.
 func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
@@ -60,6 +59,7 @@ func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
 		}
 		seen[rule.Name] = true
 		problems = append(problems, rule.Selection.Check(at)...)
+		problems = append(problems, rule.checkMatch(at)...)
 		problems = append(problems, rule.checkKey(at)...)
 		problems = append(problems, rule.checkValues(at)...)
 		if !rule.Required && !rule.Immutable && rule.Pattern == "" && len(rule.Values) == 0 && rule.MaxLength == 0 {
@@ -69,8 +69,50 @@ func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
-// warnings returns the defaults that a rule refuses, so that pods which lack the key would be refused.
-func (r LabelRules) warnings(policy *config.Policy, _ *field.Path) (all []string) {
+// checkMatch returns the problems of a match, and of fields beside it that are about pods.
+func (r *LabelRule) checkMatch(at *field.Path) field.ErrorList {
+	if r.Match == nil {
+		return nil
+	}
+	problems := r.Match.Check(at.Child("match"))
+	if r.NamespaceSelector != nil {
+		problems = append(problems, field.Forbidden(at.Child("namespaceSelector"), "write it as match.namespaceSelector"))
+	}
+	if r.PodSelector != nil {
+		problems = append(problems, field.Forbidden(at.Child("podSelector"), "write it as match.objectSelector"))
+	}
+	if r.Workloads {
+		problems = append(problems, field.Forbidden(at.Child("workloads"), "a rule with match judges the objects themselves; write another rule for pods and the templates of workloads"))
+	}
+	written := []string{string(admissionv1.Create), string(admissionv1.Update)}
+	r.Match.Each(at.Child("match"), func(one *requests.Requests, at *field.Path) {
+		for i, o := range one.Operations {
+			if !slices.Contains(written, o) {
+				problems = append(problems, field.NotSupported(at.Child("operations").Index(i), o, written))
+			}
+		}
+	})
+	return problems
+}
+
+// Rules returns the requests that the rules with a match are for, as rules of a webhook.
+func (r LabelRules) Rules() (all []admit.Rule) {
+	for i := range r {
+		if r[i].Match != nil {
+			all = append(all, r[i].Match.Rules()...)
+		}
+	}
+	return all
+}
+
+// warnings returns the requests that there cannot be, and the defaults that a rule refuses, so that pods which lack the key
+// would be refused.
+func (r LabelRules) warnings(policy *config.Policy, rules *field.Path) (all []string) {
+	for i := range r {
+		if r[i].Match != nil {
+			all = append(all, r[i].Match.Warnings(rules.Index(i).Child("match"), resources.BuiltIn())...)
+		}
+	}
 	for i, entry := range config.SectionOf[labelling.Defaults](policy) {
 		at := field.NewPath(labelling.Section.Name)
 		for j, value := range entry.Labels {
@@ -86,7 +128,7 @@ func (r LabelRules) warnings(policy *config.Policy, _ *field.Path) (all []string
 // refusals returns the rules for a label or an annotation that refuse its default.
 func (r LabelRules) refusals(label, annotation string, value labelling.Value, at *field.Path) (all []string) {
 	for _, rule := range r {
-		if value.Value != nil && rule.Label == label && rule.Annotation == annotation && !rule.Compile().Accepts(*value.Value) {
+		if rule.Match == nil && value.Value != nil && rule.Label == label && rule.Annotation == annotation && !rule.Compile().Accepts(*value.Value) {
 			all = append(all, fmt.Sprintf("%s: %q is refused by rule %s of labelRules: pods for which both hold are refused unless they set %s themselves",
 				at.Child("value"), *value.Value, rule.Name, value.Key))
 		}

@@ -16,7 +16,7 @@ import (
 // templateLabelRules judges the pod templates of workloads by the rules that ask for it, so that the author of the
 // workload reads the refusal. A label that label-defaults would set on the pods is not missing.
 func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit.Questions) admit.Validator[admit.Workload] {
-	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return !r.Workloads }))
+	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return !r.Workloads || r.Match != nil }))
 	filler := defaults.Compile()
 	return admit.Validator[admit.Workload]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Workloads(admissionv1.Create, admissionv1.Update),

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
+	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/validators/requests"
 )
@@ -24,34 +25,41 @@ type Restrictions []Restriction
 // Restriction restricts requests to some users. Without allow and deny it refuses them for all users. The control plane
 // is not restricted unless deny names it.
 type Restriction struct {
-	Name string `json:"name"`
-	// NamespaceSelector selects namespaces by their labels. With a selector, requests for cluster-scoped objects are
-	// not restricted, except for those about a selected Namespace itself. Without one, all requests are.
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Requests lists the restricted requests.
-	Requests []requests.Requests `json:"requests"`
-	// Deny names users who may not, even if allow names them, too.
-	Deny *Users `json:"deny,omitempty"`
-	// Allow names the only users who may.
-	Allow *Users `json:"allow,omitempty"`
-	// Message says what to do instead; users read it.
-	Message string `json:"message,omitempty"`
+	Name              string                `json:"name" doc:"shown in refusals" schema:"required,is=not-empty"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects namespaces by their labels; of cluster-scoped objects, only selected Namespaces themselves are then restricted" default:"all requests"`
+	Requests          []requests.Requests   `json:"requests" doc:"the requests that are restricted" schema:"required,items=1"`
+	Deny              *Users                `json:"deny,omitempty" doc:"users who may not, even if allow names them, too"`
+	Allow             *Users                `json:"allow,omitempty" doc:"the only users who may; without allow and deny, no user may"`
+	Message           string                `json:"message,omitempty" doc:"what to do instead; users read it"`
 }
 
 // Users names users as the API server authenticates them.
 type Users struct {
-	Users  []string `json:"users,omitempty"`
-	Groups []string `json:"groups,omitempty"`
-	// ServiceAccounts are written as namespace/name; namespace/* are all of a namespace.
-	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
+	_ struct{} `schema:"either=users|groups|serviceAccounts"`
+
+	Users           []string `json:"users,omitempty" doc:"exact names of users" schema:"is=exact-name"`
+	Groups          []string `json:"groups,omitempty" doc:"exact names of groups" schema:"is=exact-name"`
+	ServiceAccounts []string `json:"serviceAccounts,omitempty" doc:"service accounts as NAMESPACE/NAME; NAMESPACE/* are all of a namespace" schema:"is=service-account"`
 }
 
 // restrictionsSection is the section restrictions.
-var restrictionsSection = config.Section[Restrictions]{Name: "restrictions", Check: Restrictions.check}
+var restrictionsSection = config.Section[Restrictions]{Name: "restrictions", Check: Restrictions.check, Warnings: Restrictions.warnings,
+	Tag: `doc:"who may do what in which namespaces; the control plane is not restricted unless deny names it"`}
 
 // check returns all problems of the section.
 func (r Restrictions) check(at *field.Path) field.ErrorList {
 	return check.Named(r, at, func(e *Restriction) string { return e.Name }, (*Restriction).check)
+}
+
+// warnings returns the requests that there cannot be.
+func (r Restrictions) warnings(_ *config.Policy, at *field.Path) (texts []string) {
+	known := resources.BuiltIn()
+	for i := range r {
+		for j, one := range r[i].Requests {
+			texts = append(texts, one.Warnings(at.Index(i).Child("requests").Index(j), known)...)
+		}
+	}
+	return texts
 }
 
 func (r Restriction) check(at *field.Path) (problems field.ErrorList) {

@@ -35,6 +35,13 @@ func Requests(policy *config.Policy, ask admit.Questions) []admit.Validator[admi
 	}
 }
 
+// Objects returns the core suite's validators of objects of any kind, apart from rules in CEL, which package expression has.
+func Objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
+	return []admit.Validator[admit.Meta]{
+		objectLabelRules(config.SectionOf[LabelRules](policy), ask),
+	}
+}
+
 // Namespaces returns the core suite's validators of changes of Namespaces. called selects the namespaces for which the
 // API server calls usher.
 func Namespaces(policy *config.Policy, called labels.Selector) []admit.Validator[admit.Meta] {

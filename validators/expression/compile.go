@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -21,21 +22,17 @@ type Expressions struct {
 
 // Named is an expression with a name.
 type Named struct {
-	Name       string `json:"name"`
-	Expression string `json:"expression"`
+	Name       string `json:"name" doc:"the name" schema:"required,is=not-empty"`
+	Expression string `json:"expression" doc:"an expression in CEL" schema:"required,is=cel"`
 }
 
 // Validation is an expression that must be true, and what to say if it is not.
 type Validation struct {
-	Expression string `json:"expression"`
-	// Message is shown to the user. Default: the expression.
-	Message string `json:"message,omitempty"`
-	// MessageExpression composes the message; if it fails, Message is used.
-	MessageExpression string `json:"messageExpression,omitempty"`
-	// FieldPath is the field that is wrong, such as spec.replicas.
-	FieldPath string `json:"fieldPath,omitempty"`
-	// Reason is Invalid (the default), Forbidden, Unauthorized or RequestEntityTooLarge.
-	Reason string `json:"reason,omitempty"`
+	Expression        string `json:"expression" doc:"an expression in CEL that must be true" schema:"required,is=cel"`
+	Message           string `json:"message,omitempty" doc:"is shown to the user" default:"the expression"`
+	MessageExpression string `json:"messageExpression,omitempty" doc:"an expression in CEL that composes the message; if it fails, message is shown" schema:"is=cel"`
+	FieldPath         string `json:"fieldPath,omitempty" doc:"the field that is wrong, such as spec.replicas" schema:"is=field-path" default:"the object"`
+	Reason            string `json:"reason,omitempty" doc:"the reason of the refusal" schema:"enum=Invalid|Forbidden|Unauthorized|RequestEntityTooLarge" default:"Invalid"`
 }
 
 // compiled is an expression that is ready to run.
@@ -45,6 +42,7 @@ type compiled struct {
 	program cel.Program
 	result  *cel.Type
 	reads   reads
+	sites   []site
 }
 
 // Program is a compiled rule. It may be evaluated concurrently.
@@ -53,6 +51,9 @@ type Program struct {
 	variables     []*compiled
 	variablesType *apiservercel.DeclType
 	validations   []validation
+	turns         turns
+	// notes are what expressions mean otherwise in older versions of Kubernetes, each with its place in the policy.
+	notes []string
 }
 
 type validation struct {
@@ -61,15 +62,19 @@ type validation struct {
 	said    string    // the message if there is no other
 	at      fieldPath // empty: the object
 	reason  string
+	kept    [][]string // see reads.kept
 }
 
 // Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
 func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.ErrorList) {
-	s := scope{env: c.env, variables: map[string]*compiled{}}
-	if err := s.declareVariables(); err != nil {
-		return nil, field.ErrorList{field.InternalError(at, err)}
+	s := scope{env: c.plain, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
+	if len(rule.Variables) > 0 {
+		var err error
+		if s.env, s.variablesType, err = withVariables(c.env); err != nil {
+			return nil, field.ErrorList{field.InternalError(at, err)}
+		}
 	}
-	p := &Program{variablesType: s.variablesType}
+	p := &Program{variablesType: s.variablesType, turns: c.turns}
 	for i, v := range rule.Variables {
 		if x := s.variable(v, at.Child("variables").Index(i)); x != nil {
 			p.variables = append(p.variables, x)
@@ -84,7 +89,20 @@ func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.Er
 	if len(s.problems) > 0 {
 		return nil, s.problems
 	}
+	p.notes = s.notes
+	p.ratchet()
 	return p, nil
+}
+
+// ratchet finds what must be unchanged for violations to pass.
+func (p *Program) ratchet() {
+	var conditions reads
+	for _, c := range p.conditions {
+		conditions.merge(c.reads)
+	}
+	for i := range p.validations {
+		p.validations[i].kept = p.validations[i].reads.kept(conditions)
+	}
 }
 
 // scope holds what the expressions of one rule see, and the problems found in them.
@@ -93,16 +111,8 @@ type scope struct {
 	variablesType *apiservercel.DeclType
 	variables     map[string]*compiled
 	problems      field.ErrorList
-}
-
-// declareVariables declares variables, an object whose fields are added as they are compiled.
-func (s *scope) declareVariables() (err error) {
-	s.variablesType = objectType("kubernetes.variables", nil)
-	if s.env, err = extended(s.env, s.variablesType); err != nil {
-		return err
-	}
-	s.env, err = s.env.Extend(cel.Variable(variablesName, s.variablesType.CelType()))
-	return err
+	notes         []string
+	onlyCheck     bool
 }
 
 // identifier matches the names that variables may have.
@@ -193,13 +203,21 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 		s.problem(field.Invalid(at, text, fmt.Sprintf("must result in %s, not %s%s", want, is, compareRemedy(is, want))))
 		return nil
 	}
-	program, err := s.env.Program(tree)
+	x := &compiled{text: text, result: tree.OutputType()}
+	if s.onlyCheck {
+		return x
+	}
+	x.sites = sitesOf(tree.NativeRep())
+	for _, note := range s.languageNotes(text, tree.NativeRep()) {
+		s.notes = append(s.notes, at.String()+": "+note)
+	}
+	var err error
+	x.program, err = s.env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&yielding{}), cel.CustomDecoratorV2(x.locate))
 	if err != nil {
 		s.problem(field.Invalid(at, text, err.Error()))
 		return nil
 	}
-	x := &compiled{text: text, program: program, result: tree.OutputType()}
-	x.reads.find(tree.NativeRep().Expr(), nil, s.variables)
+	finder{reads: &x.reads, variables: s.variables}.find(tree.NativeRep().Expr(), nil)
 	return x
 }
 

@@ -23,35 +23,54 @@ const (
 const names = "object, oldObject, request, namespaceObject and variables"
 
 // Compiler compiles rules. Making one costs some milliseconds, so all rules of a policy share one.
-type Compiler struct{ env *cel.Env }
+type Compiler struct {
+	env         *cel.Env // without variables
+	plain       *cel.Env // for rules that have none: an environment of its own would be most of a rule's memory
+	noVariables *apiservercel.DeclType
+	turns       turns
+	// onlyCheck leaves out what is needed to evaluate.
+	onlyCheck bool
+}
 
 // NewCompiler returns a compiler. The error is a bug.
 func NewCompiler() (*Compiler, error) {
-	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	return compilerOf(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
+}
+
+// compilerOf returns a compiler with the libraries of an environment.
+func compilerOf(base *cel.Env) (*Compiler, error) {
 	request, namespace := requestType(), namespaceType()
-	env, err := extended(base, request, namespace)
-	if err == nil {
-		env, err = env.Extend(
-			cel.Variable(objectName, cel.DynType),
-			cel.Variable(oldObjectName, cel.DynType),
-			cel.Variable(requestName, request.CelType()),
-			cel.Variable(namespaceName, namespace.CelType()))
-	}
+	env, err := extended(base, []*apiservercel.DeclType{request, namespace},
+		cel.Variable(objectName, cel.DynType),
+		cel.Variable(oldObjectName, cel.DynType),
+		cel.Variable(requestName, request.CelType()),
+		cel.Variable(namespaceName, namespace.CelType()))
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{env}, nil
+	c := &Compiler{env: env, turns: newTurns()}
+	c.plain, c.noVariables, err = withVariables(env)
+	return c, err
 }
 
-// extended returns an environment that knows more types.
-func extended(env *cel.Env, types ...*apiservercel.DeclType) (*cel.Env, error) {
+// withVariables returns an environment with the variable variables, an object of the returned type, to which a field is
+// added for each variable that is compiled.
+func withVariables(env *cel.Env) (*cel.Env, *apiservercel.DeclType, error) {
+	of := objectType("kubernetes.variables", nil)
+	with, err := extended(env, []*apiservercel.DeclType{of}, cel.Variable(variablesName, of.CelType()))
+	return with, of, err
+}
+
+// extended returns an environment that knows more types and variables. One step for all of them, because each environment
+// has a copy of what the one before it declares.
+func extended(env *cel.Env, types []*apiservercel.DeclType, variables ...cel.EnvOption) (*cel.Env, error) {
 	provider := apiservercel.NewDeclTypeProvider(types...)
 	provider.SetRecognizeKeywordAsFieldName(true) // such as namespace
 	options, err := provider.EnvOptions(env.CELTypeProvider())
 	if err != nil {
 		return nil, err
 	}
-	return env.Extend(options...)
+	return env.Extend(append(options, variables...)...)
 }
 
 // fields are the fields of an object type and their types.

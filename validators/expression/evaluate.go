@@ -24,6 +24,23 @@ type Review struct {
 	Object, OldObject document.Raw // absent: null
 	Request           document.Raw // the request of the AdmissionReview
 	Namespace         *Namespace   // nil for an object without a namespace, or if no expression reads it
+
+	reader                     reader
+	object, oldObject, request root
+}
+
+// root is the value of a document, which all rules that judge a review share.
+type root struct {
+	of    document.Raw
+	value ref.Val // nil: not needed yet
+}
+
+// value returns the value of a document.
+func (r *Review) value(root *root, of document.Raw) ref.Val {
+	if root.value == nil || root.of != of {
+		root.of, root.value = of, r.reader.value(of)
+	}
+	return root.value
 }
 
 // Namespace holds the fields of the object's namespace that expressions see.
@@ -51,14 +68,16 @@ type Violation struct {
 	Field *field.Path
 	Value any
 	// Unchanged reports that the stored object has the same in all parts that the expression and the match conditions
-	// read, and so violates the validation, too. It is false if the expression reads oldObject or nothing of object: what
-	// it judges is then the change or the request. A condition that reads oldObject is about the change, and does not
-	// count.
+	// read, and so violates the validation, too. It is false if the expression does not judge the object alone, see
+	// reads.kept.
 	Unchanged bool
 }
 
-// Evaluate evaluates a rule: its match conditions, and if all of them are true, its validations.
+// Evaluate evaluates a rule: its match conditions, and if all of them are true, its validations. It ends when the
+// context does. What it has read of the review is kept there for the next rule.
 func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
+	review.reader.ctx, review.reader.turns = ctx, p.turns
+	defer review.reader.rest()
 	if v.Unmet, v.Failures = p.unmet(ctx, review); v.Unmet != "" || len(v.Failures) > 0 {
 		return v
 	}
@@ -80,32 +99,24 @@ func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
 			v.Failures = append(v.Failures, err)
 			break
 		}
-		v.Violations = append(v.Violations, x.violation(review, said, p.conditionsUnchanged(review)))
+		v.Violations = append(v.Violations, x.violation(review, said))
 	}
 	return v
 }
 
-// violation returns the violation; sameConditions reports that the rule was for the stored object, too.
-func (x validation) violation(review *Review, said string, sameConditions bool) Violation {
+func (x validation) violation(review *Review, said string) Violation {
 	v := Violation{Message: said, Reason: cmp.Or(x.reason, Invalid), Field: x.at.field(), Value: field.OmitValueType{}}
 	if len(x.at) > 0 {
 		v.Value = x.at.value(review.Object)
 	}
-	v.Unchanged = sameConditions && x.isUnchanged(review)
+	v.Unchanged = x.isUnchanged(review)
 	return v
 }
 
 // isUnchanged is Violation.Unchanged.
 func (x validation) isUnchanged(review *Review) bool {
-	return review.Object.Exists() && review.OldObject.Exists() && !x.reads.oldObject && len(x.reads.object) > 0 &&
-		x.reads.unchanged(review.Object, review.OldObject)
-}
-
-// conditionsUnchanged reports whether the stored object has the same in all parts that match conditions read.
-func (p *Program) conditionsUnchanged(review *Review) bool {
-	return !slices.ContainsFunc(p.conditions, func(c *compiled) bool {
-		return !c.reads.oldObject && !c.reads.unchanged(review.Object, review.OldObject)
-	})
+	return review.Object.Exists() && review.OldObject.Exists() && len(x.kept) > 0 &&
+		!slices.ContainsFunc(x.kept, func(path []string) bool { return !isSame(review.Object, review.OldObject, path) })
 }
 
 // evaluation is the evaluation of expressions that share the values of variables and a budget.
@@ -115,7 +126,7 @@ type evaluation struct {
 	review  *Review
 	budget  int64
 
-	object, oldObject, request, namespace, variables ref.Val // nil: not needed yet
+	namespace, variables ref.Val // nil: not needed yet
 }
 
 func (p *Program) evaluation(ctx context.Context, review *Review, budget int64) *evaluation {
@@ -142,13 +153,16 @@ func (p *Program) unmet(ctx context.Context, review *Review) (name string, failu
 	return "", failures
 }
 
-// run evaluates an expression and charges its cost, with its variables' cost, to the budget. The deadline is checked
-// between expressions: the cost of one is limited to about a tenth of a second.
+// run evaluates an expression and charges its cost, with its variables' cost, to the budget. It ends with the context of
+// the review: loops look at it every hundred rounds, and so does what reads the documents.
 func (e *evaluation) run(x *compiled) (ref.Val, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evaluating %q: %w", x.text, err)
 	}
-	value, details, err := x.program.Eval(e)
+	value, details, err := x.program.ContextEval(e.ctx, e)
+	if err != nil && e.ctx.Err() != nil {
+		return nil, fmt.Errorf("evaluating %q: %w", x.text, e.ctx.Err())
+	}
 	if details == nil || details.ActualCost() == nil {
 		return nil, fmt.Errorf("evaluating %q: its cost is not known: %w", x.text, errBudget)
 	}
@@ -156,7 +170,7 @@ func (e *evaluation) run(x *compiled) (ref.Val, error) {
 		err = errBudget
 	}
 	if err != nil {
-		return nil, fmt.Errorf("evaluating %q: %w", x.text, err)
+		return nil, fmt.Errorf("evaluating %q: %w", x.text, x.placed(err))
 	}
 	return value, nil
 }
@@ -185,7 +199,7 @@ func (e *evaluation) message(v validation) (string, error) {
 	}
 	composed, _ := value.Value().(string)
 	composed = strings.TrimSpace(composed)
-	if composed == "" || len(composed) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(composed, "\n") {
+	if composed == "" || len(composed) > maxMessage || strings.Contains(composed, "\n") {
 		return v.said, nil
 	}
 	return composed, nil
@@ -198,11 +212,11 @@ func (e *evaluation) Parent() cel.Activation { return nil }
 func (e *evaluation) ResolveName(name string) (any, bool) {
 	switch name {
 	case objectName:
-		return once(&e.object, func() ref.Val { return valueOf(e.review.Object) }), true
+		return e.review.value(&e.review.object, e.review.Object), true
 	case oldObjectName:
-		return once(&e.oldObject, func() ref.Val { return valueOf(e.review.OldObject) }), true
+		return e.review.value(&e.review.oldObject, e.review.OldObject), true
 	case requestName:
-		return once(&e.request, func() ref.Val { return valueOf(e.review.Request) }), true
+		return e.review.value(&e.review.request, e.review.Request), true
 	case namespaceName:
 		return once(&e.namespace, e.review.Namespace.value), true
 	case variablesName:

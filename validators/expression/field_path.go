@@ -102,7 +102,7 @@ func (f fieldPath) value(object document.Raw) any {
 	case document.Text:
 		return object.Text()
 	case document.Number, document.True, document.False:
-		return valueOf(object).Value()
+		return new(reader).value(object).Value()
 	}
 	return field.OmitValueType{}
 }

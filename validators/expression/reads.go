@@ -2,6 +2,7 @@ package expression
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -13,85 +14,106 @@ import (
 type reads struct {
 	object    [][]string // the parts of object, as paths of fields; an empty path is all of it
 	oldObject bool
+	request   bool
 	namespace bool
 }
 
-// unchanged reports whether both objects have the same in all parts that the expression reads.
-func (r *reads) unchanged(object, old document.Raw) bool {
-	return !slices.ContainsFunc(r.object, func(path []string) bool {
-		return !document.SameRaw(within(object, path), within(old, path))
-	})
+// kept returns the parts of object that an update must leave unchanged for a violation of the expression to pass: those
+// that the expression and the match conditions read. It returns nil if no violation passes: an expression that reads
+// oldObject judges the change, one that reads nothing of object judges something else, and who may do something is asked
+// again at each request.
+func (r *reads) kept(conditions reads) [][]string {
+	if r.oldObject || r.request || conditions.request || len(r.object) == 0 {
+		return nil
+	}
+	return slices.Concat(r.object, conditions.object)
 }
 
-// within returns the value at a path of fields, as far as there are objects.
-func within(r document.Raw, path []string) document.Raw {
+// isSame reports whether two objects have the same value at a path of fields, and the same parents of it.
+func isSame(a, b document.Raw, path []string) bool {
 	for _, name := range path {
-		if r.Kind() != document.Object {
+		if a.Kind() != document.Object || b.Kind() != document.Object {
 			break
 		}
-		r = r.Member(name)
+		a, b = a.Member(name), b.Member(name)
 	}
-	return r
+	return document.SameRaw(a, b)
 }
 
-// merge adds what a variable reads.
+// merge adds what another expression reads.
 func (r *reads) merge(of reads) {
 	r.object = append(r.object, of.object...)
 	r.oldObject = r.oldObject || of.oldObject
+	r.request = r.request || of.request
 	r.namespace = r.namespace || of.namespace
 }
 
+// finder finds what a syntax tree reads.
+type finder struct {
+	*reads
+	variables map[string]*compiled
+	local     []string // the names that the expression itself has given to something
+}
+
 // find adds what a syntax tree reads. path are the fields that are selected from its value.
-func (r *reads) find(e ast.Expr, path []string, variables map[string]*compiled) {
-	all := func(of ...ast.Expr) {
-		for _, e := range of {
-			r.find(e, nil, variables)
-		}
-	}
+func (f finder) find(e ast.Expr, path []string) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		r.name(e.AsIdent(), path, variables)
+		f.name(e.AsIdent(), path)
 	case ast.SelectKind:
-		r.find(e.AsSelect().Operand(), append([]string{e.AsSelect().FieldName()}, path...), variables)
+		f.find(e.AsSelect().Operand(), append([]string{e.AsSelect().FieldName()}, path...))
 	case ast.CallKind:
 		call := e.AsCall()
 		if key, ok := selected(call); ok {
-			r.find(call.Args()[0], append([]string{key}, path...), variables)
+			f.find(call.Args()[0], append([]string{key}, path...))
 			return
 		}
 		if call.IsMemberFunction() {
-			all(call.Target())
+			f.all(call.Target())
 		}
-		all(call.Args()...)
+		f.all(call.Args()...)
 	case ast.ListKind:
-		all(e.AsList().Elements()...)
+		f.all(e.AsList().Elements()...)
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			all(entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+			f.all(entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
 		}
 	case ast.StructKind:
 		for _, field := range e.AsStruct().Fields() {
-			all(field.AsStructField().Value())
+			f.all(field.AsStructField().Value())
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		all(c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result())
+		f.all(c.IterRange(), c.AccuInit())
+		f.local = slices.Concat(f.local, []string{c.IterVar(), c.IterVar2(), c.AccuVar()})
+		f.all(c.LoopCondition(), c.LoopStep(), c.Result())
 	}
 }
 
-// name adds what a name stands for.
-func (r *reads) name(name string, path []string, variables map[string]*compiled) {
-	switch name {
+func (f finder) all(of ...ast.Expr) {
+	for _, e := range of {
+		f.find(e, nil)
+	}
+}
+
+// name adds what a name stands for. A dot before it says that it is none of the local ones.
+func (f finder) name(name string, path []string) {
+	if slices.Contains(f.local, name) {
+		return
+	}
+	switch strings.TrimPrefix(name, ".") {
 	case objectName:
-		r.object = append(r.object, path)
+		f.object = append(f.object, path)
 	case oldObjectName:
-		r.oldObject = true
+		f.oldObject = true
+	case requestName:
+		f.request = true
 	case namespaceName:
-		r.namespace = true
+		f.namespace = true
 	case variablesName:
-		for name, variable := range variables {
+		for name, variable := range f.variables {
 			if len(path) == 0 || path[0] == name {
-				r.merge(variable.reads)
+				f.merge(variable.reads)
 			}
 		}
 	}

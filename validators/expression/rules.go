@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
@@ -117,9 +118,12 @@ func (r *ruleRun) problems(rule *Rule, verdict Verdict) (problems field.ErrorLis
 	return problems
 }
 
+// maxMessage is the maximum length of a message in characters: that of a composed one, in bytes, in the API server.
+const maxMessage = celconfig.MaxEvaluatedMessageExpressionSizeBytes
+
 // violation returns a violation as a problem. The reasons that have no type of their own are those with the same code.
 func violation(rule *Rule, v Violation) *field.Error {
-	said := fmt.Sprintf("%s (rule %s)", v.Message, rule.Name)
+	said := fmt.Sprintf("%s (rule %s)", admit.Shorten(v.Message, maxMessage), rule.Name)
 	switch v.Reason {
 	case Forbidden, Unauthorized:
 		return field.Forbidden(v.Field, said)

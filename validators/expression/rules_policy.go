@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kubevalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,6 +12,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
+	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/validators/requests"
 )
@@ -23,30 +23,15 @@ type Rules []Rule
 // Rule is a list of validations, and the requests that they are for. Its expressions are written as in a
 // ValidatingAdmissionPolicy.
 type Rule struct {
-	// Name is shown with each refusal.
-	Name string `json:"name"`
-	// Match names the requests that the rule is for.
-	Match RuleMatch `json:"match"`
-	// MatchConditions are expressions that must all be true for the rule to apply.
-	MatchConditions []Named `json:"matchConditions,omitempty"`
-	// Variables are expressions that others use as variables.NAME; each is evaluated once, when it is needed.
-	Variables   []Named      `json:"variables,omitempty"`
-	Validations []Validation `json:"validations"`
-	// Ratchet lets an unchanged violation of a stored object pass. Default: true.
-	Ratchet *bool `json:"ratchet,omitempty"`
-	// OnError says what happens if an expression fails. Default: fail.
-	OnError OnError `json:"onError,omitempty"`
+	Name            string         `json:"name" doc:"shown with each refusal" schema:"required,is=dns-label"`
+	Match           requests.Match `json:"match" doc:"the requests that the rule is for" schema:"required"`
+	MatchConditions []Named        `json:"matchConditions,omitempty" doc:"expressions that must all be true for the rule to apply"`
+	Variables       []Named        `json:"variables,omitempty" doc:"expressions that others use as variables.NAME; each is evaluated once, when it is needed"`
+	Validations     []Validation   `json:"validations" doc:"expressions that must all be true" schema:"required,items=1"`
+	Ratchet         *bool          `json:"ratchet,omitempty" doc:"lets an unchanged violation of a stored object pass" default:"true"`
+	OnError         OnError        `json:"onError,omitempty" doc:"what an expression without a result does: fail makes it a failure of usher, so that the failurePolicy of the webhook decides; deny refuses the request" schema:"enum=fail|deny" default:"fail"`
 
 	compiled *compiledRule
-}
-
-// RuleMatch says which requests a rule is for.
-type RuleMatch struct {
-	requests.Requests
-	// NamespaceSelector selects objects by the labels of their namespace; it does not concern cluster-scoped objects.
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// ObjectSelector selects objects by their own labels, those that they have or had.
-	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
 }
 
 // OnError says what happens if an expression has no result.
@@ -62,20 +47,24 @@ const (
 // compiledRule is a rule, compiled once.
 type compiledRule struct {
 	program             *Program
-	requests            admit.Rule
+	requests            []admit.Rule
 	namespaces, objects labels.Selector // nil: all
 }
 
 // section is the section rules.
-var section = config.Section[Rules]{Name: "rules", Check: Rules.check, Warnings: Rules.warnings, ReadsNamespace: func(name string, value any) bool {
-	text, _ := value.(string)
-	return (name == "expression" || name == "messageExpression") && strings.Contains(text, namespaceName)
-}}
+var section = config.Section[Rules]{Name: "rules", Check: Rules.check, Warnings: Rules.warnings,
+	Tag: `doc:"checks of objects of any kind in CEL, written as in a ValidatingAdmissionPolicy"`, ReadsNamespace: func(name string, value any) bool {
+		text, _ := value.(string)
+		return (name == "expression" || name == "messageExpression") && strings.Contains(text, namespaceName)
+	}}
 
 // check returns all problems of the section. It compiles the rules, so that no expression is compiled twice.
 func (r Rules) check(at *field.Path) (problems field.ErrorList) {
 	if len(r) == 0 {
 		return nil // without rules, nothing of CEL is set up
+	}
+	if tooMuch := r.checkMemory(at); len(tooMuch) > 0 {
+		return tooMuch
 	}
 	compiler, err := NewCompiler()
 	if err != nil {
@@ -96,45 +85,45 @@ func (r *Rule) check(compiler *Compiler, at *field.Path) (problems field.ErrorLi
 	if !slices.Contains([]OnError{"", Fail, Deny}, r.OnError) {
 		problems = append(problems, field.NotSupported(at.Child("onError"), r.OnError, []OnError{Fail, Deny}))
 	}
-	program, wrong := compiler.Compile(Expressions{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}, at)
+	program, wrong := compiler.Compile(r.expressions(), at)
 	if problems = append(problems, wrong...); len(problems) == 0 {
-		r.compiled = &compiledRule{program, r.Match.Rule(), selector.Compile(r.Match.NamespaceSelector), selector.Compile(r.Match.ObjectSelector)}
+		r.compiled = &compiledRule{program, r.Match.Rules(), selector.Compile(r.Match.NamespaceSelector), selector.Compile(r.Match.ObjectSelector)}
 	}
 	return problems
 }
 
-// Check returns all problems of the fields.
-func (m *RuleMatch) Check(at *field.Path) field.ErrorList {
-	problems := m.Requests.Check(at)
-	if m.NamespaceSelector != nil {
-		problems = append(problems, selector.Check(m.NamespaceSelector, at.Child("namespaceSelector"))...)
-	}
-	if m.ObjectSelector != nil {
-		problems = append(problems, selector.Check(m.ObjectSelector, at.Child("objectSelector"))...)
-	}
-	return problems
+func (r *Rule) expressions() Expressions {
+	return Expressions{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}
 }
 
 // Rules returns the requests that the rules are for, as rules of a webhook.
 func (r Rules) Rules() (all []admit.Rule) {
 	for i := range r {
-		all = append(all, r[i].Match.Rule())
+		all = append(all, r[i].Match.Rules()...)
 	}
 	return all
 }
 
-// warnings returns the rules that some versions of their objects do not reach. The API server converts an object to a
-// version that a rule names, unless another rule of the webhook names the version in which it was sent.
+// warnings returns what no rule can be for, and what some rules are not reached by.
 func (r Rules) warnings(_ *config.Policy, at *field.Path) (texts []string) {
+	known := resources.BuiltIn()
 	for i := range r {
-		own := r[i].Match.Rule()
+		texts = append(texts, r[i].Match.Warnings(at.Index(i).Child("match"), known)...)
+	}
+	texts = append(texts, r.missed(at)...)
+	return append(texts, r.versionNotes(at)...)
+}
+
+// missed returns the rules that some versions of their objects do not reach. The API server converts an object to a
+// version that a rule names, unless another rule of the webhook names the version in which it was sent.
+func (r Rules) missed(at *field.Path) (texts []string) {
+	for i := range r {
+		own := r[i].Match.Rules()
 		for j := range r {
-			other := r[j].Match.Rule()
-			missed := slices.DeleteFunc(slices.Clone(other.Versions), func(v string) bool { return slices.Contains(own.Versions, v) })
-			if len(missed) > 0 && !slices.Contains(own.Versions, "*") && own.Overlaps(other) {
+			if versions, missed := missedVersions(own, r[j].Match.Rules()); i != j && len(missed) > 0 {
 				texts = append(texts, fmt.Sprintf("%s: rule %s is for versions %s only, but rule %s makes the API server send version %s unconverted, "+
 					"and so past this rule; write the same apiVersions in both", at.Index(i).Child("match", "apiVersions"), r[i].Name,
-					strings.Join(own.Versions, ", "), r[j].Name, strings.Join(missed, ", ")))
+					strings.Join(versions, ", "), r[j].Name, strings.Join(missed, ", ")))
 				break
 			}
 		}
@@ -142,11 +131,41 @@ func (r Rules) warnings(_ *config.Policy, at *field.Path) (texts []string) {
 	return texts
 }
 
+// versionNotes returns the expressions that mean something else, or nothing, in a ValidatingAdmissionPolicy of an older
+// version of Kubernetes.
+func (r Rules) versionNotes(at *field.Path) (texts []string) {
+	old := oldCompilers{}
+	for i := range r {
+		texts = append(texts, r[i].Program().notes...)
+		texts = append(texts, old.notes(r[i].expressions(), at.Index(i))...)
+	}
+	return texts
+}
+
+// missedVersions returns versions that others cover of a resource, of which own covers only those that it names.
+func missedVersions(own, others []admit.Rule) (named, missed []string) {
+	for _, a := range own {
+		for _, b := range others {
+			missed = slices.DeleteFunc(slices.Clone(b.Versions), func(v string) bool {
+				return slices.ContainsFunc(own, func(o admit.Rule) bool {
+					return (slices.Contains(o.Versions, v) || slices.Contains(o.Versions, "*")) && o.Overlaps(b)
+				})
+			})
+			if len(missed) > 0 && a.Overlaps(b) {
+				return a.Versions, missed
+			}
+		}
+	}
+	return nil, nil
+}
+
 // Program returns the compiled expressions. The rule must have been checked.
 func (r *Rule) Program() *Program { return r.compiled.program }
 
 // Covers reports whether the rule is for a request, apart from its selectors. The rule must have been checked.
-func (r *Rule) Covers(req *admit.Request) bool { return r.compiled.requests.Covers(req) }
+func (r *Rule) Covers(req *admit.Request) bool {
+	return slices.ContainsFunc(r.compiled.requests, func(rule admit.Rule) bool { return rule.Covers(req) })
+}
 
 // Selectors returns the compiled selectors; a nil selector selects everything. The rule must have been checked.
 func (r *Rule) Selectors() (namespaces, objects labels.Selector) {

@@ -72,7 +72,8 @@ func TestRulesWarnings(t *testing.T) {
 			"rules[0].match.apiVersions: rule a is for versions v1 only, but rule b makes the API server send version * unconverted"},
 		{"another version", rule("a", v1) + "," + rule("b", `resources: [deployments], apiVersions: [v1, v2]`), "rule b makes the API server send version v2"},
 		{"the same versions", rule("a", v1) + "," + rule("b", v1), ""},
-		{"another resource", rule("a", v1) + "," + rule("b", `resources: [deployments/scale]`), ""},
+		{"another resource", rule("a", v1) + "," + rule("b", `resources: [replicasets]`), ""},
+		{"no resource", rule("a", `resources: [deployments, deployment]`), "rules[0].match.resources[1]: no request matches deployment: "},
 		{"all versions", rule("a", `resources: [deployments]`) + "," + rule("b", `resources: ["*", "*/scale"]`), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

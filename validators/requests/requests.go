@@ -2,6 +2,7 @@
 package requests
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,19 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/resources"
 )
 
 // Requests names requests in a section of the policy, with the fields of a rule of a webhook.
 type Requests struct {
-	// APIGroups are API groups; "" is the group of pods. APIVersions are versions; left out: all.
-	APIGroups   []string `json:"apiGroups"`
-	APIVersions []string `json:"apiVersions,omitempty"`
-	// Resources are resources in the plural, such as pods, or subresources, such as pods/exec.
-	Resources []string `json:"resources"`
-	// Operations are CREATE, UPDATE, DELETE and CONNECT, or "*" for all of them.
-	Operations []string `json:"operations"`
-	// Scope is Namespaced, Cluster, or "*", which is the default.
-	Scope registration.ScopeType `json:"scope,omitempty"`
+	APIGroups     []string               `json:"apiGroups" doc:"API groups; an empty text is the group of pods, * is any" schema:"required,items=1"`
+	APIVersions   []string               `json:"apiVersions,omitempty" doc:"versions of the groups" default:"all"`
+	Resources     []string               `json:"resources" doc:"resources in the plural, such as pods, or subresources, such as pods/exec; * is any" schema:"required,items=1,is=resource"`
+	Operations    []string               `json:"operations" doc:"what is done to the objects; * is all of them" schema:"required,items=1,enum=CREATE|UPDATE|DELETE|CONNECT|*"`
+	Scope         registration.ScopeType `json:"scope,omitempty" doc:"whether the objects are in namespaces" schema:"enum=Namespaced|Cluster|*" default:"*"`
+	ResourceNames []string               `json:"resourceNames,omitempty" doc:"exact names of the objects" schema:"is=exact-name" default:"all"`
 }
 
 // allOperations are the operations that webhooks are called for.
@@ -30,7 +29,7 @@ var allOperations = []string{string(admissionv1.Create), string(admissionv1.Upda
 
 // Rule returns the rule of a webhook that names the same requests.
 func (r Requests) Rule() admit.Rule {
-	rule := admit.Rule{Groups: r.APIGroups, Versions: r.APIVersions, Resources: r.Resources, Scope: r.Scope}
+	rule := admit.Rule{Groups: r.APIGroups, Versions: r.APIVersions, Resources: r.Resources, Scope: r.Scope, Names: r.ResourceNames}
 	if len(rule.Versions) == 0 {
 		rule.Versions = []string{"*"}
 	}
@@ -45,7 +44,18 @@ func (r Requests) Rule() admit.Rule {
 }
 
 // Check returns all problems of the fields. What would stop a cluster while usher is unavailable is a problem, too.
-func (r Requests) Check(at *field.Path) (problems field.ErrorList) {
+func (r Requests) Check(at *field.Path) field.ErrorList {
+	problems := r.checkFields(at)
+	for i, name := range r.Resources {
+		if isResource(name) {
+			problems = append(problems, r.checkVital(name, at.Child("resources").Index(i))...)
+		}
+	}
+	return problems
+}
+
+// checkFields returns the problems of the fields themselves.
+func (r Requests) checkFields(at *field.Path) (problems field.ErrorList) {
 	if len(r.APIGroups) == 0 {
 		problems = append(problems, field.Required(at.Child("apiGroups"), `such as [apps]; [""] is the group of pods`))
 	}
@@ -64,16 +74,49 @@ func (r Requests) Check(at *field.Path) (problems field.ErrorList) {
 		problems = append(problems, field.NotSupported(at.Child("scope"), r.Scope, scopes))
 	}
 	for i, name := range r.Resources {
-		problems = append(problems, r.checkResource(name, at.Child("resources").Index(i))...)
+		if !isResource(name) {
+			problems = append(problems, field.Invalid(at.Child("resources").Index(i), name,
+				"must be a resource in the plural and in lower case, such as pods or pods/exec"))
+		}
+	}
+	for i, name := range r.ResourceNames {
+		if name == "" || strings.Contains(name, "*") {
+			problems = append(problems, field.Invalid(at.Child("resourceNames").Index(i), name, "must be the exact name of an object; leave resourceNames out for all"))
+		}
 	}
 	return problems
 }
 
-// checkResource returns the problem of one resource.
-func (r Requests) checkResource(name string, at *field.Path) field.ErrorList {
-	if name == "" || name != strings.ToLower(name) || strings.Count(name, "/") > 1 {
-		return field.ErrorList{field.Invalid(at, name, "must be a resource in the plural and in lower case, such as pods or pods/exec")}
+// Warnings returns the resources of which no request matches, as far as they are known: those of Kubernetes.
+func (r Requests) Warnings(at *field.Path, known resources.Table) (texts []string) {
+	for i, name := range r.Resources {
+		if miss := known.Misses(r.ofWebhook(), name); miss != nil {
+			texts = append(texts, fmt.Sprintf("%s: no request matches %s: %s", at.Child("resources").Index(i), name, miss.Why))
+		}
 	}
+	return texts
+}
+
+// ofWebhook returns the rule as it stands in a webhook configuration.
+func (r Requests) ofWebhook() registration.RuleWithOperations {
+	is := r.Rule()
+	rule := registration.RuleWithOperations{Rule: registration.Rule{APIGroups: is.Groups, APIVersions: is.Versions, Resources: is.Resources}}
+	for _, o := range is.Operations {
+		rule.Operations = append(rule.Operations, registration.OperationType(o))
+	}
+	if is.Scope != "" {
+		rule.Scope = &is.Scope
+	}
+	return rule
+}
+
+// isResource reports whether a text may be the name of a resource or a subresource.
+func isResource(name string) bool {
+	return name != "" && name == strings.ToLower(name) && strings.Count(name, "/") <= 1
+}
+
+// checkVital returns the problem of a resource that no section may match.
+func (r Requests) checkVital(name string, at *field.Path) field.ErrorList {
 	for _, v := range vital {
 		one := admit.Rule{Groups: r.APIGroups, Versions: []string{"*"}, Resources: []string{name}, Operations: []admissionv1.Operation{admissionv1.Update}}
 		if one.Covers(v.request()) {

@@ -1,0 +1,106 @@
+package expression
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// objectOf returns an object with a map and a list of n values.
+func objectOf(n int) string {
+	var data, list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&data, `,"k%d":"v"`, i)
+		fmt.Fprintf(&list, `,{"name":"v%d"}`, i)
+	}
+	return `{"data":{` + data.String()[1:] + `},"list":[` + list.String()[1:] + `]}`
+}
+
+// TestLoopsAreLinear: what a loop allocates grows as the number of its rounds does, whatever it looks up in each.
+func TestLoopsAreLinear(t *testing.T) {
+	compiler := newCompiler(t)
+	for _, expression := range []string{
+		"object.data.all(k, object.data[k].size() < 100)",
+		"object.data.all(k, !(k + 'x' in object.data))",
+		"object.list.all(v, object.list[0].name != v.name + 'x')",
+		"object.list.all(v, object.list.size() < 500000)",
+		"object.list.all(v, object.list != [1])",
+		"object.data.all(k, object.data != {})",
+		"object.list.all(v, (object.list + [v]).size() > 0)",
+		"object.list.all(i, v, object.list[i] == v)",
+	} {
+		t.Run(expression, func(t *testing.T) {
+			program := compile(t, compiler, expect(expression))
+			allocated := func(n int) uint64 {
+				object := raw(t, objectOf(n))
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				if v := program.Evaluate(t.Context(), &Review{Object: object}); describe(v) != "" {
+					t.Fatal(describe(v))
+				}
+				runtime.ReadMemStats(&after)
+				return after.TotalAlloc - before.TotalAlloc
+			}
+			if few, many := allocated(500), allocated(2000); many > 6*few {
+				t.Errorf("%v bytes for 500, %v for 2,000", few, many)
+			}
+		})
+	}
+}
+
+// endless evaluates expressions that would take minutes, and have no limit of cost that ends them in time.
+var endless = map[string]string{
+	"a loop":                "object.list.all(a, object.list != oldObject.list)",
+	"a loop of no document": "'" + strings.Repeat("a ", 1000) + "'.split(' ').all(a, object.list != oldObject.list)",
+	"one call":              "!sets.contains(object.list, oldObject.list)",
+	"a variable":            "variables.it",
+}
+
+// TestEndsWithItsContext: when the time of a review is over or the caller has gone, an evaluation ends, also in the middle
+// of an expression, and says why.
+func TestEndsWithItsContext(t *testing.T) {
+	object, old := raw(t, objectOf(30_000)), raw(t, strings.Replace(objectOf(30_000), `"v29999"`, `"other"`, 1))
+	for name, expression := range endless {
+		t.Run(name, func(t *testing.T) {
+			program := compile(t, newCompiler(t), Expressions{Variables: []Named{{"it", endless["a loop"]}}, Validations: []Validation{{Expression: expression}}})
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			verdict := program.Evaluate(ctx, &Review{Object: object, OldObject: old})
+			if len(verdict.Failures) != 1 || !errors.Is(verdict.Failures[0], context.DeadlineExceeded) {
+				t.Errorf("got %s", describe(verdict))
+			}
+			if len(program.turns) != 0 {
+				t.Error("a turn was kept")
+			}
+		})
+	}
+}
+
+// TestLongEvaluationsTakeTurns: one that has had its share waits, and ends with its context while it waits. A short one
+// does not wait.
+func TestLongEvaluationsTakeTurns(t *testing.T) {
+	program := compile(t, newCompiler(t), expect("object.list.all(v, v.name != '')"))
+	for range cap(program.turns) {
+		program.turns.take(t.Context())
+	}
+	if v := program.Evaluate(t.Context(), &Review{Object: raw(t, objectOf(100))}); describe(v) != "" {
+		t.Error(describe(v))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	long := raw(t, objectOf(30_000))
+	if v := program.Evaluate(ctx, &Review{Object: long}); len(v.Failures) != 1 || !errors.Is(v.Failures[0], context.DeadlineExceeded) {
+		t.Error(describe(v))
+	}
+	program.turns.giveBack()
+	if v := program.Evaluate(t.Context(), &Review{Object: long}); describe(v) != "" {
+		t.Error(describe(v))
+	}
+	if len(program.turns) != cap(program.turns)-1 {
+		t.Error("a turn was kept")
+	}
+}

@@ -1,0 +1,50 @@
+package validators
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+)
+
+// objectLabelRules judges objects of any kind by the rules with a match.
+func objectLabelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Meta] {
+	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return r.Match == nil }))
+	return admit.Validator[admit.Meta]{
+		Name: labelRulesName, Doc: labelRulesDoc, For: admit.AnyKind(rules.Rules()),
+		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
+		Run: func(_ context.Context, req *admit.Request, object *admit.Meta) (field.ErrorList, error) {
+			if finalizing(req) {
+				return nil, nil
+			}
+			judged := labelled{at: *object, now: *object}
+			if req.OldObject != nil {
+				judged.old = admit.AsMeta(req.OldObject)
+			}
+			covering := slices.DeleteFunc(slices.Clone(compiled), func(r labelRule) bool { return !r.covers(req) })
+			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
+			return judgeLabels(req, covering, judged, namespace)
+		},
+	}
+}
+
+// covers reports whether a rule with a match is for a request, apart from its selectors.
+func (r *labelRule) covers(req *admit.Request) bool {
+	return slices.ContainsFunc(r.rules, func(rule admit.Rule) bool { return rule.Covers(req) })
+}
+
+// selects reports whether the rule selects an object. A namespaceSelector selects a Namespace by its own labels, and does not
+// concern other objects outside of namespaces.
+func (r *labelRule) selects(req *admit.Request, object admit.Meta, namespace func() (map[string]string, error)) (bool, error) {
+	switch {
+	case r.Match == nil:
+	case req.AboutNamespace():
+		namespace = func() (map[string]string, error) { return object.Labels(), nil }
+	case req.Namespace == "":
+		return r.anywhere.Matches(object.Selectable(), namespace)
+	}
+	return r.selection.Matches(object.Selectable(), namespace)
+}
