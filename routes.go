@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,9 +56,14 @@ func coreRoutes(d suite.Deps) []admit.Route {
 		{Path: "/validate-restrictions", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
 		{Path: "/validate-namespaces", Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
+		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, objects)},
 		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
+}
+
+// objects returns the validators of objects of any kind.
+func objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
+	return slices.Concat(expression.Objects(policy, ask), validators.Objects(policy, ask))
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-//go:embed README.md feature-gates cluster/*.yaml policies/*.yaml reviews/*/*.json manifests/*.yaml
+//go:embed README.md feature-gates policy.yaml cluster/*.yaml policies/*.yaml reviews/*/*.json manifests/*.yaml
 var files embed.FS
 
 // Sample is an AdmissionReview of the shelf, and what it is reviewed with.
@@ -56,11 +56,20 @@ func Cluster() string {
 // FeatureGates returns the gates that the samples are for.
 func FeatureGates() string { return strings.TrimSpace(read("feature-gates")) }
 
+// Policy returns the policy with every field.
+func Policy() string { return read("policy.yaml") }
+
+// schemaLine is the line by which editors find the schema of a file.
+var schemaLine = regexp.MustCompile(`\A# yaml-language-server: .*\n`)
+
+// WithoutSchemaLine returns a file without the line by which editors find its schema, which is of no use on a page.
+func WithoutSchemaLine(text string) string { return schemaLine.ReplaceAllString(text, "") }
+
 // read returns a file, or "" if there is none.
 func read(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
 		return ""
 	}
-	return string(text)
+	return WithoutSchemaLine(string(text))
 }
