@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/internal/poll"
 )
@@ -35,6 +36,12 @@ type Options struct {
 	// Needs are the names of the collections that are kept: those that steps need. Reading any other collection is an
 	// error.
 	Needs []string
+	// Given are objects that count beside those of files, and in place of those with the same name. Objects that no
+	// collection is for, or that cannot be decoded, are left out.
+	Given []manifest.Object
+	// Missing is called with the name of a collection and a key if files lack an object whose existence a review
+	// implies. Nil: it is not reported.
+	Missing func(collection, key string)
 	// Follow maps the names of collections to their followers, which receive every event. The initial content of files
 	// is passed to them before Files returns.
 	Follow map[string]Follower
@@ -122,7 +129,7 @@ func newCluster(o Options, from source) (*Cluster, error) {
 		quiet.SetOutput(io.Discard)
 		c.log = quiet
 	}
-	c.now.Store(&state{catalogue: declared, collected: make([]collected, len(declared.rows)), changed: make(chan struct{})})
+	c.now.Store(&state{catalogue: declared, missing: o.Missing, collected: make([]collected, len(declared.rows)), changed: make(chan struct{})})
 	return c, nil
 }
 

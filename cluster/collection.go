@@ -124,8 +124,12 @@ func (c *Collection[T]) Find(s Snapshot, key string) (object T, known bool, err 
 // a missing one has only not arrived yet: the error wraps admit.ErrNotReady.
 func (c *Collection[T]) Expect(s Snapshot, key string) (object T, known bool, err error) {
 	object, known, err = c.Find(s, key)
-	if err == nil && !known && s.api {
+	switch {
+	case err != nil || known:
+	case s.api:
 		err = notArrived(c.Name, key)
+	case s.missing != nil:
+		s.missing(c.Name, key)
 	}
 	return object, known, err
 }

@@ -108,6 +108,7 @@ func joinProblems(problems []error) error {
 // use makes a new state from contents and stores it. If there is any problem, nothing changes.
 func (f *files) use(c *Cluster, contents map[string][]byte) error {
 	state := newLoaded(&c.catalogue)
+	state.give(c.options.Given)
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
 		manifests, problems := manifest.Read(name, contents[name])
 		state.problems = append(state.problems, problems...)
@@ -165,6 +166,7 @@ type loaded struct {
 	*catalogue
 	items    [][]*item         // by collection
 	seen     map[string]string // the places of objects, by collection and key
+	given    map[string]bool   // those that win over the files, like seen
 	problems []error
 }
 
@@ -189,6 +191,19 @@ func (l *loaded) add(m manifest.Object) (known bool) {
 	return known
 }
 
+// give adds objects that win over those of files.
+func (l *loaded) give(objects []manifest.Object) {
+	for _, o := range objects {
+		l.add(o)
+	}
+	l.given, l.seen, l.problems = map[string]bool{}, map[string]string{}, nil
+	for k, items := range l.items {
+		for _, i := range items {
+			l.given[l.rows[k].name+" "+i.key()] = true
+		}
+	}
+}
+
 func (l *loaded) addTo(k int, m manifest.Object) error {
 	r := &l.rows[k]
 	if version := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).Version; version != r.kind.Version {
@@ -205,6 +220,9 @@ func (l *loaded) addTo(k int, m manifest.Object) error {
 		return nil
 	}
 	id := r.name + " " + i.key()
+	if l.given[id] {
+		return nil
+	}
 	if before, twice := l.seen[id]; twice {
 		return fmt.Errorf("%s is in %s too", i.key(), before)
 	}

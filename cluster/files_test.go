@@ -322,3 +322,35 @@ func FuzzFiles(f *testing.F) {
 		c.useAll(state, "1")
 	})
 }
+
+// TestGiven: objects that are given win over those of files; what cannot be used is left out, and a Namespace that is in
+// neither is reported.
+func TestGiven(t *testing.T) {
+	namespace := func(name, team string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {team: %s}}\n---\n", name, team)
+	}
+	given, problems := manifest.Read("given", []byte(namespace("a", "given")+"apiVersion: v1\nkind: Namespace\nmetadata: {name: bad, labels: 1}\n---\n"+
+		"apiVersion: v9\nkind: Namespace\nmetadata: {name: old}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	o := keeping("namespaces")
+	var missing []string
+	o.Given, o.Missing = given, func(collection, key string) { missing = append(missing, collection+" "+key) }
+	c, err := Files(write(t, "", map[string]string{"n.yaml": namespace("a", "file") + namespace("b", "file")}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "given", "b": "file", "bad": "", "old": ""} {
+		labels, known, err := c.Reader([]string{"namespaces"}).Namespace(name)
+		if err != nil || known != (want != "") || labels["team"] != want {
+			t.Errorf("%s: %v %v %v, want %q", name, labels, known, err, want)
+		}
+	}
+	if deleting, err := c.Reader([]string{"namespaces"}).NamespaceDeleting("nowhere"); deleting || err != nil {
+		t.Errorf("a namespace that files lack is not being deleted: %v %v", deleting, err)
+	}
+	if slices.Sort(missing); !slices.Equal(missing, []string{"namespaces bad", "namespaces old"}) {
+		t.Errorf("missing: %q", missing)
+	}
+}

@@ -51,8 +51,13 @@ func (r Reader) NamedNamespace(name string) (labels map[string]string, known boo
 	return labels, known, err
 }
 
-// NamespaceDeleting reports whether a namespace is being deleted. It fails like Namespace.
+// NamespaceDeleting reports whether a namespace is being deleted, which a namespace that files lack is not. It fails like
+// Namespace.
 func (r Reader) NamespaceDeleting(name string) (bool, error) {
-	found, known, err := Namespaces.Expect(r.Now(), name)
+	s := r.Now()
+	found, known, err := Namespaces.Find(s, name)
+	if err == nil && !known && s.api {
+		err = notArrived(Namespaces.Name, name)
+	}
 	return known && found.Deleting, err
 }

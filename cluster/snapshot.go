@@ -21,6 +21,7 @@ type Snapshot struct {
 type state struct {
 	catalogue
 	api       bool // the cluster is watched: a missing object may just not have arrived yet
+	missing   func(collection, key string)
 	collected []collected
 	changed   chan struct{} // closed when a newer state has been stored
 }

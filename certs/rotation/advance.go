@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
@@ -27,9 +26,12 @@ const maxRetired = 32
 func (p Plan) Advance(s State, v View) (State, []string, error) {
 	a := &advance{Plan: p, State: s, view: v}
 	a.Retired = slices.Clone(s.Retired)
+	copies := a.copies()
+	a.extend()
+	a.setAside(copies)
 	a.dropEnded()
 	a.checkAuthorities()
-	a.restore()
+	a.restore(copies)
 	for _, rule := range []func() error{a.announce, a.promote, a.issue} {
 		if err := rule(); err != nil {
 			return s, nil, err
@@ -61,20 +63,19 @@ func (a *advance) say(format string, args ...any) {
 
 // dropEnded forgets retired CAs whose last leaf has ended.
 func (a *advance) dropEnded() {
-	a.Retired = slices.DeleteFunc(a.Retired, func(r Authority) bool {
-		cert := parse(r.Cert)
-		ended := cert == nil || !cert.IsCA || a.view.Now.After(r.until())
-		if ended && cert != nil {
-			a.say("the CA %s is no longer trusted: its last certificate has ended", Serial(r.Cert))
+	a.Retired = slices.DeleteFunc(a.Retired, func(r Retired) bool {
+		ended := !r.Cert.IsCA || a.view.Now.After(r.until())
+		if ended {
+			a.say("the CA %s is no longer trusted: its last certificate has ended", r.serial())
 		}
 		return ended
 	})
 }
 
 // until returns until when a retired CA is needed.
-func (r Authority) until() time.Time {
-	if cert := parse(r.Cert); r.LeavesEnd.IsZero() || r.LeavesEnd.After(cert.NotAfter) {
-		return cert.NotAfter
+func (r Retired) until() time.Time {
+	if r.LeavesEnd.IsZero() || r.LeavesEnd.After(r.Cert.NotAfter) {
+		return r.Cert.NotAfter
 	}
 	return r.LeavesEnd
 }
@@ -87,7 +88,9 @@ func (a *advance) checkAuthorities() {
 		a.Active = Authority{}
 	}
 	if err := a.fault(a.Next); err != nil || a.Next.Cert != nil && a.due(parse(a.Next.Cert)) {
-		a.Next = Authority{} // it has signed nothing
+		a.Next.LeavesEnd = a.latest() // it has signed nothing, unless the Secret is an old copy
+		a.retire(a.Next)
+		a.Next = Authority{}
 	}
 	if a.Active.Cert == nil && a.Next.Cert == nil {
 		a.takeOver()
@@ -108,78 +111,15 @@ func (a *advance) fault(ca Authority) error {
 
 // retire keeps the certificate of a CA for as long as it is needed.
 func (a *advance) retire(ca Authority) {
-	cert := parse(ca.Cert)
-	if cert == nil || certs.CheckAuthority(cert, a.view.Now) != nil {
-		return
-	}
-	isSame := func(r Authority) bool { return parse(r.Cert).Equal(cert) }
-	if !slices.ContainsFunc(a.Retired, isSame) {
-		a.Retired = append(a.Retired, Authority{Pair: certs.Pair{Cert: encode(certList{cert})}, LeavesEnd: ca.LeavesEnd})
-	}
-}
-
-// restore retires the CAs that the Secret lost, with the certificates from wherever there is a copy, for as long as a leaf of
-// theirs may be served by any replica. If it is lost for how long, that is the lifetime of a leaf.
-func (a *advance) restore() {
-	known, latest := a.Lost != nil, a.view.Now.Add(a.LeafLife)
-	a.Lost = maps.Clone(a.Lost)
-	if !known {
-		for _, leaf := range []certs.Pair{a.Leaf, a.view.Served} {
-			if cert := parse(leaf.Cert); cert != nil {
-				latest = later(latest, cert.NotAfter)
-			}
-		}
-		a.Lost = map[string]time.Time{}
-		if a.Active.Cert != nil {
-			a.Active.LeavesEnd = latest
-		}
-		for i, r := range a.Retired {
-			if r.LeavesEnd.IsZero() {
-				a.Retired[i].LeavesEnd = latest
-			}
-		}
-	}
-	maps.DeleteFunc(a.Lost, func(_ string, end time.Time) bool { return a.view.Now.After(end) })
-	if known && len(a.Lost) == 0 {
-		return
-	}
-	trusted := a.view.foreign()
-	for _, ca := range slices.Concat(a.view.authorities(a.Bundle), a.view.authorities(a.view.Known), trusted[:min(len(trusted), maxRetired)]) {
-		serial := ca.SerialNumber.Text(16)
-		until, lost := a.Lost[serial]
-		switch {
-		case serial == Serial(a.Active.Cert) || serial == Serial(a.Next.Cert):
-		case lost:
-			a.retireUntil(ca, until)
-			a.say("the CA %s stays trusted: its certificate was lost, and taken from a copy", serial)
-		case !known:
-			a.retireUntil(ca, latest)
-		}
-		delete(a.Lost, serial)
-	}
-}
-
-// takeOver retires the CAs that signed the known leaves, or all trusted CAs if no leaf is known.
-func (a *advance) takeOver() {
-	trusted := a.view.foreign()
-	found, known := slices.Concat(trusted, a.view.authorities(a.Bundle), a.view.authorities(a.view.Known)), false
-	for _, leaf := range []certs.Pair{a.Leaf, a.view.Served} {
-		for _, ca := range found {
-			if cert := parse(leaf.Cert); a.view.valid(leaf) && signed(ca, cert) {
-				known = true
-				a.retireUntil(ca, later(cert.NotAfter, a.view.Now.Add(a.LeafLife)))
-			}
-		}
-	}
-	for _, ca := range trusted[:min(len(trusted), maxRetired)] {
-		if !known {
-			a.retireUntil(ca, ca.NotAfter)
-		}
+	if cert := parse(ca.Cert); cert != nil {
+		a.retireUntil(cert, ca.LeavesEnd)
 	}
 }
 
 func (a *advance) retireUntil(ca *x509.Certificate, end time.Time) {
-	a.retire(Authority{Pair: certs.Pair{Cert: encode(certList{ca})}, LeavesEnd: end})
+	if certs.CheckAuthority(ca, a.view.Now) == nil && !slices.ContainsFunc(a.retired(), ca.Equal) {
+		a.Retired = append(a.Retired, Retired{Cert: ca, LeavesEnd: end})
+	}
 }
 
 func later(a, b time.Time) time.Time {
@@ -226,7 +166,7 @@ func (a *advance) promote() error {
 // depended reports whether requests may depend on a leaf of another CA, be it a known leaf or one served by others.
 func (a *advance) depended(next *x509.Certificate) bool {
 	isOther := func(ca *x509.Certificate) bool { return !ca.Equal(next) }
-	return len(a.view.Entries) > 0 && (a.inUse().Cert != nil || slices.ContainsFunc(a.view.foreign(), isOther))
+	return len(a.view.Entries) > 0 && (slices.ContainsFunc(a.view.foreign(), isOther) || a.inUse().Cert != nil)
 }
 
 // due reports whether two thirds of a certificate's life are over, or up to a twentieth less: not all clusters that were
@@ -241,12 +181,12 @@ func (a *advance) due(cert *x509.Certificate) bool {
 
 // distrust ends the time of a retired CA as soon as all replicas can serve the new leaf.
 func (a *advance) distrust() {
-	if !signed(parse(a.Active.Cert), parse(a.Leaf.Cert)) {
+	if a.DistrustCA == "" || !signed(parse(a.Active.Cert), parse(a.Leaf.Cert)) {
 		return
 	}
 	end := a.view.Now.Add(a.Distrust)
 	for i, r := range a.Retired {
-		if a.DistrustCA != "" && Serial(r.Cert) == a.DistrustCA && r.until().After(end) {
+		if r.serial() == a.DistrustCA && r.until().After(end) {
 			a.Retired[i].LeavesEnd = end
 		}
 	}

@@ -2,8 +2,14 @@ package rotation
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -149,8 +155,8 @@ func TestCAIsRenewed(t *testing.T) {
 	o.settled = true
 	o.step()
 	o.want(false, 1, "signs from now on; issued")
-	if !signed(parse(o.state.Active.Cert), parse(o.view.Served.Cert)) || len(o.state.Retired[0].Key) > 0 {
-		t.Error("the old leaf is served, or the old key kept")
+	if !signed(parse(o.state.Active.Cert), parse(o.view.Served.Cert)) {
+		t.Error("the old leaf is served")
 	}
 	o.view.Now = parse(oldLeaf.Cert).NotAfter
 	o.step()
@@ -211,6 +217,7 @@ func TestLostSecrets(t *testing.T) {
 		"both deleted":       func(o *one) { o.state = State{} },
 		"both, CA unknown":   func(o *one) { o.state, o.view.Known = State{}, nil },
 		"CA of another kind": func(o *one) { o.state.Active = installed(o.t).state.Active; o.settled = false },
+		"and the leaf's key": func(o *one) { o.state.Active, o.state.Leaf.Key = Authority{}, []byte("damaged") },
 	}
 	for name, damage := range damage {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +226,7 @@ func TestLostSecrets(t *testing.T) {
 			damage(o)
 			o.settled = false
 			o.step()
-			if !bytes.Equal(o.view.Served.Cert, before.Cert) || !bytes.Equal(o.state.Leaf.Cert, before.Cert) {
+			if !bytes.Equal(o.view.Served.Cert, before.Cert) || !bytes.Equal(o.state.Leaf.Cert, before.Cert) || !bytes.Equal(o.state.Leaf.Key, before.Key) {
 				t.Fatalf("the leaf changed before the new CA is trusted: %s", o.events)
 			}
 			o.trustAll()
@@ -292,6 +299,130 @@ func TestDamagedSecretInASwap(t *testing.T) {
 	}
 }
 
+// TestOldCopies: a copy of the Secrets from before the CA was replaced is put back. What replicas serve stays trusted, whether what
+// is repaired can be stored or not, also when the replica that looks first was just started; and a new CA signs in the end.
+func TestOldCopies(t *testing.T) {
+	old := installed(t).state
+	stranger := authorityOf(t, "another CA", 7)
+	fresh := func(o *one) { o.view.Served, o.view.Known = certs.Pair{}, nil }
+	for name, put := range map[string]func(o *one, ca, tls map[string][]byte){
+		"of the CA": func(o *one, _, tls map[string][]byte) { o.state = read(caData(old), tls) },
+		"of both":   func(o *one, _, _ map[string][]byte) { o.state = read(caData(old), tlsData(old)) },
+		"of both, seen by a new replica": func(o *one, _, _ map[string][]byte) {
+			o.state = read(caData(old), tlsData(old))
+			fresh(o)
+		},
+		"with the CA of somebody else": func(o *one, _, tls map[string][]byte) {
+			ca := caData(old)
+			ca[activeCert], ca[activeKey] = stranger.Cert, stranger.Key
+			o.state = read(ca, tls)
+		},
+		"without a CA that can sign, seen by a new replica": func(o *one, _, _ map[string][]byte) {
+			ca := caData(old)
+			delete(ca, activeKey)
+			o.state = read(ca, tlsData(old))
+			fresh(o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &one{t: t, state: old, view: View{Now: start, Entries: [][]byte{old.Bundle}}, settled: true}
+			o.step()
+			o.replaceCA()
+			served := o.state.Leaf
+			ca, tls := o.stored()
+			put(o, ca, tls)
+			is := o.state
+			o.settled = false
+			o.step()
+			for name, s := range map[string]State{"stored": o.state, "not stored": unstored(is, o.state)} {
+				if !verifies(parse(served.Cert), Bundle(s), o.view.Now) {
+					t.Errorf("%s: the bundle does not trust what is served", name)
+				}
+			}
+			o.trustAll()
+			o.settled = true
+			o.step()
+			o.step()
+			if o.state.Next.Cert != nil || !o.view.good(o.view.Served) || !signed(parse(o.state.Active.Cert), parse(o.view.Served.Cert)) {
+				t.Errorf("no CA signs in the end: %s", o.events)
+			}
+		})
+	}
+}
+
+// TestOldCopyEndsEarlier: a CA is trusted for as long as its last leaf is valid, although an old copy of the Secret does not know it.
+func TestOldCopyEndsEarlier(t *testing.T) {
+	o := installed(t)
+	old := caData(o.state)
+	o.view.Now = o.view.Now.Add(day)
+	o.state.ReplaceLeaf = Serial(o.state.Leaf.Cert)
+	o.step()
+	served := parse(o.view.Served.Cert)
+	o.state = read(old, tlsData(o.state))
+	o.replaceCA()
+	o.view.Now = served.NotAfter
+	if o.step(); !verifies(served, o.state.Bundle, o.view.Now) {
+		t.Error("it is not trusted until its end")
+	}
+}
+
+// TestOldCopySaysThatACAHasEnded: it signed once more since, after an even older copy was put back. The simulation found it with
+// the seed 1795464975246143750.
+func TestOldCopySaysThatACAHasEnded(t *testing.T) {
+	o := installed(t)
+	first := o.state.Active
+	o.replaceCA()
+	old := o.state
+	o.view.Now = old.Retired[0].LeavesEnd.Add(time.Hour)
+	served, _ := certs.IssueUntil(first.Pair, plan.Names, o.view.Now, o.view.Now.Add(30*day))
+	o.replaceCA()
+	fresh := &one{t: t, state: read(caData(old), tlsData(old)), view: View{Now: o.view.Now, Entries: [][]byte{slices.Concat(o.state.Bundle, first.Cert)}}}
+	if fresh.step(); !verifies(parse(served.Cert), fresh.state.Bundle, fresh.view.Now) {
+		t.Error("the bundle does not trust what is served")
+	}
+}
+
+// TestEqualSerialNumbers: two CAs of others may have one serial number, such as 1.
+func TestEqualSerialNumbers(t *testing.T) {
+	o := installed(t)
+	first, second := authorityOf(t, "first", 1), authorityOf(t, "second", 1)
+	o.state.Active = Authority{Pair: first}
+	o.step()
+	o.trustAll()
+	o.step()
+	served := o.view.Served
+	if !signed(parse(first.Cert), parse(served.Cert)) {
+		t.Fatal("the first CA does not sign")
+	}
+	o.state = read(map[string][]byte{activeCert: second.Cert, activeKey: second.Key}, tlsData(o.state))
+	if o.step(); !verifies(parse(served.Cert), o.state.Bundle, o.view.Now) {
+		t.Error("the bundle does not trust what is served")
+	}
+}
+
+// authorityOf returns a CA that is not usher's.
+func authorityOf(t *testing.T, name string, serial int64) certs.Pair {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: start, NotAfter: start.Add(365 * day),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certs.Pair{Cert: encodePEM("CERTIFICATE", der), Key: encodePEM("PRIVATE KEY", private)}
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
 // TestNewestOfManyCAs: after many swaps of the CA both Secrets are lost, and the replica that looks first was just started. It
 // cannot know what others serve, but the CA that signed last stays trusted.
 func TestNewestOfManyCAs(t *testing.T) {
@@ -329,20 +460,26 @@ func read(ca, tls map[string][]byte) State {
 func swapped(t *testing.T) (o *one, before certs.Pair) {
 	o = installed(t)
 	before = o.state.Leaf
+	o.replaceCA()
+	o.want(false, 1, "signs from now on; issued")
+	return o, before
+}
+
+// replaceCA replaces the CA a day later.
+func (o *one) replaceCA() {
 	o.view.Now = o.view.Now.Add(day)
 	o.state.ReplaceCA = Serial(o.state.Active.Cert)
 	o.step()
 	o.trustAll()
 	o.step()
-	o.want(false, 1, "signs from now on; issued")
-	return o, before
+	o.trustAll()
 }
 
 // TestARemovedCAStaysRemoved: a CA that was distrusted, or whose last leaf has ended, does not come back from a copy.
 func TestARemovedCAStaysRemoved(t *testing.T) {
 	o, before := swapped(t)
 	copies := o.state.Bundle
-	o.state.DistrustCA = Serial(o.state.Retired[0].Cert)
+	o.state.DistrustCA = o.state.Retired[0].serial()
 	o.step()
 	o.view.Now = o.view.Now.Add(plan.Distrust + time.Second)
 	o.step()

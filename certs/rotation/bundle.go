@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,13 +105,15 @@ func (c configuration) bundles() (all [][]byte) {
 	return all
 }
 
-// wrong returns the entries whose caBundle holds other certificates than bundle, or something damaged.
+// wrong returns the entries whose caBundle holds other certificates than bundle, which is from Bundle, or something damaged.
 func (c configuration) wrong(bundle []byte) (entries []int) {
-	want := encode(parseAll(bundle))
 	for _, i := range c.ours {
 		is := c.Webhooks[i].ClientConfig.CABundle
+		if bytes.Equal(is, bundle) {
+			continue
+		}
 		all := parseAll(is)
-		if !bytes.Equal(encode(all), want) || bytes.Count(is, []byte("-----BEGIN")) != len(all) {
+		if !bytes.Equal(encode(all), bundle) || bytes.Count(is, []byte("-----BEGIN")) != len(all) {
 			entries = append(entries, i)
 		}
 	}
@@ -157,9 +160,39 @@ func withBundle(raw []byte, entries []int, bundle []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// writer returns the field manager that last wrote the caBundle of an entry, or "".
+// writer returns the field manager other than usher's that last wrote the caBundle of an entry, or "".
 func (c configuration) writer(entry int) (name string) {
 	var last metav1.Time
+	for _, m := range c.owners(entry) {
+		if m.Manager != BundleManager && (m.Time == nil || !m.Time.Before(&last)) {
+			name = m.Manager
+			if m.Time != nil {
+				last = *m.Time
+			}
+		}
+	}
+	return name
+}
+
+// changed returns when one of the caBundles was last changed at the latest, by the API server's clock, or false if that is not known.
+func (c configuration) changed() (last time.Time, known bool) {
+	for _, i := range c.ours {
+		owners := c.owners(i)
+		for _, m := range owners {
+			if m.Time == nil {
+				return last, false
+			}
+			last = later(last, m.Time.Time)
+		}
+		if len(owners) == 0 {
+			return last, false
+		}
+	}
+	return last, true
+}
+
+// owners returns what is noted of the field managers that own the caBundle of an entry.
+func (c configuration) owners(entry int) (all []metav1.ManagedFieldsEntry) {
 	key := fmt.Sprintf(`k:{"name":%q}`, c.Webhooks[entry].Name)
 	for _, m := range c.Metadata.ManagedFields {
 		var fields struct {
@@ -170,12 +203,9 @@ func (c configuration) writer(entry int) (name string) {
 		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if _, owns := fields.Webhooks[key].ClientConfig["f:caBundle"]; owns && m.Manager != BundleManager && (m.Time == nil || !m.Time.Before(&last)) {
-			name = m.Manager
-			if m.Time != nil {
-				last = *m.Time
-			}
+		if _, owns := fields.Webhooks[key].ClientConfig["f:caBundle"]; owns {
+			all = append(all, m)
 		}
 	}
-	return name
+	return all
 }

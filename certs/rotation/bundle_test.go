@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	registration "k8s.io/api/admissionregistration/v1"
 )
@@ -87,6 +88,38 @@ func TestWriter(t *testing.T) {
 		if got := (configuration{registered: read}).writer(0); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestChanged: the caBundles of a configuration are as old as what was written last of those that call this Service.
+func TestChanged(t *testing.T) {
+	owner := func(time, entry string) string {
+		return fmt.Sprintf(`{"manager":"x",%s"fieldsV1":{"f:webhooks":{"k:{\"name\":\"%s\"}":{"f:clientConfig":{"f:caBundle":{}}}}}}`, time, entry)
+	}
+	const first, second = `"time":"2026-01-01T00:00:00Z",`, `"time":"2026-01-02T00:00:00Z",`
+	for name, c := range map[string]struct {
+		owners []string
+		want   string // "": not known
+	}{
+		"one owner":         {[]string{owner(first, "a"), owner(first, "b")}, "2026-01-01"},
+		"two owners":        {[]string{owner(second, "a"), owner(first, "a"), owner(first, "b")}, "2026-01-02"},
+		"the other entry":   {[]string{owner(first, "a"), owner(second, "b")}, "2026-01-02"},
+		"another's entry":   {[]string{owner(first, "a"), owner(first, "b"), owner(second, "c")}, "2026-01-01"},
+		"without an owner":  {[]string{owner(first, "a")}, ""},
+		"without a time":    {[]string{owner(first, "a"), owner("", "b")}, ""},
+		"nothing was noted": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var read registered
+			text := `{"metadata":{"managedFields":[` + strings.Join(c.owners, ",") + `]},"webhooks":[{"name":"a"},{"name":"b"},{"name":"c"}]}`
+			if err := json.Unmarshal([]byte(text), &read); err != nil {
+				t.Fatal(err)
+			}
+			got, known := configuration{registered: read, ours: []int{0, 1}}.changed()
+			if known != (c.want != "") || known && got.UTC().Format(time.DateOnly) != c.want {
+				t.Errorf("%s, %v; want %s", got, known, c.want)
+			}
+		})
 	}
 }
 

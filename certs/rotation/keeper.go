@@ -130,8 +130,9 @@ func (k *Keeper) look(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	state, err = k.store(ctx, ca, leaf, state, next, events)
-	written, err2 := k.trust(ctx, configurations, Bundle(state))
-	k.serve(state, view)
+	bundle := Bundle(state)
+	written, err2 := k.trust(ctx, configurations, bundle)
+	k.serve(state, bundle, view)
 	return written || len(events) > 0, explain(errors.Join(err, err2, unread))
 }
 
@@ -147,13 +148,14 @@ func (k *Keeper) view(fresh bool) View {
 // store writes the Secrets that differ, the CA Secret first: no leaf exists whose CA is not stored. It returns the
 // state that is stored now, or the state to assume until it is.
 func (k *Keeper) store(ctx context.Context, ca, leaf stored, is, next State, events []string) (State, error) {
-	if err := errors.Join(ca.fixed(caData(next)), leaf.fixed(tlsData(next))); err != nil {
+	caNext, leafNext := caData(next), tlsData(next)
+	if err := errors.Join(ca.fixed(caNext), leaf.fixed(leafNext)); err != nil {
 		return unstored(is, next), err
 	}
-	if err := ca.write(ctx, k.client, caData(next)); err != nil {
+	if err := ca.write(ctx, k.client, caNext); err != nil {
 		return unstored(is, next), err
 	}
-	if err := leaf.write(ctx, k.client, tlsData(next)); err != nil {
+	if err := leaf.write(ctx, k.client, leafNext); err != nil {
 		return unstored(is, next), err // others take the caBundle from this Secret, so it must not be older than a written one
 	}
 	for _, line := range events {

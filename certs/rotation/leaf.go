@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"bytes"
 	"crypto/x509"
 	"slices"
 
@@ -10,7 +11,11 @@ import (
 // issue makes a new leaf if the stored one is not what it should be, unless one is in use that API servers trust, and
 // the new one would be of a CA that some of them may not know yet.
 func (a *advance) issue() (err error) {
-	active, inUse, why := parse(a.Active.Cert), a.inUse(), a.leafFault()
+	why := a.leafFault()
+	if why == "" && bytes.Equal(a.Leaf.Cert, a.view.Served.Cert) {
+		return nil
+	}
+	active, inUse := parse(a.Active.Cert), a.inUse()
 	used := parse(inUse.Cert)
 	if active == nil || why == "" || used != nil && !signed(active, used) && !a.view.Settled(active) {
 		if used != nil {
@@ -26,12 +31,17 @@ func (a *advance) issue() (err error) {
 	return nil
 }
 
-// inUse returns the stored or the served leaf, whichever is in use and verifies, if any.
+// inUse returns the stored or the served leaf, whichever is in use and verifies, if any: the newer one, if both do.
 func (a *advance) inUse() certs.Pair {
-	for _, leaf := range []certs.Pair{a.Leaf, a.view.Served} {
-		if a.view.good(leaf) {
-			return leaf
-		}
+	stored := a.view.good(a.Leaf)
+	if stored && bytes.Equal(a.Leaf.Cert, a.view.Served.Cert) {
+		return a.Leaf
+	}
+	switch {
+	case a.view.good(a.view.Served) && (!stored || older(a.Leaf, a.view.Served)):
+		return a.view.Served
+	case stored:
+		return a.Leaf
 	}
 	return certs.Pair{}
 }

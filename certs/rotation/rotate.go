@@ -153,7 +153,7 @@ func (r *Rotation) retired(s State) (reached []string, done bool) {
 		return nil, true
 	}
 	for _, a := range s.Retired {
-		if Serial(a.Cert) == r.oldCA {
+		if a.serial() == r.oldCA {
 			return []string{fmt.Sprintf("the old CA %s stays trusted until %s", r.oldCA, a.until().UTC().Format(time.RFC3339))}, !r.Distrust
 		}
 	}

@@ -15,7 +15,7 @@ func (w *world) rotate(ca, distrust bool, limit time.Duration) (said []string, e
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	r := Rotation{Client: w.link("rotate").client(), Target: Target{Namespace: "usher", Service: "usher"}, CA: ca, Distrust: distrust}
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
 		err := r.Request(ctx)
 		if err == nil {
@@ -92,7 +92,7 @@ func TestRotateWithout(t *testing.T) {
 		"no rights":         {func(w *world) { w.denied = "secrets" }, "read the Secret usher/usher-"},
 		"no API server":     {func(w *world) { w.away = true }, "connection refused"},
 		"nobody who acts":   {func(w *world) { ready(w); w.replicas[0].stop() }, "no replica has acted yet"},
-		"no right to trust": {func(w *world) { ready(w); w.denied = "configurations" }, "x is Forbidden"},
+		"no right to trust": {func(w *world) { ready(w); w.set(func(s *server) { s.denied = "configurations" }) }, "x is Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(w *world) {

@@ -140,13 +140,15 @@ func decode(ca, tls stored) State {
 	if json.Unmarshal(data[leavesEnd], &ends) != nil {
 		ends = nil
 	}
-	s.Active.LeavesEnd = ends[Serial(s.Active.Cert)]
+	there := []string{Serial(s.Active.Cert)}
+	s.Active.LeavesEnd = ends[there[0]]
 	for _, cert := range parseAll(data[retiredCerts]) {
-		text := encode(certList{cert})
-		s.Retired = append(s.Retired, Authority{Pair: certs.Pair{Cert: text}, LeavesEnd: ends[Serial(text)]})
+		r := Retired{Cert: cert}
+		r.LeavesEnd = ends[r.serial()]
+		s.Retired, there = append(s.Retired, r), append(there, r.serial())
 	}
-	for _, a := range append([]Authority{s.Active}, s.Retired...) {
-		delete(ends, Serial(a.Cert))
+	for _, serial := range there {
+		delete(ends, serial)
 	}
 	s.Lost = ends
 	return s
@@ -163,21 +165,21 @@ func pair(cert, key []byte) certs.Pair {
 // caData returns the data of usher-ca for a state.
 func caData(s State) map[string][]byte {
 	ends := maps.Clone(s.Lost)
-	var retired certList
-	for _, a := range append([]Authority{s.Active}, s.Retired...) {
-		if ends != nil && !a.LeavesEnd.IsZero() {
-			ends[Serial(a.Cert)] = a.LeavesEnd.UTC()
+	note := func(serial string, end time.Time) {
+		if ends != nil && !end.IsZero() {
+			ends[serial] = end.UTC()
 		}
 	}
-	for _, a := range s.Retired {
-		retired = append(retired, parseAll(a.Cert)...)
+	note(Serial(s.Active.Cert), s.Active.LeavesEnd)
+	for _, r := range s.Retired {
+		note(r.serial(), r.LeavesEnd)
 	}
 	var text []byte
 	if ends != nil {
 		text, _ = json.Marshal(ends)
 	}
 	return map[string][]byte{activeCert: s.Active.Cert, activeKey: s.Active.Key, nextCert: s.Next.Cert, nextKey: s.Next.Key,
-		retiredCerts: encode(retired), leavesEnd: text}
+		retiredCerts: encode(s.retired()), leavesEnd: text}
 }
 
 // tlsData returns the data of usher-tls for a state.

@@ -16,30 +16,44 @@ type current struct {
 	serving *tls.Certificate // nil before there is one
 	caEnd   time.Time
 	known   []byte
-	proven  bool // it was once trusted by every caBundle, and had the name of the Service
+	proven  bool // it could once be expected that every API server trusts it
 	synced  time.Time
 	problem error // of the last look
 }
 
 // Serve returns the certificate that a replica should serve, given the stored one: no replica changes from a
-// certificate that every API server trusts to a certificate that some do not trust, or that lacks its name.
+// certificate that every API server trusts to a certificate that some do not trust, that lacks its name, or that is older.
 func (v View) Serve(stored certs.Pair) certs.Pair {
 	switch {
-	case !v.valid(stored) || bytes.Equal(stored.Cert, v.Served.Cert):
+	case bytes.Equal(stored.Cert, v.Served.Cert) || !v.valid(stored):
 		return v.Served
 	case v.valid(v.Served) && v.named(v.Served) && !v.named(stored):
 		return v.Served
-	case !v.valid(v.Served) || v.good(stored) || !v.good(v.Served):
+	case !v.valid(v.Served) || !v.good(v.Served):
+		return stored
+	case v.good(stored) && !older(stored, v.Served) && (v.proven(stored) || sameIssuer(stored, v.Served)):
 		return stored
 	}
 	return v.Served
 }
 
+// sameIssuer reports whether one CA has signed two leaves: who trusts one of them trusts the other.
+func sameIssuer(leaf, other certs.Pair) bool {
+	key := parse(leaf.Cert).AuthorityKeyId
+	return len(key) > 0 && bytes.Equal(key, parse(other.Cert).AuthorityKeyId)
+}
+
+// older reports whether a leaf begins and ends before another: an old copy was put back.
+func older(leaf, other certs.Pair) bool {
+	a, b := parse(leaf.Cert), parse(other.Cert)
+	return a.NotBefore.Before(b.NotBefore) && a.NotAfter.Before(b.NotAfter)
+}
+
 // serve changes the served certificate, if the stored one is better.
-func (k *Keeper) serve(s State, v View) {
+func (k *Keeper) serve(s State, bundle []byte, v View) {
 	next := *k.current.Load()
 	leaf := v.Serve(s.Leaf)
-	if Serial(leaf.Cert) != Serial(next.leaf.Cert) {
+	if !bytes.Equal(leaf.Cert, next.leaf.Cert) {
 		serving, err := leaf.Serving()
 		if err != nil {
 			return
@@ -50,8 +64,8 @@ func (k *Keeper) serve(s State, v View) {
 	if ca := parse(s.Active.Cert); ca != nil {
 		next.caEnd = ca.NotAfter
 	}
-	next.known = Bundle(s)
-	next.proven = next.proven || next.serving != nil && v.good(leaf) && v.named(leaf)
+	next.known = bundle
+	next.proven = next.proven || next.serving != nil && v.proven(leaf)
 	k.current.Store(&next)
 }
 
@@ -73,7 +87,7 @@ func (k *Keeper) Ready() error {
 	case now.serving == nil:
 		return errors.New("no certificate can be served yet")
 	case !now.proven:
-		return errors.Join(errors.New("the registered webhooks do not trust the certificate yet"), now.problem)
+		return errors.Join(fmt.Errorf("the registered webhooks do not trust the certificate yet, or for less than %s", k.pace.Settle), now.problem)
 	}
 	return certs.CheckDates(now.serving.Leaf, k.client.Now())
 }

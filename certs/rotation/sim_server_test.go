@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -25,6 +24,8 @@ type server struct {
 	mu      sync.Mutex
 	objects map[string]string // JSON without resourceVersion, by path
 	version map[string]int
+	answers map[string]string    // objects with their version, as they are now; "" if nobody has asked
+	history map[string][]version // of data
 	next    int
 	ahead   time.Duration // of its clock
 	slow    time.Duration // longest delay before and after a request
@@ -37,8 +38,14 @@ type server struct {
 	heard   func(client, method, path string, code int) // code 0: the request did not arrive
 }
 
+// version is the data that an object had once.
+type version struct {
+	version int
+	data    any
+}
+
 func newServer() *server {
-	return &server{objects: map[string]string{}, version: map[string]int{}, writes: map[string]int{}, changed: func(string) {}}
+	return &server{objects: map[string]string{}, version: map[string]int{}, answers: map[string]string{}, history: map[string][]version{}, writes: map[string]int{}, changed: func(string) {}}
 }
 
 // link is the way of one client to a server. A client sends one request at a time, so the order in which its requests draw from
@@ -120,16 +127,52 @@ func (s *server) answer(method, path, body string) (int, string) {
 
 // read returns an object with its version.
 func (s *server) read(path string) string {
-	object := parsed(s.objects[path])
-	object["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version[path])
-	text, _ := json.Marshal(object)
-	return string(text)
+	if s.answers[path] == "" {
+		object := parsed(s.objects[path])
+		object["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version[path])
+		text, _ := json.Marshal(object)
+		s.answers[path] = string(text)
+	}
+	return s.answers[path]
 }
 
 func (s *server) store(path, text string) {
+	if path == mutating || path == validating {
+		text = s.owned(path, text)
+	}
 	s.next++
-	s.objects[path], s.version[path] = text, s.next
+	s.objects[path], s.version[path], s.answers[path] = text, s.next, ""
+	s.history[path] = append(s.history[path], version{s.next, parsed(text)["data"]})
 	s.changed(path)
+}
+
+// owned returns a configuration that is to be stored, with the time when one of its caBundles was last changed.
+func (s *server) owned(path, text string) string {
+	was, is, owned, changed := s.bundles(path), bundlesOf(text), map[string]any{}, false
+	for name, bundle := range is {
+		if len(bundle) > 0 {
+			owned[fmt.Sprintf(`k:{"name":%q}`, name)] = map[string]any{"f:clientConfig": map[string]any{"f:caBundle": map[string]any{}}}
+			changed = changed || !bytes.Equal(bundle, was[name])
+		}
+	}
+	object := parsed(text)
+	metadata := object["metadata"].(map[string]any)
+	if delete(metadata, "managedFields"); changed {
+		metadata["managedFields"] = []any{map[string]any{"manager": BundleManager, "operation": "Update",
+			"time": time.Now().Add(s.ahead).UTC().Format(time.RFC3339), "fieldsV1": map[string]any{"f:webhooks": owned}}}
+	} else if before := s.object(path); before != nil {
+		metadata["managedFields"] = before["metadata"].(map[string]any)["managedFields"]
+	}
+	next, _ := json.Marshal(object)
+	return string(next)
+}
+
+// object returns an object, or nil.
+func (s *server) object(path string) map[string]any {
+	if text, found := s.objects[path]; found {
+		return parsed(text)
+	}
+	return nil
 }
 
 func parsed(text string) (object map[string]any) {
@@ -201,15 +244,18 @@ func (s *server) register(path string, names ...string) {
 
 // bundles returns the caBundles of a configuration by entry.
 func (s *server) bundles(path string) map[string][]byte {
-	all := map[string][]byte{}
-	text, found := s.objects[path]
-	if !found {
-		return all
+	if text, found := s.objects[path]; found {
+		return bundlesOf(text)
 	}
+	return map[string][]byte{}
+}
+
+func bundlesOf(text string) map[string][]byte {
+	all := map[string][]byte{}
 	var c registered
 	_ = json.Unmarshal([]byte(text), &c)
 	for _, w := range c.Webhooks {
 		all[w.Name] = w.ClientConfig.CABundle
 	}
-	return maps.Clone(all)
+	return all
 }

@@ -45,8 +45,10 @@ type world struct {
 
 	usedVersion [2]map[string]int
 
-	excused  time.Time // until then, entries may be damaged
-	verified map[string]time.Time
+	excused  time.Time         // until then, entries may be damaged
+	mayEnd   bool              // a leaf, if no CA has been left alone for so long that it may sign
+	verified map[string]period // by leaf and caBundle
+	checked  map[asked]period
 	log      []string
 	trace    hash.Hash // of every request and every line of the log
 }
@@ -57,7 +59,7 @@ type replica struct {
 }
 
 func newWorld(t *testing.T, seed uint64, replicas int) *world {
-	w := &world{server: newServer(), t: t, seed: seed, replicas: make([]*replica, replicas), verified: map[string]time.Time{}, trace: sha256.New()}
+	w := &world{server: newServer(), t: t, seed: seed, replicas: make([]*replica, replicas), verified: map[string]period{}, checked: map[asked]period{}, trace: sha256.New()}
 	w.rnd = w.source()
 	w.heard = func(client, method, path string, code int) {
 		fmt.Fprintln(w.trace, w.now().UnixNano(), client, method, path, code)
@@ -140,29 +142,77 @@ func (w *world) check() {
 		if r == nil || r.keeper.Ready() != nil {
 			continue
 		}
-		leaf := parse(r.keeper.current.Load().leaf.Cert)
+		leaf := r.keeper.current.Load().serving.Leaf
+		if w.mayEnd && w.now().After(leaf.NotAfter) {
+			continue
+		}
 		for j := range w.used {
 			for path, entries := range w.used[j] {
+				key := asked{leaf, j, path, w.usedVersion[j][path]}
+				if known, found := w.checked[key]; found && known.contains(w.now()) {
+					continue
+				}
+				all := period{leaf.NotBefore, leaf.NotAfter}
 				for name, bundle := range entries {
-					if !w.verifies(leaf, bundle) {
+					one := w.verify(leaf, bundle)
+					if !one.contains(w.now()) {
 						w.t.Errorf("%s: replica %d serves %x, which API server %d does not trust for %s of %s", w.now().Format("15:04:05"), i, leaf.SerialNumber, j, name, path)
 					}
+					all = all.and(one)
 				}
+				w.checked[key] = all
 			}
 		}
 	}
 }
 
-// verifies is the function of that name; what it returned is remembered for ten seconds, because it is slow.
-func (w *world) verifies(leaf *x509.Certificate, bundle []byte) bool {
-	key := leaf.SerialNumber.String() + string(bundle)
-	if at, found := w.verified[key]; !found || w.now().Sub(at) > 10*time.Second || w.now().After(leaf.NotAfter) {
-		if !verifies(leaf, bundle, w.now()) {
-			return false
-		}
-		w.verified[key] = w.now()
+// asked is a leaf, and the configuration that an API server uses.
+type asked struct {
+	leaf    *x509.Certificate
+	server  int
+	path    string
+	version int
+}
+
+// period is a time for which a leaf verifies.
+type period struct{ from, to time.Time }
+
+func (p period) contains(now time.Time) bool { return !now.Before(p.from) && !now.After(p.to) }
+
+func (p period) and(other period) period {
+	if other.to.Before(p.to) {
+		p.to = other.to
 	}
-	return true
+	return period{later(p.from, other.from), p.to}
+}
+
+// verify returns for how long a leaf verifies under a caBundle, which is slow: it is remembered.
+func (w *world) verify(leaf *x509.Certificate, bundle []byte) period {
+	key := string(leaf.Raw) + string(bundle)
+	if known := w.verified[key]; known.contains(w.now()) {
+		return known
+	}
+	var all certList
+	for ca := range certificates(bundle) {
+		if all = append(all, ca); sameKey(ca, leaf) {
+			all = all[len(all)-1:]
+			break
+		}
+	}
+	roots := x509.NewCertPool()
+	for _, ca := range all {
+		roots.AddCert(ca)
+	}
+	chains, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: w.now()})
+	if err != nil {
+		return period{}
+	}
+	one := period{leaf.NotBefore, leaf.NotAfter}
+	for _, ca := range chains[0][1:] {
+		one = one.and(period{ca.NotBefore, ca.NotAfter})
+	}
+	w.verified[key] = one
+	return one
 }
 
 // settled checks that all replicas are ready, and that they serve one leaf: now or, if one was renewed just now, within a minute.
@@ -193,6 +243,8 @@ func (w *world) served() map[string]bool {
 
 // failWithLog ends a test that has failed.
 func (w *world) failWithLog() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.t.Failed() {
 		w.t.Fatalf("the end of the log:\n%s", strings.Join(w.log[max(0, len(w.log)-40):], "\n"))
 	}
@@ -273,10 +325,32 @@ func TestNoRequestMeetsAnUnknownCertificate(t *testing.T) {
 	})
 }
 
-var faults = []struct {
+// TestFaultsInQuickSuccession: one fault follows another before the replicas have overcome the first. No caBundle is lost.
+func TestFaultsInQuickSuccession(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		ready(w)
+		w.mayEnd = true
+		some := slices.Clone(faults[:len(faults)-2])
+		for range 60 {
+			one := some[w.rnd.IntN(len(some))]
+			w.mu.Lock()
+			w.say("FAULT %s", one.name)
+			w.mu.Unlock()
+			one.act(w)
+			w.run(time.Duration(1+w.rnd.IntN(120)) * time.Second)
+		}
+		w.excused = w.now().Add(3 * time.Minute)
+		w.run(5 * time.Minute)
+		w.settled()
+	})
+}
+
+type fault struct {
 	name string
 	act  func(*world)
-}{
+}
+
+var faults = []fault{
 	{"nothing", func(*world) {}},
 	{"a replica restarts", func(w *world) { w.restart(w.rnd.IntN(len(w.replicas))) }},
 	{"all replicas restart", func(w *world) {
@@ -300,6 +374,25 @@ var faults = []struct {
 				}
 			})
 		}
+	}},
+	{"the leaf is emptied", func(w *world) { w.put(tlsPath, map[string]any{certs.CertFile: "", certs.KeyFile: ""}) }},
+	{"the CA is restored", func(w *world) { w.restore(caPath) }},
+	{"the leaf is restored", func(w *world) { w.restore(tlsPath) }},
+	{"both are restored", func(w *world) { w.restore(caPath, tlsPath) }},
+	{"both are restored, and a replica restarts", func(w *world) { w.restore(caPath, tlsPath); w.restart(0) }},
+	{"the Secrets are swapped", func(w *world) {
+		w.mu.Lock()
+		ca, leaf := w.object(caPath)["data"], w.object(tlsPath)["data"]
+		w.mu.Unlock()
+		w.put(caPath, leaf)
+		w.put(tlsPath, ca)
+	}},
+	{"the CA is somebody else's", func(w *world) {
+		ca, err := certs.NewAuthorityUntil(w.now(), w.now().Add(caLife))
+		if err != nil {
+			panic(err)
+		}
+		w.put(caPath, map[string]any{activeCert: ca.Cert, activeKey: ca.Key})
 	}},
 	{"the API server is away", func(w *world) {
 		w.mu.Lock()
@@ -333,6 +426,31 @@ var faults = []struct {
 			})
 		}
 	}},
+}
+
+// put replaces the data of a Secret, if it is there.
+func (w *world) put(path string, data any) {
+	w.edit(path, func(o map[string]any) { o["data"] = data })
+}
+
+// restore puts earlier data of Secrets back, of one moment.
+func (w *world) restore(paths ...string) {
+	w.mu.Lock()
+	at := w.rnd.IntN(w.next)
+	data := map[string]any{}
+	for _, path := range paths {
+		for _, one := range w.history[path] {
+			if one.version <= at {
+				data[path] = one.data
+			}
+		}
+	}
+	w.mu.Unlock()
+	for _, path := range paths {
+		if data[path] != nil {
+			w.put(path, data[path])
+		}
+	}
 }
 
 func (w *world) restart(i int) {

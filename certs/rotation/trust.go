@@ -3,6 +3,7 @@
 //
 //	trust.go    what the Secrets hold
 //	advance.go  the rules: what they hold next; leaf.go: when a leaf is issued
+//	copies.go   what the Secrets have lost, or an old copy of them does not know
 //	view.go     what a replica sees of the cluster
 //	secret.go   the Secrets as objects
 //	bundle.go   the caBundles of webhook configurations
@@ -15,7 +16,8 @@
 // for a while, it becomes the active one and signs a new leaf. The old one is then retired: its certificate stays in the
 // caBundles until the last leaf that it signed has ended. So a leaf that was good when a replica began to serve it stays
 // good for as long as it is valid, and replicas need not agree on when to change. A certificate of a CA that the Secret
-// lost is taken from a copy, and stays as long.
+// lost is taken from a copy, and stays as long. If somebody puts an old copy of the Secret back, the newer CAs stay trusted in the
+// same way, and a new one signs next.
 package rotation
 
 import (
@@ -23,6 +25,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"encoding/pem"
+	"iter"
 	"slices"
 	"time"
 
@@ -31,9 +34,9 @@ import (
 
 // State holds the contents of both Secrets.
 type State struct {
-	Active  Authority   // signs leaves; without a certificate, there is none
-	Next    Authority   // announced
-	Retired []Authority // trusted, without keys
+	Active  Authority // signs leaves; without a certificate, there is none
+	Next    Authority // announced
+	Retired []Retired // trusted, without keys
 	Leaf    certs.Pair
 	Bundle  []byte // the CAs to trust, as they stand beside the leaf
 
@@ -52,13 +55,31 @@ type Authority struct {
 	LeavesEnd time.Time // when the last leaf that it signed ends; zero if it has signed none, or that is not known
 }
 
+// Retired is the certificate of a CA that signs no longer.
+type Retired struct {
+	Cert      *x509.Certificate
+	LeavesEnd time.Time // as of an Authority
+}
+
+// serial returns the serial number in hexadecimal.
+func (r Retired) serial() string { return r.Cert.SerialNumber.Text(16) }
+
+// authorities returns the certificates of all CAs.
+func (s State) authorities() certList {
+	return slices.Concat(parseAll(s.Active.Cert), parseAll(s.Next.Cert), s.retired())
+}
+
+// retired returns the certificates of the retired CAs.
+func (s State) retired() (all certList) {
+	for _, r := range s.Retired {
+		all = append(all, r.Cert)
+	}
+	return all
+}
+
 // Bundle returns the certificates of all CAs of a state as PEM, always in the same order.
 func Bundle(s State) []byte {
-	var all []*x509.Certificate
-	for _, a := range append([]Authority{s.Active, s.Next}, s.Retired...) {
-		all = append(all, parseAll(a.Cert)...)
-	}
-	return encode(all)
+	return encode(s.authorities())
 }
 
 type certList = []*x509.Certificate
@@ -78,20 +99,29 @@ func encode(all certList) []byte {
 
 // parseAll returns the certificates in text, and leaves out what is damaged.
 func parseAll(text []byte) (all []*x509.Certificate) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
-			all = append(all, cert)
-		}
+	for cert := range certificates(text) {
+		all = append(all, cert)
 	}
 	return all
 }
 
+// certificates is parseAll, one by one.
+func certificates(text []byte) iter.Seq[*x509.Certificate] {
+	return func(yield func(*x509.Certificate) bool) {
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			if block.Type != "CERTIFICATE" {
+				continue
+			}
+			if cert, err := x509.ParseCertificate(block.Bytes); err == nil && !yield(cert) {
+				return
+			}
+		}
+	}
+}
+
 // parse returns the first certificate in text, or nil.
 func parse(text []byte) *x509.Certificate {
-	for _, cert := range parseAll(text) {
+	for cert := range certificates(text) {
 		return cert
 	}
 	return nil

@@ -19,23 +19,41 @@ func (k *Keeper) remember(configurations []configuration) {
 		if entries < len(k.entries) {
 			continue
 		}
-		since[cert] = time.Now()
-		if before, ok := k.since[cert]; ok {
-			since[cert] = before
+		before, known := k.since[cert]
+		if !known {
+			before = time.Now().Add(-min(k.unchanged(configurations), k.pace.Settle))
 		}
+		since[cert] = before
 	}
 	k.since = since
 }
 
+// unchanged returns for how long the caBundles have been as they are, as far as that is known.
+func (k *Keeper) unchanged(configurations []configuration) time.Duration {
+	var last time.Time
+	for _, c := range configurations {
+		at, known := c.changed()
+		if !known {
+			return 0
+		}
+		last = later(last, at)
+	}
+	return max(0, k.client.Now().Sub(last)-time.Second) // times of an API server have no fractions
+}
+
 // count returns how many bundles contain each certificate.
 func count(bundles [][]byte) map[[sha256.Size]byte]int {
-	in := map[[sha256.Size]byte]int{}
+	equal := map[string]int{} // most are
 	for _, bundle := range bundles {
+		equal[string(bundle)]++
+	}
+	in := map[[sha256.Size]byte]int{}
+	for bundle, n := range equal {
 		seen := map[[sha256.Size]byte]bool{}
-		for _, cert := range parseAll(bundle) {
+		for cert := range certificates([]byte(bundle)) {
 			if key := sha256.Sum256(cert.Raw); !seen[key] {
 				seen[key] = true
-				in[key]++
+				in[key] += n
 			}
 		}
 	}

@@ -33,12 +33,24 @@ func (v View) good(leaf certs.Pair) bool { return v.valid(leaf) && v.trusted(par
 
 // trusted reports whether a leaf verifies under the caBundle of every entry.
 func (v View) trusted(leaf *x509.Certificate) bool {
-	for _, bundle := range v.Entries {
-		if !verifies(leaf, bundle, v.Now) {
+	for i, bundle := range v.Entries {
+		if same := i > 0 && bytes.Equal(bundle, v.Entries[i-1]); !same && !verifies(leaf, bundle, v.Now) {
 			return false
 		}
 	}
 	return true
+}
+
+// proven reports whether every API server can be expected to trust a leaf. If the caBundles name several CAs, they may just have been
+// changed, and an API server that has not heard of it trusts another one: a replica that starts beside an old copy of the Secrets finds an
+// old leaf there. With a single CA, nothing else could be served.
+func (v View) proven(leaf certs.Pair) bool {
+	if !v.good(leaf) || !v.named(leaf) {
+		return false
+	}
+	return len(count(v.Entries)) < 2 || slices.ContainsFunc(parseAll(v.Entries[0]), func(ca *x509.Certificate) bool {
+		return v.Settled(ca) && verifies(parse(leaf.Cert), encode(certList{ca}), v.Now)
+	})
 }
 
 // named reports whether a leaf has the name by which API servers call the replica. Replicas of another Service in the same
@@ -50,8 +62,10 @@ func (v View) named(leaf certs.Pair) bool {
 
 // foreign returns the valid CAs in the caBundles, each once, the newest first.
 func (v View) foreign() (all []*x509.Certificate) {
-	for _, bundle := range v.Entries {
-		all = append(all, v.authorities(bundle)...)
+	for i, bundle := range v.Entries {
+		if same := i > 0 && bytes.Equal(bundle, v.Entries[i-1]); !same {
+			all = append(all, v.authorities(bundle)...)
+		}
 	}
 	slices.SortFunc(all, func(a, b *x509.Certificate) int {
 		return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
@@ -69,14 +83,19 @@ func (v View) authorities(text []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// verifies reports whether an API server with this caBundle trusts the leaf.
+// verifies reports whether an API server with this caBundle trusts the leaf. All CAs have one name: the one whose key the leaf
+// names is tried first.
 func verifies(leaf *x509.Certificate, bundle []byte, now time.Time) bool {
-	roots := x509.NewCertPool()
-	for _, cert := range parseAll(bundle) {
-		roots.AddCert(cert)
+	all := parseAll(bundle)
+	if i := slices.IndexFunc(all, func(ca *x509.Certificate) bool { return sameKey(ca, leaf) }); i > 0 {
+		all[0], all[i] = all[i], all[0]
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
-	return err == nil
+	return slices.ContainsFunc(all, func(ca *x509.Certificate) bool {
+		roots := x509.NewCertPool()
+		roots.AddCert(ca)
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
+		return err == nil
+	})
 }
 
 // signed reports whether a CA has signed a leaf.

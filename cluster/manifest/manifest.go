@@ -24,6 +24,8 @@ type Object struct {
 	metav1.TypeMeta
 	Place
 	JSON []byte // includes apiVersion and kind, which the item of a PodList need not have
+	// Duplicate is the error about a key that is set twice, of an object that AsSent has read. The last value counts.
+	Duplicate error
 }
 
 // Place is the position of an object in a file.
@@ -66,6 +68,9 @@ func (p *Problem) Unwrap() error { return p.Err }
 // a *Problem. A file whose name ends in .json contains JSON; any other file contains YAML, or consecutive JSON values.
 func Read(file string, content []byte) (found []Object, problems []error) {
 	for _, d := range documents(file, content) {
+		if d.err == nil && d.duplicate != nil {
+			d.err = &Problem{d.Place, d.duplicate}
+		}
 		if d.err != nil {
 			problems = append(problems, d.err)
 			continue
@@ -76,17 +81,37 @@ func Read(file string, content []byte) (found []Object, problems []error) {
 	return found, problems
 }
 
+// AsSent is like Read, but of a key that is set twice the last value counts, as for the API server.
+func AsSent(file string, content []byte) (found []Object, problems []error) {
+	for _, d := range documents(file, content) {
+		if d.err != nil {
+			problems = append(problems, d.err)
+			continue
+		}
+		objects, wrong := expand(d.Place, d.JSON, metav1.TypeMeta{})
+		for i := range objects {
+			objects[i].Duplicate = d.duplicate
+		}
+		found, problems = append(found, objects...), append(problems, wrong...)
+	}
+	return found, problems
+}
+
 // Document is one document of a file, of any content.
 type Document struct {
 	Place
-	Raw  []byte // as it is written
-	JSON []byte
-	err  error
+	Raw       []byte // as it is written
+	JSON      []byte
+	err       error
+	duplicate error // a key is set twice
 }
 
 // Documents is like Read for documents of any content.
 func Documents(file string, content []byte) (found []Document, problems []error) {
 	for _, d := range documents(file, content) {
+		if d.err == nil && d.duplicate != nil {
+			d.err = &Problem{d.Place, d.duplicate}
+		}
 		if d.err != nil {
 			problems = append(problems, d.err)
 			continue
@@ -100,8 +125,8 @@ func Documents(file string, content []byte) (found []Document, problems []error)
 func documents(file string, content []byte) (all []Document) {
 	for n, text := range split(file, content) {
 		d := Document{Place: Place{File: file, Document: n + 1, Line: text.line}, Raw: text.raw}
-		raw, err := text.toJSON()
-		if err != nil {
+		raw, duplicate, err := text.toJSON()
+		if d.duplicate = duplicate; err != nil {
 			d.err = &Problem{d.Place, err}
 		}
 		if d.JSON = raw; err != nil || string(raw) != "null" {
@@ -129,7 +154,7 @@ func expand(at Place, raw []byte, itemOf metav1.TypeMeta) (found []Object, probl
 	}
 	element, isList := strings.CutSuffix(head.Kind, "List")
 	if !isList || head.Items == nil {
-		return []Object{{head.TypeMeta, at, raw}}, nil
+		return []Object{{TypeMeta: head.TypeMeta, Place: at, JSON: raw}}, nil
 	}
 	if len(at.Items) >= maxNesting {
 		return nil, []error{&Problem{at, fmt.Errorf("more than %d lists within each other", maxNesting)}}

@@ -116,16 +116,40 @@ func splitJSON(t text) (texts []text) {
 	}
 }
 
-// toJSON returns the document as JSON. Duplicate keys are an error.
-func (t text) toJSON() ([]byte, error) {
+// toJSON returns the document as JSON. Of a key that is set twice the last value counts, and duplicate says which key.
+func (t text) toJSON() (raw []byte, duplicate, err error) {
 	if t.json || json.Valid(t.raw) { // JSON is YAML, except for some escapes in strings
-		return t.raw, parse(t.raw)
+		if err = parse(t.raw); err == nil || !strings.Contains(err.Error(), "duplicate key") {
+			return t.raw, nil, err
+		}
+		if raw, lax := lastValues(t.raw); lax == nil {
+			return raw, err, nil
+		}
+		return nil, nil, err
 	}
-	raw, err := yaml.YAMLToJSONStrict(t.raw)
-	if err != nil {
-		return nil, errors.New(inFile(err.Error(), t.line))
+	if raw, err = yaml.YAMLToJSONStrict(t.raw); err == nil {
+		return raw, nil, nil
 	}
-	return raw, nil
+	strict := errors.New(inFile(err.Error(), t.line))
+	if raw, err = yaml.YAMLToJSON(t.raw); err == nil {
+		return raw, errors.New(strings.Join(strings.Fields(strings.TrimPrefix(strict.Error(), "yaml: unmarshal errors:")), " ")), nil
+	}
+	if at := bytes.Index(t.raw, []byte("{{")); at >= 0 {
+		line := t.line + bytes.Count(t.raw[:at], []byte("\n"))
+		return nil, nil, fmt.Errorf("line %d: a template, such as Helm's, and not YAML yet; render it first: helm template . | usher review -", line)
+	}
+	return nil, nil, strict
+}
+
+// lastValues returns JSON in which every key stands once, with its last value.
+func lastValues(raw []byte) ([]byte, error) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
 }
 
 var lineNumber = regexp.MustCompile(`\bline (\d+)`)

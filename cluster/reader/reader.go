@@ -122,8 +122,20 @@ func (s Source) Now() time.Time {
 // List returns the objects of a kind in a namespace or, if that is "", in all of them; from files in their order. A
 // kind that the API server does not serve is ErrNotFound.
 func (s Source) List(ctx context.Context, kind Kind, namespace string) (found []json.RawMessage, err error) {
+	err = s.Each(ctx, kind, namespace, func(raw json.RawMessage) { found = append(found, raw) })
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Each is List for kinds with many objects: it calls do with each, a page at a time.
+func (s Source) Each(ctx context.Context, kind Kind, namespace string, do func(json.RawMessage)) error {
 	if s.api == nil {
-		return s.listFiles(kind, namespace), nil
+		for _, raw := range s.listFiles(kind, namespace) {
+			do(raw)
+		}
+		return nil
 	}
 	what := kind.Resource
 	if namespace != "" {
@@ -135,18 +147,20 @@ func (s Source) List(ctx context.Context, kind Kind, namespace string) (found []
 			return s.api.Query(ctx, kind.path(namespace), query)
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var page struct {
 			Metadata struct{ Continue string }
 			Items    []json.RawMessage
 		}
 		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, &UnreadableError{What: what, Err: err}
+			return &UnreadableError{What: what, Err: err}
 		}
-		found = append(found, page.Items...)
+		for _, raw := range page.Items {
+			do(raw)
+		}
 		if page.Metadata.Continue == "" {
-			return found, nil
+			return nil
 		}
 		query["continue"] = page.Metadata.Continue
 	}
@@ -194,6 +208,15 @@ func (s Source) Ask(ctx context.Context, path string, review any) (json.RawMessa
 		return nil, err
 	}
 	return s.probe(ctx, path, func(ctx context.Context) ([]byte, error) { return s.api.Create(ctx, path, raw) })
+}
+
+// DryCreate has an API server judge the creation of an object, and store nothing. It returns the warnings, also with an error, which is
+// the API server's own.
+func (s Source) DryCreate(ctx context.Context, kind Kind, namespace string, object []byte) (warnings []string, err error) {
+	if s.api == nil {
+		return nil, &UnreadableError{What: kind.Resource, Err: errors.New("files judge nothing; use --cluster=api")}
+	}
+	return s.api.DryCreate(ctx, kind.path(namespace), object)
 }
 
 // Read returns what is at a path of an API server, such as "/apis/apps/v1", which lists the resources of a version.
