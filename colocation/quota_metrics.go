@@ -16,6 +16,8 @@ var (
 		"Decisions that waited: for pods or for the tree (other replicas have observed more), for a change (of a quota, admitted and not observed yet) or for a turn (to write).", "for")
 	quotaOldest = metric.Gauge("usher_quota_oldest_reservation_timestamp_seconds",
 		"When the oldest reservation that still stands was made; without reservations there is no series.")
+	quotaRevived = metric.Gauge("usher_quota_revived_pods",
+		"Pods that had ended and whose status says that they run again, which no replica has admitted: they count, and may exceed a limit.")
 	quotaReservations = metric.Gauge("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.")
 )
 
@@ -33,6 +35,7 @@ func quotaMetrics(q *quotas) prometheus.Collector {
 		add(quotaReads, float64(q.asked.Load()), "name")
 		add(quotaDecided, float64(s.Decided))
 		add(quotaReservations, float64(s.Reservations))
+		add(quotaRevived, float64(s.Revived))
 		if !s.Oldest.IsZero() {
 			add(quotaOldest, float64(s.Oldest.Unix()))
 		}

@@ -36,7 +36,7 @@ func colocation(d deps) []admit.Route {
 		{Path: "/mutate-node-status", Gate: api.GateNodeMutatingWebhook, For: admit.NodeStatus(), Chain: d.chain(d.mutateNodeStatuses)},
 		{Path: "/validate-node", Gate: api.GateNodeValidatingWebhook, For: nodes(create, update), Call: failOpen,
 			Reads: meta, Chain: d.chain(d.validateNodes)},
-		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, update),
+		{Path: "/validate-configmap", Gate: api.GateConfigMapValidatingWebhook, For: configMaps(create, update, admissionv1.Delete),
 			Conditions: onlyObject("slo-config", d.options.sloConfig), Reads: []string{"data"}, Chain: d.chain(d.validateConfigMaps)},
 
 		{Path: "/mutate-pod", Gate: api.GatePodMutatingWebhook, For: admit.Pods(create), Exempt: admit.MirrorPods, Chain: d.chain(d.mutatePods)},
@@ -145,7 +145,7 @@ func hasKey(field, key string) string {
 // onlyObject is the match condition for a single object, so that the API server calls the webhook for no other.
 func onlyObject(name string, object types.NamespacedName) []registration.MatchCondition {
 	return []registration.MatchCondition{{Name: name, Expression: fmt.Sprintf(
-		"request.namespace == %q && has(object.metadata.name) && object.metadata.name == %q", object.Namespace, object.Name)}}
+		"request.namespace == %q && [object, oldObject].exists(o, o != null && has(o.metadata.name) && o.metadata.name == %q)", object.Namespace, object.Name)}}
 }
 
 // ownPods exempts what a kubelet reports about the pods on its own node: it is the authority on them.
@@ -172,7 +172,9 @@ func (d deps) validateNodes(ask questions) admit.Chain {
 }
 
 func (d deps) validateConfigMaps(ask questions) admit.Chain {
-	slo := validators.SLOOptions{ConfigMap: d.options.sloConfig, NamesRequired: d.options.sloNames == "true"}
+	policy := config.SectionOf[*sections.SLOConfig](d.policy)
+	slo := validators.SLOOptions{ConfigMap: d.options.sloConfig, NamesRequired: d.options.sloNames == "true", Keep: policy != nil && policy.Keep,
+		NamespaceDeleting: ask.NamespaceDeleting}
 	return admit.Validate(views.AsConfigMap, validators.ConfigMaps(slo, ask.AllNodes))
 }
 

@@ -34,13 +34,22 @@ func HeldRequest(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.Resource
 	return held
 }
 
-// Unreported reports whether a container that requests resources has no allocation in the status.
+// Unreported reports whether a container that requests resources has no allocation in the status, or the pod has none
+// though the status says what the pod as a whole was given.
 func Unreported(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
-	if len(status.ContainerStatuses) > maxStatuses {
+	if len(status.ContainerStatuses)+len(status.InitContainerStatuses) > maxStatuses {
 		return true // perhaps
 	}
-	for i := range spec.Containers {
-		c := &spec.Containers[i]
+	if spec.Resources != nil && status.Resources != nil && status.AllocatedResources == nil {
+		return true
+	}
+	return unallocated(spec.Containers, status) || unallocated(spec.InitContainers, status)
+}
+
+// unallocated reports whether a container that requests resources has no allocation in the status.
+func unallocated(containers []corev1.Container, status *corev1.PodStatus) bool {
+	for i := range containers {
+		c := &containers[i]
 		if one := statusOf(status, c.Name); len(c.Resources.Requests) > 0 && (one == nil || one.AllocatedResources == nil) {
 			return true
 		}

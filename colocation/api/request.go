@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
@@ -37,3 +39,14 @@ func HasResource(list corev1.ResourceList, name corev1.ResourceName) bool {
 
 // WholeCores reports whether a quantity of cpu is a whole number of cores, as pods with exclusive CPUs must request.
 func WholeCores(cpu resource.Quantity) bool { return cpu.RoundUp(0) }
+
+// FractionOfDevice returns why API servers refuse an amount of a device, with the way out; "" if they store it.
+func FractionOfDevice(amount resource.Quantity) string {
+	switch above := amount.Value(); {
+	case amount.Sign() < 0:
+		return "must be 0 or more"
+	case amount.MilliValue()%1000 != 0: // the smallest part that API servers store is a thousandth
+		return fmt.Sprintf("must be a whole number, because the API server stores no part of a device; ask for %d or %d", above-1, above)
+	}
+	return ""
+}

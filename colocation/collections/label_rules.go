@@ -1,12 +1,14 @@
 package collections
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
@@ -36,11 +38,15 @@ func compileLabelRules(all cluster.Objects[map[string]string]) (rules []api.Labe
 	}
 	data := found[0]
 	if text, ok := data["rules"]; ok {
-		if rules, err = api.ParseJSONText[[]api.LabelRule](text); err != nil {
+		var warnings []string
+		if rules, warnings, err = api.ParseFolded[[]api.LabelRule](field.NewPath("data").Key("rules"), text); err != nil {
 			return nil, nil, fmt.Errorf("data key rules: %w: the rules in force stay", err)
 		}
+		for _, w := range warnings {
+			problems = append(problems, errors.New(w))
+		}
 	}
-	problems = cleanRules(rules)
+	problems = append(problems, cleanRules(rules)...)
 	if !strings.EqualFold(strings.TrimSpace(data["enable"]), "true") {
 		return nil, problems, nil
 	}

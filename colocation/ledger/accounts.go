@@ -38,6 +38,8 @@ type accounts struct {
 	// ending holds the pods that are being deleted, by key.
 	ending  map[string]*account
 	changed chan struct{} // closed at the next change
+	// onRevival, if not nil, is called for a pod that had ended and counts again.
+	onRevival func(ended, now *quota.Pod)
 }
 
 // held is the total charge of the pods of one binding key, and the part that their specs do not request.
@@ -151,6 +153,9 @@ func (a *accounts) newAccount(pod *quota.Pod, version string, before *account) *
 	now := &account{pod: pod, charge: a.counting.Charge(pod), since: version}
 	if before == nil || before.pod.UID != pod.UID {
 		return now
+	}
+	if before.pod.Ended && len(now.charge) > 0 && a.onRevival != nil {
+		a.onRevival(before.pod, pod)
 	}
 	if a.counting.Allocated && pod.Unreported && !quantity.Covers(now.charge, before.charge) {
 		now.charge = quantity.Larger(now.charge, before.charge)

@@ -58,6 +58,7 @@ type Ledger struct {
 	objects  *objects
 	counts   counters
 	revoked  *revoked
+	revivals *revivals
 	found    found // of announced changes
 	pace     pace
 
@@ -84,12 +85,14 @@ func New(o Options) *Ledger {
 		o.Log = quiet
 	}
 	l := &Ledger{
-		options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), found: found{all: map[changeID]foundChange{}},
+		options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), revivals: newRevivals(), found: found{all: map[changeID]foundChange{}},
 		announcing: make(chan struct{}, 1), queues: map[string]*queue{},
 	}
 	if o.Store == nil {
 		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
+		return l
 	}
+	l.accounts.onRevival, l.objects.onRecord = l.noteRevived, l.revivals.admit
 	return l
 }
 

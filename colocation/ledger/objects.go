@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,8 @@ type objects struct {
 	writers map[types.NamespacedName]*writers
 	floor   string        // the newest resourceVersion at which the watch has shown a change of the tree
 	changed chan struct{} // closed at the next change
+	// onRecord, if not nil, is called for each record that admits a pod which had ended.
+	onRecord func([]reservation)
 
 	tree        *quota.Tree       // the tree that misplaced and misplacedOn belong to; nil if they must be computed again
 	misplaced   map[string]record // by the name of the top that the reservations belong to
@@ -232,6 +235,7 @@ func (o *objects) store(object Object) {
 	key := keyOf(object.Quota)
 	if object.Record != "" && o.known[key].Record != object.Record {
 		o.noteWriter(key, object.Record)
+		o.noteRevivals(object)
 	}
 	o.known[key] = object
 	if has := object.Record != ""; has != o.records[key] || o.misplacedOn[key] {
@@ -241,6 +245,16 @@ func (o *objects) store(object Object) {
 		o.records[key] = true
 	} else {
 		delete(o.records, key)
+	}
+}
+
+// noteRevivals passes on a record that admits a pod which had ended. They are rare, and most records are not parsed here.
+func (o *objects) noteRevivals(object Object) {
+	if o.onRecord == nil || !strings.Contains(object.Record, `"revived":true`) {
+		return
+	}
+	if found, err := o.parse(object); err == nil {
+		o.onRecord(found.Pods)
 	}
 }
 

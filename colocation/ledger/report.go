@@ -222,6 +222,8 @@ type Stats struct {
 	Reservations                                             int
 	// Oldest is the time of the oldest reservation; zero if there is none.
 	Oldest time.Time
+	// Revived is the number of pods that had ended and run again, although no replica has admitted that.
+	Revived int
 }
 
 // Stats returns the current counts.
@@ -230,7 +232,7 @@ func (l *Ledger) Stats() Stats {
 		Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load(),
 		Decided: l.counts.decided.Load(), Reads: l.counts.reads.Load(),
 		WaitsForPods: l.counts.waitsForPods.Load(), WaitsForTree: l.counts.waitsForTree.Load(),
-		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(),
+		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(), Revived: l.countRevived(),
 	}
 	for _, object := range l.records() {
 		if found, err := parseRecord(object.Record); err == nil {

@@ -307,7 +307,7 @@ func (w *world) change1(key string, uid types.UID, how int) {
 			next.Gone = time.Now().Add(grace)
 		}
 	case 2:
-		next.Ended, next.Requests, next.Held = true, nil, nil
+		next.Ended, next.Requests, next.Held, next.Unreported = true, nil, nil, false
 	}
 	w.c.note("change %s (%s): %s", key, uid, []string{"", "deleting", "ended", "touched"}[how])
 	w.c.putPod(&next, nil)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
 )
 
@@ -59,7 +60,7 @@ type cluster struct {
 // simStats prove that schedules were not empty.
 type simStats struct {
 	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced int
-	Enacted, Infeasible, Withdrawn                                                                                                     int
+	Enacted, Infeasible, Early, Withdrawn                                                                                              int
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
@@ -223,10 +224,14 @@ func (c *cluster) growTree() {
 	c.tree = quota.NewTree(all)
 }
 
-// charge returns what a stored pod counts for now. A replica whose clock is ahead may already have dropped it.
+// charge returns what a stored pod counts for now: at least its spec, as long as its node has not reported. A replica
+// whose clock is ahead may already have dropped it.
 func (p *storedPod) charge() corev1.ResourceList {
 	if p.pod.Ended || !p.pod.Gone.IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone) {
 		return nil
+	}
+	if p.node.silent {
+		return quantity.Larger(counting.Charge(p.pod), p.pod.Requests)
 	}
 	return counting.Charge(p.pod)
 }

@@ -17,6 +17,7 @@ var counting = quota.Counting{Allocated: true}
 // change that a node has taken up and not reported yet.
 type nodeState struct {
 	allocated, enacted   corev1.ResourceList // nil before the pod was bound
+	silent               bool                // bound, and nothing of that is reported yet
 	infeasible           bool                // the resize of generation observed
 	generation, observed int64               // generation of the pod
 }
@@ -25,7 +26,7 @@ type nodeState struct {
 func (n nodeState) dress(p *quota.Pod) {
 	spec := &corev1.PodSpec{NodeName: p.Node, Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: p.Requests}}}}
 	status := &corev1.PodStatus{}
-	if n.allocated != nil {
+	if n.allocated != nil && !n.silent {
 		status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: n.allocated,
 			Resources: &corev1.ResourceRequirements{Requests: n.enacted}}}
 	}
@@ -34,6 +35,29 @@ func (n nodeState) dress(p *quota.Pod) {
 	}
 	seen := quota.PodOf(&metav1.ObjectMeta{Generation: n.generation}, spec, status)
 	p.Held, p.Unreported = seen.Held, seen.Unreported
+}
+
+// speak is the first report of a node about a pod. Nobody but the node knows when it takes up a resize, so it has taken
+// up what the pod requests now, unless it has called that infeasible.
+func (n nodeState) speak(p *quota.Pod) nodeState {
+	if n.silent = false; !n.infeasible || n.observed != n.generation {
+		n.allocated, n.enacted, n.infeasible = p.Requests, p.Requests, false
+	}
+	return n
+}
+
+// speakAll lets all nodes report.
+func (w *world) speakAll() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	for key, one := range w.c.pods {
+		if next := *one.pod; one.node.silent && !next.Ended {
+			node := one.node.speak(&next)
+			node.dress(&next)
+			w.c.putPod(&next, nil)
+			w.c.pods[key].node = node
+		}
+	}
 }
 
 // kubelet runs a pod on its node, step by step, for some time.
@@ -58,7 +82,15 @@ func (w *world) carryOut(pod *quota.Pod, refuses bool) bool {
 	next, node := *one.pod, one.node
 	switch {
 	case node.allocated == nil:
-		next.Node, node.allocated, node.enacted = "node", next.Requests, next.Requests
+		next.Node, node.allocated, node.enacted, node.silent = "node", next.Requests, next.Requests, w.c.chance(0.3)
+	case node.silent && node.observed < node.generation && quantity.Covers(next.Requests, node.allocated):
+		node.infeasible, node.observed = true, node.generation
+		w.c.stats.Early++
+		w.go_(w.restart) // a new replica knows only what is stored
+	case node.silent && w.c.chance(0.7):
+		return true // it pulls the image
+	case node.silent:
+		node = node.speak(&next)
 	case node.infeasible && node.observed == node.generation:
 		return true // it has answered
 	case !quantity.EqualAmounts(node.allocated, next.Requests) && refuses:

@@ -67,9 +67,14 @@ func readGPU(c *admit.Container) (amounts gpuAmounts, _ error) {
 		if amounts == nil {
 			amounts = gpuAmounts{}
 		}
-		if amounts[name] = limit; requested {
-			amounts[name] = request
+		amount := limit
+		if requested {
+			amount = request
 		}
+		if problem := api.FractionOfDevice(amount); problem != "" {
+			return nil, wrong(c, name, amount, problem)
+		}
+		amounts[name] = amount
 	}
 	return amounts, wholeCards(c, amounts)
 }
@@ -86,12 +91,16 @@ func wholeCards(c *admit.Container, amounts gpuAmounts) error {
 	if !ok || gpu.Value() <= wholeCard || gpu.Value()%wholeCard == 0 {
 		return nil
 	}
+	return wrong(c, api.ResourceGPU, gpu, "above 100, one card, it must be a multiple of 100; ask for whole cards, or for at most 100")
+}
+
+// wrong refuses an amount where it is written: in the requests, unless only the limits have it.
+func wrong(c *admit.Container, name corev1.ResourceName, amount resource.Quantity, why string) error {
 	list := c.Resources().Requests()
-	if !list.Has(api.ResourceGPU) {
+	if !list.Has(name) {
 		list = c.Resources().Limits()
 	}
-	return field.Invalid(list.Path(api.ResourceGPU), gpu.String(), fmt.Sprintf(
-		"container %q: above 100, one card, it must be a multiple of 100; ask for whole cards, or for at most 100", c.Name()))
+	return field.Invalid(list.Path(name), amount.String(), fmt.Sprintf("container %q: %s", c.Name(), why))
 }
 
 // wholeCard is a whole card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.

@@ -77,6 +77,11 @@ func TestDeviceResourceSpec(t *testing.T) {
 		{"gpu=150", "-", `spec.containers[0].resources.requests[koordinator.sh/gpu]: Invalid value: "150"`},
 		{"-", "gpu=101", `spec.containers[0].resources.limits[koordinator.sh/gpu]: Invalid value: "101"`},
 		{"gpu=150 shared=2", "=", `Invalid value: "150"`},
+		{"gpu=99.5", "=", `spec.containers[0].resources.requests[koordinator.sh/gpu]: Invalid value: "99500m": container "c": must be a whole number, because the API server stores no part of a device; ask for 99 or 100`},
+		{"-", "gpu=500m", `spec.containers[0].resources.limits[koordinator.sh/gpu]: Invalid value: "500m": container "c": must be a whole number`},
+		{"gpu=-100", "=", `spec.containers[0].resources.requests[koordinator.sh/gpu]: Invalid value: "-100": container "c": must be 0 or more`},
+		{"memory=4000.5", "-", `spec.containers[0].resources.requests[koordinator.sh/gpu-memory]: Invalid value: "4000500m"`},
+		{"gpu=100000m", "=", "core=100 ratio=100 shared=1"},
 	}
 	for _, c := range cases {
 		if c.limits == "=" {

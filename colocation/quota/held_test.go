@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/test/quotatest"
@@ -59,7 +60,11 @@ func pending(reason string, generation int) string {
 // TestUnreported: a node has reported when every container with requests has an allocation, and when it has observed the
 // generation of the pod, if it reports which it has observed.
 func TestUnreported(t *testing.T) {
-	const bound = `"nodeName":"n",`
+	const (
+		bound = `"nodeName":"n",`
+		init  = `,"initContainers":[{"name":"i","resources":{"requests":{"cpu":"1"}}}]`
+		whole = `,"resources":{"requests":{"cpu":"4"}}`
+	)
 	for _, c := range []struct {
 		what, spec, status string
 		want               bool
@@ -75,6 +80,11 @@ func TestUnreported(t *testing.T) {
 		{"no generation", bound + containers("c=2"), statuses("c=2/2"), false, `"generation":6`},
 		{"only its deletion is not observed", bound + containers("c=2"), statuses("c=2/2") + `,"observedGeneration":5`, false,
 			`"generation":6,"deletionTimestamp":"2026-01-01T00:00:00Z"`},
+		{"not the init container", bound + containers("c=2") + init, statuses("c=2/2"), true, ""},
+		{"the init container too", bound + containers("c=2") + init, statuses("c=2/2") + `,"initContainerStatuses":[{"name":"i","allocatedResources":{"cpu":"1"}}]`, false, ""},
+		{"not the whole pod", bound + containers("c=2") + whole, statuses("c=2/2") + `,"resources":{}`, true, ""},
+		{"the whole pod too", bound + containers("c=2") + whole, statuses("c=2/2") + `,"resources":{},"allocatedResources":{"cpu":"4"}`, false, ""},
+		{"nothing about whole pods", bound + containers("c=2") + whole, statuses("c=2/2"), false, ""},
 		{"ended", bound + containers("c=2"), `"phase":"Failed"`, false, ""},
 	} {
 		if got := podFrom(t, c.meta, c.spec, c.status).Unreported; got != c.want {
@@ -126,7 +136,8 @@ func TestHeld(t *testing.T) {
 		{"infeasible, resized and being deleted", generation6 + deleted, containers("c=9"), statuses("c=2/2") + pending("Infeasible", 4), all,
 			"cpu=2 unsettled", "cpu=9", "cpu=9"},
 		{"infeasible, withdrawn", generation6, containers("c=2"), statuses("c=2/2") + pending("Infeasible", 5), all, "nil", "cpu=2", "cpu=2"},
-		{"infeasible, no status of the container", generation5, containers("c=6"), statuses("") + pending("Infeasible", 5), all, "", "", "cpu=6"},
+		{"infeasible, no status of the container", generation5, containers("c=6"), statuses("") + pending("Infeasible", 5), all,
+			" unsettled", "cpu=6", "cpu=6"},
 		{"two in opposite directions", "", containers("a=3 b=1"), statuses("a=1/1 b=3/3"), all, "nil", "cpu=4", "cpu=4"},
 		{"a sidecar", "", containers("c=1") + sidecar, statuses("c=1/-") + `,"initContainerStatuses":[{"name":"s","allocatedResources":{"cpu":"4"}}]`, all,
 			"cpu=5", "cpu=5", "cpu=2"},
@@ -163,5 +174,36 @@ func TestHeld(t *testing.T) {
 		if asked := quotatest.InShort(c.how.Asked(p)); asked != c.off {
 			t.Errorf("%s: asks %q, not %q", c.what, asked, c.off)
 		}
+	}
+}
+
+// TestNoStateCountsTooLittle: an usher that is started in any state of a resize counts at least the spec and what the
+// node says that it holds. Only a node that has reported all allocations, and calls the current resize infeasible, makes
+// a pod count for less than its spec.
+func TestNoStateCountsTooLittle(t *testing.T) {
+	const requested = 5 // the generation of the spec
+	amounts, settled := []string{"-", "2", "6"}, 0
+	for _, asked := range []string{"2", "6", "9"} {
+		for i := range 3 * 3 * 3 * 3 * 3 {
+			allocated, given, sidecar := amounts[i%3], amounts[i/3%3], amounts[i/9%3]
+			condition, observed := 3+i/27%3, 3+i/81
+			status := statuses("c="+allocated+"/"+given) + `,"initContainerStatuses":[` + strings.TrimSuffix(strings.TrimPrefix(
+				statuses("s="+sidecar+"/-"), `"containerStatuses":[`), "]") + "]" + pending("Infeasible", condition) + fmt.Sprintf(`,"observedGeneration":%d`, observed)
+			p := podFrom(t, fmt.Sprintf(`"generation":%d`, requested), `"nodeName":"n",`+containers("c="+asked)+
+				`,"initContainers":[{"name":"s","restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}}]`, status)
+			least := resource.MustParse(asked)
+			least.Add(resource.MustParse("1"))
+			if allocated != "-" && sidecar != "-" && max(condition, observed) >= requested {
+				settled++
+				least = resource.MustParse(allocated)
+				least.Add(resource.MustParse(sidecar))
+			}
+			if got := (Counting{Allocated: true}).Charge(p)["cpu"]; got.Cmp(least) < 0 {
+				t.Errorf("spec %s, status %s: %s counts, want at least %s", asked, status, got.String(), least.String())
+			}
+		}
+	}
+	if settled != 3*2*3*2*5 {
+		t.Errorf("%d settled states", settled)
 	}
 }

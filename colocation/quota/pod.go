@@ -43,8 +43,8 @@ type Pod struct {
 type Held struct {
 	// Requests and Replaced are like the fields of Pod, computed from the spec and the status, as in the scheduler.
 	Requests, Replaced corev1.ResourceList
-	// Unsettled reports that the status calls a resize infeasible, but not the resize to the current spec. Until the
-	// node has answered, the spec counts too.
+	// Unsettled reports that the status calls a resize infeasible, but not the resize to the current spec, or does not say
+	// what is allocated for each container. Until the node has answered, the spec counts too.
 	Unsettled bool
 }
 

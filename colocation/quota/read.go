@@ -27,9 +27,10 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
 		held.Replaced = api.HeldRequest(replaced, replaceInStatus(spec, status, text))
 	}
-	p.Unreported = spec.NodeName != "" && (api.Unreported(spec, status) || behind(meta, status))
+	unreported := api.Unreported(spec, status)
+	p.Unreported = spec.NodeName != "" && (unreported || behind(meta, status))
 	if held.Requests != nil || held.Replaced != nil {
-		p.Held = &Held{Requests: held.Requests, Replaced: held.Replaced, Unsettled: unsettled(meta, status)}
+		p.Held = &Held{Requests: held.Requests, Replaced: held.Replaced, Unsettled: unreported || unsettled(meta, status)}
 		p.Held.complete(p)
 	}
 	return p

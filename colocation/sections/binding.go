@@ -14,18 +14,11 @@ import (
 
 // Binding is the policy on which users may bind pods to nodes. Without users, every user may.
 type Binding struct {
-	// Users are the names of the users that may bind. The last part of a name, after a colon, may be "*" for any single
-	// part.
-	Users []string `json:"users,omitempty"`
-	// Namespaces are the namespaces of the pods that the policy protects; ["*"] means all.
-	Namespaces []string `json:"namespaces,omitempty"`
-	// ExcludeNamespaces are not protected. The default is kube-system; [] means none.
-	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
-	// BypassLabels are keys of pod labels whose presence lets every user bind the pod. The default is
-	// koordinator.sh/binding-admission-bypass; [] means none.
-	BypassLabels []string `json:"bypassLabels,omitempty"`
-	// BypassAnnotations are keys of annotations with the same effect. The default is none.
-	BypassAnnotations []string `json:"bypassAnnotations,omitempty"`
+	Users             []string `json:"users,omitempty" doc:"names of the only users that may bind; the last part of a name, after a colon, may be * for any one part" schema:"is=user" default:"every user"`
+	Namespaces        []string `json:"namespaces,omitempty" doc:"names of the namespaces whose pods are protected, or only * for all; needed with users" schema:"is=namespace"`
+	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty" doc:"names of namespaces whose pods are not protected; [] is none" schema:"is=dns-label" default:"kube-system"`
+	BypassLabels      []string `json:"bypassLabels,omitempty" doc:"keys of labels whose presence lets every user bind the pod; [] is none" schema:"is=label-key" default:"koordinator.sh/binding-admission-bypass"`
+	BypassAnnotations []string `json:"bypassAnnotations,omitempty" doc:"keys of annotations with the same effect" schema:"is=label-key" default:"none"`
 }
 
 // AllNamespaces as the only element of Binding.Namespaces means every namespace.
@@ -51,7 +44,7 @@ func (b *Binding) Bypassing() []string {
 }
 
 // BindingSection is the section binding.
-var BindingSection = config.Section[*Binding]{Name: "binding", Check: (*Binding).check, Default: `binding:    {users: ["system:kube-scheduler", "system:serviceaccount:koordinator-system:koord-scheduler"], namespaces: ["*"]}   # behind gate BindingAdmissionWebhook
+var BindingSection = config.Section[*Binding]{Name: "binding", Check: (*Binding).check, Tag: `doc:"who may bind pods to nodes"`, Default: `binding:    {users: ["system:kube-scheduler", "system:serviceaccount:koordinator-system:koord-scheduler"], namespaces: ["*"]}   # behind gate BindingAdmissionWebhook
 `}
 
 // check returns all problems of the section.

@@ -32,7 +32,7 @@ func TestBindingProblems(t *testing.T) {
 		`binding: {users: ["system:serviceaccount:Ns:x"], namespaces: []}`:   {`must be system:serviceaccount:NAMESPACE:NAME`},
 		`binding: {users: ["system:serviceaccount:ns:x:*"], namespaces: []}`: {`must be system:serviceaccount:NAMESPACE:NAME`},
 		`binding: {users: [ok, "b*"], namespaces: ["*", a], excludeNamespaces: [B], bypassLabels: ["a b"], bypassAnnotations: ["/"], extra: 1}`: {
-			`binding.extra: Forbidden: unknown field; known are users, `, `binding.users[1]`, `binding.namespaces[0]: Invalid value: "*": stands for all`,
+			`binding.extra: Forbidden: unknown field; the known fields are users, `, `binding.users[1]`, `binding.namespaces[0]: Invalid value: "*": stands for all`,
 			`binding.excludeNamespaces[0]`, `binding.bypassLabels[0]`, `binding.bypassAnnotations[0]`},
 		`binding: {excludeNamespaces: ["*"]}`: {`binding.excludeNamespaces[0]: Invalid value: "*"`},
 	}

@@ -17,30 +17,24 @@ import (
 // NodeAmplification is the policy on amplifying nodes. If it is not set, a node's label or annotation alone decides,
 // without a bound.
 type NodeAmplification struct {
-	// Pools are tried in order; a node belongs to the first whose selector matches its labels.
-	Pools []AmplificationPool `json:"pools,omitempty"`
-	// FromSLOConfig uses the ratios of the SLO configuration (resource-amplification-config) for nodes whose pool sets
-	// none.
-	FromSLOConfig bool `json:"fromSLOConfig,omitempty"`
+	Pools         []AmplificationPool `json:"pools,omitempty" doc:"sets of nodes; a node belongs to the first whose selector matches its labels"`
+	FromSLOConfig bool                `json:"fromSLOConfig,omitempty" doc:"uses the ratios of the SLO configuration (resource-amplification-config) for nodes whose pool sets none" default:"false"`
 }
 
 // AmplificationPool is a set of nodes, their ratios, and the bounds for ratios from other sources.
 type AmplificationPool struct {
-	Name string `json:"name"`
-	// Selector selects nodes by their labels; an empty one selects all nodes.
-	Selector metav1.LabelSelector `json:"selector"`
-	// Ratios are decimal strings of at least 1, for cpu and memory. They take precedence over labels and annotations,
-	// which decide on the resources that are not set here.
-	Ratios map[corev1.ResourceName]string `json:"ratios,omitempty"`
-	// MaxRatios bound the ratio of a resource, from whatever source; there is no bound if not set.
-	MaxRatios map[corev1.ResourceName]string `json:"maxRatios,omitempty"`
-	// MaxUtilization lowers the ratio of a resource on nodes that use more than this percentage of capacity; not
-	// lowered if not set.
-	MaxUtilization map[corev1.ResourceName]int `json:"maxUtilization,omitempty"`
+	_ struct{} `schema:"either=ratios|maxRatios|maxUtilization"`
+
+	Name           string                         `json:"name" doc:"shown where the ratios and bounds are used" schema:"required,is=not-empty"`
+	Selector       metav1.LabelSelector           `json:"selector" doc:"selects nodes by their labels; {} selects all" default:"all nodes"`
+	Ratios         map[corev1.ResourceName]string `json:"ratios,omitempty" doc:"ratios that take precedence over labels and annotations of nodes" schema:"keys=cpu|memory,is=ratio"`
+	MaxRatios      map[corev1.ResourceName]string `json:"maxRatios,omitempty" doc:"bounds of the ratios, from whatever source" schema:"keys=cpu|memory,is=ratio" default:"no bound"`
+	MaxUtilization map[corev1.ResourceName]int    `json:"maxUtilization,omitempty" doc:"lowers the ratios of nodes that use more than this percentage of capacity" schema:"keys=cpu|memory,min=1,max=100" default:"they are not lowered"`
 }
 
 // NodeAmplificationSection is the section nodeAmplification.
 var NodeAmplificationSection = config.Section[*NodeAmplification]{Name: "nodeAmplification", Check: (*NodeAmplification).check,
+	Tag: `doc:"how much larger nodes look, where their labels and annotations may ask for ratios, too"`,
 	Default: `nodeAmplification:   # behind gate NodeMutatingWebhook
   pools:
   - {name: by-use, selector: {matchLabels: {amplify: by-use}}, ratios: {cpu: "2"}, maxUtilization: {cpu: 65}}

@@ -16,7 +16,7 @@ func TestNodeAmplificationProblems(t *testing.T) {
 
 		`nodeAmplification: {pools: [{ratios: {cpu: "2"}}, {name: a}, {name: a, ratios: {cpu: "2"}, capacity: keep}]}`: {
 			`nodeAmplification.pools[0].name: Required`, `nodeAmplification.pools[1].ratios: Required`, `nodeAmplification.pools[2].name: Duplicate`,
-			`nodeAmplification.pools[2].capacity: Forbidden: unknown field; known are name, `},
+			`nodeAmplification.pools[2].capacity: Forbidden: unknown field; the known fields are name, `},
 		`nodeAmplification: {pools: [{name: a, ratios: {cpu: "5", gpu: "2"}, maxRatios: {cpu: "4", eni: "2", memory: "0.5"}}]}`: {
 			`pools[0].ratios: Unsupported value: "gpu"`, `pools[0].maxRatios: Unsupported value: "eni"`, `pools[0].maxRatios[memory]: Invalid value: "0.5"`,
 			`pools[0].ratios[cpu]: Invalid value: "5": is above maxRatios 4`},

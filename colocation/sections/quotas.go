@@ -13,47 +13,40 @@ import (
 
 // Quotas is the policy on whose elastic quotas are whose. What is left out is allowed to every user, as in Koordinator.
 type Quotas struct {
-	// Selection lists which quotas pods may name by their label. Without entries, pods may name every quota. With
-	// entries, they may name the quotas in their namespace, the quotas that an entry allows to it, and the quota they would
-	// belong to without the label.
-	Selection []QuotaSelection `json:"selection,omitempty"`
-	// Reserved says how pods may get into the reserved quotas, which limit nothing.
-	Reserved ReservedQuotas `json:"reserved"`
-	// Administrators, if set, are the only users who may shape the tree beyond the quotas of their own namespace.
-	Administrators *QuotaAdministrators `json:"administrators,omitempty"`
+	Selection      []QuotaSelection     `json:"selection,omitempty" doc:"which quotas pods may name by their label, besides those in their namespace and the quota that they would belong to without it" default:"all quotas"`
+	Reserved       ReservedQuotas       `json:"reserved" doc:"how pods may get into the reserved quotas, which limit nothing"`
+	Administrators *QuotaAdministrators `json:"administrators,omitempty" doc:"the only users who may shape the tree beyond the quotas of their own namespace" default:"every user"`
 }
 
 // QuotaSelection lets the pods of some namespaces name some quotas.
 type QuotaSelection struct {
-	Name string `json:"name"`
-	// Quotas are names of quotas, and Trees are IDs of trees whose quotas are meant. Without both, all quotas are.
-	Quotas []string `json:"quotas,omitempty"`
-	Trees  []string `json:"trees,omitempty"`
-	// Namespaces are names of namespaces, and NamespaceSelector selects others by their labels; an empty one selects all.
-	Namespaces        []string              `json:"namespaces,omitempty"`
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	_ struct{} `schema:"either=namespaces|namespaceSelector"`
+
+	Name              string                `json:"name" doc:"shown by usher review --explain" schema:"required,is=not-empty"`
+	Quotas            []string              `json:"quotas,omitempty" doc:"names of quotas; without quotas and trees, all are meant" schema:"is=object-name"`
+	Trees             []string              `json:"trees,omitempty" doc:"IDs of trees whose quotas are meant" schema:"is=tree-id"`
+	Namespaces        []string              `json:"namespaces,omitempty" doc:"names of namespaces whose pods may name the quotas" schema:"is=dns-label"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects other such namespaces by their labels; {} selects all"`
 }
 
 // ReservedQuotas says how pods may get into a quota that limits nothing. Each defaults to true.
 type ReservedQuotas struct {
-	// Label reports whether the label of a pod may name one.
-	Label *bool `json:"label,omitempty"`
-	// Default reports whether a pod may be in one because no other quota is found for it.
-	Default *bool `json:"default,omitempty"`
-	// Move reports whether an update may take a pod to one from a quota that has limits.
-	Move *bool `json:"move,omitempty"`
+	Label   *bool `json:"label,omitempty" doc:"whether the label of a pod may name one" default:"true"`
+	Default *bool `json:"default,omitempty" doc:"whether a pod may be in one because no other quota is found for it" default:"true"`
+	Move    *bool `json:"move,omitempty" doc:"whether an update may take a pod to one from a quota that has limits" default:"true"`
 }
 
 // QuotaAdministrators are the users who may shape the tree of quotas.
 type QuotaAdministrators struct {
-	// Namespaces are those whose elastic quotas are in the hands of administrators: RBAC decides who they are.
-	Namespaces []string `json:"namespaces,omitempty"`
-	// Groups are groups of users who administer the elastic quotas of every namespace.
-	Groups []string `json:"groups,omitempty"`
+	_ struct{} `schema:"either=namespaces|groups"`
+
+	Namespaces []string `json:"namespaces,omitempty" doc:"namespaces whose elastic quotas are in the hands of administrators: RBAC decides who they are" schema:"is=dns-label"`
+	Groups     []string `json:"groups,omitempty" doc:"groups of users who administer the elastic quotas of every namespace" schema:"is=group"`
 }
 
 // QuotasSection is the section quotas.
-var QuotasSection = config.Section[*Quotas]{Name: "quotas", Check: (*Quotas).check}
+var QuotasSection = config.Section[*Quotas]{Name: "quotas", Check: (*Quotas).check,
+	Tag: `doc:"whose elastic quotas are whose; what is left out is allowed to every user"`}
 
 // check returns all problems of the section.
 func (q *Quotas) check(at *field.Path) (problems field.ErrorList) {

@@ -168,8 +168,11 @@ func TestTexts(t *testing.T) {
 		{`{} {}`, []string{": Invalid value"}, nil},
 		{`[]`, []string{": Invalid value: must be an object, not an array"}, nil},
 		{`7`, []string{": Invalid value: 7: must be an object, not a number"}, nil},
-		{`{"enable":true,"enable":true}`, []string{": Invalid value"}, nil},
-		{`{"enable":true,"Enable":true}`, []string{".Enable: Invalid value: \"Enable\": is enable a second time"}, nil},
+		{`{"enable":1,"enable":true}`, nil, []string{".enable: is there twice, and the last one counts; remove the others"}},
+		{`{"enable":true,"enable":1}`, []string{".enable: Invalid value: 1"}, []string{".enable: is there twice"}},
+		{`{"enable":true,"Enable":1}`, []string{".enable: Invalid value: 1"}, []string{".Enable: is read, but should be written enable", ".Enable: is there twice, and the last one counts"}},
+		{`{"nodeConfigs":[{"NAME":"a","nodeSelector":{"matchlabels":{"a":"b","A":"b"}}}]}`, nil, []string{
+			".nodeConfigs[0].NAME: is read, but should be written name", ".nodeConfigs[0].nodeSelector.matchlabels: is read, but should be written matchLabels"}},
 		{`{"Enable":1}`, []string{".enable: Invalid value: 1"}, []string{".Enable: is read, but should be written enable"}},
 		{`{"enable":null,"nodeConfigs":null}`, nil, nil},
 		{`{"metricAggregatePolicy":{"durations":[null]}}`, []string{".metricAggregatePolicy.durations[0]: Invalid value: must be a string, not null"}, nil},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/colocation/api"
 )
 
 // The rules of arrays and objects: each checks its elements.
@@ -49,10 +51,7 @@ func (r fields) check(f *finding, at *field.Path, value any) {
 			f.warnf("%s: unknown%s", at.Child(shorten(name)), suggestion(name, slices.Sorted(maps.Keys(r))))
 			continue
 		}
-		if known != name && !f.rename(at, members, name, known) {
-			continue
-		}
-		if value := members[known]; value != nil {
+		if value := members[name]; value != nil {
 			r[known].check(f, at.Child(known), value)
 		}
 	}
@@ -72,15 +71,20 @@ func (r fields) known(name string) string {
 	return ""
 }
 
-// rename gives a member its proper name; false if there is one of that name already.
-func (f *finding) rename(at *field.Path, members map[string]any, name, known string) bool {
-	if _, twice := members[known]; twice {
-		f.invalid(at.Child(name), name,
-			"is %s a second time, in another case: readers do not agree on which one counts; remove one", known)
-		return false
+// namesIn returns the names of members in a value with a rule.
+func namesIn(r rule) api.Names {
+	switch r := r.(type) {
+	case list:
+		return namesIn(r.rule)
+	case dict:
+		return func(key string) (string, api.Names) { return key, namesIn(r.rule) }
+	case fields:
+		return func(key string) (string, api.Names) {
+			if known := r.known(key); known != "" {
+				return known, namesIn(r[known])
+			}
+			return key, nil
+		}
 	}
-	f.warnf("%s: is read, but should be written %s", at.Child(name), known)
-	members[known] = members[name]
-	delete(members, name)
-	return true
+	return nil
 }

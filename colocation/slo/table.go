@@ -53,7 +53,11 @@ func (t *table) read(text string, found *finding) map[string]any {
 	if text == "" {
 		return nil
 	}
-	value, err := api.ParseJSONText[any](text)
+	folded, warnings := api.Fold(found.path(), text, namesIn(t.all))
+	for _, w := range warnings {
+		found.warnf("%s", w)
+	}
+	value, err := api.ParseJSONText[any](folded)
 	switch {
 	case err != nil:
 		found.invalid(found.path(), text, "%v; write a JSON object, or remove the key", err)

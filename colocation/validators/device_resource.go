@@ -135,8 +135,15 @@ func (d *devices) invalid(name corev1.ResourceName, format string, args ...any) 
 	return field.Invalid(d.path(name), q.String(), d.describe(format, args...))
 }
 
-func (d *devices) problems() field.ErrorList {
+func (d *devices) problems() (problems field.ErrorList) {
+	for _, name := range deviceNames {
+		if problem := api.FractionOfDevice(d.amounts[name]); problem != "" {
+			problems = append(problems, d.invalid(name, "%s", problem))
+		}
+	}
 	switch {
+	case len(problems) > 0:
+		return problems
 	case d.has(api.ResourceGPU) && d.has(api.ResourceGPUShared):
 		return field.ErrorList{field.Forbidden(d.path(api.ResourceGPUShared),
 			d.describe("koordinator.sh/gpu and koordinator.sh/gpu.shared are two ways to say it; keep one of them"))}

@@ -19,7 +19,7 @@ type NodeLabels func(node string) (labels map[string]string, known bool)
 // reservationFit refuses pods that require a reservation when none of the matching ones can ever hold them. This is
 // only certain for reservations with the allocate policy Restricted: with the others, an owner also uses resources of
 // the node. Everything that is unknown at admission is decided in favour of the pod: reservations that are not
-// available yet, labels that a reservation may inherit from its node, owners and taints.
+// available yet, owners, taints, and labels that a reservation may inherit from a node that usher does not know.
 func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "reservation-fit",
@@ -31,7 +31,10 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			if !asks {
 				return nil, nil
 			}
-			affinity, err := parseReservationAffinity(text)
+			affinity, warnings, err := parseReservationAffinity(text)
+			for _, w := range warnings {
+				req.Warnf("%s", w)
+			}
 			if err != nil {
 				return field.ErrorList{field.Invalid(reservationAffinityPath, admit.Shorten(text, 200), err.Error())}, nil
 			}

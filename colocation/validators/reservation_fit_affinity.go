@@ -29,19 +29,18 @@ type selectorTerm struct {
 }
 
 // parseReservationAffinity parses the annotation as the scheduler does: empty text is an affinity to any reservation,
-// and one invalid term makes the whole annotation invalid. The error is worded for users.
-func parseReservationAffinity(text string) (affinity, error) {
+// and one invalid term makes the whole annotation invalid. The error and the warnings are worded for users.
+func parseReservationAffinity(text string) (_ affinity, warnings []string, err error) {
 	var parsed api.ReservationAffinity
 	if text != "" {
-		var err error
-		if parsed, err = api.ParseJSONText[api.ReservationAffinity](text); err != nil {
-			return affinity{}, err
+		if parsed, warnings, err = api.ParseFolded[api.ReservationAffinity](reservationAffinityPath, text); err != nil {
+			return affinity{}, nil, err
 		}
 	}
 	a := affinity{name: parsed.Name, selector: parsed.ReservationSelector}
 	required := parsed.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		return a, nil
+		return a, warnings, nil
 	}
 	a.required = true
 	at := field.NewPath("requiredDuringSchedulingIgnoredDuringExecution", "reservationSelectorTerms")
@@ -53,7 +52,7 @@ func parseReservationAffinity(text string) (affinity, error) {
 		compiled, err := compileTerm(term, at.Index(i))
 		a.terms, problems = append(a.terms, compiled), append(problems, err)
 	}
-	return a, utilerrors.NewAggregate(problems)
+	return a, warnings, utilerrors.NewAggregate(problems)
 }
 
 // compileTerm compiles a term of a node selector. Package nodeaffinity does the same, but cannot leave a key undecided
@@ -120,25 +119,32 @@ func (l *labelled) Has(key string) bool { _, ok := l.Lookup(key); return ok }
 
 func (l *labelled) Get(key string) string { value, _ := l.Lookup(key); return value }
 
-// open reports whether the reservation may get the label from its node, with any value.
-func (l *labelled) open(key string) bool { return !l.known && !l.Has(key) }
+// decide returns matches, or perhaps if the reservation may get the label from its node, with any value.
+func (l *labelled) decide(key string, matches, perhaps bool) bool {
+	if !l.known && !l.Has(key) {
+		return perhaps
+	}
+	return matches
+}
 
-// allows reports whether the affinity matches a reservation, or may match it.
-func (a affinity) allows(l *labelled) bool {
+// allows reports whether the affinity matches a reservation. The answer for a label that the reservation may get from
+// its node is perhaps: with true, the affinity matches or may match; with false, it certainly matches.
+func (a affinity) allows(l *labelled, perhaps bool) bool {
 	if a.name != "" {
 		return l.Name == a.name
 	}
 	for key, want := range a.selector {
-		if value, has := l.Lookup(key); !l.open(key) && (!has || value != want) {
+		value, has := l.Lookup(key)
+		if matches := has && value == want; !l.decide(key, matches, perhaps) {
 			return false
 		}
 	}
-	return !a.required || slices.ContainsFunc(a.terms, func(t selectorTerm) bool { return t.allows(l) })
+	return !a.required || slices.ContainsFunc(a.terms, func(t selectorTerm) bool { return t.allows(l, perhaps) })
 }
 
-func (t selectorTerm) allows(l *labelled) bool {
+func (t selectorTerm) allows(l *labelled, perhaps bool) bool {
 	for _, r := range t.labels {
-		if !l.open(r.Key()) && !r.Matches(l) {
+		if !l.decide(r.Key(), r.Matches(l), perhaps) {
 			return false
 		}
 	}

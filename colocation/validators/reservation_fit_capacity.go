@@ -17,7 +17,8 @@ import (
 
 // capacity describes what the reservations that a pod may use can provide.
 type capacity struct {
-	any  bool // there is a matching reservation
+	any  bool // there is a reservation that matches, or may match
+	sure bool // there is one that certainly matches
 	held bool // one can hold the pod, now or later
 	free bool // one can hold it now
 	// largest is the one with the largest allocatable of those that are too small, emptiest the available one with the
@@ -40,10 +41,14 @@ func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes
 		if err := ctx.Err(); err != nil {
 			return found, fmt.Errorf("matching %d reservations: %w", len(all), err)
 		}
-		if r.Status.Phase == api.ReservationFailed || r.Status.Phase == api.ReservationSucceeded || !a.allows(labelledWith(r, nodes)) {
+		if r.Status.Phase == api.ReservationFailed || r.Status.Phase == api.ReservationSucceeded {
 			continue
 		}
-		found.any = true
+		seen := labelledWith(r, nodes)
+		if !a.allows(seen, true) {
+			continue
+		}
+		found.any, found.sure = true, found.sure || a.allows(seen, false)
 		if r.Status.Phase != api.ReservationAvailable {
 			found.held = true // its capacity is not known yet
 			continue
@@ -109,7 +114,7 @@ func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 	}
 	limits := map[corev1.ResourceName]bool{}
 	if text := r.Annotations[annotationRestrictedOptions]; text != "" && r.Spec.AllocatePolicy == api.AllocateRestricted {
-		chosen, _ := api.ParseJSONText[options](text)
+		chosen, _, _ := api.ParseFolded[options](nil, text)
 		for _, name := range chosen.Resources {
 			if _, reserved := r.Status.Allocatable[name]; reserved {
 				limits[name] = true
@@ -130,6 +135,10 @@ func (c capacity) judge(req *admit.Request) field.ErrorList {
 	case !c.any:
 		req.Explain("no reservation matches the annotation %s", api.AnnotationReservationAffinity)
 		req.Warnf("no reservation matches annotation %s; the pod waits until one does", api.AnnotationReservationAffinity)
+	case !c.held && !c.sure:
+		req.Explain("reservation %s may match, and is too small", c.largest.of.Name)
+		req.Warnf("reservation %s has %s, and usher does not know the labels of its node, %s; the pod waits until a reservation fits",
+			c.largest.of.Name, c.largest.lacking(), c.largest.of.Status.NodeName)
 	case !c.held:
 		return field.ErrorList{field.Invalid(reservationAffinityPath, field.OmitValueType{}, fmt.Sprintf(
 			"no reservation that it allows can ever hold the pod: the largest, %s, has %s, and its allocatePolicy Restricted takes "+

@@ -69,14 +69,16 @@ func affine(affinity, requests, more string) string {
 		api.AnnotationReservationAffinity, affinity, more, resources)
 }
 
-// barely are nodes without labels.
-func barely(string) (map[string]string, bool) { return nil, true }
+// barely knows node-1, which has no labels, and no other.
+func barely(node string) (map[string]string, bool) { return nil, node == "node-1" }
 
 func TestReservationFit(t *testing.T) {
 	const byName, byPool = `{"name":"big"}`, `{"reservationSelector":{"pool":"batch"}}`
 	const term = `{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[%s]}}`
 	batch := keyed("pool", "batch")
 	small, big := held("small", "cpu=2 memory=4Gi", "", batch), held("big", "cpu=4 memory=8Gi", "", batch)
+	there := func(r *api.Reservation) { r.Status.NodeName = "node-2" }
+	elsewhere := held("elsewhere", "cpu=4", "", there)
 	cases := []struct {
 		name           string
 		affinity, asks string
@@ -85,6 +87,9 @@ func TestReservationFit(t *testing.T) {
 	}{
 		{"fits by name", byName, "cpu=4 memory=8Gi", []*api.Reservation{small, big}, "", ""},
 		{"too large by name", byName, "cpu=4001m", []*api.Reservation{small, big}, "the largest, big, has 4 of 4001m cpu, and its allocatePolicy Restricted", ""},
+		{"in another case", `{"Name":"big"}`, "cpu=1", []*api.Reservation{big}, "", "scheduling.koordinator.sh/reservation-affinity].Name: is read, but should be written name"},
+		{"twice", `{"name":"small","name":"big"}`, "cpu=3", []*api.Reservation{small, big}, "", "name: is there twice, and the last one counts"},
+		{"too large by a name in another case", `{"nAme":"big"}`, "cpu=9", []*api.Reservation{big}, "the largest, big", "is read, but should be"},
 		{"no such name", `{"name":"Big"}`, "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches annotation scheduling.koordinator.sh/reservation-affinity"},
 		{"a name goes before everything else", `{"name":"big","reservationSelector":{"pool":"other"}}`, "cpu=5", []*api.Reservation{big}, "the largest, big", ""},
 		{"no reservations", byPool, "cpu=1", nil, "", "no reservation matches"},
@@ -130,6 +135,13 @@ func TestReservationFit(t *testing.T) {
 		{"terms are ORed", fmt.Sprintf(term, `{"matchFields":[{"key":"metadata.name","operator":"In","values":["small"]}]},{"matchExpressions":[{"key":"pool","operator":"Exists"}]}`), "cpu=3", []*api.Reservation{small, big}, "", ""},
 		{"an empty term matches nothing", fmt.Sprintf(term, `{}`), "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches"},
 		{"so do no terms", fmt.Sprintf(term, ``), "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches"},
+		{"a label of an unknown node", `{"reservationSelector":{"zone":"a"}}`, "cpu=8", []*api.Reservation{elsewhere}, "",
+			"reservation elsewhere has 4 of 8 cpu, and usher does not know the labels of its node, node-2; the pod waits until a reservation fits"},
+		{"a term for one", fmt.Sprintf(term, `{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}`), "cpu=8", []*api.Reservation{elsewhere}, "", "usher does not know the labels"},
+		{"and a term that matches for sure", fmt.Sprintf(term, `{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["elsewhere"]}]}`),
+			"cpu=8", []*api.Reservation{elsewhere}, "the largest, elsewhere", ""},
+		{"and another that matches for sure", byPool, "cpu=8", []*api.Reservation{elsewhere, small}, "the largest, elsewhere", ""},
+		{"and another that is large enough", byPool, "cpu=3", []*api.Reservation{held("elsewhere", "cpu=2", "", there), big}, "", ""},
 		{"selector and terms", `{"reservationSelector":{"pool":"batch"},` + fmt.Sprintf(term, `{"matchFields":[{"key":"metadata.name","operator":"NotIn","values":["big"]}]}`)[1:], "cpu=3", []*api.Reservation{small, big}, "the largest, small", ""},
 	}
 	for _, c := range cases {
@@ -197,8 +209,8 @@ func TestReservationFitNodeLabels(t *testing.T) {
 		{"a term, node not known", byTerm, held("r", "cpu=4", ""), nil, true},
 		{"a term by its own", byTerm, own("b"), nil, false},
 	} {
-		a, err := parseReservationAffinity(c.affinity)
-		if got := a.allows(labelledWith(c.r, c.nodes)); err != nil || got != c.allowed {
+		a, _, err := parseReservationAffinity(c.affinity)
+		if got := a.allows(labelledWith(c.r, c.nodes), true); err != nil || got != c.allowed {
 			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.allowed)
 		}
 	}
@@ -213,7 +225,6 @@ func TestReservationFitAnnotation(t *testing.T) {
 		`big`:                                `JSON`,
 		`[]`:                                 `array`,
 		`{"name":5}`:                         `at name`,
-		`{"name":"a","name":"b"}`:            `duplicate`,
 		`{"reservationSelector":{"a":true}}`: `reservationSelector`,
 		fmt.Sprintf(term, `{"matchExpressions":[{"key":"a","operator":"Is"}]}`):                           at + `matchExpressions[0].operator: Unsupported value: "Is"`,
 		fmt.Sprintf(term, `{"matchExpressions":[{"key":"a b","operator":"Exists"}]}`):                     at + `matchExpressions[0].key: Invalid value: "a b"`,
@@ -287,12 +298,12 @@ func FuzzReservationAffinity(f *testing.F) {
 	}
 	r := held("big", "cpu=4", "", keyed("pool", "batch", "size", "7"))
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := parseReservationAffinity(text)
+		a, _, err := parseReservationAffinity(text)
 		if err != nil {
 			return
 		}
-		if a.allows(labelledWith(r, barely)) && !a.allows(labelledWith(r, nil)) {
-			t.Errorf("%s: allowed with the labels of its node known, refused without", text)
+		if a.allows(labelledWith(r, barely), true) && !a.allows(labelledWith(r, nil), true) || a.allows(labelledWith(r, nil), false) && !a.allows(labelledWith(r, barely), false) {
+			t.Errorf("%s: what is known of the labels of the node turns a yes into a no", text)
 		}
 		if parsed, err := api.ParseJSONText[api.ReservationAffinity](text); err == nil && a.name == "" && a.required {
 			terms := parsed.RequiredDuringSchedulingIgnoredDuringExecution.ReservationSelectorTerms
@@ -355,7 +366,7 @@ func randomTerm(random *rand.Rand) (term corev1.NodeSelectorTerm) {
 // compareTerms compares matching on known labels with two other evaluations.
 func compareTerms(t *testing.T, terms []corev1.NodeSelectorTerm, a affinity, r *api.Reservation) {
 	t.Helper()
-	got := a.allows(labelledWith(r, barely))
+	got := a.allows(labelledWith(r, barely), true)
 	if want := slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool { return bruteForce(term, r.Name, r.Labels) }); got != want {
 		t.Errorf("%+v with name %s, labels %v: %v, by brute force %v", terms, r.Name, r.Labels, got, want)
 	}

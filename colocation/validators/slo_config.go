@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/slo"
 	"usher.dev/usher/colocation/views"
 )
@@ -24,20 +27,25 @@ type SLOOptions struct {
 	ConfigMap types.NamespacedName
 	// NamesRequired requires a unique name for every entry: Koordinator's --node-strategy-name-need-check.
 	NamesRequired bool
+	// Keep refuses the deletion of the ConfigMap, except with its namespace: the policy's sloConfig.keep.
+	Keep              bool
+	NamespaceDeleting func(namespace string) (bool, error)
 }
 
 // sloConfig refuses an SLO configuration with which a manager or node agent would not work, or not as intended. On
-// update only the changed keys are checked. Other ConfigMaps are allowed.
+// update only the changed keys are checked, and deletion returns a warning. Other ConfigMaps are allowed.
 func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigMap] {
 	return admit.Validator[views.ConfigMap]{
 		Name:  "slo-config",
-		Doc:   "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields",
-		Needs: []string{api.CollectionNodes},
+		Doc:   "refuses SLO configurations with values out of range or entries that select the same nodes; warns of unknown fields and of deletion",
+		Needs: []string{api.CollectionNodes, admit.CollectionNamespaces}, Section: sections.SLOConfigSection,
 		Run: func(_ context.Context, req *admit.Request, object *views.ConfigMap) (field.ErrorList, error) {
 			switch name := (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}); {
 			case name != options.ConfigMap:
 				req.Explain("it is not the ConfigMap %s/%s of the SLO configuration", options.ConfigMap.Namespace, options.ConfigMap.Name)
 				return nil, nil
+			case req.Operation == admissionv1.Delete:
+				return sloDeletion(req, object, options)
 			case object.Deleting():
 				req.Explain("the ConfigMap is being deleted")
 				return nil, nil
@@ -56,6 +64,27 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 			return problems, err
 		},
 	}
+}
+
+// sloDeletion judges the deletion of the SLO configuration.
+func sloDeletion(req *admit.Request, object *views.ConfigMap, options SLOOptions) (field.ErrorList, error) {
+	data := object.Data()
+	keys := slices.DeleteFunc(slo.Keys(), func(key string) bool { return data[key] == "" })
+	if len(keys) == 0 {
+		req.Explain("the ConfigMap configures nothing")
+		return nil, nil
+	}
+	without := fmt.Sprintf("without %s, Koordinator falls back to its defaults on all nodes: colocation, suppression, QoS and CPU bursts are "+
+		"off, and no ratio of a node is set", strings.Join(keys, ", "))
+	if !options.Keep {
+		req.Warnf("%s; sloConfig.keep in usher's policy refuses this", without)
+		return nil, nil
+	}
+	if goes, err := options.NamespaceDeleting(req.Namespace); err != nil || goes {
+		return nil, err
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("data"),
+		without+"; change or remove single keys, or set sloConfig.keep in usher's policy to false")}, nil
 }
 
 // sloChange is a new SLO configuration and the stored one; old is nil if there was none.

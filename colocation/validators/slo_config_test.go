@@ -140,6 +140,35 @@ func TestSLOConfigOthers(t *testing.T) {
 	}
 }
 
+// TestSLOConfigDeletion: the deletion returns a warning, and is refused if the policy says so, except with its namespace.
+func TestSLOConfigDeletion(t *testing.T) {
+	set := map[string]string{slo.ColocationKey: `{"enable":true}`, slo.QoSKey: `{}`, "other": "x"}
+	for _, c := range []struct {
+		what           string
+		name           types.NamespacedName
+		data           map[string]string
+		keep, goes     bool
+		refused, warns bool
+	}{
+		{"deleted", sloMap, set, false, false, false, true},
+		{"kept", sloMap, set, true, false, true, false},
+		{"kept, with its namespace", sloMap, set, true, true, false, false},
+		{"kept, but it sets nothing", sloMap, map[string]string{"other": "x"}, true, false, false, false},
+		{"kept is not another", types.NamespacedName{Namespace: sloMap.Namespace, Name: "another"}, set, true, false, false, false},
+	} {
+		req := &admit.Request{Namespace: c.name.Namespace, Operation: "DELETE", OldObject: configMap(t, c.name, c.data, false)}
+		options := SLOOptions{ConfigMap: sloMap, Keep: c.keep, NamespaceDeleting: func(string) (bool, error) { return c.goes, nil }}
+		list, err := sloConfig(options, nil).Run(t.Context(), req, views.AsConfigMap(req.Subject()))
+		if err != nil || (len(list) > 0) != c.refused || (len(req.Warnings()) > 0) != c.warns {
+			t.Errorf("%s: %v, %v, warned %q", c.what, list, err, req.Warnings())
+		}
+		if text := fmt.Sprint(req.Warnings(), list); (c.refused || c.warns) &&
+			!strings.Contains(text, "without colocation-config, resource-qos-config, Koordinator falls back") {
+			t.Errorf("%s: %s", c.what, text)
+		}
+	}
+}
+
 // TestSLOConfigNodesNotReady: nodes are only needed where there can be a conflict; without them there is no guess.
 func TestSLOConfigNodesNotReady(t *testing.T) {
 	late := func() (iter.Seq2[string, map[string]string], error) {
