@@ -30,20 +30,18 @@ func collectSeldom() {
 // before handlers.NewLimits, which divides the memory.
 func limitMemory(log logrus.FieldLogger, from memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(from))
-	source := "the container's limit"
-	if set := os.Getenv("GOMEMLIMIT"); set != "" {
-		source = "GOMEMLIMIT"
-	} else if limit == math.MaxInt64 {
-		source = "none"
-	}
 	if err != nil {
 		log.WithError(err).Warn("the container's memory limit cannot be read; set the environment variable GOMEMLIMIT to four fifths of it")
-		source = "none"
+		return
 	}
-	entry := log.WithField("from", source)
-	if limit < math.MaxInt64 {
-		collectSeldom()
-		entry = entry.WithField("limit", fmt.Sprintf("%d MiB", limit>>20))
+	if limit == math.MaxInt64 {
+		log.Debug("no memory limit")
+		return
 	}
-	entry.Info("memory")
+	collectSeldom()
+	source := "the container's limit"
+	if os.Getenv("GOMEMLIMIT") != "" {
+		source = "GOMEMLIMIT"
+	}
+	log.WithFields(logrus.Fields{"from": source, "limit": fmt.Sprintf("%d MiB", limit>>20)}).Info("memory limit")
 }

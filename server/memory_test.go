@@ -40,9 +40,9 @@ func TestLimitMemory(t *testing.T) {
 		want           int64
 		line           string
 	}{
-		{"a limit", "", memlimit.Limit(256 << 20), 256 << 20 * 4 / 5, `msg=memory from="the container's limit" limit="204 MiB"`},
-		{"the variable wins", "100MiB", memlimit.Limit(256 << 20), inForce, `msg=memory from=GOMEMLIMIT limit="100 MiB"`},
-		{"no limit", "", unlimited, math.MaxInt64, "msg=memory from=none"},
+		{"a limit", "", memlimit.Limit(256 << 20), 256 << 20 * 4 / 5, `msg="memory limit" from="the container's limit" limit="204 MiB"`},
+		{"the variable wins", "100MiB", memlimit.Limit(256 << 20), inForce, `msg="memory limit" from=GOMEMLIMIT limit="100 MiB"`},
+		{"no limit", "", unlimited, math.MaxInt64, `level=debug msg="no memory limit"`},
 		{"unknown", "", failing, math.MaxInt64, "cannot be read; set the environment variable GOMEMLIMIT"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,6 +59,7 @@ func TestLimitMemory(t *testing.T) {
 			var out bytes.Buffer
 			log := logrus.New()
 			log.SetOutput(&out)
+			log.SetLevel(logrus.DebugLevel)
 			limitMemory(log, test.from)
 			if got := debug.SetMemoryLimit(-1); got != test.want || !strings.Contains(out.String(), test.line) {
 				t.Errorf("%d, want %d\n%swant %s", got, test.want, out.String(), test.line)

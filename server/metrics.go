@@ -18,13 +18,13 @@ import (
 func (s *service) registerMetrics() {
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.Version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy.current, s.policy.loaded, gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load),
+	s.metrics.MustRegister(s.policy.current, s.policy.loaded, s.policy.dropped, gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load),
 		limitMetrics(s.limits), build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 // policyMetrics says which policy is active.
-type policyMetrics struct{ current, loaded prometheus.Gauge }
+type policyMetrics struct{ current, loaded, dropped prometheus.Gauge }
 
 func newPolicyMetrics() policyMetrics {
 	return policyMetrics{
@@ -32,6 +32,8 @@ func newPolicyMetrics() policyMetrics {
 			Help: "1 if the policy file's content is in force, 0 if it is bad and an older one is kept."}),
 		loaded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_load_timestamp_seconds",
 			Help: "When the policy that is in force was loaded."}),
+		dropped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_policy_dropped_sections",
+			Help: "Sections that an earlier policy of this process had, and the policy in force lacks."}),
 	}
 }
 

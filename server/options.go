@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/auditlog"
 	"usher.dev/usher/server/callers"
@@ -15,14 +16,16 @@ import (
 
 // Options say what is served, and how. Errors name the flags of `usher serve` that stand for them.
 type Options struct {
-	Suites  suite.List // with their flags parsed, or WithDefaults
+	Suites  suite.List    // with their flags parsed, or WithDefaults
+	Schema  config.Schema // of the policy file, which may have sections of suites that are not served; nil for that of Suites
 	Gates   gate.Set
 	Version string         // for the log and metrics
 	Log     *logrus.Logger // nil for none
 
-	Listen, OpsListen string // addresses of reviews, and of operations
-	Plain             bool   // serve reviews without TLS
-	Config            string // policy file, read again when it changes; "" for the embedded policy
+	Listen, OpsListen string   // addresses of reviews, and of operations
+	Plain             bool     // serve reviews without TLS
+	Config            string   // policy file, read again when it changes; "" for the embedded policy
+	RequireSections   []string // sections without which a policy is refused
 	Cluster           suite.Source
 	Certificates      Certificates
 	Callers           callers.Options

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ func (s *service) use(policy *config.Policy, err error) {
 		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
 	}
 	s.compareRegistration(routes)
+	s.compareSections(policy)
 	s.reviews.Expect(routes)
 	handler := s.edge.Serve(append(routes, in.Off()...))
 	s.live.Store(&handler)
@@ -45,9 +47,13 @@ func (s *service) use(policy *config.Policy, err error) {
 	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
 }
 
-// usable returns an error for a policy that depends on namespaces if none can be known: what it selects by their labels would be selected
-// never, and what it restricts be allowed.
+// usable returns an error for a policy without a required section. It does so, too, for a policy that depends on namespaces if none can
+// be known: what it selects by their labels would be selected never, and what it restricts be allowed.
 func (s *service) usable(policy *config.Policy) error {
+	if missing := without(s.RequireSections, policy.Sections()); len(missing) > 0 {
+		return fmt.Errorf("policy %s: it lacks the sections %s, which --require-sections names: restore them, or take them out of the flag",
+			cmp.Or(s.Config, "embedded default"), strings.Join(missing, ", "))
+	}
 	if s.Cluster.From == "api" || s.Cluster.Dir != "" || s.Cluster.Manifests != nil {
 		return nil
 	}
@@ -67,6 +73,29 @@ func (s *service) compareRegistration(routes []admit.Route) {
 		}
 	}
 	s.hooks = needed
+}
+
+// compareSections warns of sections that an earlier policy had and this one lacks: a file of which only a part was written is often
+// valid, and switches off what the rest says.
+func (s *service) compareSections(policy *config.Policy) {
+	has := policy.Sections()
+	dropped := without(s.sections, has)
+	s.sections = append(dropped, has...)
+	s.policy.dropped.Set(float64(len(dropped)))
+	if len(dropped) > 0 {
+		s.Log.WithField("sections", strings.Join(dropped, ",")).Warn("policy: sections that an earlier policy had are missing, and what they say is switched off; " +
+			"usher serve --require-sections refuses a policy without them")
+	}
+}
+
+// without returns the names that others do not contain.
+func without(names, others []string) (rest []string) {
+	for _, name := range names {
+		if !slices.Contains(others, name) {
+			rest = append(rest, name)
+		}
+	}
+	return rest
 }
 
 // warnOfEnds logs the overrides of the policy in force that end soon, or have ended.

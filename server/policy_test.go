@@ -1,8 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
@@ -33,5 +37,44 @@ func TestUsablePolicy(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestDroppedSections: a policy that lacks sections that an earlier one had is loaded, the log names them, and a metric counts them until
+// they are back. One that lacks a required section is refused, and the policy in force stays.
+func TestDroppedSections(t *testing.T) {
+	schema := config.Schema{config.Section[[]int]{Name: "a"}, config.Section[[]string]{Name: "b"}, config.Section[[]bool]{Name: "c", Setting: true}}
+	var log bytes.Buffer
+	o := Options{Log: logrus.New(), Config: "policy.yaml", RequireSections: []string{"b"}}
+	o.Log.SetOutput(&log)
+	s := newService(o)
+	for _, step := range []struct {
+		policy  string
+		dropped float64
+		current float64
+		logged  string // "" for no word about sections
+	}{
+		{"{a: [1], b: [x], c: [true]}", 0, 1, ""},
+		{"{a: [1], b: [x]}", 1, 1, "sections=c"},
+		{"{b: [x]}", 2, 1, "sections=\"c,a\""},
+		{"{b: [z], c: null}", 2, 1, "sections=\"c,a\""},
+		{"{a: [1], c: [true]}", 2, 0, "policy policy.yaml: it lacks the sections b, which --require-sections names: restore them"},
+		{"{a: [1], b: [x], c: [true]}", 0, 1, ""},
+	} {
+		log.Reset()
+		policy, problems := config.Parse([]byte(step.policy), schema)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		s.use(policy, nil)
+		if dropped, current := testutil.ToFloat64(s.policy.dropped), testutil.ToFloat64(s.policy.current); dropped != step.dropped || current != step.current {
+			t.Errorf("%s: %v dropped, current %v; want %v, %v", step.policy, dropped, current, step.dropped, step.current)
+		}
+		if text := log.String(); !strings.Contains(text, step.logged) || step.logged == "" && strings.Contains(text, "sections=") {
+			t.Errorf("%s: the log is\n%s\nwant %q", step.policy, text, step.logged)
+		}
+		if in := s.inForce.Load(); step.current == 1 != (in == policy) {
+			t.Errorf("%s: in force: %v", step.policy, in == policy)
+		}
 	}
 }

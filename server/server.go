@@ -41,6 +41,7 @@ type service struct {
 	inForce   atomic.Pointer[config.Policy]
 	live      atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks     []webhooks.Hook              // that the policy in force needs
+	sections  []string                     // that any policy in force has had
 	health    handlers.Health
 	caFile    string // of a certificate of our own, or empty
 
@@ -56,12 +57,15 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, 64*runtime.GOMAXPROCS(0))
 	o.MaxConnections = cmp.Or(o.MaxConnections, DefaultMaxConnections)
+	if o.Schema == nil {
+		o.Schema = o.Suites.Schema()
+	}
 	limitMemory(o.Log, memlimit.FromCgroup)
 	s := newService(o)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go logHangups(background, o.Log, hangups(background))
-	policy, inForce, err := config.Open(o.Config, o.Suites.Schema())
+	policy, inForce, err := config.Open(o.Config, o.Schema)
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	go s.instance.Cluster.Run(background)
 	go daily(background, s.warnOfEnds)
 	if o.Config != "" {
-		go config.Watch(background, o.Config, times(background), inForce, o.Suites.Schema(), s.use)
+		go config.Watch(background, o.Config, times(background), inForce, o.Schema, s.use)
 	}
 	return s.listenAndServe(ctx)
 }

@@ -22,8 +22,9 @@ type Options struct {
 	Compress   bool   // rotated files with gzip
 }
 
-// maxQueued is the number of lines that wait for the disk. At a kilobyte each they take 8 MiB.
-const maxQueued = 8192
+// At most maxQueued lines wait for the disk, and at most maxWaiting bytes of them. A line has some hundred bytes, but the
+// names and groups of a user can make it a hundred times as long.
+const maxQueued, maxWaiting = 8192, 8 << 20
 
 // Log is an audit log.
 type Log struct {
@@ -31,6 +32,8 @@ type Log struct {
 	done    chan struct{} // closed when the last line was written
 	to      io.WriteCloser
 	failed  func(error)
+	torn    bool         // the last line lacks its end; only for run
+	waiting atomic.Int64 // bytes of the lines that wait or are being written
 	written atomic.Uint64
 	dropped atomic.Uint64
 	errors  atomic.Uint64
@@ -42,32 +45,39 @@ type Log struct {
 // has succeeded again.
 func Open(o Options, stdout io.Writer, failed func(error)) (*Log, error) {
 	if o.File == "-" {
-		return start(nopCloser{stdout}, failed), nil
+		return start(nopCloser{stdout}, false, failed), nil
 	}
-	if err := writable(o.File); err != nil {
+	torn, err := writable(o.File)
+	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	return start(&lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSizeMiB, MaxBackups: o.Keep, MaxAge: o.MaxAgeDays, Compress: o.Compress}, failed), nil
+	to := &lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSizeMiB, MaxBackups: o.Keep, MaxAge: o.MaxAgeDays, Compress: o.Compress}
+	return start(to, torn, failed), nil
 }
 
-// writable returns an error if a line cannot be appended to a file.
-func writable(name string) error {
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+// writable returns an error if a line cannot be appended to a file, and reports whether its last line lacks its end: a
+// process that wrote it was killed.
+func writable(name string) (torn bool, err error) {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%w: create the directory %s, or mount a volume there", err, filepath.Dir(name))
+			return false, fmt.Errorf("%w: create the directory %s, or mount a volume there", err, filepath.Dir(name))
 		}
-		return err
+		return false, err
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file, and cannot be rotated; - is standard output", name)
+		return false, fmt.Errorf("%s is no regular file, and cannot be rotated; - is standard output", name)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return rotatable(name)
+	last := []byte{'\n'}
+	if info.Size() > 0 {
+		_, err = file.ReadAt(last, info.Size()-1)
+	}
+	return last[0] != '\n', errors.Join(err, rotatable(name))
 }
 
 // rotatable returns an error if there cannot be another file beside a file.
@@ -85,8 +95,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-func start(to io.WriteCloser, failed func(error)) *Log {
-	l := &Log{queue: make(chan []byte, maxQueued), done: make(chan struct{}), to: to, failed: failed}
+func start(to io.WriteCloser, torn bool, failed func(error)) *Log {
+	l := &Log{queue: make(chan []byte, maxQueued), done: make(chan struct{}), to: to, torn: torn, failed: failed}
 	go l.run()
 	return l
 }
@@ -94,11 +104,16 @@ func start(to io.WriteCloser, failed func(error)) *Log {
 // Write queues a line, which ends with a line break and must not change afterwards. If the disk does not keep up, the
 // line is dropped and counted: a review never waits for the audit log.
 func (l *Log) Write(line []byte) {
-	select {
-	case l.queue <- line:
-	default:
-		l.dropped.Add(1)
+	size := int64(cap(line)) // which is what it takes of the memory
+	if l.waiting.Add(size) <= maxWaiting {
+		select {
+		case l.queue <- line:
+			return
+		default:
+		}
 	}
+	l.waiting.Add(-size)
+	l.dropped.Add(1)
 }
 
 // run writes the lines until a nil line.
@@ -109,18 +124,36 @@ func (l *Log) run() {
 		if line == nil {
 			return
 		}
-		_, err := l.to.Write(line)
+		err := l.append(line)
+		l.waiting.Add(-int64(cap(line)))
 		if err != nil {
 			l.errors.Add(1)
-			l.dropped.Add(1)
-		} else {
-			l.written.Add(1)
 		}
 		if failing != (err != nil) {
 			failing = err != nil
 			l.failed(err)
 		}
 	}
+}
+
+// append writes a line, and counts it as written if all of its text is. If the line before it lacks its end, because the
+// disk was full, it ends that first.
+func (l *Log) append(line []byte) error {
+	if l.torn {
+		if _, err := l.to.Write([]byte{'\n'}); err != nil {
+			l.dropped.Add(1)
+			return err
+		}
+		l.torn = false
+	}
+	n, err := l.to.Write(line)
+	l.torn = n > 0 && n < len(line)
+	if n >= len(line)-1 {
+		l.written.Add(1)
+	} else {
+		l.dropped.Add(1)
+	}
+	return err
 }
 
 // Close writes the lines that wait, until ctx ends, and closes the file. Lines that are written later are dropped.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,6 +20,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/server/ratelimit"
 )
 
 // LoopbackOnly serves pages only to this machine, ignoring headers of proxies. Only the two addresses that kubectl
@@ -63,8 +66,11 @@ type Reviews struct {
 	Now    func() time.Time
 
 	lines rate.Sometimes
-	asks  *rate.Limiter // so that clients with random tokens cannot load the API server
+	seed  maphash.Seed
+
 	mu    sync.Mutex
+	asks  *rate.Limiter      // so that clients with random tokens cannot load the API server
+	from  *ratelimit.Buckets // by address, so that one of them does not keep out all others
 	known map[[sha256.Size]byte]verdict
 }
 
@@ -78,13 +84,14 @@ type verdict struct {
 // An answer is kept for keepVerdict; maxVerdicts of them are kept at most.
 const keepVerdict, maxVerdicts = 10 * time.Second, 1000
 
-// asksPerSecond bounds the tokens that the API server is asked about in a second, and at once.
-const asksPerSecond = 20
+// asksPerSecond bounds the tokens that the API server is asked about in a second, and at once; asksOfSource those of one
+// address.
+const asksPerSecond, asksOfSource = 20, 10
 
 // NewReviews returns Reviews that ask by create.
 func NewReviews(create func(ctx context.Context, path string, object []byte) ([]byte, error), log logrus.FieldLogger) *Reviews {
 	return &Reviews{Create: create, Log: log, Now: time.Now, lines: rate.Sometimes{Interval: linesEvery},
-		asks: rate.NewLimiter(asksPerSecond, asksPerSecond), known: map[[sha256.Size]byte]verdict{}}
+		seed: maphash.MakeSeed(), asks: rate.NewLimiter(asksPerSecond, asksPerSecond), from: ratelimit.NewBuckets(asksOfSource, asksOfSource), known: map[[sha256.Size]byte]verdict{}}
 }
 
 // Protect serves a page to users who may read it.
@@ -95,7 +102,7 @@ func (v *Reviews) Protect(page http.Handler) http.Handler {
 			refuse(w, verdict{code: http.StatusUnauthorized, text: "send a bearer token: curl -H \"Authorization: Bearer $(kubectl create token NAME)\""})
 			return
 		}
-		if answer := v.ask(r.Context(), token, r.URL.Path, strings.ToLower(r.Method)); answer.code != http.StatusOK {
+		if answer := v.ask(r.Context(), source(r), token, r.URL.Path, strings.ToLower(r.Method)); answer.code != http.StatusOK {
 			refuse(w, answer)
 			return
 		}
@@ -113,17 +120,19 @@ func refuse(w http.ResponseWriter, answer verdict) {
 	http.Error(w, answer.text, answer.code)
 }
 
+// source returns the network that a request comes from: of IPv6 one of 64 bits, in which one machine may have any address.
+func source(r *http.Request) netip.Prefix {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	address := from.Addr().Unmap()
+	network, _ := address.Prefix(min(address.BitLen(), 64))
+	return network
+}
+
 // ask returns the verdict on a request, from memory if it was asked lately. A failure is not kept.
-func (v *Reviews) ask(ctx context.Context, token, path, verb string) verdict {
+func (v *Reviews) ask(ctx context.Context, from netip.Prefix, token, path, verb string) verdict {
 	key := sha256.Sum256([]byte(verb + "\x00" + path + "\x00" + token))
-	v.mu.Lock()
-	answer, found := v.known[key]
-	v.mu.Unlock()
-	if found && v.Now().Before(answer.until) {
+	if answer, found := v.remembered(key, from); found {
 		return answer
-	}
-	if !v.asks.AllowN(v.Now(), 1) {
-		return verdict{code: http.StatusServiceUnavailable, text: "too many unknown tokens at once; try again"}
 	}
 	answer, err := v.review(ctx, token, path, verb)
 	if err != nil {
@@ -144,6 +153,24 @@ func (v *Reviews) ask(ctx context.Context, token, path, verb string) verdict {
 	}
 	v.known[key] = answer
 	return answer
+}
+
+// remembered returns the verdict that is known, or that the API server is not asked, because it was asked too often.
+func (v *Reviews) remembered(key [sha256.Size]byte, from netip.Prefix) (verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now, source := v.Now(), maphash.Comparable(v.seed, from)
+	if answer, found := v.known[key]; found && now.Before(answer.until) {
+		return answer, true
+	}
+	if v.from.Wait(source, now) > 0 {
+		return verdict{code: http.StatusServiceUnavailable, text: "too many unknown tokens from your address; try again"}, true
+	}
+	if !v.asks.AllowN(now, 1) {
+		return verdict{code: http.StatusServiceUnavailable, text: "too many unknown tokens at once; try again"}, true
+	}
+	v.from.Take(source, now)
+	return verdict{}, false
 }
 
 // review asks the API server.

@@ -3,11 +3,13 @@ package callers
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +122,9 @@ func TestProtect(t *testing.T) {
 	}
 }
 
+// ann and mallory are the addresses of two clients.
+var ann, mallory = netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+
 // TestVerdictsAreKept for a while, and not too many; a failure is not.
 func TestVerdictsAreKept(t *testing.T) {
 	server, now := &apiServer{}, time.Unix(0, 0)
@@ -128,7 +133,7 @@ func TestVerdictsAreKept(t *testing.T) {
 	ask := func(token, path string, code, asked int) {
 		t.Helper()
 		server.asked = 0
-		if got := v.ask(t.Context(), token, path, "get"); got.code != code || server.asked != asked {
+		if got := v.ask(t.Context(), ann, token, path, "get"); got.code != code || server.asked != asked {
 			t.Errorf("%s %s: %d, asked %d times; want %d, %d", token, path, got.code, server.asked, code, asked)
 		}
 	}
@@ -147,34 +152,58 @@ func TestVerdictsAreKept(t *testing.T) {
 	server.err = nil
 	for i := range 2 * maxVerdicts {
 		now = now.Add(time.Second / asksPerSecond)
-		v.ask(t.Context(), fmt.Sprint("user", i), "/debug/quotas", "get")
+		v.ask(t.Context(), ann, fmt.Sprint("user", i), "/debug/quotas", "get")
 	}
 	if len(v.known) > maxVerdicts {
 		t.Errorf("%d are kept", len(v.known))
 	}
 }
 
-// TestRandomTokens: a client cannot make usher ask the API server as often as it likes, and what is known stays known.
+// TestRandomTokens: a client cannot make usher ask the API server as often as it likes, what is known stays known, and
+// others are still asked about, unless clients at many addresses do so.
 func TestRandomTokens(t *testing.T) {
 	server, now := &apiServer{}, time.Unix(0, 0)
 	v := NewReviews(server.create, silent())
 	v.Now = func() time.Time { return now }
-	v.ask(t.Context(), "admin", "/debug/quotas", "get")
-	server.asked = 0
+	v.ask(t.Context(), mallory, "admin", "/debug/quotas", "get")
+	for second := range 10 {
+		server.asked = 0
+		for i := range 1000 {
+			v.ask(t.Context(), mallory, fmt.Sprint("nobody-", second, "-", i), "/debug/quotas", "get")
+		}
+		if server.asked > asksOfSource*2 { // of a token, and of the user that has it
+			t.Errorf("the API server was asked %d times at once", server.asked)
+		}
+		if got := v.ask(t.Context(), ann, fmt.Sprint("ann", second), "/debug/quotas", "get"); got.code != 403 {
+			t.Errorf("a user at another address: %d %s", got.code, got.text)
+		}
+		now = now.Add(time.Second)
+	}
 	for i := range 1000 {
-		v.ask(t.Context(), fmt.Sprint("nobody-", i), "/debug/quotas", "get")
+		v.ask(t.Context(), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 32), fmt.Sprint("nobody", i), "/debug/quotas", "get")
 	}
-	if server.asked >= asksPerSecond*2 {
-		t.Errorf("the API server was asked %d times at once", server.asked)
-	}
-	if got := v.ask(t.Context(), "admin", "/debug/quotas", "get"); got.code != 200 {
+	v.known[sha256.Sum256([]byte("get\x00/debug/quotas\x00admin"))] = verdict{code: 200, until: now.Add(time.Second)}
+	if got := v.ask(t.Context(), mallory, "admin", "/debug/quotas", "get"); got.code != 200 {
 		t.Errorf("a user who is known: %d", got.code)
 	}
-	if got := v.ask(t.Context(), "ann", "/debug/quotas", "get"); got.code != 503 || !strings.Contains(got.text, "try again") {
+	if got := v.ask(t.Context(), ann, "bob", "/debug/quotas", "get"); got.code != 503 || !strings.Contains(got.text, "try again") {
 		t.Errorf("beyond the limit: %d %s", got.code, got.text)
 	}
 	now = now.Add(time.Second)
-	if got := v.ask(t.Context(), "ann", "/debug/quotas", "get"); got.code != 403 {
+	if got := v.ask(t.Context(), ann, "bob", "/debug/quotas", "get"); got.code != 403 {
 		t.Errorf("a second later: %d", got.code)
+	}
+}
+
+// TestSource: headers that a client may set do not count, and a machine with a network of IPv6 is one source.
+func TestSource(t *testing.T) {
+	for address, want := range map[string]string{"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32",
+		"[2001:db8:0:1::5]:1": "2001:db8:0:1::/64", "[2001:db8:0:1:ffff::]:1": "2001:db8:0:1::/64", "@": "invalid Prefix"} {
+		r := httptest.NewRequest(http.MethodGet, "/debug/quotas", nil)
+		r.RemoteAddr = address
+		r.Header.Set("X-Forwarded-For", "192.0.2.9")
+		if got := source(r).String(); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
 	}
 }

@@ -2,26 +2,20 @@ package ratelimit
 
 import (
 	"container/list"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// A limit has at most shards × perShard buckets, which take about 3 MiB. Beyond that the least recently used bucket is
-// dropped: that user begins again with a full bucket. Names are not kept, only their hashes, so that long names take no
-// memory.
-const shards, perShard = 16, 512
+// maxBuckets is the maximum number of Buckets, which take about 3 MiB. Beyond that the least recently used
+// one is dropped: that user begins again with a full bucket. Names are not kept, only their hashes, so that long names
+// take no memory.
+const maxBuckets = 8192
 
-// buckets are the token buckets of one limit. They are divided into shards, each with a lock of its own.
-type buckets struct {
+// Buckets are token buckets, one for each key, such as those of one limit. They are not safe for concurrent use.
+type Buckets struct {
 	rate  rate.Limit
 	burst int
-	of    [shards]shard
-}
-
-type shard struct {
-	mu    sync.Mutex
 	byKey map[uint64]*list.Element
 	used  list.List // of *bucket; the last one was used least recently
 }
@@ -31,49 +25,36 @@ type bucket struct {
 	limiter *rate.Limiter
 }
 
-func newBuckets(perSecond rate.Limit, burst int) *buckets {
-	b := &buckets{rate: perSecond, burst: burst}
-	for i := range b.of {
-		b.of[i].byKey = map[uint64]*list.Element{}
-	}
-	return b
+// NewBuckets returns buckets that get perSecond tokens in a second, and hold burst of them.
+func NewBuckets(perSecond rate.Limit, burst int) *Buckets {
+	return &Buckets{rate: perSecond, burst: burst, byKey: map[uint64]*list.Element{}}
 }
 
-// take takes a token, and returns 0, or the time until there is one.
-func (b *buckets) take(key uint64, now time.Time) time.Duration {
-	s := &b.of[key%shards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	limiter := s.limiter(key, b)
-	if limiter.AllowN(now, 1) {
+// Wait returns the time until there is a token for a key, or 0. A key without a bucket has a full one.
+func (b *Buckets) Wait(key uint64, now time.Time) time.Duration {
+	found, ok := b.byKey[key]
+	if !ok {
 		return 0
 	}
-	missing := 1 - limiter.TokensAt(now)
+	b.used.MoveToFront(found)
+	missing := 1 - found.Value.(*bucket).limiter.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
 	return max(time.Duration(missing/float64(b.rate)*float64(time.Second)), 1)
 }
 
-// limiter returns the bucket of a key, and makes it if there is none. The caller holds the lock.
-func (s *shard) limiter(key uint64, b *buckets) *rate.Limiter {
-	if found, ok := s.byKey[key]; ok {
-		s.used.MoveToFront(found)
-		return found.Value.(*bucket).limiter
+// Take takes a token for a key for which Wait has just returned 0.
+func (b *Buckets) Take(key uint64, now time.Time) {
+	found, ok := b.byKey[key]
+	if !ok {
+		if len(b.byKey) >= maxBuckets {
+			oldest := b.used.Back()
+			delete(b.byKey, oldest.Value.(*bucket).key)
+			b.used.Remove(oldest)
+		}
+		found = b.used.PushFront(&bucket{key, rate.NewLimiter(b.rate, b.burst)})
+		b.byKey[key] = found
 	}
-	if s.used.Len() >= perShard {
-		oldest := s.used.Back()
-		delete(s.byKey, oldest.Value.(*bucket).key)
-		s.used.Remove(oldest)
-	}
-	made := &bucket{key, rate.NewLimiter(b.rate, b.burst)}
-	s.byKey[key] = s.used.PushFront(made)
-	return made.limiter
-}
-
-func (b *buckets) count() (n int) {
-	for i := range b.of {
-		s := &b.of[i]
-		s.mu.Lock()
-		n += len(s.byKey)
-		s.mu.Unlock()
-	}
-	return n
+	found.Value.(*bucket).limiter.AllowN(now, 1)
 }

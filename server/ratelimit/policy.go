@@ -19,6 +19,7 @@ type Policy []Limit
 // Section returns the section limits for a server with the given routes; nil: any.
 func Section(routes []string) config.Section[Policy] {
 	return config.Section[Policy]{Name: "limits", Warnings: Policy.warnings,
+		Tag: `doc:"how many reviews are decided in a second; others are answered with HTTP 429 and Retry-After" schema:"most=16"`,
 		Check: func(p Policy, at *field.Path) field.ErrorList {
 			return append(p.check(at), p.checkRoutes(routes, at)...)
 		}}
@@ -27,21 +28,15 @@ func Section(routes []string) config.Section[Policy] {
 // Limit is a token bucket for each route and user, each route and namespace, or each route. A review takes a token; if
 // there is none, it is answered with HTTP 429 and Retry-After.
 type Limit struct {
-	Name string `json:"name"`
-	// Routes are the paths of the routes that are limited; none: all, except those for the status of nodes, on which a
-	// limit never refuses anything.
-	Routes []string `json:"routes,omitempty"`
-	// By says what has a bucket of its own on each route: a user, a namespace, or the route.
-	By LimitBy `json:"by"`
-	// PerSecond is the number of tokens that a bucket gets in a second, and Burst the number that it holds.
-	PerSecond float64 `json:"perSecond"`
-	Burst     int     `json:"burst"`
-	// Requests of ExemptUsers and ExemptGroups, and in ExemptNamespaces, take no tokens.
-	ExemptUsers      []string `json:"exemptUsers,omitempty"`
-	ExemptGroups     []string `json:"exemptGroups,omitempty"`
-	ExemptNamespaces []string `json:"exemptNamespaces,omitempty"`
-	// Mode is enforce, which is the default, or log: reviews beyond the limit are only counted and logged.
-	Mode LimitMode `json:"mode,omitempty"`
+	Name             string    `json:"name" doc:"shown in logs, and the label of metrics" schema:"required,is=dns-label"`
+	Routes           []string  `json:"routes,omitempty" doc:"paths of the routes that are limited; on those for the status of nodes nothing is ever refused" schema:"is=route" default:"all"`
+	By               LimitBy   `json:"by" doc:"what has a bucket of its own on each route" schema:"required,enum=user|namespace|route"`
+	PerSecond        float64   `json:"perSecond" doc:"the number of tokens that a bucket gets in a second; each review takes one" schema:"required,min=0.0003"`
+	Burst            int       `json:"burst" doc:"the number of tokens that a bucket holds" schema:"required,min=1"`
+	ExemptUsers      []string  `json:"exemptUsers,omitempty" doc:"names of users whose requests take no tokens" schema:"is=name"`
+	ExemptGroups     []string  `json:"exemptGroups,omitempty" doc:"groups whose requests take no tokens" schema:"is=name"`
+	ExemptNamespaces []string  `json:"exemptNamespaces,omitempty" doc:"namespaces in which requests take no tokens" schema:"is=name"`
+	Mode             LimitMode `json:"mode,omitempty" doc:"enforce refuses reviews beyond the limit; log only counts and logs them" schema:"enum=enforce|log" default:"enforce"`
 }
 
 // LimitBy says what has a bucket of its own.

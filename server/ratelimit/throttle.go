@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,14 +19,15 @@ import (
 type Limits struct {
 	now     func() time.Time
 	current atomic.Pointer[[]*limit]
+	mu      sync.Mutex // guards buckets and counts, of limits that were replaced, too: all tokens of a review are taken at once
 }
 
 // limit is a limit of the policy with its buckets.
 type limit struct {
 	Limit
-	buckets  *buckets
+	buckets  *Buckets
 	log      bool // reviews beyond it are only counted
-	exceeded atomic.Uint64
+	exceeded uint64
 }
 
 // New returns limits that limit nothing before Use is called.
@@ -37,17 +39,19 @@ func New(now func() time.Time) *Limits {
 
 // Use activates the limits of a policy. A limit that has not changed keeps its buckets. The counts are kept by name.
 func (l *Limits) Use(policy Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var next []*limit
 	for _, want := range policy {
 		made := &limit{Limit: want, log: want.Mode == LimitLog}
 		if before := l.named(want.Name); before != nil {
-			made.exceeded.Store(before.exceeded.Load())
+			made.exceeded = before.exceeded
 			if reflect.DeepEqual(before.Limit, want) {
 				made = before
 			}
 		}
 		if made.buckets == nil {
-			made.buckets = newBuckets(rate.Limit(want.PerSecond), want.Burst)
+			made.buckets = NewBuckets(rate.Limit(want.PerSecond), want.Burst)
 		}
 		next = append(next, made)
 	}
@@ -64,8 +68,9 @@ func (l *Limits) named(name string) *limit {
 }
 
 // Of returns the function that takes the tokens for a review on a route, or nil if no limit is about the route. It
-// returns the limit that the review has exceeded, if any; a limit that refuses before a limit that only counts. Limits
-// refuse no review on a route for heartbeats, and count those only if they name the route.
+// returns the limit that the review has exceeded, if any; a limit that refuses before a limit that only counts. A review
+// that is refused takes no token from any limit: otherwise a user beyond a limit of users would use up the limit of the
+// route for all. Limits refuse no review on a route for heartbeats, and count those only if they name the route.
 func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) admit.LimitExceeded {
 	var about []*limit
 	for _, one := range *l.current.Load() {
@@ -77,42 +82,62 @@ func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) admit.Lim
 		return nil
 	}
 	path := maphash.String(hashSeed, route)
-	return func(req *admit.Request) (worst admit.LimitExceeded) {
-		now := l.now()
+	return func(req *admit.Request) admit.LimitExceeded {
+		var room [maxLimits]demand
+		demands := room[:0]
 		for _, one := range about {
-			wait := one.take(path, req, now)
-			if wait == 0 {
-				continue
-			}
-			refuse := !heartbeat && !one.log
-			if worst.Limit == "" || refuse && !worst.Refuse || refuse == worst.Refuse && wait > worst.Wait {
-				worst = admit.LimitExceeded{Limit: one.Name, Refuse: refuse, Wait: wait}
+			if !one.exempts(req) {
+				demands = append(demands, demand{one, one.key(path, req), !heartbeat && !one.log})
 			}
 		}
+		return l.take(demands)
+	}
+}
+
+// demand is a token that a review needs.
+type demand struct {
+	limit   *limit
+	key     uint64
+	refuses bool // the review, if there is none; or else it is only counted
+}
+
+// take takes all tokens, or none if the review is refused.
+func (l *Limits) take(demands []demand) (worst admit.LimitExceeded) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, there := l.now(), demands[:0]
+	for _, d := range demands {
+		wait := d.limit.buckets.Wait(d.key, now)
+		if wait == 0 {
+			there = append(there, d)
+			continue
+		}
+		d.limit.exceeded++
+		if worst.Limit == "" || d.refuses && !worst.Refuse || d.refuses == worst.Refuse && wait > worst.Wait {
+			worst = admit.LimitExceeded{Limit: d.limit.Name, Refuse: d.refuses, Wait: wait}
+		}
+	}
+	if worst.Refuse {
 		return worst
 	}
+	for _, d := range there {
+		d.limit.buckets.Take(d.key, now)
+	}
+	return worst
 }
 
 // hashSeed makes the keys of buckets unpredictable, so that a user cannot choose a name to share the bucket of another.
 var hashSeed = maphash.MakeSeed()
 
-// take takes a token for a request, or returns the time until there is one.
-func (l *limit) take(path uint64, req *admit.Request, now time.Time) time.Duration {
-	if l.exempts(req) {
-		return 0
-	}
-	key := path
+// key returns the key of the bucket for a request.
+func (l *limit) key(path uint64, req *admit.Request) uint64 {
 	switch l.By {
 	case ByUser:
-		key = mix(path, req.UserInfo.Username)
+		return mix(path, req.UserInfo.Username)
 	case ByNamespace:
-		key = mix(path, req.Namespace)
+		return mix(path, req.Namespace)
 	}
-	wait := l.buckets.take(key, now)
-	if wait > 0 {
-		l.exceeded.Add(1)
-	}
-	return wait
+	return path
 }
 
 // exempts reports whether a request takes no token. One for a cluster-scoped object is in no namespace.
@@ -136,8 +161,10 @@ type Status struct {
 
 // Status returns the state of the limits in force.
 func (l *Limits) Status() (all []Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, one := range *l.current.Load() {
-		all = append(all, Status{one.Name, one.exceeded.Load(), one.buckets.count()})
+		all = append(all, Status{one.Name, one.exceeded, len(one.buckets.byKey)})
 	}
 	return all
 }

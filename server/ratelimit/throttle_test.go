@@ -192,7 +192,7 @@ func TestBucketsAreBounded(t *testing.T) {
 		}
 	}
 	grown := int64(heap()) - int64(before)
-	if n := l.Status()[0].Buckets; n > shards*perShard || n < shards*perShard/2 || grown > 8<<20 {
+	if n := l.Status()[0].Buckets; n != maxBuckets || grown > 8<<20 {
 		t.Errorf("%d buckets take %d bytes", n, grown)
 	}
 }

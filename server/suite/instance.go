@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/internal/poll"
@@ -106,11 +107,13 @@ type Source struct {
 	Dir        string            // directory of manifests
 	Manifests  map[string][]byte // contents of files, in the place of Dir
 	Poll       poll.Times        // when Dir is read again
+	Given      []manifest.Object // count beside files, see cluster.Options
+	Missing    func(collection, key string)
 }
 
 // Open opens a cluster with the given options.
 func (s Source) Open(o cluster.Options) (*cluster.Cluster, error) {
-	o.Poll = s.Poll
+	o.Poll, o.Given, o.Missing = s.Poll, s.Given, s.Missing
 	switch {
 	case s.Manifests != nil:
 		return cluster.Manifests(s.Manifests, o)

@@ -52,12 +52,14 @@ func (s List) Steps() (names, clusterScoped []string) {
 // modesSection returns the section modes, of the given steps. inDefault is the section in the default policy.
 func modesSection(steps []string, inDefault string) config.Section[admit.Modes] {
 	return config.Section[admit.Modes]{Name: "modes", Default: inDefault, Setting: true,
+		Tag:   `doc:"what steps may do, by the name of the step: enforce, the default; warn changes objects, and only warns where it would refuse; dryrun does nothing, and logs, counts and audits what it would do; off" schema:"keys=step"`,
 		Check: func(modes admit.Modes, at *field.Path) field.ErrorList { return modes.CheckSteps(steps, at) }}
 }
 
 // overridesSection returns the section overrides, of the given steps.
 func overridesSection(steps, clusterScoped []string) config.Section[admit.Overrides] {
 	return config.Section[admit.Overrides]{Name: "overrides", Setting: true, Check: admit.Overrides.Check,
+		Tag: `doc:"exceptions to the modes; the first that matches a request sets the mode of its steps"`,
 		CheckWith: func(all admit.Overrides, policy *config.Policy, at *field.Path) field.ErrorList {
 			return all.CheckSteps(steps, clusterScoped, config.SectionOf[admit.Modes](policy), at)
 		},

@@ -19,8 +19,9 @@ type Address struct {
 	URL                string // instead of the Service
 	CABundle           []byte
 	User               string            // usher's user name at the API server
-	Excluded           []string          // the namespaces whose pods are left alone, beside kube-system and usher's own
+	Excluded           []string          // the namespaces that are left alone, beside kube-system and usher's own: see mayBeExcluded
 	SkipKubelets       bool              // by matchConditions: what kubelets write on their own
+	OnDisk             bool              // of the API server are the configurations; nobody can delete them through the API
 	Annotations        map[string]string // of the configurations: see Inject
 }
 

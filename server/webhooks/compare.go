@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
+	labelselector "usher.dev/usher/internal/selector"
 )
 
 // Hook describes when and how the API server calls a registered webhook, in the form of a mutating webhook.
@@ -87,20 +89,85 @@ func differing(want, is Hook) (parts []difference) {
 }
 
 // Lacks returns how a registered webhook falls short of the needed one. A choice made at registration does not count: a
-// longer or shorter timeout, a looser failurePolicy, additions to selectors and match conditions.
+// longer or shorter timeout, another failurePolicy, where that may be chosen, additions to selectors and match conditions.
 func Lacks(needed, registered Hook) (lacks []string) {
+	for _, part := range lacking(needed, registered) {
+		lacks = append(lacks, fmt.Sprintf("%s: registered %s, needed %s", part.field, part.is, part.want))
+	}
+	return lacks
+}
+
+// lacking returns the differences that Lacks is about.
+func lacking(needed, registered Hook) (parts []difference) {
 	needed.NamespaceSelector = withOthers(needed.NamespaceSelector, registered.NamespaceSelector)
 	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
 	for _, part := range differing(needed, registered) {
 		switch {
-		case part.field == "timeoutSeconds", part.field == "failurePolicy" && part.is == jsonText(registration.Ignore),
+		case part.field == "timeoutSeconds", part.field == "failurePolicy" && (part.is == jsonText(registration.Ignore) || !aboutHeartbeats(needed.Rules)),
 			part.field == "namespaceSelector" && leavesOut(needed.NamespaceSelector, registered.NamespaceSelector),
-			part.field == "matchConditions" && hasAll(registered.MatchConditions, needed.MatchConditions):
+			part.field == "matchConditions" && hasAll(registered.MatchConditions, needed.MatchConditions) && !hasStale(registered, needed):
 			continue
 		}
-		lacks = append(lacks, fmt.Sprintf("%s: registered %s, needed %s", part.field, part.is, part.want))
+		parts = append(parts, part)
 	}
-	return lacks
+	if is := registered.MatchPolicy; is != nil && *is == registration.Exact && (needed.MatchPolicy == nil || *needed.MatchPolicy != *is) {
+		parts = append(parts, difference{"matchPolicies", "matchPolicy", string(*is), string(registration.Equivalent)})
+	}
+	return parts
+}
+
+// aboutHeartbeats reports whether rules name the status of nodes.
+func aboutHeartbeats(rules []registration.RuleWithOperations) bool {
+	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool { return slices.Contains(r.Resources, "nodes/status") })
+}
+
+// hasStale reports whether a registered webhook has a condition of an older policy.
+func hasStale(registered, needed Hook) bool {
+	return slices.ContainsFunc(registered.MatchConditions, func(c registration.MatchCondition) bool {
+		return slices.Contains(ownConditions, c.Name) && !slices.Contains(needed.MatchConditions, c)
+	})
+}
+
+// Additions returns the parts of a registered webhook that leave out more than the needed one does.
+func Additions(needed, registered Hook) (added []string) {
+	for _, s := range []struct {
+		field     string
+		want, are *metav1.LabelSelector
+	}{
+		{"namespaceSelector", needed.NamespaceSelector, registered.NamespaceSelector}, {"objectSelector", needed.ObjectSelector, registered.ObjectSelector},
+	} {
+		if more := beyond(s.want, s.are); len(more.MatchExpressions) > 0 {
+			added = append(added, s.field+" "+selectorText(more))
+		}
+	}
+	for _, c := range registered.MatchConditions {
+		if !slices.Contains(needed.MatchConditions, c) && c.Expression != notKubelet {
+			added = append(added, "matchConditions "+c.Name+": "+strings.Join(strings.Fields(c.Expression), " "))
+		}
+	}
+	return added
+}
+
+// beyond returns the parts of a selector that another one lacks, apart from namespaces that are left out by name.
+func beyond(want, is *metav1.LabelSelector) *metav1.LabelSelector {
+	more := &metav1.LabelSelector{}
+	for _, r := range labelselector.Requirements(is) {
+		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+			continue // by --exclude-namespace
+		}
+		for _, w := range labelselector.Requirements(want) {
+			if w.Key == r.Key && w.Operator == r.Operator {
+				r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(value string) bool { return slices.Contains(w.Values, value) })
+				if len(r.Values) == 0 {
+					r.Key = ""
+				}
+			}
+		}
+		if r.Key != "" {
+			more.MatchExpressions = append(more.MatchExpressions, r)
+		}
+	}
+	return more
 }
 
 // hasAll reports whether match conditions include others.

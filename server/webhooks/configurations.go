@@ -96,6 +96,11 @@ func Entries(routes []admit.Route) (all []Entry) {
 	return all
 }
 
+// PathOf returns the path of the route that has a webhook of a name.
+func PathOf(name string) string {
+	return "/" + strings.TrimSuffix(strings.TrimPrefix(name, "cluster."), ".usher.dev")
+}
+
 // inScope returns the part of matches that is for one scope.
 func inScope(all []admit.Match, scope registration.ScopeType) (some []admit.Match) {
 	for _, m := range all {
@@ -110,12 +115,16 @@ func inScope(all []admit.Match, scope registration.ScopeType) (some []admit.Matc
 // byPolicy reports whether the policy names what an entry is for, and not the suite.
 func (e Entry) byPolicy() bool { return e.For[0].Kind == (metav1.GroupVersionKind{}) }
 
-// rules are the rules of an entry. What differs only in its resources is one rule.
+// rules are the rules of an entry. What differs only in its resources, and has no wildcard, is one rule.
 func rules(e Entry) (all []registration.RuleWithOperations) {
 	for _, m := range e.For {
 		next := rule(m)
 		if last := len(all) - 1; last >= 0 && sameButResources(all[last], next) {
-			all[last].Resources = append(all[last].Resources, next.Resources...)
+			for _, name := range next.Resources { // matches may differ in names and exceptions alone
+				if !slices.Contains(all[last].Resources, name) {
+					all[last].Resources = append(all[last].Resources, name)
+				}
+			}
 			continue
 		}
 		all = append(all, next)
@@ -136,14 +145,19 @@ func rule(m admit.Match) registration.RuleWithOperations {
 }
 
 func sameButResources(a, b registration.RuleWithOperations) bool {
+	wild := func(name string) bool { return strings.Contains(name, "*") }
+	if slices.ContainsFunc(slices.Concat(a.Resources, b.Resources), wild) && !slices.Equal(a.Resources, b.Resources) {
+		return false // an API server refuses a rule with a wildcard and a resource that it has
+	}
 	a.Resources, b.Resources = nil, nil
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conditions returns the route's match conditions, and conditions that exclude usher's own requests, updates of fields
-// that no step reads, and the routine writes of kubelets.
+// conditions returns the route's match conditions, and conditions that exclude what the policy excludes, usher's own
+// requests, updates of fields that no step reads, exemptions of namespaces by administrators, and the routine writes of
+// kubelets.
 func conditions(r Entry, at Address) []registration.MatchCondition {
-	all := slices.Clip(r.Conditions)
+	all := append(slices.Clip(r.Conditions), excluded(r)...)
 	if r.NotForUsher {
 		all = append(all, registration.MatchCondition{
 			Name: "not-usher", Expression: fmt.Sprintf("request.userInfo.username != %q", at.User)})
@@ -151,11 +165,19 @@ func conditions(r Entry, at Address) []registration.MatchCondition {
 	if len(r.Reads) > 0 && r.Updates() {
 		all = append(all, registration.MatchCondition{Name: "changed", Expression: changed(r.Reads)})
 	}
+	if !at.OnDisk && r.aboutUpdatesOfNamespaces() {
+		all = append(all, registration.MatchCondition{Name: "not-exempting", Expression: notExempting})
+	}
 	if at.SkipKubelets && (r.aboutNewPods() || r.ofEveryKind()) {
-		all = append(all, registration.MatchCondition{Name: "not-kubelet", Expression: notKubelet})
+		all = append(all, registration.MatchCondition{Name: kubeletCondition, Expression: notKubelet})
 	}
 	return all
 }
+
+// ownConditions are the names of the conditions that follow from the policy, and kubeletCondition is that of SkipKubelets.
+var ownConditions = []string{"not-excluded", "not-usher", "changed", "not-exempting"}
+
+const kubeletCondition = "not-kubelet"
 
 // notKubelet is a CEL expression that excludes the routine requests of kubelets: their leases, their status, and the
 // mirror pods of their static pods, which run whatever admission decides. It cannot fail, which would refuse the

@@ -26,10 +26,13 @@ func TestEntries(t *testing.T) {
 		{"pods", admit.Pods(admissionv1.Create), "validate-x.usher.dev Namespaced pods [usher.dev/exempt=true kube-system,usher] in=yes -"},
 		{"heartbeats", admit.NodeStatus(), "validate-x.usher.dev Cluster nodes/status - - in=yes"},
 		{"one rule for one group", admit.Workloads(admissionv1.Create),
-			"validate-x.usher.dev Namespaced deployments,statefulsets,daemonsets + jobs,cronjobs [kube-system,usher] in=yes -"},
+			"validate-x.usher.dev Namespaced deployments,statefulsets,daemonsets + jobs,cronjobs [usher.dev/exempt=true kube-system,usher] in=yes -"},
 		{"by the policy", []admit.Match{named(registration.AllScopes, "secrets", "namespaces")},
-			"validate-x.usher.dev Namespaced secrets,namespaces [kube-system,usher] in=yes -; " +
+			"validate-x.usher.dev Namespaced secrets,namespaces [usher.dev/exempt=true kube-system,usher] in=yes -; " +
 				"cluster.validate-x.usher.dev Cluster secrets,namespaces [kube-system,usher] - -"},
+		{"all, and one of them", []admit.Match{named(registration.NamespacedScope, "*"), named(registration.NamespacedScope, "secrets"),
+			named(registration.NamespacedScope, "pods"), named(registration.NamespacedScope, "pods/*"), named(registration.NamespacedScope, "pods/*")},
+			"validate-x.usher.dev Namespaced * + secrets,pods + pods/* [usher.dev/exempt=true kube-system,usher] in=yes -"},
 		{"of the cluster, by the policy", []admit.Match{named(registration.ClusterScope, "namespaces")},
 			"validate-x.usher.dev Cluster namespaces [kube-system,usher] - -"},
 	} {

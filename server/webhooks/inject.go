@@ -13,6 +13,9 @@ const (
 	OpenShift   = "openshift"    // its service CA operator
 )
 
+// injectOpenShift is the annotation for OpenShift.
+const injectOpenShift = "service.beta.openshift.io/inject-cabundle"
+
 // tlsSecret is the name of the Secret with the serving certificate, and of cert-manager's Certificate for it.
 const tlsSecret = "usher-tls"
 
@@ -26,7 +29,7 @@ func Inject(by, namespace string) (map[string]string, error) {
 	case by == "" && !named:
 		return nil, nil
 	case by == OpenShift && !named:
-		return map[string]string{"service.beta.openshift.io/inject-cabundle": "true"}, nil
+		return map[string]string{injectOpenShift: "true"}, nil
 	case by != CertManager:
 		return nil, fmt.Errorf("--inject %q: must be %s, %[2]s=namespace/certificate, or %s", by, CertManager, OpenShift)
 	}

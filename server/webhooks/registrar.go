@@ -27,6 +27,8 @@ type Registrar struct {
 	Routes []admit.Route
 	At     Address
 	Force  bool // take over the fields that others have set, and the registration of another Service
+
+	asInstalled bool // see AsInstalled
 }
 
 // Plan lists what registering would change.
@@ -55,6 +57,9 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 		return Plan{}, err
 	}
 	var plan Plan
+	unchosen := r.At
+	unchosen.Excluded, unchosen.SkipKubelets = nil, false
+	bare := needed(r.Routes, unchosen)
 	for i, wanted := range needed(r.Routes, r.At) {
 		is := registered[i]
 		if is.Name == "" && len(wanted.Webhooks) == 0 {
@@ -64,7 +69,9 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 			return Plan{}, fmt.Errorf("%s %s calls the Service %s, of another usher, and not %s/%s: to register this one in its place, "+
 				"pass --force-conflicts; to unregister the other one: usher webhooks remove", is.Kind, is.Name, other, r.At.Namespace, r.At.Service)
 		}
-		r.fit(&wanted, is, bundle)
+		if r.fit(&wanted, is, bundle); r.asInstalled {
+			r.restore(&wanted, bare[i], is)
+		}
 		next := part{registered: is, apply: wanted, stale: is.stale(wanted), adopt: is.byKubectl()}
 		after, left, err := r.try(ctx, &next)
 		if err != nil {

@@ -13,43 +13,40 @@ import (
 )
 
 // Namespaces returns the namespaceSelector. It keeps every route away from kube-system and usher's own namespace, so
-// that no failure can lock the cluster or usher itself, and routes about pods from those that are excluded or exempt
-// too. Of cluster-scoped objects it has an effect on Namespaces only, which the policy may name.
+// that no failure can lock the cluster or usher itself, and from namespaces that are exempt. Of cluster-scoped objects it
+// has an effect on Namespaces only, which the policy may name; an update could exempt a Namespace from its own check, so
+// that label is not asked for.
 func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
 	left := []string{"kube-system", at.Namespace}
-	selector := &metav1.LabelSelector{}
 	if e.Scope == registration.ClusterScope {
 		if e.byPolicy() {
-			selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(metadataName, slices.Sorted(slices.Values(left))...)}
-			return selector
+			return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notIn(metadataName, left...)}}
 		}
 		return nil
 	}
-	if aboutPods(e.Route) {
+	if e.mayBeExcluded() {
 		left = append(left, at.Excluded...)
-		selector.MatchExpressions = []metav1.LabelSelectorRequirement{notIn(admit.ExemptLabel, "true")}
 	}
-	slices.Sort(left)
-	selector.MatchExpressions = slices.Insert(selector.MatchExpressions, 0, notIn(metadataName, slices.Compact(left)...))
-	selector.MatchLabels = e.OptIn.AsMap()
-	return selector
+	return &metav1.LabelSelector{MatchLabels: e.OptIn.AsMap(),
+		MatchExpressions: []metav1.LabelSelectorRequirement{notIn(metadataName, left...), notIn(admit.ExemptLabel, "true")}}
 }
 
 // metadataName is the label of a namespace that has its name.
 const metadataName = "kubernetes.io/metadata.name"
 
+// notIn returns the requirement that a label has none of some values, which it sorts.
 func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
+	values = slices.Compact(slices.Sorted(slices.Values(values)))
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
 }
 
-// aboutPods reports whether a route is about pods, which a cluster lacks while a webhook is away. Objects that
-// configure usher, such as quotas and the SLO configuration, are checked in every namespace: excluding a scheduler's
-// namespace must not leave its quotas unguarded.
-func aboutPods(r admit.Route) bool {
-	return slices.ContainsFunc(r.For, func(m admit.Match) bool {
-		return slices.ContainsFunc(m.Resources, func(resource string) bool {
-			return resource == "*" || resource == "pods" || strings.HasPrefix(resource, "pods/")
-		})
+// mayBeExcluded reports whether --exclude-namespace keeps a route away from a namespace: a route about pods, which a
+// cluster lacks while a webhook is away, or about what namespaces opt in for. Objects that configure usher, such as
+// quotas and the SLO configuration, are checked there too: excluding a scheduler's namespace must not leave its quotas
+// unguarded.
+func (e Entry) mayBeExcluded() bool {
+	return e.OptIn != (admit.Label{}) || slices.ContainsFunc(e.For, func(m admit.Match) bool {
+		return slices.ContainsFunc(m.Resources, func(resource string) bool { return resource == "pods" || strings.HasPrefix(resource, "pods/") })
 	})
 }
 

@@ -33,6 +33,7 @@ func Static(routes []admit.Route, at Address, dir string) ([]File, error) {
 	case !path.IsAbs(dir):
 		return nil, fmt.Errorf("--static-dir %s: must be an absolute path, as the API server wants it", dir)
 	}
+	at.OnDisk = true
 	mutating, validating := Mutating(routes, at), Validating(routes, at)
 	mutating.Name += staticSuffix
 	validating.Name += staticSuffix

@@ -1,0 +1,159 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	labelselector "usher.dev/usher/internal/selector"
+)
+
+// AsInstalled returns a registrar that restores a registration: in each entry what Lacks finds becomes as the routes need it,
+// and so do the path, the caBundle and what no flag chooses. What was chosen stays, such as failurePolicy Ignore, timeouts,
+// excluded namespaces, a URL, or who fills in the caBundle; an entry that is missing is registered
+// where the rest is, with the failurePolicy of its route. of
+// returns the routes, given the names of the registered entries.
+func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []admit.Route) (Registrar, error) {
+	registered, err := r.registered(ctx)
+	if err != nil {
+		return r, err
+	}
+	all := configuration{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+	var names []string
+	for _, c := range registered {
+		maps.Copy(all.Annotations, c.Annotations)
+		for _, w := range c.Webhooks {
+			if isUshers(w) {
+				all.Webhooks, names = append(all.Webhooks, w), append(names, w.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return r, errors.New("--as-installed: usher is not registered, and nothing shows how it was; pass the flags for that instead")
+	}
+	if other := all.elsewhere(r.At); other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
+		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
+	}
+	r.Routes, r.At, r.Force, r.asInstalled = of(names), r.At.asIn(all), true, true
+	return r, nil
+}
+
+// isCalledBy reports whether an entry calls the Service, or a URL.
+func (a Address) isCalledBy(w Hook) bool {
+	s := w.ClientConfig.Service
+	return s == nil || s.Namespace == a.Namespace && s.Name == a.Service
+}
+
+// asIn returns the address with what the entries of an installation say of how it was registered.
+func (a Address) asIn(all configuration) Address {
+	for key, value := range all.Annotations {
+		if strings.HasPrefix(key, "cert-manager.io/inject-") || key == injectOpenShift {
+			a.Annotations = maps.Clone(a.Annotations)
+			if a.Annotations == nil {
+				a.Annotations = map[string]string{}
+			}
+			a.Annotations[key] = value
+		}
+	}
+	for _, w := range all.Webhooks {
+		if url := w.ClientConfig.URL; url != nil && a.URL == "" {
+			a.URL = baseOf(*url)
+		}
+		for _, r := range labelselector.Requirements(w.NamespaceSelector) {
+			if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+				a.Excluded = append(a.Excluded, r.Values...)
+			}
+		}
+		a.SkipKubelets = a.SkipKubelets || slices.ContainsFunc(w.MatchConditions, func(c registration.MatchCondition) bool { return c.Name == kubeletCondition })
+	}
+	return a
+}
+
+// baseOf returns a URL without its last part, which is the path of a route.
+func baseOf(url string) string { return url[:max(strings.LastIndex(url, "/"), 0)] }
+
+// restore completes what is wanted by what is registered, as AsInstalled says. bare is what is wanted without any choice.
+func (r Registrar) restore(wanted *configuration, bare, is configuration) {
+	for i, w := range wanted.Webhooks {
+		was := is.entry(w.Name)
+		if was == nil {
+			continue
+		}
+		next := *was
+		next.MatchPolicy, next.SideEffects, next.AdmissionReviewVersions = w.MatchPolicy, w.SideEffects, w.AdmissionReviewVersions
+		next.ClientConfig = r.restoredClient(w, was.ClientConfig)
+		for _, part := range lacking(*bare.entry(w.Name), *was) {
+			switch part.field {
+			case "rules":
+				next.Rules = w.Rules
+			case "namespaceSelector":
+				next.NamespaceSelector = w.NamespaceSelector
+			case "objectSelector":
+				next.ObjectSelector = w.ObjectSelector
+			case "matchConditions":
+				next.MatchConditions = append(slices.Clone(w.MatchConditions), slices.DeleteFunc(slices.Clone(was.MatchConditions), func(c registration.MatchCondition) bool {
+					return slices.Contains(ownConditions, c.Name) || slices.ContainsFunc(w.MatchConditions, func(own registration.MatchCondition) bool { return own.Name == c.Name })
+				})...)
+			case "failurePolicy":
+				next.FailurePolicy = w.FailurePolicy
+			case "reinvocationPolicy":
+				next.ReinvocationPolicy = w.ReinvocationPolicy
+			}
+		}
+		wanted.Webhooks[i] = next
+	}
+}
+
+// restoredClient returns the client configuration of an entry: the URL or the port of the Service that is registered, with the
+// right path, and its caBundle, unless this cannot verify what usher serves.
+func (r Registrar) restoredClient(w Hook, is registration.WebhookClientConfig) registration.WebhookClientConfig {
+	next := is
+	path := PathOf(w.Name)
+	switch {
+	case is.URL != nil:
+		next.URL = new(baseOf(*is.URL) + path)
+	case r.At.isCalledBy(Hook{ClientConfig: is}) && is.Service != nil:
+		service := *is.Service
+		service.Path, next.Service = &path, &service
+	default:
+		next = w.ClientConfig
+	}
+	needed := w.ClientConfig.CABundle
+	if is.URL != nil && len(r.At.CABundle) == 0 {
+		needed = nil // what the Secret holds is for the Service
+	}
+	if next.CABundle = is.CABundle; len(r.At.CABundle) > 0 || !trusts(is.CABundle, needed, r.Client.Now()) {
+		next.CABundle = w.ClientConfig.CABundle
+	}
+	return next
+}
+
+// trusts reports whether a caBundle consists of certificates that have not expired, those of another one among them.
+func trusts(bundle, needed []byte, now time.Time) bool {
+	var all [][]byte
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" || err != nil || now.After(c.NotAfter) {
+			return false
+		}
+		all = append(all, block.Bytes)
+	}
+	for block, rest := pem.Decode(needed); block != nil; block, rest = pem.Decode(rest) {
+		if !slices.ContainsFunc(all, func(der []byte) bool { return bytes.Equal(der, block.Bytes) }) {
+			return false
+		}
+	}
+	return len(all) > 0
+}

@@ -1,0 +1,142 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/apiserver"
+)
+
+// installedRoutes are two routes about pods, and one about the status of nodes.
+func installedRoutes() []admit.Route {
+	routes := admit.OfSuite("core", admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, OptIn: admit.Label{Key: "in", Value: "yes"}},
+		[]admit.Route{{Path: "/validate-a", For: admit.Pods(admissionv1.Create)}, {Path: "/validate-b", For: admit.Pods(admissionv1.Create)},
+			{Path: "/validate-n", For: admit.NodeStatus()}})
+	routes[2].FailurePolicy = registration.Ignore
+	return routes
+}
+
+// TestAsInstalled: what is restored is what somebody has broken, and nothing that was chosen at the registration.
+func TestAsInstalled(t *testing.T) {
+	at := Address{Namespace: "usher", Service: "usher", Excluded: []string{"rook-ceph"}, SkipKubelets: true, Annotations: map[string]string{injectOpenShift: "true"}}
+	all := []string{"validate-a.usher.dev", "validate-b.usher.dev", "validate-n.usher.dev"}
+	byURL := func(c *configuration) {
+		for i, w := range c.Webhooks {
+			c.Webhooks[i].ClientConfig = registration.WebhookClientConfig{URL: new("https://door/base" + *w.ClientConfig.Service.Path), CABundle: []byte("x")}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(c *configuration)
+		want   []string // how the lines of the plan begin
+	}{
+		{"as registered", func(*configuration) {}, nil},
+		{"timeout", func(c *configuration) { c.Webhooks[0].TimeoutSeconds = new(int32(9)) }, nil},
+		{"looser", func(c *configuration) { c.Webhooks[0].FailurePolicy = new(registration.Ignore) }, nil},
+		{"stricter heartbeats", func(c *configuration) { c.Webhooks[2].FailurePolicy = new(registration.Fail) }, []string{"~ validate-n.usher.dev: failurePolicy:"}},
+		{"a port", func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Port = new(int32(8443)) }, nil},
+		{"a URL", byURL, nil},
+		{"a missing one beside URLs", func(c *configuration) { byURL(c); c.Webhooks = c.Webhooks[1:] }, []string{"+ validate-a.usher.dev"}},
+		{"more is left out", func(c *configuration) {
+			s := c.Webhooks[0].NamespaceSelector
+			s.MatchExpressions = append(s.MatchExpressions, notIn("control-plane", "true"))
+			s.MatchExpressions[0].Values = append(s.MatchExpressions[0].Values, "other")
+		}, nil},
+		{"a condition of others", func(c *configuration) {
+			c.Webhooks[0].MatchConditions = append(c.Webhooks[0].MatchConditions, registration.MatchCondition{Name: "theirs", Expression: "false"})
+		}, nil},
+		{"a path", func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Path = new("/validate-b") }, []string{"~ validate-a.usher.dev: clientConfig:"}},
+		{"rules", func(c *configuration) { c.Webhooks[1].Rules[0].Operations = []registration.OperationType{"UPDATE"} }, []string{"~ validate-b.usher.dev: rules:"}},
+		{"no selector", func(c *configuration) { c.Webhooks[0].NamespaceSelector = nil },
+			[]string{"~ validate-a.usher.dev: namespaceSelector: <none> -> in=yes,kubernetes.io/metadata.name notin (kube-system,rook-ceph,usher)"}},
+		{"an old condition", func(c *configuration) {
+			c.Webhooks[0].MatchConditions = append(c.Webhooks[0].MatchConditions, registration.MatchCondition{Name: "changed", Expression: "false"})
+		}, []string{"~ validate-a.usher.dev: matchConditions:"}},
+		{"Exact", func(c *configuration) { c.Webhooks[0].MatchPolicy = new(registration.Exact) }, []string{"~ validate-a.usher.dev: matchPolicy:"}},
+		{"missing", func(c *configuration) { c.Webhooks = c.Webhooks[1:] }, []string{"+ validate-a.usher.dev: is called for CREATE of pods (v1, Namespaced); failurePolicy Fail"}},
+		{"one too many", func(c *configuration) {
+			more := c.Webhooks[0]
+			more.Name = "validate-old.usher.dev"
+			c.Webhooks = append(c.Webhooks, more)
+		}, []string{"- validate-old.usher.dev"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			is := needed(installedRoutes(), at)[1]
+			for i := range is.Webhooks {
+				is.Webhooks[i].ClientConfig.CABundle = []byte("x")
+			}
+			c.change(&is)
+			r, err := Registrar{Client: registered(t, is), At: Address{Namespace: "usher", Service: "usher"}}.AsInstalled(t.Context(), func(names []string) []admit.Route {
+				if len(names) < 2 || !slices.Contains(names, all[1]) {
+					t.Errorf("registered: %v", names)
+				}
+				return installedRoutes()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := r.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(plan.Changes) != len(c.want) {
+				t.Fatalf("got %q, want %q", plan.Changes, c.want)
+			}
+			for i, line := range plan.Changes {
+				if !strings.HasPrefix(line, c.want[i]) {
+					t.Errorf("got %s, want %s", line, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestAsInstalledElsewhere: what calls another Service, or nothing, is no installation to restore.
+func TestAsInstalledElsewhere(t *testing.T) {
+	of := func([]string) []admit.Route { return installedRoutes() }
+	for want, is := range map[string]configuration{
+		"pass --service door/usher": needed(installedRoutes(), Address{Namespace: "door", Service: "usher"})[1],
+		"usher is not registered":   {TypeMeta: configurationType("Validating"), ObjectMeta: metav1.ObjectMeta{Name: "usher"}},
+	} {
+		_, err := Registrar{Client: registered(t, is), At: Address{Namespace: "usher", Service: "usher"}}.AsInstalled(t.Context(), of)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// registered returns a client of an API server that has one configuration, and returns what is applied.
+func registered(t *testing.T, is configuration) apiserver.Client {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPatch:
+			applied, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(applied)
+		case r.Method == http.MethodPut:
+			t.Error("it is updated in a plan")
+		case r.URL.Path == is.path():
+			_ = json.NewEncoder(w).Encode(is)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
