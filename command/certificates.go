@@ -20,12 +20,14 @@ type certsOptions struct {
 // certsCommand is `usher certs`: it has the commands init and rotate.
 func (p Program) certsCommand() *cobra.Command {
 	var o certsOptions
-	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate, or replace those in a cluster", Args: cobra.NoArgs,
+	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate, or replace those in a cluster", Args: noArgs,
+		Example: "  # a Secret for kubectl apply -f -\n  usher certs init --service usher/usher -o secret",
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("usage: usher certs init|rotate [flags]; `usher certs init --help` lists the flags of the first")
 		}}
-	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return p.makeCerts(o) }}
+	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: noArgs,
+		Example: "  # files for a usher on this machine\n  usher certs init --out my-certs",
+		RunE:    func(*cobra.Command, []string) error { return p.makeCerts(o) }}
 	set := init.Flags()
 	set.SortFlags = false
 	set.StringVar(&o.service, "service", "", "Service that the certificate is for, as namespace/name (default: this machine only)")

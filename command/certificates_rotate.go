@@ -22,13 +22,15 @@ type rotateOptions struct {
 // certsRotateCommand is `usher certs rotate`.
 func (p Program) certsRotateCommand() *cobra.Command {
 	var o rotateOptions
-	c := &cobra.Command{Use: "rotate [flags]", Short: "make the replicas of usher serve --certs=managed use a new certificate or CA", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "rotate [flags]", Short: "make the replicas of usher serve --certs=managed use a new certificate or CA", Args: noArgs,
 		Long: `Make the replicas of usher serve --certs=managed use a new certificate, or a new CA, and show each stage.
 
 No request fails: a new CA signs only when every webhook has trusted it for a minute, and the old one stays trusted until its last
 certificate has ended. The command writes a request into the Secrets; the replicas do the rest, also if the command is interrupted.
 
 The exit code is 0 when the new certificate is in use, and 2 if it is not after --wait, or for an error.`,
+		Example: `  # after a key was stolen: a new CA, and no trust in the old one
+  usher certs rotate --ca --distrust`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.rotate(c.Context(), o) }}
 	set := c.Flags()
 	set.SortFlags = false

@@ -1,6 +1,5 @@
-// Package command has the commands of usher, which Program.Root lists: the server, the tools about policies and clusters, and
-// those for learners. A command is flags, a call and a print; what it calls is in server/ or in a folder below. It works with
-// the suites that it is given.
+// Package command has the commands of usher, which Program.Root lists. A command is flags, a call and a
+// print; what it calls is in server/ or in a folder below. It works with the suites that it is given.
 //
 // Other modules may import Program, to build a usher of their own with other suites; the rest of this package may change at
 // any time.
@@ -40,7 +39,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, errDenied):
 		return 1
 	}
-	_, _ = fmt.Fprintf(p.Err, "usher: %v\n", err)
+	_, _ = fmt.Fprintf(p.Err, "usher: %s\n", review.Harmless(err.Error()))
 	p.warnOfLockOut(args, err)
 	return 2
 }
@@ -64,27 +63,38 @@ func (p Program) printReports(output, command string, reports []review.Report) e
 	if output == "junit" {
 		return review.JUnit(p.Out, command, reports)
 	}
-	return printJSON(p.Out, reports)
+	return review.WriteJSON(p.Out, reports)
 }
 
 // Root returns the program's command with all others below it.
 func (p Program) Root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "usher", Short: "usher is an admission webhook service for Kubernetes", Version: p.Version,
+		Use: "usher", Short: "usher is an admission webhook service for Kubernetes", Version: p.Version, Args: noArgs,
+		Example: `  # what could you do next?
+  usher`,
 		SilenceErrors: true, SilenceUsage: true,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(p.Out, next)
+			return err
+		},
 	}
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	cobra.EnableCommandSorting = false
-	root.AddCommand(p.serveCommand(), p.reviewCommand(), p.doctorCommand(), p.testCommand(), p.explainCommand(), p.showCommand(), p.playgroundCommand(), p.learnCommand(), p.webhooksCommand(),
-		p.stepsCommand(), p.certsCommand(), p.versionCommand())
+	root.SetUsageFunc(p.usage)
+	root.SetFlagErrorFunc(unknownFlag)
+	addGroup(root, "Serve and deploy", p.serveCommand(), p.webhooksCommand(), p.certsCommand())
+	addGroup(root, "Write and test policies", p.reviewCommand(), p.testCommand(), p.stepsCommand(), p.schemaCommand(), p.showCommand(), p.newCommand())
+	addGroup(root, "Look into a cluster", p.doctorCommand(), p.explainCommand())
+	addGroup(root, "Learn", p.learnCommand(), p.playgroundCommand())
+	root.AddCommand(p.versionCommand())
+	p.complete(root)
 	return root
 }
 
 func (p Program) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	return &cobra.Command{Use: "version", Short: "print the version", Args: noArgs, Example: "  usher version", RunE: func(*cobra.Command, []string) error {
 		_, err := fmt.Fprintln(p.Out, p.Version)
 		return err
 	}}

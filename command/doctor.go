@@ -27,6 +27,8 @@ type doctorOptions struct {
 	examine         examineFlags
 	gates           gate.Set
 	gatesSet        bool
+	apply           string // see applyCommand
+	canary, yes     bool
 }
 
 const doctorHelp = `Examine the webhook configurations of a cluster, those of others too.
@@ -35,7 +37,10 @@ With FILE, a manifest or an AdmissionReview, say for each webhook whether the AP
 filter keeps the object away from it. For a Deployment, or another object with a pod template, the pod that its controller would create is
 examined too.
 
-The command only reads. It waits at most 5 s for an answer.
+With --canary, send the creation of a Pod, or of the objects of FILE, as a dry run, and say which webhooks of usher have answered. It asks
+before. Nothing is stored, but the webhooks of others are called, too.
+
+Without --canary, the command only reads. It waits at most 5 s for an answer.
 
 The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or told.`
 
@@ -43,15 +48,20 @@ The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2
 func (p Program) doctorCommand() *cobra.Command {
 	o := doctorOptions{clusterSource: clusterFlags{source: "api"}}
 	c := &cobra.Command{Use: "doctor [flags] [FILE...]", Short: "find out what is wrong with webhook configurations, and why a webhook is not called",
-		Long: doctorHelp}
+		Long: doctorHelp, Example: `  # what is wrong with the webhooks of the cluster that kubectl uses?
+  usher doctor
+  # would a webhook be called for these objects, and if not, why?
+  usher doctor samples/manifests/labels.yaml --cluster-dir samples/cluster
+  # is usher called for a new pod in fact? (it asks, and sends a dry run)
+  usher doctor --canary -n shop`}
 	o.addTo(c.Flags())
 	o.examine.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
-	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
 	c.RunE = func(c *cobra.Command, files []string) (err error) {
 		if o.gates, err = suites.parsed("files"); err != nil {
 			return err
 		}
+		o.apply = applyCommand(c.Flags())
 		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.files = append(o.files, files...)
 		if o.clusterSource.dir != "" && !c.Flags().Changed("cluster") {
@@ -61,6 +71,9 @@ func (p Program) doctorCommand() *cobra.Command {
 			return err
 		}
 		if err := o.check(); err != nil {
+			return err
+		}
+		if err := o.checkCanary(c.Flags()); err != nil {
 			return err
 		}
 		return p.doctor(c.Context(), o)
@@ -73,6 +86,8 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	o.addFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
+	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the namespace of -n, or of FILE")
+	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")
 	o.requestFlags.addTo(set, "examine")
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
@@ -94,7 +109,11 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 		return p.printChecks(o.output)
 	}
 	examine := p.examine
-	if len(o.files) > 0 {
+	ofObjects := len(o.files) > 0 || o.canary
+	switch {
+	case o.canary:
+		examine = p.sendCanaries
+	case ofObjects:
 		examine = p.examineRequests
 	}
 	reports, err := examine(ctx, o)
@@ -104,11 +123,11 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 	if o.output != "text" {
 		err = p.printReports(o.output, "usher doctor", reports)
 	}
-	if o.output == "text" && len(o.files) == 0 {
+	if o.output == "text" && !ofObjects {
 		p.printExamination(reports)
 	}
 	for _, report := range reports {
-		if o.output == "text" && len(o.files) > 0 {
+		if o.output == "text" && ofObjects {
 			review.Text(p.Out, report, p.style())
 			_, _ = fmt.Fprintln(p.Out)
 		}
@@ -122,7 +141,7 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 // printChecks prints what doctor looks for, in the order of its findings' weight.
 func (p Program) printChecks(output string) error {
 	if output == "json" {
-		return printJSON(p.Out, doctor.Checks())
+		return review.WriteJSON(p.Out, doctor.Checks())
 	}
 	width := 0
 	for _, c := range doctor.Checks() {
@@ -136,7 +155,10 @@ func (p Program) printChecks(output string) error {
 
 // openSource returns the source that the flags name.
 func (o *clusterFlags) openSource() (reader.Source, error) {
-	if o.source != "api" {
+	switch {
+	case o.source != "api" && o.dir == "":
+		return reader.Source{}, errors.New("--cluster=files: pass --cluster-dir DIR with the manifests of a cluster")
+	case o.source != "api":
 		return reader.Files(o.dir)
 	}
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
@@ -156,13 +178,8 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	if err != nil {
 		return nil, err
 	}
-	documents := p.readDocuments(o.files, o.recursive)
-	if o.makesPods() {
-		all := func(*unstructured.Unstructured) bool { return true }
-		documents = review.WithPods(documents, o.templates, o.Options, all)
-	}
-	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())))
-	examiner, err := doctor.NewExaminer(ctx, source, kinds)
+	documents := p.documentsOf(o)
+	examiner, err := p.examinerOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -172,4 +189,17 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 		reports = append(reports, examiner.Examine(ctx, d, o.Options))
 	}
 	return reports, nil
+}
+
+// documentsOf returns the objects of the files, with the pods that controllers would make of them.
+func (p Program) documentsOf(o doctorOptions) []review.Document {
+	documents := p.readDocuments(o.files, o.recursive)
+	if !o.makesPods() {
+		return documents
+	}
+	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true })
+}
+
+func (p Program) examinerOf(ctx context.Context, source reader.Source) (*doctor.Examiner, error) {
+	return doctor.NewExaminer(ctx, source, review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates()))))
 }

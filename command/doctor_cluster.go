@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor"
@@ -76,41 +77,92 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	if u.At.User = o.examine.user; u.At.User == "" {
 		u.At.User = "system:serviceaccount:" + u.At.Namespace + ":usher"
 	}
-	deployed, unread := installed.Find(ctx, source, u.At.Namespace, u.At.Service)
-	policy, err := p.policyIn(deployed, o.examine.config)
+	in, err := p.installationOf(ctx, source, u.At, o.examine.config, o.gates, o.gatesSet)
 	if err != nil {
 		return u, err
 	}
-	gates := o.gates
-	if text := deployed.Flag("feature-gates"); text != "" && !o.gatesSet {
-		if gates, err = p.Suites.ParseGates(text); err != nil {
-			return u, fmt.Errorf("the Deployment %s: %w", o.service, err)
-		}
+	u.Unusable, u.ConfigMap, u.Key, u.Unknown = in.unusable, in.deployed.ConfigMap, in.deployed.Key, in.unknown
+	if u.Unusable != nil {
+		u.Unknown = errors.New("usher has no policy that it can load")
 	}
-	if !errors.Is(unread, reader.ErrNotFound) && o.examine.config == "" {
-		u.Unknown = unread
-	}
-	in := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates}
 	for _, r := range in.Table() {
 		u.Paths = append(u.Paths, r.Path)
 	}
 	u.Needed = func(registered []string) []webhooks.Hook {
-		return webhooks.HooksOf(webhooks.OneAmplifier(chosen(in, o.examine.suites, registered)), u.At)
+		return webhooks.HooksOf(webhooks.OneAmplifier(chosen(in.Instance, o.examine.suites, registered)), u.At)
 	}
-	u.Rights = p.rightsOf(deployed, in.Routes())
+	u.Apply = o.apply
+	if in.deployed.Flag("cluster") == "api" {
+		u.Watching = clusterRole(p.Suites, in.Routes()).Rules
+	}
+	u.Gates = in.deployed.Flag("feature-gates")
+	if u.Managed = in.deployed.Flag("certs") == "managed"; u.Managed {
+		u.Writing = slices.Concat(rotation.SecretRights(), rotation.ConfigurationRights())
+	}
 	return u, nil
 }
 
-// policyIn returns the policy of a file, else of a Deployment, or else the embedded one.
-func (p Program) policyIn(deployed installed.Usher, file string) (*config.Policy, error) {
-	if file != "" || deployed.Text == nil {
-		return config.Load(file, p.Suites.Schema())
+// applyCommand returns the command that restores usher's registration, with the flags of doctor that say how usher is run.
+func applyCommand(doctor *pflag.FlagSet) string {
+	words := []string{"usher webhooks apply --as-installed"}
+	doctor.Visit(func(f *pflag.Flag) {
+		if suiteOf(f) != "" || slices.Contains([]string{"config", "suite", "user", "feature-gates"}, f.Name) {
+			words = append(words, review.Word("--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// installation is usher as flags, and else its Deployment, say that it runs.
+type installation struct {
+	suite.Instance
+	deployed installed.Usher
+	unusable error // what is wrong with the policy, or with the gates, of the Deployment: the instance has none
+	unknown  error // why it is not known how usher runs
+}
+
+// installationOf reads how usher is run. Without a Deployment, the instance has the policy of a file, or the embedded one.
+func (p Program) installationOf(ctx context.Context, source reader.Source, at webhooks.Address, file string, gates gate.Set, gatesSet bool) (in installation, err error) {
+	in.Instance = suite.Instance{Suites: p.Suites, Policy: suite.NoPolicy, Gates: gates}
+	var unread error
+	in.deployed, unread = installed.Find(ctx, source, at.Namespace, at.Service)
+	switch {
+	case errors.Is(unread, installed.ErrNoPolicy) && file == "":
+		in.unusable = unread
+	case file != "" || errors.Is(unread, reader.ErrNotFound):
+		in.Policy, err = config.Load(file, p.Suites.Schema())
+	case unread != nil:
+		in.unknown = unread
+	case in.deployed.Name == "" && in.deployed.Flag("config") != "":
+		in.unknown = fmt.Errorf("the policy of the Deployment %s/%s, %s, is from no ConfigMap; --config names a file with it", at.Namespace, at.Service,
+			in.deployed.Flag("config"))
+	case in.deployed.Name == "":
+		in.Policy, err = config.Load("", p.Suites.Schema())
+	default:
+		policy, problems := config.Parse(in.deployed.Text, p.Suites.Schema())
+		if in.unusable = joined(in.deployed.Name, problems); in.unusable == nil {
+			in.Policy = policy
+		}
 	}
-	policy, problems := config.Parse(deployed.Text, p.Suites.Schema())
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("the policy of usher's Deployment: %w", errors.Join(problems...))
+	if text := in.deployed.Flag("feature-gates"); text != "" && !gatesSet {
+		parsed, wrong := p.Suites.ParseGates(text)
+		if in.Gates = parsed; wrong != nil {
+			in.Gates, in.unusable = gates, errors.Join(in.unusable, fmt.Errorf("the Deployment %s/%s: %w", at.Namespace, at.Service, wrong))
+		}
 	}
-	return policy, nil
+	return in, err
+}
+
+// joined returns the problems of a file in one line, or nil.
+func joined(file string, problems []error) error {
+	var texts []string
+	for _, problem := range problems {
+		texts = append(texts, problem.Error())
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", file, strings.Join(texts, "; "))
 }
 
 // chosen returns the routes of the named suites or, without names, of the suites with a registered webhook.
@@ -124,17 +176,6 @@ func chosen(in suite.Instance, names, registered []string) (all []admit.Route) {
 		}
 	}
 	return all
-}
-
-// rightsOf returns the rights that usher needs as a Deployment runs it.
-func (p Program) rightsOf(deployed installed.Usher, served []admit.Route) (rules []rbacv1.PolicyRule) {
-	if deployed.Flag("cluster") == "api" {
-		rules = clusterRole(p.Suites, served).Rules
-	}
-	if deployed.Flag("certs") == "managed" {
-		rules = slices.Concat(rules, rotation.SecretRights(), rotation.ConfigurationRights())
-	}
-	return rules
 }
 
 // printExamination prints the findings, the worst first, and how much was examined.

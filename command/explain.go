@@ -39,7 +39,11 @@ type explainOptions struct {
 func (p Program) explainCommand() *cobra.Command {
 	o := explainOptions{clusterSource: clusterFlags{source: "files"}}
 	c := &cobra.Command{Use: "explain [flags] [NAMESPACE/NAME | KIND NAME | MESSAGE | -]",
-		Short: "explain who changed an object, why the pods of a workload do not come, or what a refusal means", Long: explainHelp}
+		Short: "explain who changed an object, why the pods of a workload do not come, or what a refusal means", Long: explainHelp,
+		Example: `  # why do the pods of a Deployment not come?
+  usher explain --cluster=api deployment/web
+  # who changed a pod, and who refused it?
+  usher explain --audit-log samples/audit/audit.log apps/offensive-web`}
 	o.addTo(c.Flags())
 	suites := p.addSuiteFlags(c, false)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {

@@ -20,8 +20,8 @@ import (
 // syncTime is the timeout for receiving the state of the cluster.
 const syncTime = 15 * time.Second
 
-// reviewNow reviews the pod that a controller would create for a workload, through all routes and with the state of the
-// cluster. It is a dry run: nothing is written.
+// reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
+// routes that are registered there and reached. It is a dry run: nothing is written.
 func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]review.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -29,8 +29,8 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	if err != nil {
 		return nil, err
 	}
-	run := reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
-	run.o.explain = true
+	run := &reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
 	run.routes = review.Explained(now.Routes())
 	for i := range run.routes {
@@ -44,7 +44,13 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 		return nil, err
 	}
 	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
-	return run.reportAll(ctx, pods, review.Document{JSON: namespace})
+	reports, err := run.reportAll(ctx, pods, review.Document{JSON: namespace})
+	for i := range reports {
+		if reports[i].Exit() == review.Fine {
+			reports[i].Webhooks = nil // each is called, or is not for the pod
+		}
+	}
+	return reports, err
 }
 
 // loadNow loads usher with the state of the cluster, and waits until it has arrived.

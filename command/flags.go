@@ -1,7 +1,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,20 +13,31 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// suiteFlags are the flags that suites add to a command. In its help they stand below the command's own, under a heading for each suite.
+// suiteFlags are the flags that suites add to a command. In its help they stand below the command's own, under a heading for
+// each suite; those of other suites than the first only if they are asked for.
 type suiteFlags struct {
 	suites suite.List
 	gates  string
-	names  []string // of the suites that have flags
-	sets   []*pflag.FlagSet
 }
 
-// addSuiteFlags adds the flags of all suites to a command, and --feature-gates.
+// ofSuite is the annotation of a flag that a suite has added.
+const ofSuite = "usher.dev/suite"
+
+// suiteOf returns the name of the suite that has added a flag, or "".
+func suiteOf(f *pflag.Flag) string { return strings.Join(f.Annotations[ofSuite], "") }
+
+// addSuiteFlags adds the flags of all suites to a command, and --feature-gates, which is of the first suite that has gates.
 func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
 	f := &suiteFlags{suites: p.Suites}
 	c.Flags().StringVar(&f.gates, "feature-gates", "",
 		"switch feature gates, such as BindingAdmissionWebhook=true,TopologyValidation=false; usher steps --gates lists them")
-	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
+	for _, suite := range p.Suites {
+		if len(suite.Gates) > 0 {
+			_ = c.Flags().SetAnnotation("feature-gates", ofSuite, []string{suite.Name})
+			break
+		}
+	}
+	addHelpAll(c)
 	for _, suite := range p.Suites {
 		set := pflag.NewFlagSet(suite.Name, pflag.ContinueOnError)
 		set.SortFlags = false
@@ -34,42 +47,26 @@ func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
 		if serving && suite.ServeFlags != nil {
 			suite.ServeFlags(set)
 		}
-		if set.HasFlags() {
-			f.names, f.sets = append(f.names, suite.Name), append(f.sets, set)
-		}
-	}
-	own := pflag.NewFlagSet("own", pflag.ContinueOnError)
-	own.SortFlags = false
-	own.AddFlagSet(c.Flags())
-	c.SetUsageFunc(func(used *cobra.Command) error {
-		text := f.usage(used, own)
-		if used != c { // a command below it, without flags of suites
-			text = (&suiteFlags{}).usage(used, used.Flags())
-		}
-		_, err := fmt.Fprint(used.OutOrStderr(), text)
-		return err
-	})
-	for _, set := range f.sets {
+		set.VisitAll(func(flag *pflag.Flag) { _ = set.SetAnnotation(flag.Name, ofSuite, []string{suite.Name}) })
 		c.Flags().AddFlagSet(set)
 	}
 	return f
 }
 
-// usage is the usage line and the flags, in groups.
-func (f *suiteFlags) usage(c *cobra.Command, own *pflag.FlagSet) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n  %s\n", c.UseLine())
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n\nAvailable Commands:\n", c.CommandPath())
-		for _, below := range c.Commands() {
-			fmt.Fprintf(&b, "  %-*s %s\n", below.NamePadding(), below.Name(), below.Short)
+// only restricts the flags to those of the named suites, which it returns.
+func (f *suiteFlags) only(set *pflag.FlagSet, names []string) (chosen suite.List, err error) {
+	if f.suites, err = f.suites.Named(names); err != nil {
+		return nil, err
+	}
+	if len(f.suites) == 0 {
+		return nil, errors.New("--suite: name a suite, or leave it out")
+	}
+	set.Visit(func(flag *pflag.Flag) {
+		if of := suiteOf(flag); of != "" && !slices.Contains(names, of) && err == nil {
+			err = fmt.Errorf("--%s is for the suite %s, which --suite leaves out", flag.Name, of)
 		}
-	}
-	fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
-	for i, set := range f.sets {
-		fmt.Fprintf(&b, "\nFlags of the suite %s:\n%s", f.names[i], set.FlagUsages())
-	}
-	return b.String()
+	})
+	return f.suites, err
 }
 
 // parsed returns the gates, and checks the flags of the suites. source is where the cluster comes from: files or api.
@@ -82,33 +79,4 @@ func (f *suiteFlags) parsed(source string) (gate.Set, error) {
 		}
 	}
 	return f.suites.ParseGates(f.gates)
-}
-
-// completeGates completes the last item of a list such as A=true,B=.
-func (p Program) completeGates(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndex(typed, ",")+1]
-	var all []string
-	for _, g := range p.Suites.Gates() {
-		all = append(all, fmt.Sprintf("%s%s=%t\t%s", before, g.Name, !g.Default, g.Doc))
-	}
-	return all, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-}
-
-// completePaths completes the path of a route.
-func (p Program) completePaths(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
-	for _, r := range p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())) {
-		all = append(all, r.Path)
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeSteps completes the name of a step.
-func (p Program) completeSteps(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	steps, _ := p.Suites.Steps()
-	return steps, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeSuites completes the name of a suite.
-func (p Program) completeSuites(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return p.Suites.Names(), cobra.ShellCompDirectiveNoFileComp
 }

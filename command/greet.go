@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"strings"
 
 	"usher.dev/usher/server"
@@ -19,7 +20,7 @@ func greet(out io.Writer, o server.Options, at server.Addresses) {
 		scheme, trust = "http", ""
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\nusher serves the suites %s on %s://%s; health and metrics are on http://%s\n", strings.Join(o.Suites.Names(), " and "),
+	fmt.Fprintf(&text, "\nusher serves %s %s on %s://%s; health and metrics are on http://%s\n", map[bool]string{true: "the suite", false: "the suites"}[len(o.Suites) == 1], strings.Join(o.Suites.Names(), " and "),
 		scheme, reachable(at.Reviews), reachable(at.Operations))
 	if at.CAFile != "" {
 		fmt.Fprintf(&text, "CA file: %s\n", at.CAFile)
@@ -29,10 +30,18 @@ func greet(out io.Writer, o server.Options, at server.Addresses) {
 	}
 	for _, sample := range []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"} {
 		path, _, _ := strings.Cut(sample, "/")
-		fmt.Fprintf(&text, "  curl %s-H 'Content-Type: application/json' -d @samples/reviews/%s.json %s://%s/%s | bin/usher show\n",
-			trust, sample, scheme, reachable(at.Reviews), path)
+		fmt.Fprintf(&text, "  curl %s-H 'Content-Type: application/json' -d @samples/reviews/%s.json %s://%s/%s | %s show\n",
+			trust, sample, scheme, reachable(at.Reviews), path, called())
 	}
 	_, _ = fmt.Fprintln(out, text.String())
+}
+
+// called returns what to type to call usher: its name if it is on the PATH, or else what make build makes.
+func called() string {
+	if _, err := exec.LookPath("usher"); err != nil {
+		return "bin/usher"
+	}
+	return "usher"
 }
 
 // variables returns the variables of make that find the server, where they are not as usual.

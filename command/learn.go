@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/command/learn"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/nearest"
 )
 
 // learnOptions are the flags of usher learn.
@@ -30,10 +31,20 @@ the one about rescuing a cluster, which needs that of ` + "`make cluster`" + `.`
 // learnCommand is `usher learn`.
 func (p Program) learnCommand() *cobra.Command {
 	o := &learnOptions{}
-	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: learnHelp, Args: cobra.MaximumNArgs(1)}
+	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: learnHelp, Args: cobra.MaximumNArgs(1),
+		Example: `  # which lessons are there?
+  usher learn
+  # begin the first one
+  usher learn 1`}
 	c.PersistentFlags().StringVar(&o.dir, "dir", "usher-lessons", "directory with a folder for each lesson that was begun")
 	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the hints and solutions")
-	c.RunE = func(c *cobra.Command, args []string) error { return p.learn(*o, courseOf(c, *o), args) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := p.learn(*o, courseOf(c, *o), args)
+		if best := nearest.Of(strings.Join(args, " "), namesBelow(c)); err != nil && best != "" {
+			return fmt.Errorf("%w; did you mean usher learn %s?", err, best)
+		}
+		return err
+	}
 	check := lessonCommand(o, "check", "say in one line what is missing; exit code 1 if anything is", p.learnCheck)
 	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check has seen")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
@@ -56,7 +67,8 @@ func courseOf(c *cobra.Command, o learnOptions) learn.Course {
 
 // lessonCommand returns a command about one lesson, named by the argument, or else the current one.
 func lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
-	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	example := fmt.Sprintf("  # about the lesson that you are at\n  usher learn %[1]s\n  usher learn %[1]s 1", name)
+	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), Example: example, RunE: func(c *cobra.Command, args []string) error {
 		all, err := learn.Lessons()
 		if err != nil {
 			return err
@@ -101,6 +113,9 @@ func (p Program) learn(o learnOptions, course learn.Course, args []string) error
 		return err
 	}
 	fresh, err := course.Begin(lesson)
+	if err == nil {
+		err = learn.WriteSchema(course.Dir, p.PolicySchema().JSON())
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +155,9 @@ func (p Program) printLesson(course learn.Course, l learn.Lesson, fresh bool) er
 		next += "\n    sh start.sh"
 	}
 	_, err := fmt.Fprintf(p.Out, "\n%s in %s:\n%s\n    usher learn check     # what is missing?\n    usher learn hint\n", begun, course.Folder(l), next)
+	if called() != "usher" {
+		_, err = fmt.Fprint(p.Out, "\nusher is not on your PATH: `make install` in its checkout puts it there.\n")
+	}
 	return err
 }
 
@@ -235,10 +253,14 @@ func (p Program) learnExport(dir string, all []learn.Lesson) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("--export %s: the directory is not empty", dir)
 	}
-	if err := learn.Export(dir, all); err != nil {
+	err := learn.Export(dir, all)
+	for _, part := range []string{"class", "teacher"} {
+		err = errors.Join(err, learn.WriteSchema(filepath.Join(dir, part), p.PolicySchema().JSON()))
+	}
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.Out, "%s has the lessons of the class, %s the hints and solutions.\n"+
+	_, err = fmt.Fprintf(p.Out, "%s has the lessons of the class, %s the hints and solutions.\n"+
 		"To check what a learner has done: usher learn check --all --dir LEARNER -o junit\n", filepath.Join(dir, "class"), filepath.Join(dir, "teacher"))
 	return err
 }

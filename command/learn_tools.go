@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"usher.dev/usher/command/learn"
 	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
 )
@@ -40,25 +42,25 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 		if r.Report.Exit() != review.Fine && len(differences) == 0 {
 			differences = append(differences, string(r.Report.Verdict))
 		}
-		if r.Report.Verdict == review.NotJudged {
+		if r.Report.Verdict == review.Errored {
 			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
 		}
 	}
 	return differences, nil
 }
 
-// learnCalled returns whether the API server would call a webhook.
-func (p Program) learnCalled(ctx context.Context, c learn.Called) (is bool, why string, err error) {
+// learnCalled returns for which object of a manifest the API server would call a webhook, or not, against what should be.
+func (p Program) learnCalled(ctx context.Context, c learn.Called, manifest []byte) (wrong string, err error) {
 	source, err := reader.Files(c.Cluster)
 	if err != nil {
-		return false, "", err
+		return "", err
 	}
 	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())))
 	examiner, err := doctor.NewExaminer(ctx, source, kinds)
 	if err != nil {
-		return false, "", err
+		return "", err
 	}
-	o := review.Options{Operation: admissionv1.Create, User: "kubernetes-admin", Namespace: "default"}
+	o := review.Options{Operation: admissionv1.Create, SubResource: c.SubResource, User: "kubernetes-admin", Namespace: "default"}
 	if c.Operation != "" {
 		o.Operation = admissionv1.Operation(c.Operation)
 	}
@@ -66,18 +68,35 @@ func (p Program) learnCalled(ctx context.Context, c learn.Called) (is bool, why 
 		o.User = c.As
 	}
 	o.Groups = review.GroupsOf(o.User)
-	documents := p.readFile(c.Manifest)
+	documents := review.Read(c.Manifest, bytes.NewReader(manifest))
+	examiner.Learn(ctx, documents, o)
 	for _, d := range documents {
 		if d.Err != nil {
-			return false, "", d.Err
+			return "", fmt.Errorf("%s: %w", c.Manifest, d.Err)
 		}
-		for _, w := range examiner.Examine(ctx, d, o).Webhooks {
-			if w.Name == c.Webhook {
-				return w.Called, strings.TrimSpace(w.Filter + ": " + w.Why), nil
+		if r := examiner.Examine(ctx, d, o); r.Kind != "Namespace" {
+			if why, is := calledAs(r, c); !is {
+				return fmt.Sprintf("%s %s %s/%s: %s", r.Operation, r.Kind, r.Namespace, r.Name, why), nil
 			}
 		}
 	}
-	return false, "no configuration has the webhook", nil
+	return "", nil
+}
+
+// calledAs reports whether a webhook is called, or not, as it should be for the request of a report, and what is instead.
+func calledAs(r review.Report, c learn.Called) (why string, is bool) {
+	for _, w := range r.Webhooks {
+		switch {
+		case w.Name != c.Webhook:
+		case w.Filter == webhookmatch.Unknown:
+			return "whether " + c.Webhook + " is called is not known: " + w.Why, false
+		case w.Called:
+			return c.Webhook + " is called", c.Is
+		default:
+			return c.Webhook + " is not called: " + w.Filter + ": " + w.Why, !c.Is
+		}
+	}
+	return "no configuration has the webhook " + c.Webhook, false
 }
 
 // learnDoctor returns the ids of the findings in the cluster that a folder stands for.

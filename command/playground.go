@@ -26,20 +26,23 @@ type playgroundOptions struct {
 // playgroundCommand is `usher playground`.
 func (p Program) playgroundCommand() *cobra.Command {
 	o := playgroundOptions{}
-	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps make of an object, as it is typed", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps make of an object, as it is typed", Args: noArgs,
+		Example: `  # then open the address that it prints
+  usher playground --config samples/policy.yaml`,
 		Long: `Serve one web page on this machine that shows what the steps make of an object, as it is typed: the object after each step, the patch,
 and why an object is refused. It needs no cluster and no network, and what is typed stays on this machine.`}
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8090", "address of the page; other machines cannot use it")
 	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")
 	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "", "directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
-	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with")
+	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with (default: those of make run)")
+	c.Flags().Lookup("feature-gates").DefValue = "" // too long for a help
 	c.Flags().StringVar(&o.recording, "recording", "", "file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
 	c.RunE = func(c *cobra.Command, _ []string) error { return p.playground(c.Context(), o) }
 	return c
 }
 
 func (p Program) playground(ctx context.Context, o playgroundOptions) error {
-	start, err := o.start()
+	start, err := o.start(p.Suites.Names()[0])
 	if err != nil {
 		return err
 	}
@@ -102,9 +105,9 @@ func listenHere(address string) (*net.TCPListener, error) {
 	return listener, nil
 }
 
-// start returns what the page shows at first.
-func (o playgroundOptions) start() (playground.Input, error) {
-	in := playground.Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates}
+// start returns what the page shows at first, with the routes of one suite.
+func (o playgroundOptions) start(suite string) (playground.Input, error) {
+	in := playground.Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates, Path: suite}
 	if o.config != "" {
 		text, err := os.ReadFile(o.config)
 		if err != nil {

@@ -19,7 +19,7 @@ type recordFlags struct {
 
 func (o *recordFlags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.file, "record", "", "new file to which every review is written, with the whole object, for usher playground; for learning, not for production (default: none)")
-	set.BoolVar(&o.values, "record-values", false, "with --record: also write the values of environment variables and annotations, and the data of Secrets")
+	set.BoolVar(&o.values, "record-values", false, "with --record: also write what is otherwise hidden: values of environment variables, annotations and headers, data of Secrets, commands, arguments and extra fields of users")
 }
 
 func (o *recordFlags) check() error {
@@ -41,9 +41,10 @@ func (o recordFlags) opener(log *logrus.Logger) func() (handlers.Observe, func()
 		if err != nil {
 			return nil, nil, fmt.Errorf("--record: %w", err)
 		}
-		hidden := "values of environment variables and annotations, and the data of Secrets, are hidden"
+		const values = "values of environment variables, annotations and headers, data of Secrets, commands, arguments and extra fields of users"
+		hidden := values + " are hidden"
 		if o.values {
-			hidden = "WITH the values of environment variables and annotations, and the data of Secrets"
+			hidden = "WITH " + values
 		}
 		log.WithField("file", o.file).Warn("EVERY REVIEW IS RECORDED, with its whole object: this is for learning, not for production; " + hidden)
 		return recorder.Observe, func() {

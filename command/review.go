@@ -24,9 +24,12 @@ import (
 type reviewOptions struct {
 	requestFlags
 	suites                            []string
-	path, output, config              string
+	mainOnly                          bool // nobody asks for other suites than the first: what they do not change is not shown
+	path, output, config, service     string
 	allRoutes, quiet, strict, explain bool
+	namespaceLabels                   map[string]string // of Namespaces that are in none of the files
 	gates                             gate.Set
+	gatesSet                          bool // by --feature-gates
 	clusterSource                     clusterFlags
 	doctor                            bool
 	registered                        clusterFlags // where the webhook configurations come from
@@ -36,15 +39,18 @@ type reviewOptions struct {
 func (p Program) reviewCommand() *cobra.Command {
 	o := reviewOptions{clusterSource: clusterFlags{source: "files"}, registered: clusterFlags{source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
-		Long: reviewHelp}
+		Long: reviewHelp, Example: `  # what would become of these objects, and which step says why?
+  usher review --suite core --explain samples/manifests/pods.yaml
+  # in CI: only what is refused, by your policy
+  usher review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
 	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
-	_ = c.RegisterFlagCompletionFunc("path", p.completePaths)
-	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
 	c.RunE = func(c *cobra.Command, files []string) (err error) {
 		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
 			return err
 		}
+		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
+		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.files = append(o.files, files...)
 		if len(o.files) == 0 && isTerminal(p.In) {
 			return errors.New("name a file, or - to type a manifest; `usher review --help` lists the flags")
@@ -68,7 +74,7 @@ func (p Program) reviewCommand() *cobra.Command {
 
 // checkDoctor checks the flags that go with --doctor.
 func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
-	for _, name := range []string{"cluster", "kubeconfig"} {
+	for _, name := range []string{"cluster", "kubeconfig", "service"} {
 		if set.Changed(name) && !o.doctor {
 			return fmt.Errorf("--%s goes with --doctor", name)
 		}
@@ -92,54 +98,65 @@ func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
 const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
 
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
-the pod that its controller would create is reviewed. A namespace that is neither in --cluster-dir nor among the files is assumed to have the
-labels that the webhook configurations select.
+the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
+among the files, or in --cluster-dir, count as stored.
 
-The exit code is 0 if no object is denied, 1 if an object is denied (with --strict also if one is skipped), and 2 if an object could not be
-reviewed.`
+A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
+policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.
+
+The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an object was not judged or could not be reviewed,
+else 0.`
 
 func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
 	o.addFilesTo(set, "review")
 	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
-	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied or could not be reviewed, and the summary")
-	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it")
+	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have unknown fields, and the summary")
+	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not know")
 	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
 	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
 	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
 	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
 	o.requestFlags.addTo(set, "review")
-	set.StringVar(&o.config, "config", "", "policy file (default: the embedded policy)")
+	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil, "labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
+	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.addDirTo(set)
 	set.BoolVar(&o.doctor, "doctor", false, "say first, as usher doctor does, which webhooks of the cluster are called, and call only those routes of usher that are registered there and reached")
 	set.StringVar(&o.registered.source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
 	set.StringVar(&o.registered.kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
+	set.StringVar(&o.service, "service", "usher/usher", "with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
 }
 
-// review reviews the files and prints what became of each object.
+// review reviews the files and prints the verdict on each object.
 func (p Program) review(ctx context.Context, o reviewOptions) error {
-	policy, err := config.Load(o.config, p.Suites.Schema())
+	policy, err := p.policyOfReview(ctx, &o)
 	if err != nil {
 		return err
 	}
-	in, err := suite.Load(suite.Setup{Suites: p.Suites, Names: o.suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.from()})
-	if err != nil {
+	run := &reviewing{Program: p, o: o, policy: policy, asked: review.Asked{Remedy: ", which is in none of the files; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	read := p.readDocuments(o.files, o.recursive)
+	if run.given, err = run.stored(read); err != nil {
 		return err
 	}
-	routes := in.Routes()
-	if o.explain {
-		routes = review.Explained(routes)
+	if err := run.load(everything); err != nil {
+		return err
 	}
-	run := reviewing{Program: p, o: o, routes: routes, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
-	documents := run.withPods(p.readDocuments(o.files, o.recursive))
+	documents := run.withPods(read)
 	if o.output == "review" {
 		return run.printReviews(documents)
 	}
-	reports, err := run.reportAll(ctx, documents)
+	reports, err := run.reportAll(ctx, documents, read...)
 	if err != nil {
 		return err
 	}
 	return run.print(reports)
+}
+
+// warnOfPolicy prints what is probably not meant in a policy file.
+func (p Program) warnOfPolicy(file string, policy *config.Policy) {
+	for _, text := range policy.Warnings() {
+		_, _ = fmt.Fprintf(p.Err, "warning: policy %s: %s\n", file, text)
+	}
 }
 
 func (p Program) readOld(file string) (json.RawMessage, error) {
@@ -212,6 +229,8 @@ func manifestFiles(name string, recursive bool) (files []string, err error) {
 // showCommand is `usher show`: what curl brought back, readable.
 func (p Program) showCommand() *cobra.Command {
 	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, from a file or standard input, in readable form",
+		Example: `  # while usher serves in another terminal
+  curl --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json https://127.0.0.1:9443/validate-pods | usher show`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			in, err := p.openFile(append(files, "-")[0])

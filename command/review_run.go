@@ -10,8 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -20,12 +23,18 @@ import (
 type reviewing struct {
 	Program
 	o      reviewOptions
+	policy *config.Policy
 	routes []admit.Route
 	kinds  review.Catalogue
+	given  []manifest.Object // among the documents, which count as stored
+	loaded int               // the index of the given object that the routes do not see; -1: they see all
+	asked  review.Asked      // what steps have asked for that is not known
+	empty  []string          // the collections without an object
+	absent []string          // those of them that steps have looked at
 }
 
 // withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
-func (r reviewing) withPods(documents []review.Document) []review.Document {
+func (r *reviewing) withPods(documents []review.Document) []review.Document {
 	if !r.o.makesPods() {
 		return documents
 	}
@@ -36,7 +45,7 @@ func (r reviewing) withPods(documents []review.Document) []review.Document {
 }
 
 // printReviews prints the AdmissionReview of each document. The error names all documents that have none.
-func (r reviewing) printReviews(documents []review.Document) error {
+func (r *reviewing) printReviews(documents []review.Document) error {
 	var problems []error
 	for _, d := range documents {
 		body, err := review.AsReview(d, r.o.Options, r.kinds)
@@ -44,7 +53,7 @@ func (r reviewing) printReviews(documents []review.Document) error {
 			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(r.Out, "%s\n", body); err != nil {
+		if _, err := fmt.Fprintf(r.Out, "%s\n", review.EscapeJSON(body)); err != nil {
 			return err
 		}
 	}
@@ -52,7 +61,7 @@ func (r reviewing) printReviews(documents []review.Document) error {
 }
 
 // reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
-func (r reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]review.Report, error) {
+func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]review.Report, error) {
 	reports, kinds := []review.Report{}, r.Suites.Kinds()
 	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
@@ -68,6 +77,9 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document, o
 			reports = append(reports, review.NotSent(d, err))
 			continue
 		}
+		if err := r.without(d); err != nil {
+			return nil, err
+		}
 		var examined review.Report
 		if examiner != nil {
 			examined = examiner.Examine(ctx, d, r.o.Options)
@@ -75,16 +87,11 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document, o
 				chooser.NotCalled = registeredAs(examined.Webhooks).why
 			}
 		}
-		choice, err := chooser.Choose(body)
+		report, err := r.report(ctx, d, body, chooser, kinds)
 		if err != nil {
 			return nil, err
 		}
-		notes, err := r.explain(body) // before the review counts
-		if err != nil {
-			return nil, err
-		}
-		report := review.Run(ctx, d, body, choice, kinds)
-		report.Notes, report.Webhooks = notes, examined.Webhooks
+		report.Webhooks = examined.Webhooks
 		if examined.Verdict == review.Failed {
 			report.Verdict = review.Denied // by the API server, because of some webhook
 		}
@@ -93,8 +100,27 @@ func (r reviewing) reportAll(ctx context.Context, documents []review.Document, o
 	return reports, nil
 }
 
+// report reviews one document.
+func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (review.Report, error) {
+	chooser.Routes = r.routes
+	choice, err := chooser.Choose(body)
+	if err != nil {
+		return review.Report{}, err
+	}
+	notes, err := r.explain(body) // before the review counts
+	if err != nil {
+		return review.Report{}, err
+	}
+	r.asked.Unknown() // what was asked before
+	choice.Unknown, choice.Validate = r.asked.Unknown, true
+	r.noteAbsent(choice.Routes)
+	report := review.Run(ctx, d, body, choice, kinds)
+	report.Notes = notes
+	return report, nil
+}
+
 // examiner returns what knows the webhooks of the cluster; nil without --doctor.
-func (r reviewing) examiner(ctx context.Context, documents []review.Document) (*doctor.Examiner, error) {
+func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (*doctor.Examiner, error) {
 	if !r.o.doctor {
 		return nil, nil
 	}
@@ -110,18 +136,18 @@ func (r reviewing) examiner(ctx context.Context, documents []review.Document) (*
 	return examiner, nil
 }
 
-func (r reviewing) chooser(documents []review.Document) (review.Chooser, error) {
+func (r *reviewing) chooser(documents []review.Document) (review.Chooser, error) {
 	c := review.Chooser{Routes: r.routes, Path: r.o.path}
 	if r.o.allRoutes {
 		return c, nil
 	}
 	labels, err := namespaceLabels(r.o.clusterSource.dir, documents)
-	c.NotCalled = unregistered{webhooks.OneAmplifier(r.routes), labels}.why
+	c.NotCalled = unregistered{webhooks.OneAmplifier(r.routes), labels, r.o.namespaceLabels}.why
 	return c, err
 }
 
 // explain returns what the suites say about a review.
-func (r reviewing) explain(body []byte) (all []suite.Note, err error) {
+func (r *reviewing) explain(body []byte) (all []suite.Note, err error) {
 	for _, suite := range r.Suites {
 		if suite.Explain == nil {
 			continue
@@ -136,31 +162,60 @@ func (r reviewing) explain(body []byte) (all []suite.Note, err error) {
 }
 
 // print prints the reports. The error, if any, ends the command with the exit code of the worst verdict.
-func (r reviewing) print(reports []review.Report) error {
+func (r *reviewing) print(reports []review.Report) error {
+	if r.o.strict {
+		for i := range reports {
+			reports[i].Findings = append(reports[i].Findings, reports[i].Strictly()...)
+		}
+	}
+	code := exit(review.ExitOfReview(reports), "some objects were not judged, or could not be reviewed")
 	if r.o.output == "json" || r.o.output == "junit" {
 		if err := r.printReports(r.o.output, "usher review", reports); err != nil {
 			return err
 		}
-		return r.verdict(reports)
+		return code
 	}
 	style := r.style()
 	style.Patch = r.o.output == "patch"
+	hidden := ""
 	for _, report := range reports {
-		if r.o.quiet && report.Verdict != review.Denied && report.Verdict != review.NotJudged {
+		if r.o.mainOnly {
+			report.Calls, hidden = r.withoutIdleSuites(report.Calls, hidden)
+		}
+		if review.Unrouted(report) && len(reports) > 1 {
+			continue
+		}
+		if r.o.quiet && report.Exit() == review.Fine && len(report.Unknown) == 0 {
 			continue
 		}
 		review.Text(r.Out, report, style)
 		_, _ = fmt.Fprintln(r.Out)
 	}
-	_, _ = fmt.Fprintln(r.Out, review.Summary(reports))
-	return r.verdict(reports)
+	if text := review.UnroutedText(reports); text != "" && len(reports) > 1 && (!r.o.quiet || r.o.strict) {
+		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
+	}
+	_, _ = fmt.Fprintf(r.Out, "%s\n%s", review.Summary(reports), r.absentText())
+	if hidden != "" {
+		_, _ = fmt.Fprintf(r.Out, "The suite %[1]s had nothing to change or refuse where it is not shown: --suite %[1]s shows its steps.\n", hidden)
+	}
+	return code
 }
 
-// verdict returns the error that ends the command with the exit code of the worst report.
-func (r reviewing) verdict(reports []review.Report) error {
-	worst := review.ExitOf(reports)
-	if r.o.strict && slices.ContainsFunc(reports, func(r review.Report) bool { return r.Verdict == review.Skipped }) {
-		worst = max(worst, review.Refused)
+// idle reports whether a call is allowed, and its steps had nothing to do or to say.
+func idle(c review.Call) bool {
+	did := func(s review.Step) bool { return len(s.Refused)+len(s.Patch)+len(s.Unknown) > 0 || s.Override != "" }
+	return c.Outcome == string(handlers.Allowed) && len(c.Warnings) == 0 && c.Untouched == "" && !slices.ContainsFunc(c.Steps, did)
+}
+
+// withoutIdleSuites leaves out the calls of other suites than the first that did nothing. hidden is the last suite with such a call.
+func (r *reviewing) withoutIdleSuites(calls []review.Call, hidden string) (shown []review.Call, _ string) {
+	for _, call := range calls {
+		i := slices.IndexFunc(r.routes, func(route admit.Route) bool { return route.Path == call.Path })
+		if i >= 0 && r.routes[i].Suite != r.Suites[0].Name && idle(call) {
+			hidden = r.routes[i].Suite
+			continue
+		}
+		shown = append(shown, call)
 	}
-	return exit(worst, "some objects could not be reviewed")
+	return shown, hidden
 }

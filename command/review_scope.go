@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -24,6 +25,7 @@ import (
 type unregistered struct {
 	registered []admit.Route
 	labels     map[string]labels.Set // of the namespaces that are known
+	assumed    map[string]string     // labels of the others, beside those that opt in
 }
 
 // why returns why an API server would not call a route for a request, or "". Routes that are for other requests are not
@@ -43,7 +45,7 @@ func (u unregistered) why(r admit.Route, req *admit.Request) string {
 	selectors.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}}
 	asked := webhookmatch.Request{AdmissionRequest: asAPI(req), InNamespace: webhookmatch.Namespace{Labels: u.labels[req.Namespace]}, SendsVirtualResources: true}
 	if _, known := u.labels[req.Namespace]; !known {
-		asked.InNamespace.Labels = r.OptIn.AsMap() // nothing is known of the namespace: assume that it opted in
+		asked.InNamespace.Labels = labels.Merge(r.OptIn.AsMap(), u.assumed) // nothing is known of the namespace: assume that it opted in
 	}
 	if v := new(webhookmatch.Matcher).One(context.Background(), asked, selectors); !v.Called {
 		return v.Filter + ": " + v.Why
@@ -77,6 +79,8 @@ func (w registeredAs) why(r admit.Route, req *admit.Request) (why string) {
 		i := slices.IndexFunc(w, func(hook review.Webhook) bool { return hook.Name == e.Name })
 		switch {
 		case i < 0 || !e.Covers(req):
+		case !strings.HasSuffix(w[i].Path, r.Path): // a URL may have a base before it
+			return fmt.Sprintf("%s calls the path %s, not %s", w[i].Name, w[i].Path, r.Path)
 		case w[i].Called || w[i].Filter == webhookmatch.Unknown: // what it would do is worth knowing all the same
 			return ""
 		default:

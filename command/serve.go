@@ -7,18 +7,23 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server"
+	"usher.dev/usher/server/suite"
 )
 
 // serveOptions are the flags of usher serve.
 type serveOptions struct {
 	server.Options
+	suites        []string
 	certificates  certificateFlags
 	logFormat     string
 	clusterSource clusterFlags
@@ -29,15 +34,23 @@ type serveOptions struct {
 
 // serveCommand is `usher serve`.
 func (p Program) serveCommand() *cobra.Command {
-	o := serveOptions{Options: server.Options{Suites: p.Suites, Version: p.Version, Stdout: p.Out}}
-	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: cobra.NoArgs}
-	o.addTo(c.Flags())
+	o := serveOptions{Options: server.Options{Version: p.Version, Stdout: p.Out}}
+	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: noArgs,
+		Example: `  # on this machine, where samples/cluster stands for a cluster
+  usher serve --cluster-dir samples/cluster
+  # the core suite alone, with your policy, which is read again when it changes
+  usher serve --suite core --config samples/policy.yaml --cluster-dir samples/cluster`}
+	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, true)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		o.clusterSource.askedOtherwise = o.DebugAuth || o.certificates.managed()
 		if err := o.clusterSource.check(); err != nil {
 			return err
 		}
+		if o.Suites, err = suites.only(c.Flags(), o.suites); err != nil {
+			return err
+		}
+		o.Schema = p.Suites.Schema()
 		if o.Gates, err = suites.parsed(o.clusterSource.source); err != nil {
 			return err
 		}
@@ -63,12 +76,14 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	return server.Run(ctx, o.Options)
 }
 
-func (o *serveOptions) addTo(set *pflag.FlagSet) {
+func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
 	set.StringVar(&o.Listen, "listen", ":9443", "address that serves reviews over HTTPS")
 	set.StringVar(&o.OpsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the pages under /debug over HTTP")
 	set.BoolVar(&o.Plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
+	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites that are served: "+suites.Describe()+"; sections of the policy for others do nothing")
 	set.StringVar(&o.Config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
+	set.StringSliceVar(&o.RequireSections, "require-sections", nil, "sections of the policy, such as names,rules: a policy that lacks one is refused, at the start and when it is reloaded (default: none)")
 	o.certificates.addTo(set)
 	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, and otherwise json")
 	set.IntVar(&o.MaxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, and then get a 503 with Retry-After (default 64 for each CPU)")
@@ -93,7 +108,7 @@ func (o *serveOptions) check(set *pflag.FlagSet) error {
 	if o.MaxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.MaxConnections)
 	}
-	if err := o.certificates.check(); err != nil {
+	if err := errors.Join(o.checkSections(), o.certificates.check()); err != nil {
 		return err
 	}
 	if err := o.callers.check(o.Plain); err != nil {
@@ -117,6 +132,18 @@ func (o *serveOptions) check(set *pflag.FlagSet) error {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("--plain --listen %s: reviews without TLS are for this machine only, such as 127.0.0.1:9443", o.Listen)
+	}
+	return nil
+}
+
+// checkSections returns an error for a required section that no policy can have.
+func (o *serveOptions) checkSections() error {
+	known := o.Suites.Schema().Names()
+	for _, name := range o.RequireSections {
+		if slices.Contains(known, name) {
+			continue
+		}
+		return fmt.Errorf("--require-sections: the policy has no section %s; the sections are %s%s", name, strings.Join(known, ", "), nearest.Question(name, known))
 	}
 	return nil
 }

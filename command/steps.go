@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,61 +11,86 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/server/suite"
 )
+
+// stepsOptions are the flags of usher steps.
+type stepsOptions struct {
+	output, config string
+	suites         []string
+	effective      effectiveOptions
+}
 
 // stepsCommand is `usher steps`.
 func (p Program) stepsCommand() *cobra.Command {
-	var output, file string
-	var listGates bool
-	var effective effectiveOptions
-	c := &cobra.Command{Use: "steps [STEP...]", Short: "list all routes and their steps, in order", ValidArgsFunction: p.completeSteps}
+	var o stepsOptions
+	c := &cobra.Command{Use: "steps [STEP...]", Short: "list routes and their steps, in order",
+		Example: `  # what is checked and changed, in which order
+  usher steps
+  # the same in the other suite
+  usher steps --suite colocation
+  # the mode of a step under a policy, for a namespace
+  usher steps --effective -n batch --cluster-dir samples/cluster --config samples/policies/overrides.yaml denied-names`}
 	c.Flags().SortFlags = false
-	c.Flags().StringVarP(&output, "output", "o", "text", "output format: text or json")
-	c.Flags().StringVar(&file, "config", "", "policy file whose modes are shown (default: the embedded policy)")
-	effective.addTo(c.Flags())
-	c.Flags().BoolVar(&listGates, "gates", false, "list the feature gates instead of the steps")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
+	c.Flags().StringSliceVar(&o.suites, "suite", p.Suites.Names()[:1], "suites whose routes are listed; a STEP is looked for in all: "+p.Suites.Describe())
+	c.Flags().StringVar(&o.config, "config", "", "policy file whose modes are shown (default: the embedded policy)")
+	o.effective.addTo(c.Flags())
+	listGates := c.Flags().Bool("gates", false, "list the feature gates of all suites instead of the steps")
 	featureGates := c.Flags().String("feature-gates", "", "feature gates to set, such as A=true,B=false; --gates lists them")
-	_ = c.RegisterFlagCompletionFunc("feature-gates", p.completeGates)
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		gates, err := p.Suites.ParseGates(*featureGates)
 		switch {
 		case err != nil:
 			return err
-		case output != "text" && output != "json":
-			return fmt.Errorf("-o %s: must be text or json", output)
-		case listGates:
-			return p.printGates(gates, output)
+		case o.output != "text" && o.output != "json":
+			return fmt.Errorf("-o %s: must be text or json", o.output)
+		case *listGates:
+			return p.printGates(gates, o.output)
 		}
-		if err := effective.check(c.Flags()); err != nil {
+		if err := o.effective.check(c.Flags()); err != nil {
 			return err
 		}
-		return p.printSteps(gates, output, file, names, effective)
+		if len(names) > 0 && !c.Flags().Changed("suite") {
+			o.suites = p.Suites.Names()
+		}
+		return p.printSteps(gates, o, names)
 	}
 	return c
 }
 
 // printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
-func (p Program) printSteps(gates gate.Set, output, file string, names []string, effective effectiveOptions) error {
+func (p Program) printSteps(gates gate.Set, o stepsOptions, names []string) error {
 	steps, _ := p.Suites.Steps()
 	for _, name := range names {
 		if !slices.Contains(steps, name) {
 			return fmt.Errorf("there is no step %s%s; `usher steps` lists them", name, nearest.Question(name, steps))
 		}
 	}
-	policy, err := config.Load(file, p.Suites.Schema())
+	listed, err := p.Suites.Named(o.suites)
 	if err != nil {
 		return err
 	}
-	if effective.on {
-		return p.printEffective(gates, policy, effective, output, names)
+	policy, err := config.Load(o.config, p.Suites.Schema())
+	if err != nil {
+		return err
 	}
-	rows := slices.DeleteFunc(p.stepRows(policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
-	if output == "json" {
-		return printJSON(p.Out, rows)
+	if o.effective.on {
+		return p.printEffective(gates, policy, o, names)
+	}
+	rows := slices.DeleteFunc(stepRows(listed, policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
+	if o.output == "json" {
+		return review.WriteJSON(p.Out, rows)
 	}
 	printStepsText(p.Out, rows)
+	for _, other := range p.Suites.Names() {
+		if !slices.Contains(o.suites, other) {
+			_, _ = fmt.Fprintf(p.Out, "`usher steps --suite %s` lists those of the suite %s\n", other, other)
+		}
+	}
 	p.printEnds(policy)
 	return nil
 }
@@ -86,9 +110,9 @@ type stepRow struct {
 	Overrides []overrideRow `json:"overrides,omitempty"`
 }
 
-func (p Program) stepRows(policy *config.Policy, gates gate.Set) []stepRow {
+func stepRows(listed suite.List, policy *config.Policy, gates gate.Set) []stepRow {
 	rows, overrides, now := []stepRow{}, config.SectionOf[admit.Overrides](policy).Compile(), time.Now()
-	for _, r := range p.Suites.Table(policy, gates) {
+	for _, r := range listed.Table(policy, gates) {
 		for _, s := range r.Chain.WithModes(config.SectionOf[admit.Modes](policy)).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off
 			row := stepRow{r.Path, r.Suite, string(r.Gate), s.Name, s.Doc, string(s.Gate), string(s.Mode), on, s.Idle, nil}
@@ -159,16 +183,10 @@ func (p Program) printGates(gates gate.Set, output string) error {
 		rows = append(rows, row{string(g.Name), g.Doc, g.Default, gates.On(g.Name)})
 	}
 	if output == "json" {
-		return printJSON(p.Out, rows)
+		return review.WriteJSON(p.Out, rows)
 	}
 	for _, r := range rows {
 		_, _ = fmt.Fprintf(p.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
 	}
 	return nil
-}
-
-func printJSON(to io.Writer, value any) error {
-	encoder := json.NewEncoder(to)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }

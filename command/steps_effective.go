@@ -75,13 +75,18 @@ type described struct {
 }
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
-func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effectiveOptions, output string, names []string) error {
+func (p Program) printEffective(gates gate.Set, policy *config.Policy, all stepsOptions, names []string) error {
+	o := all.effective
+	listed, err := p.Suites.Named(all.suites)
+	if err != nil {
+		return err
+	}
 	opened, err := o.clusterSource.from().Open(cluster.Options{
 		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
 	if err != nil {
 		return err
 	}
-	routes := suite.Instance{Suites: p.Suites, Policy: policy, Gates: gates, Cluster: opened}.Routes()
+	routes := suite.Instance{Suites: listed, Policy: policy, Gates: gates, Cluster: opened}.Routes()
 	requests, err := p.describedRequests(o, gates, routes)
 	if err != nil {
 		return err
@@ -97,8 +102,8 @@ func (p Program) printEffective(gates gate.Set, policy *config.Policy, o effecti
 		}
 	}
 	rows = slices.DeleteFunc(rows, func(r effectiveRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
-	if output == "json" {
-		return printJSON(p.Out, rows)
+	if all.output == "json" {
+		return review.WriteJSON(p.Out, rows)
 	}
 	printEffectiveText(p.Out, rows)
 	printUnknownNamespaces(p.Out, policy, opened, requests)
@@ -128,7 +133,7 @@ func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []
 	}
 	options := review.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
 	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gates))
-	run := reviewing{Program: p, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
+	run := &reviewing{Program: p, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
 	for _, d := range run.withPods(p.readDocuments([]string{o.file}, false)) {
 		body, err := review.AsReview(d, options, kinds)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/config"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -37,7 +38,7 @@ separated by ---. A case names an object and what should become of it:
   manifest: pod.yaml          # a file beside the case, or the object itself
   config: ../policy.yaml      # default: --config
   expect:
-    verdict: denied           # allowed, denied, error or skipped
+    verdict: denied           # allowed, denied, invalid, not judged, error or skipped
     code: 403
 
 What expect names is compared whole; what it does not name is not compared, except that nothing else may happen to an allowed object: it is
@@ -50,6 +51,10 @@ names, no cases at all.`
 func (p Program) testCommand() *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what becomes of objects with what is expected", Long: testHelp,
+		Example: `  # do the cases of a directory come out as they say?
+  usher test samples/tests/team-labels
+  # what of the policy does no case show?
+  usher test --coverage samples/tests/team-labels`,
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return errors.New("name a directory with cases; `usher test --help` shows how to write one")
@@ -58,7 +63,6 @@ func (p Program) testCommand() *cobra.Command {
 		}}
 	o.addTo(c.Flags(), p.Suites.Names())
 	suites := p.addSuiteFlags(c, false)
-	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
 	c.RunE = func(c *cobra.Command, dirs []string) (err error) {
 		if _, err = suites.parsed("files"); err != nil {
 			return err
@@ -118,7 +122,7 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usher test -v` prints their names", o.run, len(found.Cases))
 	}
 	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
-		Now: time.Now(), Command: o.command}
+		Now: time.Now(), Command: o.command, Warn: p.warnOfPolicies()}
 	results := program.Run(ctx, chosen, p.progress(len(chosen)))
 	if o.update {
 		var err error
@@ -165,7 +169,18 @@ func notCalled() func([]admit.Route, string) (func(admit.Route, *admit.Request) 
 			}
 			known[clusterDir] = namespaces
 		}
-		return unregistered{webhooks.OneAmplifier(routes), known[clusterDir]}.why, nil
+		return unregistered{registered: webhooks.OneAmplifier(routes), labels: known[clusterDir]}.why, nil
+	}
+}
+
+// warnOfPolicies returns a function that prints the warnings of each policy file once.
+func (p Program) warnOfPolicies() func(string, *config.Policy) {
+	warned := map[string]bool{}
+	return func(file string, policy *config.Policy) {
+		if !warned[file] {
+			warned[file] = true
+			p.warnOfPolicy(file, policy)
+		}
 	}
 }
 

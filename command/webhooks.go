@@ -34,11 +34,14 @@ type webhooksOptions struct {
 // needs there.
 func (p Program) webhooksCommand() *cobra.Command {
 	var o webhooksOptions
-	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server, or register them", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server, or register them", Args: noArgs,
+		Example: `  # what your policy needs
+  usher webhooks --config samples/policy.yaml
+  # the rights of usher serve --cluster=api
+  usher webhooks --rbac`}
 	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
-	p.completeRegistration(c)
-	c.RunE = func(*cobra.Command, []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		gates, err := suites.parsed("files")
 		if err != nil {
 			return err
@@ -54,7 +57,13 @@ func (p Program) webhooksCommand() *cobra.Command {
 			return writeYAML(p.Out, certificateRights(at.Namespace, o.user)...)
 		}
 		if o.rbac {
-			return writeYAML(p.Out, clusterRole(p.Suites, suite.Instance{Suites: p.Suites, Policy: suite.NoPolicy, Gates: gates}.Routes()))
+			served := p.Suites
+			if c.Flags().Changed("suite") {
+				if served, err = p.Suites.Named(o.suites); err != nil {
+					return err
+				}
+			}
+			return writeYAML(p.Out, clusterRole(served, suite.Instance{Suites: served, Policy: suite.NoPolicy, Gates: gates}.Routes()))
 		}
 		return p.printWebhooks(o, gates)
 	}
@@ -66,7 +75,7 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.registrationFlags.addTo(set, suites, "no caBundle")
 	set.StringVar(&o.compare, "compare", "", "file with the registered configurations, or - for standard input: print how they differ from what is "+
 		"needed, instead of configurations; the exit code is 1 if they do")
-	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, instead of webhook configurations")
+	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, with the same --suite if any, instead of webhook configurations")
 	set.StringVar(&o.certs, "certs", "local", "with --rbac: managed prints the Role, the ClusterRole and the bindings that usher serve --certs=managed needs")
 	set.BoolVar(&o.static, "static", false, "print files for the API server's --admission-control-config-file instead: "+
 		"it then calls usher from its first request, and the configurations cannot be changed through the API; needs --url")

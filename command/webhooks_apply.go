@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
 )
@@ -23,6 +24,8 @@ type applyOptions struct {
 	registrationFlags
 	reachFlags
 	force, dryRun bool
+	asInstalled   bool
+	named         []string // of the suites, by --suite
 	wait          time.Duration
 }
 
@@ -50,12 +53,19 @@ func (o *reachFlags) client() (c apiserver.Client, host string, err error) {
 // webhooksApplyCommand is `usher webhooks apply`.
 func (p Program) webhooksApplyCommand() *cobra.Command {
 	var o applyOptions
-	c := &cobra.Command{Use: "apply [flags]", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "apply [flags]", Args: noArgs, Example: `  # what would change?
+  usher webhooks apply --dry-run
+  # a first stage, which refuses nothing while usher is away
+  usher webhooks apply --fail-open all`,
 		Short: "register usher at an API server: show what changes, ask, and apply it once a replica is ready",
 		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
 
 The configurations are applied by server-side apply. What other writers have set in usher's entries stays; if it differs from what usher
 needs, this is reported. Entries that usher no longer needs are removed.
+
+With --as-installed, the suites are those of which any path is registered, the policy and the feature gates are those of usher's Deployment, and
+what was chosen when usher was registered stays: failurePolicy Ignore, timeouts, excluded namespaces, a URL, who fills in the caBundle. What
+differs otherwise from what usher needs is restored, whoever has changed it.
 
 The exit code is 0 if what is needed is registered, 1 if the answer was no, with --dry-run if anything would change, or if other writers'
 fields are left that differ, and 2 for an error.`}
@@ -64,21 +74,27 @@ fields are left that differ, and 2 for an error.`}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
 	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
 	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set, and a registration of another Service")
+	c.Flags().BoolVar(&o.asInstalled, "as-installed", false, "restore what is registered, with the policy of usher's Deployment, and keep what was chosen at its registration")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
 	suites := p.addSuiteFlags(c, false)
-	p.completeRegistration(c)
+	for _, choice := range []string{"url", "inject", "exclude-namespace", "skip-kubelets", "fail-open", "fail-closed"} {
+		c.MarkFlagsMutuallyExclusive("as-installed", choice)
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		gates, err := suites.parsed("files")
 		if err != nil {
 			return err
 		}
-		return p.applyWebhooks(c.Context(), o, gates)
+		if c.Flags().Changed("suite") {
+			o.named = o.suites
+		}
+		return p.applyWebhooks(c.Context(), o, gates, c.Flags().Changed("feature-gates"))
 	}
 	return c
 }
 
 // applyWebhooks registers the routes. If another writer interferes, it begins again.
-func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.Set) error {
+func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.Set, gatesSet bool) error {
 	r := webhooks.Registrar{Force: o.force}
 	var err error
 	if r.Routes, r.At, err = p.needed(o.registrationFlags, gates); err != nil {
@@ -88,6 +104,11 @@ func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.S
 	if r.Client, host, err = o.client(); err != nil {
 		return err
 	}
+	if o.asInstalled {
+		if r, err = p.asInstalled(ctx, r, o, gates, gatesSet); err != nil {
+			return err
+		}
+	}
 	for range 5 {
 		if err = p.applyOnce(ctx, r, o, host); !errors.Is(err, webhooks.ErrChanged) {
 			return err
@@ -95,6 +116,17 @@ func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.S
 		p.say("the registration was changed at the same time: reading it again")
 	}
 	return err
+}
+
+// asInstalled returns a registrar that restores what is registered.
+func (p Program) asInstalled(ctx context.Context, r webhooks.Registrar, o applyOptions, gates gate.Set, gatesSet bool) (webhooks.Registrar, error) {
+	in, err := p.installationOf(ctx, reader.API(r.Client), r.At, o.config, gates, gatesSet)
+	if err = errors.Join(err, in.unusable, in.unknown); err != nil {
+		return r, fmt.Errorf("--as-installed: what usher's policy needs is unknown: %w", err)
+	}
+	return r.AsInstalled(ctx, func(registered []string) []admit.Route {
+		return webhooks.OneAmplifier(chosen(in.Instance, o.named, registered))
+	})
 }
 
 func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOptions, host string) error {
@@ -166,8 +198,10 @@ func (p Program) confirm(yes bool, question string) error {
 // webhooksRemoveCommand is `usher webhooks remove`.
 func (p Program) webhooksRemoveCommand() *cobra.Command {
 	var o reachFlags
-	c := &cobra.Command{Use: "remove [flags]", Args: cobra.NoArgs,
-		Short: "remove usher's webhook configurations from an API server: before usher itself is removed"}
+	c := &cobra.Command{Use: "remove [flags]", Args: noArgs,
+		Short: "remove usher's webhook configurations from an API server: before usher itself is removed",
+		Example: `  # without a question
+  usher webhooks remove --yes`}
 	c.Flags().SortFlags = false
 	o.addTo(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {

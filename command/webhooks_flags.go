@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"usher.dev/usher/admit"
@@ -32,22 +31,13 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: "+
 		"cert-manager (its Certificate usher-tls in the Service's namespace), cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
-	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace whose pods are not sent to usher, so that they can start while usher is unavailable; may be repeated")
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace that is not sent to usher, apart from elastic quotas and the SLO ConfigMap, so that its pods can start while usher is unavailable; may be repeated")
 	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: "+
 		"mirror pods, and leases and status where the policy names resources by a wildcard; needs Kubernetes 1.28")
 	set.StringSliceVar(&o.failOpen, "fail-open", nil,
 		"paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
 	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
 		"not possible for the heartbeats of nodes")
-}
-
-// completeRegistration adds the completion of what the flags name.
-func (p Program) completeRegistration(c *cobra.Command) {
-	_ = c.RegisterFlagCompletionFunc("suite", p.completeSuites)
-	_ = c.RegisterFlagCompletionFunc("fail-closed", p.completePaths)
-	_ = c.RegisterFlagCompletionFunc("fail-open", p.completePaths)
-	_ = c.RegisterFlagCompletionFunc("inject",
-		cobra.FixedCompletions([]string{webhooks.CertManager, webhooks.OpenShift}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // needed returns the routes to register, and the address.

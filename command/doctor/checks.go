@@ -9,15 +9,15 @@ import (
 
 // Check is a kind of findings.
 type Check struct {
-	ID       string               `json:"id"`       // also the anchor of its section in docs/troubleshooting.md
-	Severity review.Severity      `json:"severity"` // the worst that a finding has
-	Doc      string               `json:"doc"`
-	Fix      func(subject) string `json:"-"` // returns the command that ends a finding, or leads to what a person corrects
+	ID       string          `json:"id"`       // also the anchor of its section in docs/troubleshooting.md
+	Severity review.Severity `json:"severity"` // the worst that a finding has
+	Doc      string          `json:"doc"`
+	command  func(subject) command
 }
 
 // checks are in the order of their weight, those that cause others first: findings of the same severity are in this order.
 var checks = []Check{
-	{"service-missing", review.Error, "the Service that a webhook calls does not exist", installAgain},
+	{"service-missing", review.Error, "the Service that a webhook calls does not exist", removeOrphan},
 	{"service-headless", review.Error, "the Service that a webhook calls has no ClusterIP", showService},
 	{"service-port-missing", review.Error, "the Service that a webhook calls does not have the port", setPort},
 	{"service-external-name", review.Warning, "the Service that a webhook calls is an ExternalName", showService},
@@ -34,44 +34,55 @@ var checks = []Check{
 	{"ca-bundle-private-key", review.Error, "the caBundle of a webhook holds a private key", replaceBundle},
 	{"certificate-expired", review.Error, "the certificate of a webhook has expired", replaceCertificate},
 	{"certificate-not-yet-valid", review.Error, "the certificate of a webhook, or its CA, is not valid yet", replaceEarly},
-	{"ca-expired", review.Error, "the CA of a webhook has expired", replaceBundle},
+	{"ca-expired", review.Error, "the CA of a webhook has expired", replaceCA},
 	{"ca-bundle-mismatch", review.Error, "the caBundle of a webhook does not verify its certificate", replaceBundle},
 	{"certificate-common-name-only", review.Error, "the certificate of a webhook names its host only as the common name", replaceCertificate},
 	{"certificate-name", review.Error, "the certificate of a webhook is for another host", replaceCertificate},
 	{"certificate-usage", review.Error, "the certificate of a webhook is not for servers", replaceCertificate},
 	{"match-condition-invalid", review.Error, "a match condition does not compile", edit},
+	{"match-condition-never", review.Error, "a match condition is false for every request", set},
+	{"usher-policy-unusable", review.Error, "the policy of usher's Deployment is missing or not valid", correctPolicy},
 	{"usher-path-unknown", review.Error, "usher does not serve the path of its webhook", register},
+	{"usher-path-differs", review.Error, "a webhook of usher calls the path of another one", register},
+	{"usher-servers-differ", review.Warning, "webhooks of usher call different servers", register},
+	{"registered-twice", review.Warning, "the same is registered twice, or a configuration has a name twice", removeTwin},
 	{"two-amplifiers", review.Error, "two webhooks change the status of nodes, and their factors multiply", removeAmplifier},
 	{"koordinator-beside-usher", review.Error, "a webhook of Koordinator does what one of usher does", remove},
-	{"fail-token-reviews", review.Error, "TokenReviews or SubjectAccessReviews are refused while a webhook does not answer", correct},
-	{"fail-own-namespace", review.Error, "the pods of a webhook cannot be created while it does not answer", correct},
-	{"fail-nodes", review.Error, "nodes cannot report while a webhook does not answer", correct},
-	{"fail-leases", review.Error, "leases are refused while a webhook does not answer", correct},
-	{"fail-kube-system", review.Error, "the pods of kube-system cannot be created while a webhook does not answer", correct},
-	{"fail-events", review.Warning, "events are lost while a webhook does not answer", correct},
+	{"fail-token-reviews", review.Error, "TokenReviews or SubjectAccessReviews are refused while a webhook does not answer", keepAway},
+	{"fail-own-namespace", review.Error, "what brings back a webhook is refused while it does not answer", keepAway},
+	{"fail-nodes", review.Error, "nodes cannot report while a webhook does not answer", keepAway},
+	{"fail-leases", review.Error, "leases are refused while a webhook does not answer", keepAway},
+	{"fail-kube-system", review.Error, "the pods of kube-system cannot be created while a webhook does not answer", keepAway},
+	{"fail-control-plane", review.Error, "what a cluster needs to start or to be repaired is refused while a webhook does not answer", keepAway},
+	{"fail-events", review.Warning, "events are lost while a webhook does not answer", keepAway},
 	{"rule-unknown-resource", review.Error, "a rule names a resource that does not exist", correct},
 	{"rule-wrong-group", review.Error, "a rule names a resource in the wrong group", correct},
 	{"rule-wrong-version", review.Error, "a rule names a version that is not served", correct},
 	{"rule-wrong-scope", review.Error, "the scope of a rule is not that of its resource", correct},
 	{"rule-never-sent", review.Error, "a rule names an operation that does not occur", correct},
 	{"selector-no-namespace", review.Error, "a namespaceSelector matches no namespace, or is invalid", labelNamespace},
+	{"selector-near-miss", review.Warning, "the label of a namespace differs by one letter from that of a namespaceSelector", labelNamespace},
 	{"selector-no-effect", review.Warning, "a namespaceSelector has no effect on cluster-scoped objects", set},
 	{"object-selector-never", review.Error, "an objectSelector asks for labels of objects that have none, or is invalid", set},
 	{"usher-not-registered", review.Error, "usher needs a webhook that is not registered", register},
 	{"usher-registration-differs", review.Warning, "a webhook of usher is not registered as its policy needs", register},
 	{"usher-rights-missing", review.Error, "usher lacks rights that it needs", grant},
+	{"pod-runs-again", review.Warning, "the status of a pod that has ended says that it runs", removePod},
 	{"match-policy-exact", review.Warning, "matchPolicy Exact misses versions of what a webhook is for", set},
 	{"review-version-v1", review.Error, "admissionReviewVersions lacks v1", set},
 	{"side-effects", review.Warning, "a webhook that may have side effects refuses dry runs", set},
 	{"pod-timeouts", review.Warning, "the timeouts of the webhooks for a pod are too long together", set},
 	{"rule-everything", review.Warning, "a rule matches every resource of every group", show},
+	{"policy-missing", review.Warning, "a binding names an admission policy that does not exist", remove},
 	{"certificate-expires-soon", review.Warning, "the certificate of a webhook expires soon", replaceCertificate},
-	{"ca-expires-soon", review.Warning, "the CA of a webhook expires soon", replaceBundle},
+	{"ca-expires-soon", review.Warning, "the CA of a webhook expires soon", replaceCA},
+	{"usher-leaves-out", review.Info, "a webhook of usher is registered for less than usher asks for", show},
 	{"ca-bundle-stale", review.Info, "the caBundle of a webhook also holds what has expired", replaceBundle},
 	{"rule-not-installed", review.Info, "a rule is for a custom resource that is not installed", correct},
+	{"policy-not-bound", review.Info, "an admission policy has no binding", show},
 	{"timeout-long", review.Info, "requests wait long for a webhook that does not answer", set},
 	{"not-readable", review.Unknown, "a part of the cluster could not be read", checkRights},
-	{"certificate-not-seen", review.Unknown, "the certificate of a webhook could not be seen", listSecrets},
+	{"certificate-not-seen", review.Unknown, "the certificate of a webhook could not be seen", findSecret},
 }
 
 // Checks returns the kinds of findings, those that cause others first.
@@ -93,7 +104,17 @@ func rank(id string) int {
 // problem returns a finding of a check. Its object is filled in later.
 func problem(id string, about subject, format string, args ...any) review.Finding {
 	c := checks[rank(id)]
-	return review.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Fix: c.Fix(about), Link: "docs/troubleshooting.md#" + id}
+	f := review.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Link: "docs/troubleshooting.md#" + id}
+	way := c.command(about)
+	if way.looks {
+		f.Look = way.text
+	} else {
+		f.Fix = way.text
+	}
+	if way.todo != "" {
+		f.Message += " " + way.todo
+	}
+	return f
 }
 
 // milder returns a finding with another severity than the worst of its check.

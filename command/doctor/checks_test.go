@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,8 @@ func TestChecks(t *testing.T) {
 	var source strings.Builder
 	files, _ := filepath.Glob("*.go")
 	more, _ := filepath.Glob("reach/*.go")
-	for _, file := range append(files, more...) {
+	rules, _ := filepath.Glob("../../internal/resources/*.go")
+	for _, file := range slices.Concat(files, more, rules) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +31,7 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	for i, c := range Checks() {
-		if c.Doc == "" || strings.HasSuffix(c.Doc, ".") || c.Fix == nil || rank(c.ID) != i {
+		if c.Doc == "" || strings.HasSuffix(c.Doc, ".") || c.command == nil || rank(c.ID) != i {
 			t.Errorf("%s is not whole, or there twice", c.ID)
 		}
 		if !strings.Contains(source.String(), `"`+c.ID+`"`) {
@@ -48,7 +50,9 @@ func TestCertificateFixes(t *testing.T) {
 	w := hook(nil)
 	managed, ushers := hook(func(w *entry) {
 		w.configuration.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "ns/c"}
-	}), hook(func(w *entry) { w.configuration.Name, w.Name = "usher", "mutate-pods.usher.dev" })
+	}), hook(func(w *entry) {
+		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{Apply: "usher webhooks apply --as-installed", Managed: true}
+	})
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
 	secret := reach.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
@@ -58,17 +62,17 @@ func TestCertificateFixes(t *testing.T) {
 		bundle, leaf string
 	}{
 		{"unknown", w, reach.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
-		{"a Secret", w, secret, "get secret tls -o jsonpath", "kubectl -n ns get secrets"},
+		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
 		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
-		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --service ns/svc", "usher certs rotate --service ns/svc"},
+		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},
 	} {
 		about := subject{entry: c.w, Subject: c.about}
 		about.Target = reach.TargetOf(c.w.ClientConfig)
-		if bundle, leaf := replaceBundle(about), replaceCertificate(about); !strings.Contains(bundle, c.bundle) || !strings.Contains(leaf, c.leaf) {
+		if bundle, leaf := replaceBundle(about).text, replaceCertificate(about).text; !strings.Contains(bundle, c.bundle) || !strings.Contains(leaf, c.leaf) {
 			t.Errorf("%s: %s; %s", c.name, bundle, leaf)
 		}
 		if early := replaceEarly(about); early != replaceCertificate(about) {
-			t.Errorf("%s: %s", c.name, early)
+			t.Errorf("%s: %s", c.name, early.text)
 		}
 	}
 }

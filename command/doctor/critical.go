@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
@@ -42,11 +44,6 @@ func newPod(namespace string, labels map[string]string) sampleRequest {
 			"system:authenticated"}, labels: labels}
 }
 
-func byKubelet(q sampleRequest) sampleRequest {
-	q.user, q.groups = kubelet, []string{nodesGroup, "system:authenticated"}
-	return q
-}
-
 // surroundings hold what else decides whether a webhook is called, besides the webhook and the request.
 type surroundings struct {
 	namespaces []corev1.Namespace // of the cluster; an unknown one has no label but its name
@@ -58,72 +55,84 @@ type surroundings struct {
 type criticalRequest struct {
 	id string
 	sampleRequest
-	leaveOut []string // the namespaces that the fix keeps the webhook away from
-	why      string
+	why string
 }
 
 // criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
-func criticalRequests(t reach.Target, selector map[string]string) []criticalRequest {
-	lease := sampleRequest{group: "coordination.k8s.io", version: "v1", kind: "Lease", resource: "leases", operation: registration.Update,
-		name: "node-1"}
-	nodeLease, leader := lease, lease
-	nodeLease.namespace, leader.namespace, leader.name = "kube-node-lease", "kube-system", "kube-controller-manager"
-	leases := []string{nodeLease.namespace, leader.namespace}
-	leader.user, leader.groups = "system:kube-controller-manager", []string{"system:authenticated"}
-	node := sampleRequest{version: "v1", kind: "Node", resource: "nodes", name: "node-1", operation: registration.Create}
-	status := node
-	status.sub, status.operation = "status", registration.Update
-	event := sampleRequest{version: "v1", kind: "Event", resource: "events", namespace: "default", name: "event", operation: registration.Create}
-	all := []criticalRequest{
-		{"fail-token-reviews", sampleRequest{group: "authentication.k8s.io", version: "v1", kind: "TokenReview", resource: "tokenreviews",
-			operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "TokenReviews: before Kubernetes 1.37 the API server " +
-			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
-		{"fail-token-reviews", sampleRequest{group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview",
-			resource: "subjectaccessreviews", operation: registration.Create, user: kubelet, groups: []string{nodesGroup}}, nil, "SubjectAccessReviews: before Kubernetes 1.37 the " +
-			"API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
-		{"fail-nodes", byKubelet(status), nil, "the status of nodes, by which kubelets report: nodes go NotReady while it does not " +
-			"answer, also the one that it runs on"},
-		{"fail-nodes", byKubelet(node), nil, "new nodes: none can join the cluster while it does not answer"},
-		{"fail-leases", byKubelet(nodeLease), leases, "the leases of nodes: they go NotReady while it does not answer, " +
-			"also the one that it runs on"},
-		{"fail-leases", leader, leases, "the leases in kube-system, by which the controller manager and the scheduler " +
-			"elect a leader: they stop while it does not answer, so that no pod comes back"},
-		{"fail-kube-system", newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), []string{"kube-system"}, "pods in kube-system: " +
-			"DNS, network and storage cannot start while it does not answer, and it may need them to start"},
-		{"fail-events", byKubelet(event), nil, "events, of which there are many: they are lost while it does not answer, and each " +
-			"costs a call"},
+func criticalRequests(t reach.Target, selector map[string]string) (all []criticalRequest) {
+	for _, n := range needs {
+		all = append(all, n.requests()...)
 	}
-	if t.URL == "" {
-		why := "pods in its own namespace, " + t.Service.Namespace + ": once its pods are gone, none can be created again"
-		all = append(all, criticalRequest{"fail-own-namespace", newPod(t.Service.Namespace, selector), []string{t.Service.Namespace}, why})
+	all = append(all, criticalRequest{"fail-kube-system", newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "pods in kube-system: " +
+		"DNS, network and storage cannot start while it does not answer, and it may need them to start"})
+	if t.URL != "" || t.Service.Namespace == "kube-system" {
+		return all
 	}
-	return all
+	for _, n := range ownNeeds {
+		n.namespace, n.why = t.Service.Namespace, n.why+", in its own namespace, "+t.Service.Namespace
+		for _, q := range n.requests() {
+			q.labels = selector
+			all = append(all, q)
+		}
+	}
+	why := "pods in its own namespace, " + t.Service.Namespace + ": once its pods are gone, none can be created again"
+	return append(all, criticalRequest{"fail-own-namespace", newPod(t.Service.Namespace, selector), why})
 }
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
-// is called for. The pods of what it calls have the labels of a selector.
+// is called for, one for each kind. The pods of what it calls have the labels of a selector.
 func lockOutProblems(w entry, selector map[string]string, s surroundings) (found []review.Finding) {
 	if !w.fails() {
 		return nil
 	}
-	t := reach.TargetOf(w.ClientConfig)
-	var called []criticalRequest
+	var ids []string
 	var leaveOut []string
-	for _, v := range criticalRequests(t, selector) {
-		again := slices.ContainsFunc(called, func(other criticalRequest) bool { return other.id == v.id })
-		if again || v.id == "fail-own-namespace" && t.Service.Namespace == "kube-system" || !w.calledFor(v.sampleRequest, s) {
+	called := map[string][]criticalRequest{}
+	for _, v := range criticalRequests(reach.TargetOf(w.ClientConfig), selector) {
+		if !w.calledFor(v.sampleRequest, s) {
 			continue
 		}
-		called, leaveOut = append(called, v), append(leaveOut, v.leaveOut...)
+		if len(called[v.id]) == 0 {
+			ids = append(ids, v.id)
+		}
+		if called[v.id] = append(called[v.id], v); v.namespace != "" && v.namespace != "default" {
+			leaveOut = append(leaveOut, v.namespace)
+		}
 	}
-	for _, v := range called {
-		found = append(found, problem(v.id, w.keepAway(v, leaveOut), "failurePolicy is Fail, and the webhook is called for %s.", v.why))
+	for _, id := range ids {
+		about := w.keepAway(called[id], leaveOut, s)
+		next := problem(id, about, "failurePolicy is Fail, and the webhook is called for %s.", reasons(called[id]))
+		if w.needed != nil && !about.restored { // whoever wrote the policy has weighed it
+			next.Message, next.Severity = next.Message+" usher's policy asks for it.", review.Info
+		}
+		found = append(found, next)
 	}
 	if everything(w.Rules) {
 		found = append(found, problem("rule-everything", w.about(), "a rule matches every resource (*/*) of every group: requests "+
 			"of the control plane fail or wait with the webhook. Name the resources that it is for."))
 	}
 	return found
+}
+
+// reasons says why some requests must not depend on a webhook: of the first three, and what the others are.
+func reasons(all []criticalRequest) string {
+	const shown = 3
+	var texts, more []string
+	for _, v := range all {
+		name, _, _ := strings.Cut(v.why, ":")
+		switch {
+		case slices.Contains(texts, v.why) || slices.Contains(more, name):
+		case len(texts) < shown:
+			texts = append(texts, v.why)
+		default:
+			more = append(more, name)
+		}
+	}
+	text := strings.Join(texts, "; for ")
+	if len(more) > 0 {
+		text += "; and for " + review.List(more)
+	}
+	return text
 }
 
 // everything reports whether a rule is for all resources of all groups.
@@ -133,25 +142,38 @@ func everything(rules []registration.RuleWithOperations) bool {
 	})
 }
 
-// keepAway returns the field that keeps a webhook away from a request. leaveOut are the namespaces that all findings about
-// the webhook are about: each fix sets the whole selector, and must not undo another.
-func (w entry) keepAway(v criticalRequest, leaveOut []string) subject {
-	if v.leaveOut == nil {
-		return w.lacks("failurePolicy", registration.Ignore)
+// keepAway returns what keeps a webhook away from some requests. leaveOut are the namespaces that all findings about the
+// webhook are about: each command sets the whole selector, and must not undo another. What is in no namespace, or in default,
+// cannot be left out so, and a webhook that is meant for these namespaces would be left out altogether.
+func (w entry) keepAway(all []criticalRequest, leaveOut []string, s surroundings) subject {
+	about := w.lacks("failurePolicy", registration.Ignore)
+	if leavable := !slices.ContainsFunc(all, func(v criticalRequest) bool { return !slices.Contains(leaveOut, v.namespace) }); leavable &&
+		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v.sampleRequest, leaveOut, s) }) {
+		about = w.lacks("namespaceSelector", without(w.NamespaceSelector, leaveOut))
 	}
+	if w.ushers() && w.needed != nil {
+		restored := w
+		restored.Hook = *w.needed
+		about.restored = !slices.ContainsFunc(all, func(v criticalRequest) bool { return restored.fails() && restored.calledFor(v.sampleRequest, s) })
+	}
+	return about
+}
+
+// without returns a namespaceSelector that also leaves out some namespaces.
+func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{}
-	if w.NamespaceSelector != nil {
-		selector = w.NamespaceSelector.DeepCopy()
+	if s != nil {
+		selector = s.DeepCopy()
 	}
 	for i, r := range selector.MatchExpressions {
 		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
-			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, leaveOut))
-			return w.lacks("namespaceSelector", selector)
+			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, names))
+			return selector
 		}
 	}
 	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(leaveOut)})
-	return w.lacks("namespaceSelector", selector)
+		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(names)})
+	return selector
 }
 
 // once returns names sorted, each once.
@@ -161,6 +183,18 @@ func once(names []string) []string { return slices.Compact(slices.Sorted(slices.
 func (w entry) calledFor(q sampleRequest, s surroundings) bool {
 	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
 	return verdict.Called || verdict.Refuses
+}
+
+// calledElsewhere reports whether a webhook is called for a request in a namespace besides some.
+func (w entry) calledElsewhere(q sampleRequest, besides []string, s surroundings) bool {
+	names := []string{"default"}
+	for _, n := range s.namespaces {
+		names = append(names, n.Name)
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		q.namespace = name
+		return !slices.Contains(besides, name) && w.calledFor(q, s)
+	})
 }
 
 // hook returns the webhook as matching takes it.
@@ -175,6 +209,9 @@ func (w entry) hook() webhookmatch.Hook {
 func (q sampleRequest) request(s surroundings) webhookmatch.Request {
 	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
 	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
+	if q.kind == "TokenRequest" { // of another group than the resource
+		kind.Group = authenticationv1.GroupName
+	}
 	metadata := map[string]any{"name": q.name, "labels": q.labels}
 	if q.namespace != "" {
 		metadata["namespace"] = q.namespace
@@ -186,6 +223,9 @@ func (q sampleRequest) request(s surroundings) webhookmatch.Request {
 		UserInfo: authenticationv1.UserInfo{Username: q.user, Groups: q.groups}, Object: runtime.RawExtension{Raw: object}}
 	if q.operation != registration.Create {
 		request.OldObject = request.Object
+	}
+	if q.kind == "Namespace" && q.operation == registration.Update {
+		request.Object.Raw = bytes.Replace(object, []byte(`"labels":null`), fmt.Appendf(nil, `"labels":{%q:"true"}`, admit.ExemptLabel), 1)
 	}
 	return webhookmatch.Request{AdmissionRequest: request, InNamespace: webhookmatch.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
 		SendsVirtualResources: s.virtual}
@@ -210,7 +250,29 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding 
 		}
 	}
 	if len(wrong) == 0 {
-		return nil
+		return neverProblem(w, matcher)
 	}
 	return []review.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
+}
+
+// neverProblem returns the finding for match conditions that are false for every request. Others may have meant it.
+func neverProblem(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+	var never []string
+	left := []registration.MatchCondition{}
+	for i, m := range w.MatchConditions {
+		if !matcher.Never(m, w.Rules) {
+			left = append(left, m)
+			continue
+		}
+		never = append(never, fmt.Sprintf("matchConditions[%d] (%s), %s,", i, m.Name, strings.Join(strings.Fields(m.Expression), " ")))
+	}
+	if len(never) == 0 {
+		return nil
+	}
+	about, severity := w.lacks("matchConditions", left), review.Error
+	if !w.ushers() {
+		about, severity = w.about(), review.Warning
+	}
+	return []review.Finding{milder(problem("match-condition-never", about, "%s is false for every request of the rules, so that the webhook is never called.",
+		strings.Join(never, " and ")), severity)}
 }

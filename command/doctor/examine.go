@@ -1,4 +1,5 @@
-// Package doctor examines what a cluster has registered, and what that does to requests. It only reads.
+// Package doctor examines what a cluster has registered, and what that does to requests. It only reads, but for the dry runs of
+// Examiner.Canary.
 package doctor
 
 import (
@@ -24,12 +25,16 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 	matcher := &webhookmatch.Matcher{}
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
-	for _, w := range f.webhooks {
-		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, needed))))
+	for i := range f.webhooks {
+		w := &f.webhooks[i]
+		w.needed, w.home = neededFor(*w, needed), usher
 	}
-	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: f.leftOut()}
+	for _, w := range f.webhooks {
+		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w))))
+	}
+	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
-		usher.problems(f, needed, rights))
+		twiceProblems(f.webhooks), slices.Concat(f.policies...), usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
 			whole.Findings[i].Object = "the cluster"
@@ -69,10 +74,11 @@ func (f *snapshot) from() string {
 	return "files"
 }
 
-// leftOut says what files cannot show.
+// leftOut says what was not looked at, since the API server or files cannot show it.
 func (f *snapshot) leftOut() string {
 	if f.source.Live() {
-		return ""
+		return "not looked at: what the servers answer to a review, and how fast; NetworkPolicies; admission plug-ins that are switched off, and " +
+			"webhooks in files of the API server. Whether usher is called, a dry run shows: usher doctor --canary -n NAMESPACE"
 	}
 	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api " +
 		"for these"

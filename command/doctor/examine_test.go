@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,8 @@ import (
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
+	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/server/webhooks"
 )
 
 // hook returns a webhook that has no fault, for ConfigMaps, as a table test changes it.
@@ -43,7 +47,7 @@ func expectOne(t *testing.T, found []review.Finding, id string, says ...string) 
 	var ids []string
 	for _, f := range found {
 		ids = append(ids, f.ID)
-		if f.Fix == "" || !strings.HasSuffix(f.Link, "#"+f.ID) || f.Message == "" || !slices.Contains(IDs(), f.ID) {
+		if (f.Fix == "") == (f.Look == "") || !strings.HasSuffix(f.Link, "#"+f.ID) || f.Message == "" || !slices.Contains(IDs(), f.ID) {
 			t.Errorf("it is not whole: %+v", f)
 		}
 	}
@@ -51,7 +55,7 @@ func expectOne(t *testing.T, found []review.Finding, id string, says ...string) 
 		t.Fatalf("%q, want %q: %+v", ids, id, found)
 	}
 	for _, text := range says {
-		if len(found) > 0 && !strings.Contains(found[0].Message+"\n"+found[0].Fix, text) {
+		if len(found) > 0 && !strings.Contains(found[0].Message+"\n"+found[0].Fix+found[0].Look, text) {
 			t.Errorf("it does not say %q: %+v", text, found[0])
 		}
 	}
@@ -88,11 +92,12 @@ func TestRules(t *testing.T) {
 		{"UPDATE of a binding", "", "v1", "pods/binding", registration.Update, registration.NamespacedScope, "rule-never-sent", []string{"only CREATE"}},
 		{"CONNECT to pods", "", "v1", "pods", registration.Connect, registration.NamespacedScope, "rule-never-sent", nil},
 		{"logs", "", "v1", "pods/log", registration.Connect, registration.NamespacedScope, "rule-never-sent", []string{"no operation on it that webhooks see"}},
+		{"webhook configurations", registration.GroupName, "v1", "validatingwebhookconfigurations", registration.Create, registration.AllScopes, "rule-never-sent", []string{"are sent to no webhook"}},
 		{"UPDATE of a review", "authorization.k8s.io", "v1", "subjectaccessreviews", registration.Update, registration.AllScopes, "rule-never-sent", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(func(w *entry) { w.Rules = rulesFor(c.group, c.version, c.resource, c.operation, c.scope) })
-			found := ruleProblems(w, builtInResources())
+			found := ruleProblems(w, resources.BuiltIn())
 			expectOne(t, found, c.want, c.says...)
 			if len(found) > 0 && found[0].Severity != review.Error {
 				t.Errorf("%s: the only rule never matches", found[0].Severity)
@@ -103,26 +108,28 @@ func TestRules(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.Rules = append(w.Rules, rulesFor("", "v1", "pod", registration.Create, registration.NamespacedScope)...)
 		})
-		if found := ruleProblems(w, builtInResources()); len(found) != 1 || found[0].Severity != review.Warning || !strings.Contains(found[0].Message, "rules[1]") {
+		if found := ruleProblems(w, resources.BuiltIn()); len(found) != 1 || found[0].Severity != review.Warning || !strings.Contains(found[0].Message, "rules[1]") {
 			t.Errorf("%+v", found)
 		}
 	})
 	t.Run("not installed", func(t *testing.T) {
-		all := builtInResources()
-		all.whole = true
+		all := resources.BuiltIn()
+		all.Whole = true
 		w := hook(func(w *entry) {
 			w.Rules = rulesFor("example.com", "v1", "things", registration.Create, registration.AllScopes)
 		})
 		expectOne(t, ruleProblems(w, all), "rule-not-installed")
+		w.Rules = rulesFor("networking.k8s.oi", "v1", "ingresses", registration.Create, registration.AllScopes)
+		expectOne(t, ruleProblems(w, all), "rule-wrong-group", "it is in the group networking.k8s.io")
 	})
 }
 
 func TestExact(t *testing.T) {
 	rule := rulesFor("autoscaling", "v2", "horizontalpodautoscalers", registration.Create, registration.NamespacedScope)
 	exact, equivalent := hook(func(w *entry) { w.Rules, w.MatchPolicy = rule, new(registration.Exact) }), hook(func(w *entry) { w.Rules = rule })
-	expectOne(t, exactProblem(exact, builtInResources()), "match-policy-exact", "horizontalpodautoscalers in v1")
-	expectOne(t, exactProblem(equivalent, builtInResources()), "")
-	expectOne(t, exactProblem(hook(func(w *entry) { w.MatchPolicy = new(registration.Exact) }), builtInResources()), "")
+	expectOne(t, exactProblem(exact, resources.BuiltIn()), "match-policy-exact", "horizontalpodautoscalers in v1")
+	expectOne(t, exactProblem(equivalent, resources.BuiltIn()), "")
+	expectOne(t, exactProblem(hook(func(w *entry) { w.MatchPolicy = new(registration.Exact) }), resources.BuiltIn()), "")
 }
 
 func TestLockOut(t *testing.T) {
@@ -154,10 +161,10 @@ func TestLockOut(t *testing.T) {
 		{"kube-system", func(w *entry) { w.Rules, w.NamespaceSelector = pods, without("ns") }, "fail-kube-system", nil},
 		{"leases", func(w *entry) {
 			w.Rules = rulesFor("coordination.k8s.io", "v1", "leases", registration.Update, registration.AllScopes)
-		}, "fail-leases", []string{"leases of nodes", `"values":["kube-node-lease","kube-system"]`}},
+		}, "fail-leases fail-own-namespace", []string{"leases of nodes", "; for the leases in kube-system", `"values":["kube-node-lease","kube-system","ns"]`}},
 		{"leases of kube-system", func(w *entry) {
 			w.Rules, w.NamespaceSelector = rulesFor("coordination.k8s.io", "*", "leases", registration.Update, registration.AllScopes), without("kube-node-lease")
-		}, "fail-leases", []string{"elect a leader"}},
+		}, "fail-leases fail-own-namespace", []string{"elect a leader"}},
 		{"nodes/status", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "nodes/status", registration.Update, registration.AllScopes)
 		}, "fail-nodes", []string{`failurePolicy","value":"Ignore"`}},
@@ -174,9 +181,30 @@ func TestLockOut(t *testing.T) {
 		{"events", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "events", registration.Create, registration.AllScopes)
 		}, "fail-events", nil},
+		{"meant for kube-system", func(w *entry) {
+			w.Rules, w.NamespaceSelector = pods, &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "kube-system"}}
+		}, "fail-kube-system", []string{`failurePolicy","value":"Ignore"`}},
+		{"bindings in kube-system", func(w *entry) {
+			w.Rules, w.NamespaceSelector = rulesFor("", "v1", "pods/binding", registration.Create, registration.NamespacedScope), without("ns")
+		}, "fail-control-plane", []string{"the scheduler", `"values":["kube-system","ns"]`}},
+		{"certificate requests", func(w *entry) {
+			w.Rules = rulesFor("certificates.k8s.io", "v1", "certificatesigningrequests", registration.Create, registration.AllScopes)
+		}, "fail-control-plane", []string{"renew", `failurePolicy","value":"Ignore"`}},
+		{"namespaces", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "namespaces", registration.Create, registration.AllScopes)
+		}, "fail-control-plane", []string{"repair"}},
+		{"tokens in its namespace", func(w *entry) {
+			w.Rules, w.NamespaceSelector = rulesFor("", "v1", "serviceaccounts/token", registration.Create, registration.AllScopes), without("kube-system")
+		}, "fail-own-namespace", []string{"tokens"}},
+		{"its own ReplicaSets", func(w *entry) {
+			w.Rules, w.NamespaceSelector = rulesFor("apps", "v1", "replicasets", registration.Create, registration.AllScopes), without("kube-system")
+		}, "fail-own-namespace", []string{"rolled out"}},
+		{"its own Secrets", func(w *entry) {
+			w.Rules = rulesFor("", "v1", "secrets", registration.Update, registration.AllScopes)
+		}, "fail-own-namespace", []string{"certificate"}},
 		{"everything", func(w *entry) {
 			w.Rules = rulesFor("*", "*", "*/*", registration.OperationAll, registration.AllScopes)
-		}, strings.Join([]string{"fail-token-reviews", "fail-nodes", "fail-leases", "fail-kube-system", "fail-events", "fail-own-namespace", "rule-everything"}, " "), nil},
+		}, strings.Join([]string{"fail-token-reviews", "fail-nodes", "fail-leases", "fail-events", "fail-control-plane", "fail-kube-system", "fail-own-namespace", "rule-everything"}, " "), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
@@ -198,6 +226,76 @@ func TestLockOut(t *testing.T) {
 	})
 }
 
+// TestNeeds: a webhook for any one of the requests that a cluster lives on is found, with the reason, and its command ends the
+// finding, whatever else the webhook is for.
+func TestNeeds(t *testing.T) {
+	around := surroundings{virtual: true, matcher: &webhookmatch.Matcher{}}
+	of := func(found []review.Finding, id string) *review.Finding {
+		if i := slices.IndexFunc(found, func(f review.Finding) bool { return f.ID == id }); i >= 0 {
+			return &found[i]
+		}
+		return nil
+	}
+	everything := rulesFor("*", "*", "*/*", registration.OperationAll, registration.AllScopes)
+	for _, n := range slices.Concat(needs, ownNeeds) {
+		t.Run(n.id+" "+n.resource+" "+n.namespace, func(t *testing.T) {
+			w := hook(func(w *entry) {
+				w.Rules = rulesFor(n.group, "v1", n.resource, registration.OperationType(strings.Fields(n.operations)[0]), registration.AllScopes)
+			})
+			what, _, reasoned := strings.Cut(n.why, ":")
+			if found := of(lockOutProblems(w, nil, around), n.id); !reasoned || found == nil || !strings.Contains(found.Message, n.why) {
+				t.Fatalf("%s: %+v", what, found)
+			}
+			for _, rules := range [][]registration.RuleWithOperations{w.Rules, everything} {
+				w.Rules = rules
+				found := of(lockOutProblems(w, nil, around), n.id)
+				if !strings.Contains(found.Message, what) {
+					t.Errorf("it is not named: %s", found.Message)
+				}
+				if left := of(lockOutProblems(patched(t, w, found.Fix), nil, around), n.id); left != nil {
+					t.Errorf("after %s: %+v", found.Fix, left)
+				}
+			}
+		})
+	}
+}
+
+// patched returns the webhook as a printed patch leaves it.
+func patched(t *testing.T, w entry, command string) entry {
+	t.Helper()
+	_, quoted, _ := strings.Cut(command, "-p ")
+	change, err := jsonpatch.DecodePatch([]byte(strings.Trim(quoted, "'")))
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	before, _ := json.Marshal(map[string]any{"webhooks": []webhooks.Hook{w.Hook}})
+	after, err := change.Apply(before)
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	all, err := readWebhooks(w.kind, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Hook = all[0].Hook
+	return w
+}
+
+// TestNeverTrue: a condition that is false for every request switches a webhook off. The fix leaves the others.
+func TestNeverTrue(t *testing.T) {
+	off := func(w *entry) {
+		w.MatchConditions = []registration.MatchCondition{{Name: "kept", Expression: "object != null"}, {Name: "off", Expression: "object.x == 1 && !true"}}
+	}
+	const left = `"path":"/webhooks/0/matchConditions","value":[{"name":"kept","expression":"object != null"}]`
+	for want, w := range map[review.Severity]entry{review.Error: ushers(off), review.Warning: hook(off)} {
+		found := conditionProblems(w, &webhookmatch.Matcher{})
+		expectOne(t, found, "match-condition-never", "matchConditions[1] (off), object.x == 1 && !true, is false for every request")
+		if found[0].Severity != want || w.ushers() != strings.Contains(found[0].Fix, left) {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
 // TestFixesGoTogether: the fixes of two findings about one webhook set the same selector, so that none undoes another.
 func TestFixesGoTogether(t *testing.T) {
 	w := hook(func(w *entry) {
@@ -215,7 +313,7 @@ func TestFixesAreWords(t *testing.T) {
 	w := hook(func(w *entry) { w.configuration.Name = name })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "$(id)", Name: name}}
 	about := subject{entry: w, Subject: reach.Subject{Service: service}}
-	for _, fix := range []string{w.remove(), w.show(), w.patch("timeoutSeconds", 3), listPods(about), showService(about)} {
+	for _, fix := range []string{w.remove(), w.show(), w.patch(change{"timeoutSeconds", 3}), w.drop(), listPods(about).text, showService(about).text} {
 		if !strings.Contains(fix, `'x; touch '\''y'\'''`) {
 			t.Errorf("the name is not one word: %s", fix)
 		}
@@ -230,14 +328,14 @@ func TestServiceFixes(t *testing.T) {
 	about := hook(nil).about()
 	about.Service = corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}}
 	about.Service.Spec.Selector = map[string]string{"app": "a", "b": "c"}
-	if fix := listPods(about); fix != "kubectl -n ns get pods -l app=a,b=c" {
+	if fix := listPods(about); !fix.looks || fix.text != "kubectl -n ns get pods -l app=a,b=c" {
 		t.Error(fix)
 	}
-	if fix := setPort(about); fix != "kubectl -n ns get service svc -o yaml" {
+	if fix := setPort(about); !fix.looks || fix.text != "kubectl -n ns get service svc -o yaml" {
 		t.Error(fix)
 	}
 	about.Port = 8443
-	if fix := setPort(about); !strings.Contains(fix, `"path":"/webhooks/0/clientConfig/service/port","value":8443`) {
+	if fix := setPort(about); fix.looks || !strings.Contains(fix.text, `"path":"/webhooks/0/clientConfig/service/port","value":8443`) {
 		t.Error(fix)
 	}
 }
@@ -261,10 +359,13 @@ func TestUnreadableConfiguration(t *testing.T) {
 	}
 }
 
+// labelled returns a selector for a label.
+func labelled(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
 func TestSelectors(t *testing.T) {
-	labels := func(key, value string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
-	}
+	labels := labelled
 	namespaces := []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, {ObjectMeta: metav1.ObjectMeta{Name: "apps", Labels: map[string]string{"a": "b"}}}}
 	for _, c := range []struct {
 		name       string
@@ -276,7 +377,7 @@ func TestSelectors(t *testing.T) {
 		{"none", nil, namespaces, "", nil},
 		{"matches", func(w *entry) { w.NamespaceSelector = labels("a", "b") }, namespaces, "", nil},
 		{"unknown namespaces", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, nil, "", nil},
-		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, "selector-no-namespace", []string{"2 namespaces", "kubectl label namespace apps a=c"}},
+		{"no namespace", func(w *entry) { w.NamespaceSelector = labels("a", "c") }, namespaces, "selector-no-namespace", []string{"2 namespaces", "kubectl get namespaces --show-labels"}},
 		{"a label that cannot be set", func(w *entry) { w.NamespaceSelector = labels(corev1.LabelMetadataName, "c") }, namespaces, "selector-no-namespace", []string{"--show-labels"}},
 		{"nodes", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "nodes", registration.Update, registration.AllScopes)
@@ -287,13 +388,17 @@ func TestSelectors(t *testing.T) {
 		{"binding by labels", func(w *entry) {
 			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods/binding", registration.Create, registration.AllScopes)
 		}, namespaces, "object-selector-never", nil},
+		{"never", func(w *entry) {
+			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"},
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		}, namespaces, "object-selector-never", []string{"exclude each other"}},
 		{"pods by labels", func(w *entry) {
 			w.ObjectSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods", registration.Create, registration.AllScopes)
 		}, namespaces, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
-			expectOne(t, slices.Concat(namespaceProblems(w, c.namespaces, builtInResources()), objectSelectorProblems(w)), c.want, c.says...)
+			expectOne(t, slices.Concat(namespaceProblems(w, c.namespaces, resources.BuiltIn()), objectSelectorProblems(w)), c.want, c.says...)
 		})
 	}
 }
@@ -364,7 +469,7 @@ func TestAmplifiers(t *testing.T) {
 	})
 	checks := hook(func(w *entry) { w.Rules = status })
 	expectOne(t, amplifierProblems([]entry{own, checks, hook(nil)}), "")
-	expectOne(t, amplifierProblems([]entry{own, foreign}), "two-amplifiers", "w.example.com")
+	expectOne(t, amplifierProblems([]entry{own, foreign}), "two-amplifiers", "w.example.com", `{"op":"remove","path":"/webhooks/0"}`)
 	expectOne(t, amplifierProblems([]entry{own, theirs}), "two-amplifiers", "kubectl delete mutatingwebhookconfiguration koordinator-")
 	expectOne(t, koordinatorProblems([]entry{own, theirs}), "koordinator-beside-usher", "nodes/status")
 	expectOne(t, koordinatorProblems([]entry{own, foreign}), "")

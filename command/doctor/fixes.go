@@ -2,139 +2,221 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 )
 
-// subject holds the values of a finding that its fix is made of.
+// subject holds the values of a finding that its command is made of.
 type subject struct {
 	entry // the webhook; empty if it is about the cluster
 	reach.Subject
-	field     string // of the webhook, with the value that it should have; nil: no command knows it
-	value     any
-	namespace string // to be labelled
-	label     string
-	usher     Usher
-	missing   []string // rights
+	changes    []change // of the webhook; none: no command knows them
+	restored   bool     // usher's own registration ends it
+	also       []entry  // webhooks with the same changes
+	namespaces []string // to be labelled
+	label      string
+	misspelt   bool // the selector may be what is misspelt
+	watching   bool // usher lacks rights to watch the cluster
+	writing    bool // usher lacks rights to keep its certificates
+	pod        types.NamespacedName
 }
+
+// change is a field of a webhook, such as "timeoutSeconds" or "rules.0.resources.1", with the value that it should have.
+type change struct {
+	field string
+	value any
+}
+
+// command is what a finding prints: it ends the finding or, where no command can, shows what a person has to correct.
+type command struct {
+	text  string
+	looks bool
+	todo  string // for the person
+}
+
+func fix(text string) command        { return command{text: text} }
+func look(text, todo string) command { return command{text, true, todo} }
 
 // about returns the subject of a finding about the webhook.
 func (w entry) about() subject { return subject{entry: w} }
 
 // lacks returns the subject of a finding about a field of the webhook, with the value that it should have.
 func (w entry) lacks(field string, value any) subject {
-	return subject{entry: w, field: field, value: value}
+	return subject{entry: w, changes: []change{{field, value}}}
 }
 
-func show(s subject) string   { return s.show() }
-func edit(s subject) string   { return s.edit() }
-func remove(s subject) string { return s.remove() }
+func show(s subject) command   { return look(s.show(), "") }
+func remove(s subject) command { return fix(s.remove()) }
 
-// set sets a field of the webhook.
-func set(s subject) string {
-	if s.value == nil {
-		return s.show()
+// set sets fields of the webhook, and of others.
+func set(s subject) command {
+	if len(s.changes) == 0 {
+		return show(s)
 	}
-	return s.patch(s.field, s.value)
+	commands := []string{s.patch(s.changes...)}
+	for _, w := range s.also {
+		commands = append(commands, w.patch(s.changes...))
+	}
+	return fix(strings.Join(commands, " && "))
 }
 
-// correct sets a field of the webhook, unless it is usher's, which registers itself.
-func correct(s subject) string {
+// edit lets a person correct the webhook, unless it is usher's.
+func edit(s subject) command {
+	if s.ushers() {
+		return fix(s.home.apply())
+	}
+	return look(s.edit(), "")
+}
+
+// keepAway changes the webhook, unless it is usher's and restoring it is enough.
+func keepAway(s subject) command {
+	if s.restored {
+		return fix(s.home.apply())
+	}
+	return set(s)
+}
+
+// correct changes rules. Those of usher follow from its policy.
+func correct(s subject) command {
+	switch {
+	case s.ushers() && s.differs():
+		return fix(s.home.apply())
+	case s.ushers():
+		return look("usher steps", "usher is registered as its policy asks: correct the policy.")
+	case len(s.changes) == 0:
+		return look("kubectl api-resources", "")
+	}
+	return set(s)
+}
+
+func removePod(s subject) command {
+	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
+}
+
+// removeAmplifier removes one of two amplifiers: all of Koordinator's, what usher does not need, or an entry of somebody else.
+func removeAmplifier(s subject) command {
 	switch {
 	case s.ushers():
-		return "usher webhooks apply"
-	case s.value == nil:
-		return "kubectl api-resources"
+		return fix(s.home.apply())
+	case koordinators(s.entry):
+		return fix(s.remove())
 	}
-	return s.patch(s.field, s.value)
+	return fix(s.drop())
 }
 
-func removeAmplifier(s subject) string {
+// removeTwin removes a webhook that is registered twice.
+func removeTwin(s subject) command {
 	if s.ushers() {
-		return "usher webhooks apply"
+		return show(s)
 	}
-	return s.remove()
+	return fix(s.drop())
 }
 
-func installAgain(s subject) string {
-	if s.ushers() {
-		return "kubectl get services --all-namespaces -l app.kubernetes.io/name=usher"
+// removeOrphan removes a webhook that nothing serves any more.
+func removeOrphan(s subject) command {
+	switch called := s.Target.Service; {
+	case !s.ushers() && s.siblings == 0:
+		return fix(s.remove())
+	case !s.ushers():
+		return fix(s.drop())
+	case called.Namespace == s.home.At.Namespace && called.Name == s.home.At.Service:
+		return look("kubectl get services --all-namespaces -l app.kubernetes.io/name=usher", "")
 	}
-	return s.remove()
+	return fix(s.home.apply())
 }
 
-func showService(s subject) string { return getService(s.Service.Namespace, s.Service.Name) }
+func showService(s subject) command { return look(getService(s.Service.Namespace, s.Service.Name), "") }
 
 func getService(namespace, name string) string {
 	return "kubectl -n " + review.Word(namespace) + " get service " + review.Word(name) + " -o yaml"
 }
 
-func setPort(s subject) string {
+func setPort(s subject) command {
 	if s.Port == 0 {
 		return showService(s)
 	}
-	return s.patch("clientConfig.service.port", s.Port)
+	return fix(s.patch(change{"clientConfig.service.port", s.Port}))
 }
 
 // showCalled shows what names the address that is called.
-func showCalled(s subject) string {
+func showCalled(s subject) command {
 	if s.Target.URL != "" {
-		return s.show()
+		return show(s)
 	}
-	return getService(s.Target.Service.Namespace, s.Target.Service.Name)
+	return look(getService(s.Target.Service.Namespace, s.Target.Service.Name), "")
 }
 
 // listPods lists the pods that should be behind the Service.
-func listPods(s subject) string {
+func listPods(s subject) command {
 	in := "kubectl -n " + review.Word(s.Service.Namespace) + " get "
 	if len(s.Service.Spec.Selector) == 0 {
-		return in + "endpointslices -l " + discoveryv1.LabelServiceName + "=" + review.Word(s.Service.Name) + " -o yaml"
+		return look(in+"endpointslices -l "+discoveryv1.LabelServiceName+"="+review.Word(s.Service.Name)+" -o yaml", "")
 	}
-	return in + "pods -l " + review.Word(labels.FormatLabels(s.Service.Spec.Selector))
+	return look(in+"pods -l "+review.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
 }
 
 // listSecrets lists the Secrets in which the certificate may be.
-func listSecrets(s subject) string {
-	return "kubectl -n " + review.Word(cmp.Or(s.Target.Service.Namespace, "default")) + " get secrets --field-selector type=kubernetes.io/tls"
+func listSecrets(s subject, todo string) command {
+	return look("kubectl -n "+review.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
 }
 
+func findSecret(s subject) command { return listSecrets(s, "") }
+
 // replaceBundle replaces the caBundle.
-func replaceBundle(s subject) string {
+func replaceBundle(s subject) command {
 	secret := s.Secret
 	switch {
 	case s.called().Injector() == "cert-manager" && secret.Name != "":
-		return "kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector" // which fills in the caBundle
+		return fix("kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector") // which fills in the caBundle
 	case s.ushers():
-		return "usher webhooks apply --service " + s.calledService()
-	case secret.Name != "":
-		value := fmt.Sprintf(`'"$(kubectl -n %s get secret %s -o jsonpath='{.data.ca\.crt}')"'`, review.Word(secret.Namespace), review.Word(secret.Name))
-		return strings.Replace(s.patch("clientConfig.caBundle", "CA"), `"CA"`, `"`+value+`"`, 1)
+		return fix(s.home.apply())
+	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
+		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
 	}
-	return listSecrets(s)
+	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: take it from whoever issues the certificate.")
 }
 
 // replaceCertificate makes a new certificate for the server.
-func replaceCertificate(s subject) string {
+func replaceCertificate(s subject) command {
 	secret := s.Secret
 	switch {
-	case s.called().Injector() == "cert-manager" && secret.Name != "":
-		return fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(secret.Namespace), review.Word(secret.Name)) // it is issued again
+	case s.called().Injector() != "" && secret.Name != "":
+		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(secret.Namespace), review.Word(secret.Name))) // it is issued again
+	case s.ushers() && s.home.Managed:
+		return fix("usher certs rotate --service " + s.calledService())
 	case s.ushers():
-		return "usher certs rotate --service " + s.calledService()
+		return listSecrets(s, byHand)
 	}
-	return listSecrets(s)
+	return listSecrets(s, "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")
 }
 
-func replaceEarly(s subject) string {
+const byHand = "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the steps by hand."
+
+// replaceCA makes a new CA, and certificates by it.
+func replaceCA(s subject) command {
+	switch {
+	case s.called().Injector() != "":
+		return listSecrets(s, "No single command renews it: renew the CA of the issuer, then delete the Secret of the certificate, which is issued again.")
+	case s.ushers() && s.home.Managed:
+		return fix("usher certs rotate --ca --service " + s.calledService())
+	case s.ushers():
+		return listSecrets(s, byHand)
+	}
+	return listSecrets(s, "Nothing in the cluster says who made it, so that no command can renew it.")
+}
+
+func replaceEarly(s subject) command {
 	if s.OfCA {
-		return replaceBundle(s)
+		return replaceCA(s)
 	}
 	return replaceCertificate(s)
 }
@@ -144,34 +226,60 @@ func (s subject) calledService() string {
 	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
 }
 
-// labelNamespace gives a namespace the label that the webhook asks for.
-func labelNamespace(s subject) string {
+// labelNamespace gives namespaces the label that the webhook asks for.
+func labelNamespace(s subject) command {
 	switch {
-	case s.namespace == "":
-		return s.show()
-	case s.label == "":
-		return "kubectl get namespaces --show-labels"
+	case len(s.namespaces) == 0:
+		return show(s)
+	case s.misspelt:
+		return look(s.edit(), "")
+	case s.label == "" || s.namespaces[0] == "":
+		return look("kubectl get namespaces --show-labels", "")
 	}
-	return "kubectl label namespace " + review.Word(s.namespace) + " " + s.label
+	names := make([]string, len(s.namespaces))
+	for i, name := range s.namespaces {
+		names[i] = review.Word(name)
+	}
+	return fix("kubectl label --overwrite namespace " + strings.Join(names, " ") + " " + s.label)
 }
 
 // register registers usher.
-func register(s subject) string {
-	return "usher webhooks apply --service " + review.Word(s.usher.At.Namespace+"/"+s.usher.At.Service)
+func register(s subject) command { return fix(s.home.apply()) }
+
+// correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
+func correctPolicy(s subject) command {
+	in, u := "kubectl -n "+review.Word(s.home.At.Namespace), s.home
+	switch {
+	case u.ConfigMap == "":
+		return look(in+" edit deployment "+review.Word(u.At.Service), "")
+	case errors.Is(u.Unusable, reader.ErrNotFound):
+		return fix(in + " create configmap " + review.Word(u.ConfigMap) + " --from-file=" + review.Word(u.Key+"=policy.yaml"))
+	}
+	return look(in+" edit configmap "+review.Word(u.ConfigMap), "")
 }
 
-// grant gives usher its rights.
-func grant(s subject) string {
-	if strings.Contains(strings.Join(s.missing, " "), " secrets ") {
-		return "usher webhooks --rbac --certs=managed --service " + review.Word(s.usher.At.Namespace+"/"+s.usher.At.Service) + " | kubectl apply -f -"
+// grant gives usher its rights, and binds them to its user.
+func grant(s subject) command {
+	var commands []string
+	if u := s.home; s.watching {
+		who := "--user=" + review.Word(u.At.User)
+		if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
+			who = "--serviceaccount=" + review.Word(account)
+		}
+		commands = append(commands, "usher webhooks --rbac"+u.gatesFlag()+" | kubectl apply -f -",
+			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl apply -f -")
 	}
-	return "usher webhooks --rbac | kubectl apply -f -"
+	if s.writing {
+		commands = append(commands, "usher webhooks --rbac --certs=managed --service "+review.Word(s.home.service())+
+			" --user="+review.Word(s.home.At.User)+" | kubectl apply -f -")
+	}
+	return fix(strings.Join(commands, " && "))
 }
 
 // checkRights shows the rights of the caller, or whether the API server answers.
-func checkRights(s subject) string {
+func checkRights(s subject) command {
 	if reader.IsForbidden(s.Err) {
-		return "kubectl auth can-i --list"
+		return look("kubectl auth can-i --list", "")
 	}
-	return "kubectl get --raw /readyz"
+	return look("kubectl get --raw /readyz", "")
 }

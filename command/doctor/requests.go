@@ -103,7 +103,7 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 		report.Webhooks = append(report.Webhooks, webhook(e.hooks[i], v))
 		switch {
 		case v.Filter == webhookmatch.Unknown:
-			report.Verdict = review.NotJudged
+			report.Verdict = review.Errored
 		case v.Refuses && report.Verdict == review.Passed:
 			report.Verdict = review.Failed
 		}
@@ -114,7 +114,7 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 
 // webhook returns the line of a report about a webhook.
 func webhook(h webhookmatch.Hook, v webhookmatch.Verdict) review.Webhook {
-	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name,
+	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name, Path: pathOf(h.ClientConfig),
 		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
 	if v.As.Resource != "" {
 		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource

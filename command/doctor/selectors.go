@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
 )
 
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are the cluster's;
 // nil: unknown.
-func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []review.Finding {
+func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Table) []review.Finding {
 	if selector.Empty(w.NamespaceSelector) {
 		return nil
 	}
@@ -32,13 +33,56 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources) []
 		}
 		return nil
 	}
-	if namespaces == nil || slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
+	if namespaces == nil {
 		return nil
 	}
-	about := subject{entry: w, namespace: firstOrdinary(namespaces), label: wantedLabel(w.NamespaceSelector)}
+	near := nearMisses(w.NamespaceSelector, namespaces)
+	if slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
+		return w.nearProblems(append(near, notLeftOut(w.NamespaceSelector, namespaces)...))
+	}
+	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
+	then, severity := "Label those that it is for.", review.Warning
+	switch {
+	case len(near) > 0:
+		if about.label == "" {
+			about.misspelt = true
+		} else {
+			about.namespaces, about.label = near[0].namespaces, review.Word(near[0].meant)
+		}
+		then = near[0].text()
+	case !w.ushers() && wantedLabel(w.NamespaceSelector) != "":
+		then, severity = "It is for namespaces with that label, and there is none.", review.Info
+	}
 	found := problem("selector-no-namespace", about, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
-		"webhook is never called for what is in them. Label those that it is for.", compiled, len(namespaces))
-	return []review.Finding{milder(found, review.Warning)}
+		"webhook is never called for what is in them. %s", compiled, len(namespaces), then)
+	return []review.Finding{milder(found, severity)}
+}
+
+// nearProblems returns the findings for namespaces whose label is misspelt, beside others that are right.
+func (w entry) nearProblems(near []nearMiss) (found []review.Finding) {
+	for _, m := range near {
+		about, then := subject{entry: w, namespaces: m.namespaces}, "not called for what is in some namespaces"
+		switch {
+		case m.leftIn:
+			about.misspelt, then = true, "also called for what is in namespaces that were perhaps to be left out"
+		case w.labelToSet() != "":
+			about.label = review.Word(m.meant)
+		}
+		found = append(found, problem("selector-near-miss", about, "the webhook is %s. %s", then, m.text()))
+	}
+	return found
+}
+
+// labelToSet returns the label that puts a namespace in scope, as an argument of kubectl label. It is "" for a webhook that is
+// not usher's, which nobody may have asked for, and if the registered selector asks for other labels than usher needs.
+func (w entry) labelToSet() string {
+	if w.needed == nil {
+		return ""
+	}
+	if label := wantedLabel(w.needed.NamespaceSelector); label == wantedLabel(w.NamespaceSelector) {
+		return label
+	}
+	return ""
 }
 
 // wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
@@ -69,16 +113,16 @@ func firstOrdinary(namespaces []corev1.Namespace) string {
 			return n.Name
 		}
 	}
-	return "NAMESPACE"
+	return ""
 }
 
 // scopes reports whether rules may match namespaced objects, and whether they may match cluster-scoped ones. A Namespace
 // counts as namespaced: a namespaceSelector has an effect on it.
-func scopes(rules []registration.RuleWithOperations, all resources) (namespaced, cluster bool) {
+func scopes(rules []registration.RuleWithOperations, all resources.Table) (namespaced, cluster bool) {
 	for _, rule := range rules {
 		for _, name := range rule.Resources {
 			base, _, _ := strings.Cut(name, "/")
-			r := all.has(rule.APIGroups, base)
+			r := all.Has(rule.APIGroups, base)
 			switch {
 			case base == "namespaces":
 				namespaced = true
@@ -86,7 +130,7 @@ func scopes(rules []registration.RuleWithOperations, all resources) (namespaced,
 				cluster = true
 			case r == nil || base == "*":
 				namespaced, cluster = true, true
-			case r.clusterScoped:
+			case r.ClusterScoped:
 				cluster = true
 			default:
 				namespaced = true
@@ -110,6 +154,18 @@ func objectSelectorProblems(w entry) []review.Finding {
 	if err != nil {
 		return []review.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
 	}
+	if key, possible := selector.Of(w.ObjectSelector).Possible(); !possible {
+		about := w.about()
+		if w.ushers() {
+			about = w.lacks("objectSelector", w.neededObjects())
+		}
+		never := problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
+			"The webhook is never called.", compiled, key)
+		if w.ushers() {
+			return []review.Finding{never}
+		}
+		return []review.Finding{milder(never, review.Warning)}
+	}
 	var without []string
 	for _, rule := range w.Rules {
 		for _, name := range rule.Resources {
@@ -128,6 +184,14 @@ func objectSelectorProblems(w entry) []review.Finding {
 		compiled, review.List(without))}
 }
 
+// neededObjects returns the objectSelector that usher needs.
+func (w entry) neededObjects() *metav1.LabelSelector {
+	if w.needed == nil || w.needed.ObjectSelector == nil {
+		return &metav1.LabelSelector{}
+	}
+	return w.needed.ObjectSelector
+}
+
 // settingsProblems returns what is wrong with the plain settings of a webhook.
 func settingsProblems(w entry) (found []review.Finding) {
 	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
@@ -135,7 +199,7 @@ func settingsProblems(w entry) (found []review.Finding) {
 		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
 			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
 		}
-		old := problem("review-version-v1", w.lacks("admissionReviewVersions", []string{"v1"}),
+		old := problem("review-version-v1", w.lacks("admissionReviewVersions", append(slices.Clone(w.AdmissionReviewVersions), "v1")),
 			"admissionReviewVersions is %s, without v1: %s.", review.List(w.AdmissionReviewVersions), why)
 		found = append(found, milder(old, severity))
 	}

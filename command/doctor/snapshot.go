@@ -14,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/resources"
 )
 
 const registrationGroup = "admissionregistration.k8s.io"
@@ -33,10 +35,12 @@ type snapshot struct {
 	source     reader.Source
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
-	resources  resources
+	resources  resources.Table
 	unread     []unread
 	reach      reach.Cluster
-	minor      int // the version of Kubernetes; 0: unknown
+	policies   [][]review.Finding // about admission policies, by kind
+	minor      int                // the version of Kubernetes; 0: unknown
+	revived    []types.NamespacedName
 }
 
 // unread is a part of the cluster that could not be read, and what was not looked at for that.
@@ -47,7 +51,7 @@ type unread struct {
 
 // read reads the cluster. roots are the CAs of its API server.
 func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snapshot {
-	f := &snapshot{source: source, resources: builtInResources(), reach: reach.Cluster{Source: source}}
+	f := &snapshot{source: source, resources: resources.BuiltIn(), reach: reach.Cluster{Source: source}}
 	var lock sync.Mutex
 	failed := func(err error, what string) {
 		lock.Lock()
@@ -55,7 +59,19 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 		f.unread = append(f.unread, unread{err, what})
 	}
 	configurations := make([][]entry, 2)
-	reader.InParallel(
+	f.policies = make([][]review.Finding, len(policyKinds))
+	var calls []func()
+	for i, kind := range policyKinds {
+		calls = append(calls, func() {
+			policies, bindings, err := f.readPolicies(ctx, kind)
+			if err != nil {
+				failed(err, "admission policies and their bindings")
+				return
+			}
+			f.policies[i] = policyProblems(kind, policies, bindings)
+		})
+	}
+	reader.InParallel(append(calls,
 		func() { configurations[0] = readKind(ctx, source, configurationKinds()[0], failed) },
 		func() { configurations[1] = readKind(ctx, source, configurationKinds()[1], failed) },
 		func() {
@@ -66,7 +82,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			f.namespaces = namespaces
 		},
 		func() { f.reach.Inside = reach.Inside(ctx, source, roots) },
-		func() { f.minor = source.MinorVersion(ctx) })
+		func() { f.minor = source.MinorVersion(ctx) })...)
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
 		if len(f.namespaces) == 0 {
@@ -82,7 +98,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	for _, w := range f.webhooks {
 		called = append(called, w.called())
 	}
-	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, called) })
+	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, called) }, func() { f.readRevived(ctx, failed) })
 	return f
 }
 
@@ -135,7 +151,7 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 			paths["/apis/"+v.GroupVersion] = schema.GroupVersion{Group: group.Name, Version: v.Version}
 		}
 	}
-	all := resources{groups: map[string]map[string]served{}, whole: true}
+	all := resources.Table{Groups: map[string]map[string]resources.Resource{}, Whole: true}
 	var lock sync.Mutex
 	var calls []func()
 	for path, version := range paths {
@@ -144,35 +160,32 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				all.whole = false // an aggregated API server that is away
+				all.Whole = false // an aggregated API server that is away
 				return
 			}
-			all.addList(version, list)
+			addList(all, version, list)
 		})
 	}
 	reader.InParallel(calls...)
-	f.resources = all.with(builtInResources())
+	f.resources = with(all, resources.BuiltIn())
 }
 
 // addList adds the resources of a version, as discovery lists them.
-func (all resources) addList(version schema.GroupVersion, list metav1.APIResourceList) {
+func addList(all resources.Table, version schema.GroupVersion, list metav1.APIResourceList) {
 	for _, r := range list.APIResources {
-		next := served{[]string{version.Version}, !r.Namespaced, operationsFor(r.Verbs)}
-		if base, sub, is := strings.Cut(r.Name, "/"); is {
-			next.operations = operationsOf(base, sub, r.Verbs)
-		}
-		all.add(version.Group, r.Name, next)
+		all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
+			Operations: resources.OperationsOf(r.Name, r.Verbs)})
 	}
 }
 
 // with returns the resources, with the known ones of Kubernetes for groups that could not be read.
-func (all resources) with(known resources) resources {
-	if all.whole {
+func with(all, known resources.Table) resources.Table {
+	if all.Whole {
 		return all
 	}
-	for group, names := range known.groups {
-		if all.groups[group] == nil {
-			all.groups[group] = names
+	for group, names := range known.Groups {
+		if all.Groups[group] == nil {
+			all.Groups[group] = names
 		}
 	}
 	return all

@@ -49,27 +49,49 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 	if namespaces == nil {
 		namespaces = []corev1.Namespace{{}}
 	}
-	longest := callPath{}
+	longest := longestPath(all, namespaces)
+	if longest.seconds() <= maxTotalTimeout {
+		return nil
+	}
+	where := ""
+	if longest.namespace != "" {
+		where = " in namespace " + longest.namespace
+	}
+	about, names := shorten(all, namespaces)
+	return []review.Finding{problem("pod-timeouts", about, "the creation of a pod%s may take %d s "+
+		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
+		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
+		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), review.List(names))}
+}
+
+// longestPath returns the webhooks of the namespace in which the creation of a pod takes longest.
+func longestPath(all []entry, namespaces []corev1.Namespace) (longest callPath) {
 	for _, n := range namespaces {
 		if next := callPathOf(all, n); next.seconds() > longest.seconds() {
 			longest = next
 		}
 	}
-	if longest.seconds() <= maxTotalTimeout {
-		return nil
+	return longest
+}
+
+// shorten returns the webhooks whose timeouts have to be shortened, the longest first, until no path is too long.
+func shorten(all []entry, namespaces []corev1.Namespace) (about subject, names []string) {
+	const short = 3
+	left := slices.Clone(all)
+	for {
+		path := longestPath(left, namespaces)
+		slowest := slices.MaxFunc(slices.Concat(path.mutating, path.validating), func(a, b entry) int { return int(a.timeout() - b.timeout()) })
+		if path.seconds() <= maxTotalTimeout || slowest.timeout() <= short {
+			return about, names
+		}
+		if names = append(names, slowest.Name); len(names) == 1 {
+			about = slowest.lacks("timeoutSeconds", short)
+		} else {
+			about.also = append(about.also, slowest)
+		}
+		i := slices.IndexFunc(left, func(w entry) bool { return w.object() == slowest.object() && w.index == slowest.index })
+		left[i].TimeoutSeconds = new(int32(short))
 	}
-	slowest := slices.MaxFunc(slices.Concat(longest.mutating, longest.validating), func(a,
-		b entry) int {
-		return int(a.timeout() - b.timeout())
-	})
-	where := ""
-	if longest.namespace != "" {
-		where = " in namespace " + longest.namespace
-	}
-	return []review.Finding{problem("pod-timeouts", slowest.lacks("timeoutSeconds", 3), "the creation of a pod%s may take %d s "+
-		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
-		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
-		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), slowest.Name)}
 }
 
 // callPathOf returns the webhooks for pods that are created in a namespace, whatever their labels.
@@ -142,17 +164,20 @@ func amplifierProblems(all []entry) []review.Finding {
 		}
 	}
 	extra := found[len(found)-1]
-	if found[0].ushers() && !extra.ushers() {
-		extra = found[0]
-	}
-	if i := slices.IndexFunc(found, koordinators); i >= 0 {
-		extra = found[i]
+	for _, is := range []func(entry) bool{koordinators, func(w entry) bool { return !w.ushers() }, entry.unneeded} {
+		if i := slices.IndexFunc(found, is); i >= 0 {
+			extra = found[i]
+			break
+		}
 	}
 	two := problem("two-amplifiers", extra.about(), "%d mutating webhooks may change the status of nodes: %s. If two of them "+
 		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
 		"one.", len(found), review.List(names))
 	return []review.Finding{milder(two, severity)}
 }
+
+// unneeded reports whether a webhook of usher is registered for nothing.
+func (w entry) unneeded() bool { return w.ushers() && w.needed == nil }
 
 // koordinators reports whether a webhook is one of Koordinator's own.
 func koordinators(w entry) bool {

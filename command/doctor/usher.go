@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -20,40 +21,81 @@ type Usher struct {
 	Paths []string // that it serves
 	// Needed returns the webhooks that it should be registered with, given the names of those that are.
 	Needed func(registered []string) []webhooks.Hook
-	// Rights are the rights that it needs.
-	Rights []rbacv1.PolicyRule
+	// Watching are the rights that it needs to watch the cluster, and Writing those to keep its certificates.
+	Watching, Writing []rbacv1.PolicyRule
+	Gates             string // the feature gates that its Deployment sets
+	Managed           bool   // it keeps its certificates itself
 	// Unknown is the reason why usher may be run differently, or nil.
 	Unknown error
+	// Unusable is the reason why usher cannot load its policy, or its gates, or nil. The policy is a key of a ConfigMap.
+	Unusable       error
+	ConfigMap, Key string
+	// Apply is the command that restores its registration, without the Service.
+	Apply string
+}
+
+// service returns the Service as namespace/name.
+func (u Usher) service() string { return u.At.Namespace + "/" + u.At.Service }
+
+// about returns the subject of a finding about usher.
+func (u Usher) about() subject { return subject{entry: entry{home: u}} }
+
+// apply returns the command that restores usher's registration.
+func (u Usher) apply() string { return u.Apply + " --service " + review.Word(u.service()) }
+
+// gatesFlag returns the feature gates as a flag.
+func (u Usher) gatesFlag() string {
+	if u.Gates == "" {
+		return ""
+	}
+	return " --feature-gates " + review.Word(u.Gates)
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
-func (u Usher) webhookProblems(w entry, needed []webhooks.Hook) (found []review.Finding) {
+func (u Usher) webhookProblems(w entry) (found []review.Finding) {
 	if !w.ushers() || len(u.Paths) == 0 {
 		return nil
 	}
-	if !slices.Contains(u.Paths, w.path()) {
+	path, served := w.ushersPath(u.Paths)
+	if !served {
 		like := "`usher steps` lists those that it serves."
-		if best := nearest.Of(w.path(), u.Paths); best != "" {
+		if best := nearest.Of(path, u.Paths); best != "" {
 			like = "Did you mean " + best + "?"
 		}
-		return []review.Finding{problem("usher-path-unknown", subject{usher: u}, "usher does not serve the path %s: each call ends with HTTP 404. "+
+		return []review.Finding{problem("usher-path-unknown", u.about(), "usher does not serve the path %s: each call ends with HTTP 404. "+
 			"%s %s",
-			w.path(), w.consequence(), like)}
+			path, w.consequence(), like)}
+	}
+	if expected := webhooks.PathOf(w.Name); path != expected {
+		return []review.Finding{problem("usher-path-differs", u.about(), "the registered path is %s, and that of this webhook is %s: "+
+			"requests get the steps of another route, and those of %[2]s never run.", path, expected)}
 	}
 	if u.Unknown != nil {
 		return nil // what usher needs is not known
 	}
-	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })
-	if i < 0 {
-		return []review.Finding{problem("usher-registration-differs", subject{usher: u}, "usher does not need this webhook with its policy and feature "+
+	if w.needed == nil {
+		return []review.Finding{problem("usher-registration-differs", u.about(), "usher does not need this webhook with its policy and feature "+
 			"gates: it is called for nothing. %s", otherFlags)}
 	}
-	if lacks := webhooks.Lacks(needed[i], w.Hook); len(lacks) > 0 {
-		return []review.Finding{problem("usher-registration-differs", subject{usher: u}, "the registration is not what usher needs for its policy and "+
+	if lacks := webhooks.Lacks(*w.needed, w.Hook); len(lacks) > 0 {
+		found = append(found, problem("usher-registration-differs", u.about(), "the registration is not what usher needs for its policy and "+
 			"feature gates: %s. %s",
-			strings.Join(lacks, "; "), otherFlags)}
+			strings.Join(lacks, "; "), otherFlags))
 	}
-	return nil
+	if added := webhooks.Additions(*w.needed, w.Hook); len(added) > 0 {
+		found = append(found, problem("usher-leaves-out", w.about(), "what was added to the registration leaves out more than usher does: %s. "+
+			"What is left out is neither checked nor changed.", strings.Join(added, "; ")))
+	}
+	return found
+}
+
+// neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.
+func neededFor(w entry, needed []webhooks.Hook) *webhooks.Hook {
+	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })
+	if i < 0 || !w.ushers() {
+		return nil
+	}
+	return &needed[i]
 }
 
 const otherFlags = "If usher runs with others than its Deployment has, pass them: --config, --feature-gates, --suite."
@@ -74,15 +116,19 @@ func (u Usher) neededBy(registered []entry) []webhooks.Hook {
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
 func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
+	if u.Unusable != nil {
+		found = append(found, problem("usher-policy-unusable", u.about(), "%v. No replica can start with it; those that run keep the policy "+
+			"that they have.", u.Unusable))
+	}
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
-		return nil
+		return found
 	}
 	if u.Unknown != nil {
 		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
 	} else {
 		found = append(found, u.missing(f.webhooks, needed)...)
 	}
-	return slices.Concat(found, koordinatorProblems(f.webhooks), rights)
+	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revivedProblems())
 }
 
 // missing returns the finding for webhooks of usher that are not registered.
@@ -96,7 +142,7 @@ func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Find
 	if len(names) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("usher-not-registered", subject{usher: u}, "usher's policy needs %s, and the API server does not know of "+
+	return []review.Finding{problem("usher-not-registered", u.about(), "usher's policy needs %s, and the API server does not know of "+
 		"it: what it is for is neither checked nor changed. %s", review.List(names), otherFlags)}
 }
 
@@ -138,15 +184,19 @@ func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []revie
 	if !source.Live() {
 		return nil
 	}
-	missing, err := u.missingRights(ctx, source, u.Rights)
-	if err != nil {
+	watching, err := u.missingRights(ctx, source, u.Watching)
+	writing, err2 := u.missingRights(ctx, source, u.Writing)
+	if err := errors.Join(err, err2); err != nil {
 		return []review.Finding{unreadFinding(err, "the rights of usher")}
 	}
+	missing := slices.Concat(watching, writing)
 	if len(missing) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("usher-rights-missing", subject{usher: u, missing: missing}, "%s may not: %s. usher needs that, as its Deployment %s/%s runs it.",
-		u.At.User, strings.Join(missing, "; "), u.At.Namespace, u.At.Service)}
+	about := u.about()
+	about.watching, about.writing = len(watching) > 0, len(writing) > 0
+	return []review.Finding{problem("usher-rights-missing", about, "%s may not: %s. usher needs that, as its Deployment %s runs it.",
+		u.At.User, strings.Join(missing, "; "), u.service())}
 }
 
 // missingRights returns which of some rights a user lacks.

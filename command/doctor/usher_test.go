@@ -12,6 +12,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/cluster/reader"
@@ -30,6 +31,11 @@ func ushers(change func(*entry)) entry {
 	})
 }
 
+// at returns a client configuration with a URL.
+func at(url string) registration.WebhookClientConfig {
+	return registration.WebhookClientConfig{URL: &url}
+}
+
 func TestUshersWebhooks(t *testing.T) {
 	needed := ushers(nil).Hook
 	u := Usher{At: webhooks.Address{Namespace: "usher", Service: "usher"}, Paths: []string{"/validate-pods", "/mutate-pods"},
@@ -43,8 +49,20 @@ func TestUshersWebhooks(t *testing.T) {
 		{"as needed", nil, "", ""},
 		{"another path", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pod") }, "usher-path-unknown", "Did you mean /validate-pods?"},
 		{"a path of something else", func(w *entry) { w.ClientConfig.Service.Path = nil }, "usher-path-unknown", "usher steps"},
-		{"for nothing", func(w *entry) { w.Name = "mutate-pods.usher.dev" }, "usher-registration-differs", "for nothing"},
+		{"the path of another webhook", func(w *entry) { w.ClientConfig.Service.Path = new("/mutate-pods") }, "usher-path-differs",
+			"the registered path is /mutate-pods, and that of this webhook is /validate-pods"},
+		{"that of another one in a URL", func(w *entry) { w.ClientConfig = at("https://usher.example/base/mutate-pods") }, "usher-path-differs", "/mutate-pods"},
+		{"in a URL with a base", func(w *entry) { w.ClientConfig = at("https://usher.example/base/validate-pods") }, "", ""},
+		{"for cluster-scoped objects", func(w *entry) { w.Name = "cluster.validate-pods.usher.dev" }, "usher-registration-differs", "for nothing"},
+		{"for nothing", func(w *entry) { w.Name, w.ClientConfig.Service.Path = "mutate-pods.usher.dev", new("/mutate-pods") }, "usher-registration-differs", "for nothing"},
 		{"other rules", func(w *entry) { w.Rules[0].Resources = []string{"pods"} }, "usher-registration-differs", "registered CREATE of pods"},
+		{"fewer objects", func(w *entry) { w.ObjectSelector = labelled("team", "x") }, "usher-leaves-out", "objectSelector team in (x)"},
+		{"fewer namespaces", func(w *entry) {
+			w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "NotIn", Values: []string{"b"}}}}
+		}, "usher-leaves-out", "namespaceSelector a notin (b)"},
+		{"a condition", func(w *entry) {
+			w.MatchConditions = []registration.MatchCondition{{Name: "off", Expression: "false"}}
+		}, "usher-leaves-out", "matchConditions off: false"},
 		{"looser", func(w *entry) { w.FailurePolicy = new(registration.Ignore) }, "", ""},
 		{"longer", func(w *entry) { w.TimeoutSeconds = new(int32(9)) }, "", ""},
 		{"of somebody else", func(w *entry) { w.Name = "a.example.com" }, "", ""},
@@ -54,7 +72,9 @@ func TestUshersWebhooks(t *testing.T) {
 			if c.says != "" {
 				says = []string{c.says}
 			}
-			expectOne(t, u.webhookProblems(ushers(c.change), []webhooks.Hook{needed}), c.want, says...)
+			w := ushers(c.change)
+			w.needed = neededFor(w, []webhooks.Hook{needed})
+			expectOne(t, u.webhookProblems(w), c.want, says...)
 		})
 	}
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
@@ -92,12 +112,13 @@ func TestRightsOfUsher(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(review)
 	})
 	u := Usher{At: webhooks.Address{Namespace: "door", Service: "usher", User: "system:serviceaccount:door:usher"}}
-	u.Rights = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
+	u.Watching = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
 	expectOne(t, u.rightsProblems(t.Context(), source), "")
-	u.Rights = append(u.Rights, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/scale"}, Verbs: []string{"get", "update"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
+	u.Watching = append(u.Watching, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/scale"}, Verbs: []string{"get", "update"}})
+	u.Writing = append(u.Writing, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
 	found := u.rightsProblems(t.Context(), source)
-	expectOne(t, found, "usher-rights-missing", "may not: get, update deployments.apps/scale; get secrets usher-tls", "--certs=managed --service door/usher")
+	expectOne(t, found, "usher-rights-missing", "may not: get, update deployments.apps/scale; get secrets usher-tls", "usher webhooks --rbac | kubectl apply -f - && kubectl create clusterrolebinding usher --clusterrole=usher --serviceaccount=door:usher",
+		"--certs=managed --service door/usher")
 	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 
 	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
@@ -113,8 +134,14 @@ func TestNothingReadable(t *testing.T) {
 	if review.ExitOf(reports) != review.Unjudged || len(reports) != 1 || len(reports[0].Findings) < 3 {
 		t.Errorf("%+v", reports)
 	}
+	text, err := json.Marshal(reports[0])
+	for _, what := range []string{"what the servers answer", "how fast", "NetworkPolicies", "plug-ins that are switched off", "files of the API server", "--canary"} {
+		if err != nil || !strings.Contains(reports[0].Hint, what) || !strings.Contains(string(text), what) {
+			t.Errorf("it does not say that it has not looked at %s: %s", what, text)
+		}
+	}
 	for _, f := range reports[0].Findings {
-		if f.ID != "not-readable" || f.Severity != review.Unknown || f.Fix == "" {
+		if f.ID != "not-readable" || f.Severity != review.Unknown || f.Look == "" {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -24,7 +24,10 @@ const (
 type entry struct {
 	kind          string
 	configuration metav1.ObjectMeta
-	index         int // in the configuration
+	index         int            // in the configuration
+	siblings      int            // other webhooks of the configuration
+	needed        *webhooks.Hook // as usher should be registered; nil: it is not usher's
+	home          Usher          // the usher that is examined
 	webhooks.Hook
 }
 
@@ -38,7 +41,7 @@ func readWebhooks(kind string, raw []byte) (all []entry, err error) {
 		return nil, err
 	}
 	for i, hook := range c.Webhooks {
-		all = append(all, entry{kind, c.Metadata, i, hook})
+		all = append(all, entry{kind: kind, configuration: c.Metadata, index: i, siblings: len(c.Webhooks) - 1, Hook: hook})
 	}
 	return all, nil
 }
@@ -70,9 +73,15 @@ func (w entry) timeout() int32 {
 }
 
 // ushers reports whether usher registers the webhook.
-func (w entry) ushers() bool {
-	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
+func (w entry) ushers() bool { return isUshers(w.configuration.Name, w.Name) }
+
+// isUshers reports whether a webhook of a configuration is one that usher registers.
+func isUshers(configuration, name string) bool {
+	return configuration == webhooks.Name && strings.HasSuffix(name, ".usher.dev")
 }
+
+// differs reports whether a webhook of usher is not registered as usher needs it.
+func (w entry) differs() bool { return w.needed == nil || len(webhooks.Lacks(*w.needed, w.Hook)) > 0 }
 
 // called returns what the reachability of the webhook depends on.
 func (w entry) called() reach.Webhook {
@@ -84,18 +93,28 @@ func (w entry) reached(p *reach.Problem) review.Finding {
 	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)
 }
 
-// path returns the path that is called.
-func (w entry) path() string {
-	if s := w.ClientConfig.Service; s != nil && s.Path != nil {
+// pathOf returns the path that a client configuration calls.
+func pathOf(c registration.WebhookClientConfig) string {
+	if s := c.Service; s != nil && s.Path != nil {
 		return *s.Path
 	}
-	if w.ClientConfig.URL != nil {
-		_, after, _ := strings.Cut(*w.ClientConfig.URL, "://")
+	if c.URL != nil {
+		_, after, _ := strings.Cut(*c.URL, "://")
 		if i := strings.Index(after, "/"); i >= 0 {
 			return after[i:]
 		}
 	}
 	return "/"
+}
+
+// ushersPath returns the path of usher that the webhook calls. A URL may have a base before it.
+func (w entry) ushersPath(all []string) (path string, is bool) {
+	path = pathOf(w.ClientConfig)
+	i := slices.IndexFunc(all, func(p string) bool { return p == path || w.ClientConfig.URL != nil && strings.HasSuffix(path, p) })
+	if i < 0 {
+		return path, false
+	}
+	return all[i], true
 }
 
 // report returns the report of the webhook, with its findings in order.
@@ -115,18 +134,30 @@ func judged(r review.Report) review.Report {
 	return r
 }
 
-// patch returns the command that sets a field of the webhook, such as "timeoutSeconds" or "rules.0.resources.1". It
-// changes nothing if the webhooks of the configuration have moved.
-func (w entry) patch(field string, value any) string {
-	at, operation := fmt.Sprintf("/webhooks/%d/", w.index), "add" // also replaces a member
-	if last := field[strings.LastIndex(field, ".")+1:]; last[0] >= '0' && last[0] <= '9' {
-		operation = "replace" // an element of a list
+// patch returns the command that sets fields of the webhook.
+func (w entry) patch(changes ...change) string {
+	var all []map[string]any
+	for _, c := range changes {
+		operation := "add" // also replaces a member
+		if last := c.field[strings.LastIndex(c.field, ".")+1:]; last[0] >= '0' && last[0] <= '9' {
+			operation = "replace" // an element of a list
+		}
+		path := fmt.Sprintf("/webhooks/%d/%s", w.index, strings.ReplaceAll(c.field, ".", "/"))
+		all = append(all, map[string]any{"op": operation, "path": path, "value": c.value})
 	}
-	text, _ := json.Marshal([]map[string]any{
-		{"op": "test", "path": at + "name", "value": w.Name},
-		{"op": operation, "path": at + strings.ReplaceAll(field, ".", "/"), "value": value},
-	})
+	return w.patched(all...)
+}
+
+// patched returns the command that changes the configuration, unless its webhooks have moved.
+func (w entry) patched(changes ...map[string]any) string {
+	test := map[string]any{"op": "test", "path": fmt.Sprintf("/webhooks/%d/name", w.index), "value": w.Name}
+	text, _ := json.Marshal(append([]map[string]any{test}, changes...))
 	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), review.Word(w.configuration.Name), review.Word(string(text)))
+}
+
+// drop returns the command that removes the webhook alone.
+func (w entry) drop() string {
+	return w.patched(map[string]any{"op": "remove", "path": fmt.Sprintf("/webhooks/%d", w.index)})
 }
 
 // remove returns the command that removes the whole configuration.

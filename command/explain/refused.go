@@ -206,13 +206,13 @@ func foreignRefusal(refusal Refusal) review.Finding {
 	case ByWebhook:
 		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
 	case ByQuota:
-		f.Fix = "kubectl describe resourcequota " + review.Word(refusal.Name)
+		f.Fix = "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
 	case ByPolicy:
 		f.Fix = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
 	case ByPodSecurity:
 		f.Fix = "kubectl get namespace --show-labels"
 	case ByLimitRange:
-		f.Fix = "kubectl get limitrange -o yaml"
+		f.Fix = "kubectl get limitrange --all-namespaces -o yaml"
 	}
 	return f
 }

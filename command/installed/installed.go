@@ -3,6 +3,7 @@ package installed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	slashpath "path"
 	"slices"
@@ -17,11 +18,15 @@ import (
 // Usher describes how an installed usher is run.
 type Usher struct {
 	Arguments []string // of its container
-	// Name and Text are those of its policy file; Name is empty if it has none, or if it does not come from a ConfigMap.
-	// Text is nil if the ConfigMap does not have it.
-	Name string
-	Text []byte
+	// Name and Text are those of its policy file, which is a key of a ConfigMap; all are empty if it has none, or if it does
+	// not come from a ConfigMap.
+	Name           string
+	ConfigMap, Key string
+	Text           []byte
 }
+
+// ErrNoPolicy is returned if the ConfigMap with the policy, or its key, does not exist.
+var ErrNoPolicy = errors.New("usher's Deployment mounts a policy that does not exist")
 
 // Find reads the Deployment of usher, which has the name of its Service, and its policy from the ConfigMap that is mounted.
 func Find(ctx context.Context, source reader.Source, namespace, name string) (u Usher, err error) {
@@ -32,18 +37,23 @@ func Find(ctx context.Context, source reader.Source, namespace, name string) (u 
 	pod := deployment.Spec.Template.Spec
 	container := containerOf(pod)
 	u.Arguments = argumentsOf(container)
-	configMap, key := mounted(pod, container, u.Flag("config"))
-	if configMap == "" {
+	u.ConfigMap, u.Key = mounted(pod, container, u.Flag("config"))
+	if u.ConfigMap == "" {
 		return u, nil
 	}
-	from, err := reader.One[corev1.ConfigMap](source.Get(ctx, reader.NewKind("", "v1", "ConfigMap", "configmaps"), namespace, configMap))
-	if err != nil {
+	u.Name = fmt.Sprintf("ConfigMap %s/%s, %s", namespace, u.ConfigMap, u.Key)
+	from, err := reader.One[corev1.ConfigMap](source.Get(ctx, reader.NewKind("", "v1", "ConfigMap", "configmaps"), namespace, u.ConfigMap))
+	switch {
+	case errors.Is(err, reader.ErrNotFound):
+		return u, fmt.Errorf("%w: ConfigMap %s/%s %w", ErrNoPolicy, namespace, u.ConfigMap, reader.ErrNotFound)
+	case err != nil:
 		return u, err
 	}
-	u.Name = fmt.Sprintf("ConfigMap %s/%s, %s", namespace, configMap, key)
-	if text, has := from.Data[key]; has {
-		u.Text = []byte(text)
+	text, has := from.Data[u.Key]
+	if !has {
+		return u, fmt.Errorf("%w: the ConfigMap %s/%s has no key %s", ErrNoPolicy, namespace, u.ConfigMap, u.Key)
 	}
+	u.Text = []byte(text)
 	return u, nil
 }
 

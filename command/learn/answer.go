@@ -12,6 +12,7 @@ import (
 	applier "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -88,10 +89,10 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 		return err.Error(), nil
 	}
 	var review, answer admissionv1.AdmissionReview
-	if err := json.Unmarshal(sent, &review); err != nil || review.Request == nil {
+	if err := utiljson.Unmarshal(sent, &review); err != nil || review.Request == nil {
 		return a.Review + " is no AdmissionReview with a request", nil
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	if err := utiljson.Unmarshal(raw, &answer); err != nil {
 		return fmt.Sprintf("%s cannot be read as an AdmissionReview: %v", a.Answer, err), nil
 	}
 	if fault := faultOf(answer, review.Request.UID, a.Then == "mutated"); fault != "" {
@@ -145,6 +146,9 @@ func objectIn(folder, name string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		return nil, fmt.Errorf("%s is missing", name)
+	}
+	if filepath.Ext(name) == ".json" && !json.Valid(text) {
+		return nil, fmt.Errorf("%s is not JSON", name)
 	}
 	raw, err := yaml.YAMLToJSON(text)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,18 +23,21 @@ type Check struct {
 	Doctor  *Doctor         `json:"doctor,omitempty"`  // `usher doctor`
 	Patch   *Patch          `json:"patch,omitempty"`   // a JSON patch
 	Answer  *Answer         `json:"answer,omitempty"`  // an AdmissionReview with a response
+	Same    *Same           `json:"same,omitempty"`    // what the task does not ask to change
 	Text    *Text           `json:"text,omitempty"`    // a question, answered in a file
 	Cluster *Cluster        `json:"cluster,omitempty"` // an object of a real cluster
 }
 
-// Called is whether the API server calls a webhook for a manifest, in the cluster that a folder stands for.
+// Called is whether the API server calls a webhook for each object of a manifest, in the cluster that a folder stands for. A
+// Namespace in the manifest is one of the cluster.
 type Called struct {
-	Cluster   string `json:"cluster"`
-	Manifest  string `json:"manifest"`
-	Webhook   string `json:"webhook"`
-	Operation string `json:"operation,omitempty"`
-	As        string `json:"as,omitempty"`
-	Is        bool   `json:"is"`
+	Cluster     string `json:"cluster"`
+	Manifest    string `json:"manifest"` // of the learner, or in check/
+	Webhook     string `json:"webhook"`
+	Operation   string `json:"operation,omitempty"`
+	SubResource string `json:"subresource,omitempty"`
+	As          string `json:"as,omitempty"`
+	Is          bool   `json:"is"`
 }
 
 // Doctor lists what `usher doctor` must not find in the cluster that a folder stands for.
@@ -44,8 +48,9 @@ type Doctor struct {
 
 // Text is the answer to a question, as a regular expression.
 type Text struct {
-	File string `json:"file"`
-	Is   string `json:"is"`
+	File  string `json:"file"`
+	Field string `json:"field,omitempty"` // with dots, of the YAML or JSON that the file holds: each of its values, or null; empty: the file
+	Is    string `json:"is"`
 }
 
 // Cluster is a field of an object, or that there is no such object.
@@ -60,8 +65,8 @@ type Cluster struct {
 type Tools struct {
 	// Case runs a case whose files are in a folder, and returns what is not as expected.
 	Case func(ctx context.Context, folder string, document []byte) (differences []string, err error)
-	// Called returns whether the webhook is called, and if not, why.
-	Called func(ctx context.Context, c Called) (is bool, why string, err error)
+	// Called returns for which object of a manifest the webhook is called, or not called, against what should be, and why; or "".
+	Called func(ctx context.Context, c Called, manifest []byte) (wrong string, err error)
 	// Doctor returns the ids of the findings in the cluster that a folder stands for.
 	Doctor func(ctx context.Context, cluster string) (ids []string, err error)
 	// Get returns an object of the cluster; nil if there is none. It is nil without a cluster.
@@ -112,13 +117,15 @@ func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (s
 		differences, err := tools.Case(ctx, folder, c.Case)
 		return strings.Join(differences, "\n"), err
 	case c.Called != nil:
-		return called(ctx, *c.Called, folder, tools)
+		return l.called(ctx, *c.Called, folder, tools)
 	case c.Doctor != nil:
 		return examined(ctx, *c.Doctor, folder, tools)
 	case c.Patch != nil:
 		return l.patched(*c.Patch, folder)
 	case c.Answer != nil:
 		return l.answered(*c.Answer, folder)
+	case c.Same != nil:
+		return l.unchanged(*c.Same, folder)
 	case c.Text != nil:
 		return written(*c.Text, folder)
 	case c.Cluster != nil:
@@ -127,18 +134,23 @@ func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (s
 	return "", fmt.Errorf("lesson %s: a check checks nothing", l.Name)
 }
 
-func called(ctx context.Context, c Called, folder string, tools Tools) (string, error) {
-	c.Cluster, c.Manifest = filepath.Join(folder, c.Cluster), filepath.Join(folder, c.Manifest)
-	is, why, err := tools.Called(ctx, c)
-	switch {
-	case err != nil:
-		return "", Unreadable{err.Error()}
-	case is == c.Is:
-		return "", nil
-	case is:
-		return c.Webhook + " is called", nil
+func (l Lesson) called(ctx context.Context, c Called, folder string, tools Tools) (string, error) {
+	var text []byte
+	var err error
+	if strings.HasPrefix(c.Manifest, "check/") {
+		text, err = fs.ReadFile(l.files, c.Manifest)
+	} else {
+		text, err = os.ReadFile(filepath.Join(folder, c.Manifest))
 	}
-	return c.Webhook + " is not called: " + why, nil
+	if err != nil {
+		return c.Manifest + " is missing", nil
+	}
+	c.Cluster = filepath.Join(folder, c.Cluster)
+	wrong, err := tools.Called(ctx, c, text)
+	if err != nil {
+		return "", Unreadable{err.Error()}
+	}
+	return wrong, nil
 }
 
 func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string, error) {
@@ -157,16 +169,28 @@ func written(t Text, folder string) (string, error) {
 	if err != nil {
 		return t.File + " is missing", nil
 	}
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil && filepath.Ext(t.File) == ".json" {
-		return "", Unreadable{t.File + " is not JSON: " + err.Error()}
-	}
 	is, err := regexp.Compile(t.Is)
 	if err != nil {
 		return "", err
 	}
-	if !is.MatchString(strings.TrimSpace(string(raw))) {
-		return t.File + " is not as the task asks", nil
+	if t.Field == "" {
+		if !is.MatchString(strings.TrimSpace(string(raw))) {
+			return t.File + " is not as the task asks", nil
+		}
+		return "", nil
+	}
+	documents, err := documentsOf(t.File, raw)
+	if err != nil {
+		return "", Unreadable{err.Error()}
+	}
+	values := valuesAt(documents, t.Field)
+	if len(values) == 0 {
+		values = []any{nil}
+	}
+	for _, v := range values {
+		if !is.MatchString(text(v)) {
+			return fmt.Sprintf("%s: %s is %s", t.File, t.Field, text(v)), nil
+		}
 	}
 	return "", nil
 }
@@ -190,7 +214,7 @@ func stored(ctx context.Context, c Cluster, tools Tools) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if value := fieldOf(raw, c.Field); !is.MatchString(value) {
+	if value := fieldOf(raw, c.Field); value == "null" || !is.MatchString(value) {
 		return fmt.Sprintf("%s: %s is %q", c.Path, c.Field, value), nil
 	}
 	return "", nil
@@ -206,9 +230,5 @@ func fieldOf(raw []byte, path string) string {
 		members, _ := value.(map[string]any)
 		value = members[key]
 	}
-	if text, ok := value.(string); ok {
-		return text
-	}
-	text, _ := json.Marshal(value)
-	return string(text)
+	return text(value)
 }

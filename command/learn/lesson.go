@@ -3,6 +3,7 @@
 package learn
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -119,6 +120,17 @@ func Find(all []Lesson, word string) (Lesson, error) {
 	return Lesson{}, fmt.Errorf("%s is a part of several names: %s", word, strings.Join(names, ", "))
 }
 
+// Where the files of lessons name the schemas for editors: in a checkout, and in the folder of the course.
+const (
+	schemasOfCheckout = "=../../../../../samples/schema/"
+	schemas           = ".schema/"
+)
+
+// WriteSchema puts the schema of policies where the files of a course name it.
+func WriteSchema(course string, policy []byte) error {
+	return write(course, map[string][]byte{schemas + "policy.json": policy})
+}
+
 // tree returns the files of a folder of the lesson, by path within it; none if there is no such folder.
 func (l Lesson) tree(folder string) (map[string][]byte, error) {
 	files := map[string][]byte{}
@@ -130,7 +142,7 @@ func (l Lesson) tree(folder string) (map[string][]byte, error) {
 			return err
 		}
 		text, err := fs.ReadFile(l.files, name)
-		files[strings.TrimPrefix(name, folder+"/")] = text
+		files[strings.TrimPrefix(name, folder+"/")] = bytes.Replace(text, []byte(schemasOfCheckout), []byte("=../"+schemas), 1)
 		return err
 	})
 	return files, err

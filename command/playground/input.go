@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/command/review"
 )
 
@@ -60,6 +62,24 @@ func (in Input) options() (review.Options, error) {
 	return o, old[0].Err
 }
 
+// stored returns the objects of the tab Object that count as stored while others are reviewed: those that steps ask for, and that no
+// step judges by what is stored.
+func (in Input) stored() (given []manifest.Object) {
+	for _, d := range review.Read("object", strings.NewReader(in.Object)) {
+		var is metav1.TypeMeta
+		if d.Err == nil && json.Unmarshal(d.JSON, &is) == nil && slices.Contains([]string{"Namespace", "LimitRange", "PriorityClass"}, is.Kind) {
+			given = append(given, manifest.Object{TypeMeta: is, Place: manifest.Place{File: "object"}, JSON: d.JSON})
+		}
+	}
+	return given
+}
+
+// onPage names a setting of the request as the page has it.
+func onPage(name, value string) string {
+	names := map[string]string{"operation": "Operation", "subresource": "Subresource", "as": "User", "old": "the tab Stored object", "path": "Routes"}
+	return strings.TrimSpace(names[name] + " " + value)
+}
+
 // maxDepth is the maximum nesting depth of an object. In YAML, each line is indented by its depth:
 // the time that it takes to show an object grows with the depth's square.
 const maxDepth = 500
@@ -100,8 +120,8 @@ func (w *instance) withPods(documents []review.Document, o review.Options) []rev
 // Answer holds the results that the page shows.
 type Answer struct {
 	Problems []Problem `json:"problems"`
-	Objects  []Object  `json:"objects"`
-	Micros   int64     `json:"micros"` // how long it took
+	Objects  []Object  `json:"objects"` // the worst first
+	Micros   int64     `json:"micros"`  // how long it took
 }
 
 // Problem is something that a user can correct: in a tab of the page, at a line counted from 1, or 0.
@@ -115,12 +135,13 @@ type Problem struct {
 type Object struct {
 	Report review.Report `json:"report"`
 	Stages []Stage       `json:"stages"`
-	Marks  []Problem     `json:"marks"` // the fields that were refused, at their lines
+	Marks  []Problem     `json:"marks"`  // the fields that were refused, at their lines
+	Review string        `json:"review"` // the AdmissionReview of the first route
 }
 
 // Stage is the object at one point on its way.
 type Stage struct {
-	Name    string `json:"name"` // user, stored, or the step's name
+	Name    string `json:"name"` // sent, stored, or the step's name
 	Path    string `json:"path,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Mode    string `json:"mode,omitempty"`
@@ -128,31 +149,70 @@ type Stage struct {
 	Document string             `json:"document,omitempty"`
 	Patch    []review.Operation `json:"patch,omitempty"`
 	Refused  []string           `json:"refused,omitempty"`
+	Marks    []Problem          `json:"marks,omitempty"` // what was refused, at the lines of the object then
 	Why      []string           `json:"why,omitempty"`
 	Micros   float64            `json:"micros"`
 }
 
 // objectOf returns what the page shows of a report.
-func objectOf(d review.Document, text string, r review.Report) Object {
-	o := Object{Report: r, Stages: []Stage{{Name: "user", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
-	places := newPlaces(text, d.Line)
+func objectOf(d review.Document, text string, body []byte, r review.Report) Object {
+	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
+	places, now := newPlaces(text, d.Line), o.Stages[0].Document
 	for _, call := range r.Calls {
 		for _, s := range call.Steps {
-			stage := Stage{Name: s.Name, Path: call.Path, Mode: s.Mode, Outcome: review.OutcomeOf(s, call.Path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
-				Micros: float64(s.Took.Nanoseconds()) / 1000}
-			if len(s.Patch) > 0 {
-				stage.Document = yamlOf(s.After)
+			stage := stageOf(s, call.Path)
+			if stage.Document != "" {
+				now = stage.Document
 			}
+			stage.Marks = marksIn(now, s.Refused)
 			o.Stages = append(o.Stages, stage)
 		}
 		for _, cause := range call.Causes {
-			o.Marks = append(o.Marks, Problem{"object", places.lineOf(cause.Field), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
+			o.Marks = append(o.Marks, Problem{"object", places.lineOf(d.FieldInFile(cause.Field)), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
 		}
+	}
+	for _, problem := range r.Invalid {
+		o.Marks = append(o.Marks, Problem{"object", places.lineOf(fieldOf(problem)), problem})
 	}
 	if r.Verdict == review.Allowed {
 		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
 	}
 	return o
+}
+
+func stageOf(s review.Step, path string) Stage {
+	stage := Stage{Name: s.Name, Path: path, Mode: s.Mode, Outcome: review.OutcomeOf(s, path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
+		Micros: float64(s.Took.Nanoseconds()) / 1000}
+	if len(s.Patch) > 0 {
+		stage.Document = yamlOf(s.After)
+	}
+	return stage
+}
+
+// marksIn returns what was refused at the lines of a whole text.
+func marksIn(text string, refused []string) (marks []Problem) {
+	if len(refused) == 0 {
+		return nil
+	}
+	places := newPlaces(text, 1)
+	for _, problem := range refused {
+		marks = append(marks, Problem{Line: places.lineOf(fieldOf(problem)), Text: problem})
+	}
+	return marks
+}
+
+// fieldOf returns the path that the text of a problem begins with.
+func fieldOf(problem string) string {
+	field, _, _ := strings.Cut(problem, ": ")
+	return field
+}
+
+func indented(raw []byte) string {
+	var text bytes.Buffer
+	if json.Indent(&text, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return text.String()
 }
 
 func yamlOf(raw json.RawMessage) string {

@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
@@ -24,6 +25,7 @@ const maxInstances = 8
 type instance struct {
 	suite.Instance
 	routes []admit.Route
+	asked  review.Asked // what steps have asked for that is not known
 }
 
 // instances keeps the instances that were used last.
@@ -56,13 +58,14 @@ func (w *instances) facts() facts {
 
 // of returns the instance of an input, or what is wrong with its policy, gates or cluster.
 func (w *instances) of(in Input) (*instance, []Problem) {
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", in.Policy, in.Cluster, in.Gates))
+	given := in.stored()
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", in.Policy, in.Cluster, in.Gates, given))
 	if i := slices.IndexFunc(w.last, func(k keyed) bool { return k.key == key }); i >= 0 {
 		found := w.last[i]
 		w.last = append(slices.Delete(w.last, i, i+1), found)
 		return found.instance, nil
 	}
-	made, problems := w.open(in)
+	made, problems := w.open(in, given)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -73,7 +76,7 @@ func (w *instances) of(in Input) (*instance, []Problem) {
 	return made, nil
 }
 
-func (w *instances) open(in Input) (*instance, []Problem) {
+func (w *instances) open(in Input, given []manifest.Object) (*instance, []Problem) {
 	suites := w.suites().WithDefaults()
 	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
 	if err != nil {
@@ -87,12 +90,13 @@ func (w *instances) open(in Input) (*instance, []Problem) {
 	if len(wrong) > 0 {
 		return nil, policyProblems(in.Policy, wrong)
 	}
-	made, err := suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates,
-		Cluster: suite.Source{Manifests: map[string][]byte{"cluster": []byte(in.Cluster)}}})
-	if err != nil {
+	made := &instance{asked: review.Asked{Remedy: ", which stands neither beside the object nor under Cluster; add it"}}
+	from := suite.Source{Manifests: map[string][]byte{"cluster": []byte(in.Cluster)}, Given: given, Missing: made.asked.Missing}
+	if made.Instance, err = suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates, Cluster: from}); err != nil {
 		return nil, clusterProblems(err)
 	}
-	return &instance{made, made.Routes()}, nil
+	made.routes = made.Routes()
+	return made, nil
 }
 
 // run decides about an input.
@@ -121,7 +125,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	catalogue := review.NewCatalogue(w.Suites.Table(suite.NoPolicy, w.Gates))
 	documents := review.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
-	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path)}
+	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Setting: onPage}
 	for _, d := range documents {
 		if tooDeep(d.JSON) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
@@ -137,11 +141,18 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Text: err.Error()})
 			continue
 		}
-		choice.Documents = true
-		a.Objects = append(a.Objects, objectOf(d, in.Object, review.Run(ctx, d, body, choice, w.Suites.Kinds())))
+		w.asked.Unknown() // what was asked before
+		choice.Documents, choice.Validate, choice.Unknown = true, true, w.asked.Unknown
+		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, w.Suites.Kinds())))
 	}
+	slices.SortStableFunc(a.Objects, func(x, y Object) int {
+		return slices.Index(worstFirst, x.Report.Verdict) - slices.Index(worstFirst, y.Report.Verdict)
+	})
 	return a
 }
+
+// worstFirst is the order in which objects are shown.
+var worstFirst = []review.Verdict{review.Denied, review.Invalid, review.Errored, review.NotJudged, review.Allowed, review.Skipped}
 
 // of returns the routes of a suite, or all.
 func (w *instance) of(suiteOrPath string) []admit.Route {

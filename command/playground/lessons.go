@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/command/learn"
+	"usher.dev/usher/samples"
 )
 
 // heading is a lesson in the list.
@@ -85,7 +86,7 @@ func open(l learn.Lesson) opened {
 	}
 	start, _ := l.Start()
 	for name, text := range start {
-		o.Files[name] = string(text)
+		o.Files[name] = samples.WithoutSchemaLine(string(text))
 	}
 	return o
 }

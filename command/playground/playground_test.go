@@ -3,11 +3,13 @@ package playground
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"usher.dev/usher/colocation"
 	"usher.dev/usher/server/suite"
 )
 
@@ -119,4 +121,42 @@ func FuzzRun(f *testing.F) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})
+}
+
+// TestStoredBeside: a Namespace beside the object is known to the steps, whose answer differs without it.
+func TestStoredBeside(t *testing.T) {
+	handler := New(Options{Suites: func() suite.List { return suite.List{colocation.New()} }}, []string{host})
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: apps}\nspec: {containers: [{name: app, image: nginx}]}\n"
+	const profile = "apiVersion: config.koordinator.sh/v1alpha1\nkind: ClusterColocationProfile\nmetadata: {name: p}\nspec: {namespaceSelector: {matchLabels: {team: %s}}, labels: {set: by-the-profile}}\n"
+	const namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: apps, labels: {team: web}}\n"
+	for _, c := range []struct{ name, object, team, verdict, contains string }{
+		{"none", pod, "web", "not judged", "which stands neither beside the object nor under Cluster"},
+		{"selected", pod + namespace, "web", "allowed", `by-the-profile`},
+		{"not selected", pod + namespace, "db", "allowed", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body, err := json.Marshal(Input{Object: c.object, Policy: "{}", Cluster: fmt.Sprintf(profile, c.team)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer struct {
+				Objects []struct {
+					Report struct {
+						Name, Verdict string
+						After         json.RawMessage
+						Unjudged      []string
+					}
+				}
+			}
+			w := ask(handler, request("POST", "/run", string(body)))
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Objects) == 0 {
+				t.Fatalf("%v: %s", err, w.Body)
+			}
+			report := answer.Objects[0].Report
+			all := string(report.After) + strings.Join(report.Unjudged, "")
+			if report.Name != "web" || report.Verdict != c.verdict || !strings.Contains(all, c.contains) || strings.Contains(all, "by-the-profile") != (c.contains == "by-the-profile") {
+				t.Errorf("%+v", report)
+			}
+		})
+	}
 }

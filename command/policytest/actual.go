@@ -3,17 +3,21 @@ package policytest
 import (
 	"encoding/json"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"usher.dev/usher/command/review"
 )
 
 // actual returns what the members of expect are compared with.
 func actual(r review.Report) (map[string]any, error) {
 	code, reason, message := 0, "", ""
-	warnings, causes, patch, steps := []string{}, any([]any{}), []review.Operation{}, map[string]any{}
-	for _, call := range r.Calls {
+	warnings, causes, patch, steps := []string{}, []metav1.StatusCause{}, []review.Operation{}, map[string]any{}
+	if call, called := r.Decisive(); called {
 		code, reason, message = call.Code, call.Reason, call.Message
+	}
+	for _, call := range r.Calls {
 		warnings, patch = append(warnings, call.Warnings...), append(patch, call.Patch...)
-		if len(call.Causes) > 0 {
+		if len(call.Causes) > 0 && len(causes) == 0 {
 			causes = call.Causes
 		}
 		for _, s := range call.Steps {

@@ -33,7 +33,7 @@ func (r *run) idempotence(result json.RawMessage) *review.Finding {
 		return r.finding("idempotence", "the result could not be sent again: "+err.Error(), "")
 	}
 	if second.Verdict != review.Allowed && second.Verdict != review.Skipped {
-		return r.finding("idempotence", "the result, sent again, is not allowed: "+lastMessage(second), "")
+		return r.finding("idempotence", "the result, sent again, is not allowed: "+because(second), "")
 	}
 	if second.Changed() {
 		return r.finding("idempotence", "the result, sent again, is changed again:", review.DiffNamed("result", "sent again", result, second.After))
@@ -46,11 +46,12 @@ func (r *run) finding(id, message, diff string) *review.Finding {
 		Fix: "change the policy: an API server asks again when another webhook has changed the object; or write once: REASON into the case"}
 }
 
-func lastMessage(r review.Report) string {
-	if len(r.Calls) == 0 {
+func because(r review.Report) string {
+	call, called := r.Decisive()
+	if !called {
 		return string(r.Verdict)
 	}
-	return fmt.Sprintf("%s: %s", r.Verdict, withoutID(r.Calls[len(r.Calls)-1].Message))
+	return fmt.Sprintf("%s: %s", r.Verdict, withoutID(call.Message))
 }
 
 // sidecarName is the name of the foreign sidecar, and of its volume.
@@ -67,7 +68,7 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 		return r.finding(sidecarName, "the result with a foreign sidecar could not be sent: "+err.Error(), "")
 	}
 	if third.Verdict != review.Allowed && third.Verdict != review.Skipped {
-		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+lastMessage(third), "")
+		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+because(third), "")
 	}
 	after, err := decodeJSON(third.After)
 	if err != nil {

@@ -50,10 +50,9 @@ func shareOf(all map[string]bool) Share {
 	return s
 }
 
-// count sets how many are shown. Nothing at all is shown as a whole.
+// count sets how many are shown. Of nothing, 0 percent are.
 func (s *Share) count(shown, all int) {
-	s.Shown, s.All, s.Percent = shown, all, 100
-	if all > 0 {
+	if s.Shown, s.All, s.Percent = shown, all, 0; all > 0 {
 		s.Percent = float64(1000*shown/all) / 10
 	}
 }
@@ -87,13 +86,14 @@ func stepsOf(results []Result, instances map[setting]*instance) Share {
 //go:embed refusals.txt
 var knownRefusals string
 
-// refusalsOf returns the known refusals of the steps of all instances, and whether a case shows each.
+// refusalsOf returns the known refusals of the steps of all instances, and whether a case shows each. Steps with a section
+// are left out: what they refuse is in the policy, of which the parts are counted.
 func refusalsOf(results []Result, instances map[setting]*instance) Share {
 	on, all := map[string]bool{}, map[string]bool{}
 	for _, w := range instances {
 		for _, route := range w.routes {
 			for _, s := range route.Chain.Steps() {
-				on[s.Name] = on[s.Name] || !s.Idle && s.Mode != admit.Off
+				on[s.Name] = on[s.Name] || !s.Idle && s.Mode != admit.Off && s.Section == nil
 			}
 		}
 	}
@@ -105,7 +105,8 @@ func refusalsOf(results []Result, instances map[setting]*instance) Share {
 	for _, r := range results {
 		for _, call := range r.Report.Calls {
 			for _, cause := range call.Causes {
-				if refusal := RefusalOf(cause.Message, cause.Field, string(cause.Type)); refusal != "" {
+				refusal := RefusalOf(cause.Message, cause.Field, string(cause.Type))
+				if step, _, _ := strings.Cut(refusal, " "); on[step] {
 					all[refusal] = true
 				}
 			}
@@ -140,6 +141,9 @@ func (c Coverage) Report() review.Report {
 func (c Coverage) lines() (lines []string) {
 	add := func(what, without string, s Share) {
 		line := fmt.Sprintf("%s: %d of %d (%.1f %%)", what, s.Shown, s.All, s.Percent)
+		if s.All == 0 {
+			line = what + ": there is none"
+		}
 		if len(s.Missing) > 0 {
 			line += "; " + without + ":"
 		}

@@ -12,7 +12,6 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/yamlnode"
-	"usher.dev/usher/server/suite"
 )
 
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
@@ -20,9 +19,12 @@ import (
 func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 	w := p.newInstances()
 	coverer := coverer{instances: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
+	broken := 0
 	for _, r := range results {
 		if r.got != nil {
 			coverer.add(r)
+		} else {
+			broken++
 		}
 	}
 	w.make(coverer.settings)
@@ -31,6 +33,9 @@ func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 	for _, tree := range coverer.trees {
 		c.Policies = append(c.Policies, tree.share())
 		c.NotMeasured = append(c.NotMeasured, tree.notMeasured()...)
+	}
+	if broken > 0 {
+		c.NotMeasured = append(c.NotMeasured, fmt.Sprintf("%d of %d cases, which could not be run", broken, len(results)))
 	}
 	return c
 }
@@ -78,8 +83,8 @@ func (c *coverer) add(r Result) {
 }
 
 func (c *coverer) policyFile(of *Case) string {
-	if of.config != "" {
-		return of.find(of.config)
+	if of.Config != "" {
+		return of.find(of.Config)
 	}
 	return cmp.Or(c.Config, "the embedded policy")
 }
@@ -100,7 +105,7 @@ type child struct {
 
 // measure finds out which parts a case shows. Clusters are opened once for all policies.
 func (c *coverer) measure() {
-	c.eachPlace(c.settings, func(at place, opened suite.Instance, err error) {
+	c.eachPlace(c.settings, func(at place, opened opened, err error) {
 		if err != nil {
 			return // the results say so
 		}

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/command/schema"
+	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
 )
 
@@ -22,19 +25,46 @@ func Read(file string, text []byte) (found []*Case, problems []error) {
 	documents, problems := manifest.Documents(file, text)
 	var defaults map[string]json.RawMessage
 	for _, d := range documents {
+		versionless, version := withoutVersion(d.JSON)
+		d.JSON = versionless
 		if given, err := defaultsOf(d.JSON); given != nil || err != nil {
 			if defaults = given; err != nil {
+				problems = append(problems, fmt.Errorf("line %d: %w", d.Line, err))
+			}
+			if err := errors.Join(version...); err != nil {
 				problems = append(problems, fmt.Errorf("line %d: %w", d.Line, err))
 			}
 			continue
 		}
 		d.JSON = withDefaults(d.JSON, defaults)
 		c := &Case{Place: d.Place, expect: map[string]expectation{}, line: d.Line}
-		c.problem = errors.Join(c.decode(d)...)
+		c.problem = errors.Join(append(version, c.decode(d)...)...)
 		c.Name = nameOf(file, d.Document, c.Name)
 		found = append(found, c)
 	}
 	return found, problems
+}
+
+// withoutVersion returns a document without its apiVersion and kind, and what is wrong with them.
+func withoutVersion(raw json.RawMessage) (json.RawMessage, []error) {
+	var document map[string]json.RawMessage
+	version := map[string]any{}
+	if json.Unmarshal(raw, &document) != nil || document["apiVersion"] == nil && document["kind"] == nil {
+		return raw, nil
+	}
+	for _, key := range []string{"apiVersion", "kind"} {
+		var value any
+		if text, written := document[key]; written && json.Unmarshal(text, &value) == nil {
+			version[key] = value
+		}
+		delete(document, key)
+	}
+	rest, err := json.Marshal(document)
+	problems := []error{err}
+	for _, problem := range config.CheckVersion(version, schema.CaseKind) {
+		problems = append(problems, problem)
+	}
+	return rest, problems
 }
 
 // shared are the keys that a document with defaults may have.
@@ -101,27 +131,28 @@ func nameOf(file string, document int, own string) string {
 
 // decode reads a document. It returns all problems.
 func (c *Case) decode(d manifest.Document) (problems []error) {
-	var request, expect json.RawMessage
-	problems = decodeMembers("", d.JSON, map[string]any{
-		"name": &c.Name, "manifest": &c.manifest, "review": &c.review, "old": &c.old, "request": &request, "config": &c.config,
-		"cluster": &c.cluster, "gates": &c.gates, "suites": &c.suites, "path": &c.path, "reviewed": &c.reviewed, "at": &c.atIn,
-		"once": &c.once, "expect": &expect,
-	})
-	if len(request) > 0 {
-		r := &c.request
-		problems = append(problems, decodeMembers("request", request, map[string]any{
-			"operation": &r.operation, "user": &r.user, "groups": &r.groups, "namespace": &r.namespace, "dryRun": &r.dryRun,
-			"subresource": &r.subresource,
-		})...)
+	problems = decodeMembers("", d.JSON, membersOf(&c.keys))
+	c.Name = c.keys.Name
+	if len(c.Request) > 0 {
+		problems = append(problems, decodeMembers("request", c.Request, membersOf(&c.request))...)
 	}
-	if len(expect) > 0 {
-		problems = append(problems, c.decodeExpect(expect)...)
+	if len(c.Expect) > 0 {
+		problems = append(problems, c.decodeExpect(c.Expect)...)
 	}
 	c.findLines(d)
 	if len(problems) == 0 {
-		problems = c.check(len(request) > 0)
+		problems = c.check(len(c.Request) > 0)
 	}
 	return problems
+}
+
+// membersOf returns the fields of a struct by their keys, to decode into.
+func membersOf(into any) map[string]any {
+	known, v := map[string]any{}, reflect.ValueOf(into).Elem()
+	for i := range v.NumField() {
+		known[v.Type().Field(i).Tag.Get("json")] = v.Field(i).Addr().Interface()
+	}
+	return known
 }
 
 // decodeMembers decodes the members of a mapping by their keys. An unknown key is a problem, with a suggestion.
@@ -141,14 +172,24 @@ func decodeMembers(at string, raw json.RawMessage, known map[string]any) (proble
 		case string(all[key]) == "null":
 			problems = append(problems, fmt.Errorf("%s%s is empty: leave it out", at, key))
 		case json.Unmarshal(all[key], into) != nil:
-			problems = append(problems, fmt.Errorf("%s%s must be %s", at, key, described(into)))
+			problems = append(problems, fmt.Errorf("%s%s must be %s%s", at, key, described(into), unquoted(all[key], into)))
+		case key == "once" && string(all[key]) == `""`:
+			problems = append(problems, fmt.Errorf("%s%s is empty: write why the case is sent once, or leave it out", at, key))
 		}
 	}
 	return problems
 }
 
 func unknownKey(at, key string, known []string) error {
-	return fmt.Errorf("%s%s is an unknown key%s", at, key, cmp.Or(nearest.Question(key, known), "; known are "+strings.Join(known, ", ")))
+	return fmt.Errorf("%s%s is an unknown key%s", at, key, cmp.Or(nearest.Question(key, known), "; the known keys are "+strings.Join(known, ", ")))
+}
+
+// unquoted returns the remedy for a word that YAML reads as a truth value where a text is wanted, or "".
+func unquoted(raw json.RawMessage, into any) string {
+	if _, isText := into.(*string); isText && (string(raw) == "true" || string(raw) == "false") {
+		return ", in quotes: YAML reads y, n, yes, no, on and off as true or false"
+	}
+	return ""
 }
 
 // described says what a key must be.
@@ -188,20 +229,20 @@ func (c *Case) check(hasRequest bool) (problems []error) {
 		}
 	}
 	r := &c.request
-	r.operation = strings.ToUpper(r.operation)
-	add(!c.manifest.given() && !c.review.given(), "manifest is missing: name the file of the object, or write it here (or review: an AdmissionReview)")
-	add(c.manifest.given() && c.review.given(), "has a manifest and a review: leave one out")
-	add(c.review.given() && (hasRequest || c.old.given()), "an AdmissionReview contains its own request: leave out request and old")
-	add(!slices.Contains([]string{"", "CREATE", "UPDATE", "DELETE", "CONNECT"}, r.operation),
+	r.Operation = strings.ToUpper(r.Operation)
+	add(!c.Manifest.given() && !c.Review.given(), "manifest is missing: name the file of the object, or write it here (or review: an AdmissionReview)")
+	add(c.Manifest.given() && c.Review.given(), "has a manifest and a review: leave one out")
+	add(c.Review.given() && (hasRequest || c.Old.given()), "an AdmissionReview contains its own request: leave out request and old")
+	add(!slices.Contains([]string{"", "CREATE", "UPDATE", "DELETE", "CONNECT"}, r.Operation),
 		"request.operation must be CREATE, UPDATE, DELETE or CONNECT")
-	add(c.old.given() && r.operation != "UPDATE", "old is the stored object of an UPDATE: add request: {operation: UPDATE}")
-	add(!slices.Contains([]string{"", "workload", "pod"}, c.reviewed), "reviewed must be workload or pod")
-	add(c.path != "" && !strings.HasPrefix(c.path, "/"), "path must begin with /, as in /mutate-pods")
-	add(c.expect["verdict"].value == nil, "expect.verdict is missing: allowed, denied, error or skipped")
-	if c.atIn != "" {
-		at, err := time.Parse(time.RFC3339, c.atIn)
+	add(c.Old.given() && r.Operation != "UPDATE", "old is the stored object of an UPDATE: add request: {operation: UPDATE}")
+	add(!slices.Contains([]string{"", "workload", "pod"}, c.Reviewed), "reviewed must be workload or pod")
+	add(c.Path != "" && !strings.HasPrefix(c.Path, "/"), "path must begin with /, as in /mutate-pods")
+	add(c.expect["verdict"].value == nil, "expect.verdict is missing: allowed, denied, invalid, not judged, error or skipped")
+	if c.At != "" {
+		at, err := time.Parse(time.RFC3339, c.At)
 		if err != nil {
-			at, err = time.Parse(time.DateOnly, c.atIn)
+			at, err = time.Parse(time.DateOnly, c.At)
 		}
 		add(err != nil, "at must be a moment, such as 2027-01-31T18:00:00Z, or a day")
 		c.at = at

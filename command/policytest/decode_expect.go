@@ -81,8 +81,35 @@ func (e *expectation) checkShape(key string) error {
 		return errors.New("contains nothing: it would always be met")
 	case e.contains && key == "after" && len(mapping) == 0:
 		return errors.New("contains nothing: it would always be met")
+	case e.contains && key == "after" && vacuous(e.value) != nil:
+		return fmt.Errorf("contains%s is empty: it would always be met", strings.Join(append([]string{""}, vacuous(e.value)...), "."))
 	case key == "steps":
 		return checkOutcomes(mapping)
+	}
+	return nil
+}
+
+// vacuous returns the path of an empty mapping or list in a value, which every mapping or list contains; nil if there is none.
+func vacuous(value any) []string {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if within := vacuous(value[key]); within != nil {
+				return append([]string{key}, within...)
+			}
+		}
+		if len(value) == 0 {
+			return []string{}
+		}
+	case []any:
+		for i, element := range value {
+			if within := vacuous(element); within != nil {
+				return append([]string{fmt.Sprint(i)}, within...)
+			}
+		}
+		if len(value) == 0 {
+			return []string{}
+		}
 	}
 	return nil
 }

@@ -7,16 +7,25 @@ import (
 
 const good = "manifest: pod.yaml\nexpect: {verdict: allowed}\n"
 
+// TestVersion: cases and defaults may have their version.
+func TestVersion(t *testing.T) {
+	const version = "apiVersion: usher.dev/v1\nkind: Case\n"
+	found, problems := Read("a.case.yaml", []byte(version+"defaults: {config: a.yaml}\n---\n"+version+good))
+	if len(problems) > 0 || len(found) != 1 || found[0].Problem() != nil || found[0].Config != "a.yaml" {
+		t.Errorf("%v, %+v", problems, found)
+	}
+}
+
 // TestProblems: what is wrong with a case is said, and what was probably meant.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a misspelt key", good + "expects: {}", "expects is an unknown key; did you mean expect?"},
 		{"a misspelt key of expect", "manifest: a\nexpect: {verdict: denied, warning: []}", "expect.warning is an unknown key; did you mean warnings?"},
 		{"a misspelt key of request", good + "request: {operatoin: UPDATE}", "request.operatoin is an unknown key; did you mean operation?"},
-		{"an unknown key", good + "xyz: 1", "xyz is an unknown key; known are at, cluster"},
+		{"an unknown key", good + "xyz: 1", "xyz is an unknown key; the known keys are at, cluster"},
 		{"no verdict", "manifest: a\nexpect: {code: 403}", "expect.verdict is missing"},
 		{"no expect", "manifest: a", "expect.verdict is missing"},
-		{"a verdict that is none", "manifest: a\nexpect: {verdict: fail}", "expect.verdict: must be one of allowed, denied, error, skipped"},
+		{"a verdict that is none", "manifest: a\nexpect: {verdict: fail}", "expect.verdict: must be one of allowed, denied, invalid, not judged, error, skipped"},
 		{"two expectations of one kind", "manifest: a\nexpect: {verdict: denied}\nexpect: {verdict: allowed}", `key "expect" already set in map`},
 		{"no object", "expect: {verdict: denied}", "manifest is missing"},
 		{"two objects", good + "review: b", "leave one out"},
@@ -24,6 +33,8 @@ func TestProblems(t *testing.T) {
 		{"old without UPDATE", good + "old: b", "add request: {operation: UPDATE}"},
 		{"an operation that is none", good + "request: {operation: PATCH}", "request.operation must be CREATE"},
 		{"a path that is none", good + "path: mutate-pods", "path must begin with /"},
+		{"an empty reason", good + "once: ''", "once is empty"},
+		{"a word that YAML reads as false", good + "name: n", "name must be a text, in quotes: YAML reads y, n,"},
 		{"once without a reason", good + "once: true", "once must be a text"},
 		{"an empty key", good + "config:", "config is empty: leave it out"},
 		{"a wrong type", good + "gates: [A]", "gates must be a mapping of names to true or false"},
@@ -34,11 +45,16 @@ func TestProblems(t *testing.T) {
 		{"contains nothing", "manifest: a\nexpect: {verdict: denied, message: {contains: \"\"}}", "contains nothing"},
 		{"contains an empty list", "manifest: a\nexpect: {verdict: denied, warnings: {contains: []}}", "contains nothing"},
 		{"contains an empty object", "manifest: a\nexpect: {verdict: allowed, after: {contains: {}}}", "contains nothing"},
+		{"contains an empty mapping within", "manifest: a\nexpect: {verdict: allowed, after: {contains: {metadata: {name: a}, spec: {}}}}", "contains.spec is empty: it would always be met"},
+		{"contains an empty list within", "manifest: a\nexpect: {verdict: allowed, after: {contains: {spec: {volumes: [{name: a, emptyDir: []}]}}}}", "contains.spec.volumes.0.emptyDir is empty"},
 		{"contains beside another key", "manifest: a\nexpect: {verdict: denied, message: {contains: a, exactly: b}}", "expect.message: must be a text"},
 		{"an outcome that is none", "manifest: a\nexpect: {verdict: denied, steps: {rules: failed}}", "rules must be one of changed"},
 		{"a list that is no case", "[1]", "a case must be a mapping of"},
 		{"defaults beside a case", "defaults: {config: a}\n" + good, "defaults are a document of their own"},
 		{"defaults of what is no default", "defaults: {expect: {}}\n", "defaults.expect is an unknown key"},
+		{"another version", "apiVersion: usher.dev/v2\n" + good, `apiVersion: Invalid value: "usher.dev/v2": must be usher.dev/v1`},
+		{"another kind", "kind: Policy\n" + good, `kind: Invalid value: "Policy": must be Case`},
+		{"defaults of another version", "apiVersion: v1\ndefaults: {config: a}\n", "must be usher.dev/v1"},
 		{"no YAML", "a: b: c", "mapping values are not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,7 +91,7 @@ func TestRead(t *testing.T) {
 	} {
 		c := found[i]
 		got := c.expect["verdict"].line
-		if c.problem != nil || c.Name != want.name || c.config != want.config || c.request.user != want.user || c.request.namespace != want.namespace || got != want.line {
+		if c.problem != nil || c.Name != want.name || c.Config != want.config || c.request.User != want.user || c.request.Namespace != want.namespace || got != want.line {
 			t.Errorf("case %d: %v, %+v, verdict in line %d, want %+v", i+1, c.problem, c, got, want)
 		}
 	}
@@ -113,7 +129,7 @@ func FuzzRead(f *testing.F) {
 			if !strings.HasPrefix(c.Name, "dir/") && c.problem == nil {
 				t.Errorf("no name: %+v", c)
 			}
-			if c.problem == nil && (c.manifest.given() == c.review.given() || c.expect["verdict"].value == nil) {
+			if c.problem == nil && (c.Manifest.given() == c.Review.given() || c.expect["verdict"].value == nil) {
 				t.Errorf("without a problem: %+v", c)
 			}
 			_ = c.names()

@@ -112,10 +112,10 @@ func (r *run) unmet(key string, e expectation, want any) review.Finding {
 
 // because returns why the verdict is as it is.
 func (r *run) because() string {
-	if message, _ := r.got["message"].(string); message != "" {
+	if message, _ := r.got["message"].(string); message != "" && r.report.Verdict != review.Invalid {
 		return ": " + message
 	}
-	var reasons []string
+	reasons := slices.Concat(r.report.Invalid, r.report.Unjudged)
 	for _, n := range r.report.NotCalled {
 		reasons = append(reasons, n.Path+" is not called: "+n.Why)
 	}

@@ -2,11 +2,13 @@ package policytest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,9 @@ type Program struct {
 
 	// Command is the command with its flags, which reports name with more of them.
 	Command string
+
+	// Warn, if set, is called for each valid policy of a run, with its file.
+	Warn func(file string, policy *config.Policy)
 
 	Config, Cluster, Gates string
 	SuiteNames             []string
@@ -51,7 +56,14 @@ type instance struct {
 	kinds     review.Kinds
 	notCalled func(admit.Route, *admit.Request) string
 	steps     []string // all that there are
+	asked     *questions
 	err       error
+}
+
+// questions is what steps have asked for that is not in an opened cluster. One case at a time asks.
+type questions struct {
+	sync.Mutex
+	review.Asked
 }
 
 // instances are the instances that have been made, and what they share.
@@ -72,17 +84,17 @@ func (p Program) newInstances() *instances {
 func (w *instances) settingOf(c *Case) (s setting, err error) {
 	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
 	file := w.Config
-	if c.config != "" {
-		file = c.find(c.config)
+	if c.Config != "" {
+		file = c.find(c.Config)
 	}
-	if c.cluster != "" {
-		s.cluster = filepath.Clean(c.find(c.cluster))
+	if c.Cluster != "" {
+		s.cluster = filepath.Clean(c.find(c.Cluster))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.gates)) {
-		s.gates += fmt.Sprintf(",%s=%t", name, c.gates[name])
+	for _, name := range slices.Sorted(maps.Keys(c.Gates)) {
+		s.gates += fmt.Sprintf(",%s=%t", name, c.Gates[name])
 	}
-	if len(c.suites) > 0 {
-		s.suites = strings.Join(c.suites, ",")
+	if len(c.Suites) > 0 {
+		s.suites = strings.Join(c.Suites, ",")
 	}
 	if !c.at.IsZero() {
 		s.at = c.at
@@ -92,12 +104,17 @@ func (w *instances) settingOf(c *Case) (s setting, err error) {
 		return s, fmt.Errorf("config: %w", err)
 	}
 	s.policy = string(text)
+	if _, known := w.policies[s.policy]; !known && w.Warn != nil {
+		if policy, err := w.policy(s.policy); err == nil {
+			w.Warn(cmp.Or(file, "embedded default"), policy)
+		}
+	}
 	return s, nil
 }
 
 // make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
 func (w *instances) make(all []setting) {
-	w.eachPlace(all, func(at place, opened suite.Instance, err error) {
+	w.eachPlace(all, func(at place, opened opened, err error) {
 		for _, s := range all {
 			if s.place != at {
 				continue
@@ -111,7 +128,7 @@ func (w *instances) make(all []setting) {
 }
 
 // eachPlace opens the cluster of each place of settings once, and calls use.
-func (w *instances) eachPlace(all []setting, use func(at place, opened suite.Instance, err error)) {
+func (w *instances) eachPlace(all []setting, use func(at place, opened opened, err error)) {
 	done := map[place]bool{}
 	for _, s := range all {
 		if !done[s.place] {
@@ -124,17 +141,25 @@ func (w *instances) eachPlace(all []setting, use func(at place, opened suite.Ins
 
 // open returns the instance with a cluster that a directory stands for, without a policy. Routes made until the next call
 // use the cluster.
-func (w *instances) open(at place) (suite.Instance, error) {
+func (w *instances) open(at place) (o opened, err error) {
 	gates, err := w.Suites.ParseGates(at.gates)
 	if err != nil {
-		return suite.Instance{}, err
+		return o, err
 	}
-	return suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster}})
+	o.asked = &questions{Asked: review.Asked{Remedy: ", which is in no file of the case's cluster: cluster names a directory with manifests"}}
+	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.asked.Missing}})
+	return o, err
+}
+
+// opened is an instance with a cluster, and what is asked of that.
+type opened struct {
+	suite.Instance
+	asked *questions
 }
 
 // under returns the instance of a setting in an opened cluster.
-func (w *instances) under(s setting, opened suite.Instance) *instance {
-	made := &instance{catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds()}
+func (w *instances) under(s setting, opened opened) *instance {
+	made := &instance{asked: opened.asked, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds()}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
@@ -180,7 +205,29 @@ func (w *instance) choose(path string, body []byte) (review.Choice, error) {
 		return review.Choice{}, fmt.Errorf("path %s: there is no such route%s", path,
 			cmp.Or(nearest.Question(path, paths), " under these gates; `usher steps` lists them"))
 	}
-	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled}.Choose(body)
+	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase}.Choose(body)
+}
+
+// inCase names a setting of the request as a case has it.
+func inCase(name, value string) string {
+	keys := map[string]string{"operation": "request.operation", "subresource": "request.subresource", "as": "request.user"}
+	if name = cmp.Or(keys[name], name); value == "" {
+		return name
+	}
+	return name + ": " + value
+}
+
+// review sends a review through the routes that are called for it.
+func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (review.Report, error) {
+	choice, err := w.choose(path, body)
+	if err != nil {
+		return review.Report{}, err
+	}
+	w.asked.Lock()
+	defer w.asked.Unlock()
+	w.asked.Unknown() // what was asked before
+	choice.Unknown, choice.Validate = w.asked.Unknown, true
+	return review.Run(ctx, d, body, choice, w.kinds), nil
 }
 
 // covers reports whether a route is for a kind of object.

@@ -16,36 +16,36 @@ import (
 
 // op returns the operation of a request.
 func (r request) op() admissionv1.Operation {
-	return admissionv1.Operation(cmp.Or(r.operation, "CREATE"))
+	return admissionv1.Operation(cmp.Or(r.Operation, "CREATE"))
 }
 
 // options say how the manifest of a case is sent.
 func (r request) options(old []byte) review.Options {
-	user := cmp.Or(r.user, "kubernetes-admin")
-	groups := r.groups
+	user := cmp.Or(r.User, "kubernetes-admin")
+	groups := r.Groups
 	if groups == nil {
 		groups = review.GroupsOf(user)
 	}
-	return review.Options{Operation: r.op(), SubResource: r.subresource, User: user, Groups: groups,
-		Namespace: cmp.Or(r.namespace, "default"), DryRun: r.dryRun, Old: old}
+	return review.Options{Operation: r.op(), SubResource: r.SubResource, User: user, Groups: groups,
+		Namespace: cmp.Or(r.Namespace, "default"), DryRun: r.DryRun, Old: old}
 }
 
 // body returns the one object that a case is about, and its AdmissionReview.
 func (c *Case) body(w *instance) (review.Document, []byte, error) {
-	if c.review.given() {
-		d, err := c.only("review", c.review)
+	if c.Review.given() {
+		d, err := c.only("review", c.Review)
 		if err == nil && !bytes.Contains(d.JSON, []byte(`"AdmissionReview"`)) {
 			err = errors.New("review: is no AdmissionReview; for another object write manifest")
 		}
 		return d, d.JSON, err
 	}
-	d, err := c.only("manifest", c.manifest)
+	d, err := c.only("manifest", c.Manifest)
 	if err != nil {
 		return d, nil, err
 	}
 	var old []byte
-	if c.old.given() {
-		stored, err := c.only("old", c.old)
+	if c.Old.given() {
+		stored, err := c.only("old", c.Old)
 		if err != nil {
 			return d, nil, err
 		}
@@ -84,17 +84,17 @@ func (c *Case) only(key string, from content) (review.Document, error) {
 // reviewedOf returns what is reviewed of an object: itself, or the pod that its controller would create.
 func (c *Case) reviewedOf(w *instance, d review.Document, o review.Options) (review.Document, error) {
 	makesPods := o.SubResource == "" && (o.Operation == admissionv1.Create || o.Operation == admissionv1.Update)
-	if c.reviewed == "workload" || !makesPods {
+	if c.Reviewed == "workload" || !makesPods {
 		return d, nil
 	}
 	all := review.WithPods([]review.Document{d}, nil, o, func(object *unstructured.Unstructured) bool {
-		return c.reviewed != "pod" && w.covers(object, c.request, c.path)
+		return c.Reviewed != "pod" && w.covers(object, c.request, c.Path)
 	})
 	switch {
 	case len(all) > 1:
 		return d, fmt.Errorf("manifest: routes are for %s itself, and others for its pods; a case is about one object: "+
 			"write two cases, with reviewed: workload and with reviewed: pod", kindAndName(d.JSON))
-	case c.reviewed == "pod" && (len(all) == 0 || all[0].Of == ""):
+	case c.Reviewed == "pod" && (len(all) == 0 || all[0].Of == ""):
 		return d, fmt.Errorf("reviewed: %s has no template of pods", kindAndName(d.JSON))
 	}
 	return all[0], all[0].Err

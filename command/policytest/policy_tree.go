@@ -20,7 +20,7 @@ type policyTree struct {
 // be valid.
 func (t *policyTree) addParts(w *instances, value any, path []any) (some bool) {
 	for _, child := range childrenOf(value, path) {
-		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && unmeasured[name] != "" {
+		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && (unmeasured[name] != "" || name == "apiVersion" || name == "kind") {
 			continue
 		}
 		if key, ok := child.path[len(child.path)-1].(string); ok && slices.Contains(remarks, key) || isNothing(child.value) {

@@ -39,6 +39,7 @@ func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result 
 		}
 	}
 	w.make(used)
+	w.tellOnce(all, settings, problems)
 	count, counting := 0, sync.Mutex{}
 	each(len(all), func(i int) {
 		results[i] = runIn(ctx, w.made[settings[i]], all[i], problems[i])
@@ -49,6 +50,22 @@ func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result 
 		done(count)
 	})
 	return results
+}
+
+// tellOnce replaces the problem of a setting, such as an invalid policy, by a reference to the first case that has it.
+func (w *instances) tellOnce(all []*Case, settings []setting, problems []error) {
+	first := map[string]*Case{}
+	for i, c := range all {
+		if problems[i] != nil || w.made[settings[i]].err == nil {
+			continue
+		}
+		text := w.made[settings[i]].err.Error()
+		if before := first[text]; before != nil {
+			problems[i] = fmt.Errorf("as for case %s", before.Name)
+			continue
+		}
+		first[text] = c
+	}
 }
 
 // suggest adds the command that makes what is expected what is, to the last finding that it would end.
@@ -94,7 +111,7 @@ func runIn(ctx context.Context, w *instance, c *Case, err error) Result {
 	}
 	r := Result{c, run.report, run.got}
 	r.Report.Findings = run.compare()
-	if run.report.Verdict == review.Allowed && c.once == "" {
+	if run.report.Verdict == review.Allowed && c.Once == "" {
 		r.Report.Findings = append(r.Report.Findings, run.again()...)
 	}
 	r.Report.Verdict = review.VerdictOf(r.Report.Findings)
@@ -126,12 +143,13 @@ func Broken(name, source, id string, err error) review.Report {
 
 // run is one case while it is run.
 type run struct {
-	ctx    context.Context
-	w      *instance
-	c      *Case
-	body   []byte
-	report review.Report
-	got    map[string]any
+	ctx      context.Context
+	w        *instance
+	c        *Case
+	document review.Document
+	body     []byte
+	report   review.Report
+	got      map[string]any
 }
 
 // newRun sends the object of a case through the routes.
@@ -140,11 +158,11 @@ func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice, err := w.choose(c.path, body)
+	report, err := w.review(ctx, d, c.Path, body)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ctx: ctx, w: w, c: c, body: body, report: review.Run(ctx, d, body, choice, w.kinds)}
+	r := &run{ctx: ctx, w: w, c: c, document: d, body: body, report: report}
 	r.report.Case, r.report.Source = c.Name, c.where(c.Place.Line)
 	if r.got, err = actual(r.report); err != nil {
 		return nil, err
@@ -158,9 +176,5 @@ func (r *run) send(object []byte) (review.Report, error) {
 	if err != nil {
 		return review.Report{}, err
 	}
-	choice, err := r.w.choose(r.c.path, body)
-	if err != nil {
-		return review.Report{}, err
-	}
-	return review.Run(r.ctx, review.Document{}, body, choice, r.w.kinds), nil
+	return r.w.review(r.ctx, r.document, r.c.Path, body)
 }

@@ -3,6 +3,7 @@ package recording
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ const maxQueued = 64
 
 // Recorder writes reviews to a file.
 type Recorder struct {
-	values bool // write values of variables, annotations and Secrets, too
+	values bool // write what is otherwise hidden, too
 	file   *os.File
 	queue  chan Line // is never closed: a late review may still be observed
 	end    chan struct{}
@@ -128,7 +129,8 @@ func (r *Recorder) encode(line Line) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// masked returns a review without the values of environment variables, annotations and Secrets.
+// masked returns a review without what explain.Mask hides, commands, arguments, headers of probes, and what an authenticator
+// has added to the user.
 func masked(review []byte) (json.RawMessage, error) {
 	var members, request map[string]json.RawMessage
 	if err := json.Unmarshal(review, &members); err != nil {
@@ -139,8 +141,11 @@ func masked(review []byte) (json.RawMessage, error) {
 	}
 	for _, key := range []string{"object", "oldObject"} {
 		if len(request[key]) > 0 {
-			request[key] = (&explain.Mask{}).Object(request[key])
+			request[key] = withoutCommands((&explain.Mask{}).Object(request[key]))
 		}
+	}
+	if len(request["userInfo"]) > 0 {
+		request["userInfo"] = withoutExtra(request["userInfo"])
 	}
 	raw, err := json.Marshal(request)
 	if err != nil {
@@ -148,6 +153,74 @@ func masked(review []byte) (json.RawMessage, error) {
 	}
 	members["request"] = raw
 	return json.Marshal(members)
+}
+
+// withoutExtra returns a userInfo with the keys of extra, but not their values.
+func withoutExtra(raw json.RawMessage) json.RawMessage {
+	var user map[string]any
+	if json.Unmarshal(raw, &user) != nil {
+		return nil
+	}
+	if extra, ok := user["extra"].(map[string]any); ok {
+		for key := range extra {
+			extra[key] = []string{explain.Hidden}
+		}
+	}
+	masked, _ := json.Marshal(user) // of what was JSON
+	return masked
+}
+
+// withoutCommands returns an object with as many elements in each list command and args, and with as many httpHeaders, but
+// not their values, wherever they are: in containers, hooks, probes, templates of pods, and the options of kubectl exec.
+func withoutCommands(raw json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var object any
+	if decoder.Decode(&object) != nil {
+		return nil
+	}
+	hideCommands(object)
+	masked, _ := json.Marshal(object) // of what was JSON
+	return masked
+}
+
+func hideCommands(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, member := range v {
+			list, isList := member.([]any)
+			switch {
+			case isList && (key == "command" || key == "args"):
+				hideTexts(list)
+			case isList && key == "httpHeaders":
+				hideHeaders(list)
+			default:
+				hideCommands(member)
+			}
+		}
+	case []any:
+		for _, element := range v {
+			hideCommands(element)
+		}
+	}
+}
+
+func hideTexts(list []any) {
+	for i, element := range list {
+		if _, text := element.(string); text {
+			list[i] = explain.Hidden
+		} else {
+			hideCommands(element)
+		}
+	}
+}
+
+func hideHeaders(list []any) {
+	for _, element := range list {
+		if header, ok := element.(map[string]any); ok && header["value"] != nil {
+			header["value"] = explain.Hidden
+		}
+	}
 }
 
 // maxLine is the maximum length of a line: a review, of which each byte may be escaped as six, and a little more.

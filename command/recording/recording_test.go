@@ -2,8 +2,11 @@ package recording
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -55,6 +58,37 @@ func TestRecording(t *testing.T) {
 		_, request, err := handlers.ReadReview(lines[1].Review)
 		if err != nil || request.ObjectName() != "p" || request.OldObject == nil {
 			t.Errorf("the review cannot be decided again: %v %+v", err, request)
+		}
+	}
+}
+
+// TestHidden: commands, arguments, headers and what an authenticator has added are hidden wherever they are, and the rest is
+// as it was sent: what does not read them decides as before.
+func TestHidden(t *testing.T) {
+	const probe = `{"exec": {"command": ["s3cret"]}, "httpGet": {"port": 80, "httpHeaders": [{"name": "Authorization", "value": "s3cret"}]}}`
+	const container = `{"name": "c", "image": "i", "command": ["sh", "s3cret"], "args": ["s3cret"], "livenessProbe": ` + probe + `, "lifecycle": {"preStop": ` + probe + `}}`
+	const spec = `{"priority": 9007199254740993, "containers": [` + container + `], "initContainers": [` + container + `]}`
+	for kind, object := range map[string]string{
+		`"version": "v1", "kind": "Pod"`:                         `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"command": "stays", "args": "stays"}}, "spec": ` + spec + `}`,
+		`"group": "apps", "version": "v1", "kind": "Deployment"`: `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "p"}, "spec": {"template": {"spec": ` + spec + `}}}`,
+		`"version": "v1", "kind": "PodExecOptions"`:              `{"apiVersion": "v1", "kind": "PodExecOptions", "container": "c", "command": ["s3cret"]}`,
+	} {
+		review := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "operation": "CREATE", "userInfo": {"username": "ann",
+ "groups": ["dev"], "extra": {"token": ["s3cret", "s3cret"]}}, "kind": {` + kind + `}, "resource": {"version": "v1", "resource": "pods"}, "object": ` + object + `}}`
+		lines, err := Read(bytes.NewReader(record(t, false, review)))
+		if err != nil || len(lines) != 1 {
+			t.Fatal(err)
+		}
+		if bytes.Contains(lines[0].Review, []byte("s3cret")) {
+			t.Errorf("a secret is in %s", lines[0].Review)
+		}
+		var got, want any
+		hidden := strings.NewReplacer(`"s3cret", "s3cret"]}}`, `"***"]}}`, "s3cret", "***", `"sh"`, `"***"`).Replace(review)
+		if err := errors.Join(json.Unmarshal(lines[0].Review, &got), json.Unmarshal([]byte(hidden), &want)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v\n%s\nwant\n%s", err, lines[0].Review, hidden)
+		}
+		if strings.Contains(review, "9007199254740993") && !bytes.Contains(lines[0].Review, []byte("9007199254740993")) {
+			t.Error("a number was rounded")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admission/v1"
 )
@@ -26,7 +28,7 @@ func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 		return false, errors.New("this is a request, not an answer: `usher review FILE` sends it through the steps")
 	}
 	if err != nil || review.Response == nil {
-		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", strings.TrimSpace(string(raw)))
+		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", inShort(raw))
 	}
 	call := answerCall(review.Response)
 	var b strings.Builder
@@ -61,4 +63,18 @@ func answerCall(r *admissionv1.AdmissionResponse) Call {
 		c.Message += " (the patch is no JSON patch: " + err.Error() + ")"
 	}
 	return c
+}
+
+// maxShown is how many bytes of an answer that is no AdmissionReview are shown.
+const maxShown = 4 << 10
+
+// inShort returns the beginning of an answer, or only its size if it is not text.
+func inShort(raw []byte) string {
+	if !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
+		return fmt.Sprintf("%d bytes that are not text", len(raw))
+	}
+	if text := strings.TrimSpace(string(raw)); len(text) <= maxShown {
+		return text
+	}
+	return fmt.Sprintf("%s\n... (%d bytes in all)", strings.ToValidUTF8(string(raw[:maxShown]), ""), len(raw))
 }

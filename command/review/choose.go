@@ -26,6 +26,10 @@ type Choice struct {
 	NotCalled []NotCalled   // that are for such requests, but not for this one
 	Hint      string        // what to try when none is called
 	Documents bool          // keep the object after each step: Step.After
+	// Validate looks whether an API server would store the object, too.
+	Validate bool
+	// Unknown returns what has been asked for since the last call and is not known here. Nil: all is known.
+	Unknown func() []string
 }
 
 // Chooser chooses routes.
@@ -34,6 +38,16 @@ type Chooser struct {
 	Path   string // calls this route, whatever the request is; "" for those that an API server would call
 	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
 	NotCalled func(admit.Route, *admit.Request) string
+	// Setting names a setting of the request with a value, or "", for a hint. Nil: as a flag of usher review.
+	Setting func(name, value string) string
+}
+
+// setting names a setting of the request.
+func (c Chooser) setting(name, value string) string {
+	if c.Setting != nil {
+		return c.Setting(name, value)
+	}
+	return strings.TrimSpace("--" + name + " " + value)
 }
 
 // Choose returns the routes for a review. An invalid review gets none: Run reports why.
@@ -87,32 +101,35 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 	return choice
 }
 
+// noRoute is the hint for an object of a kind that no route is for.
+const noRoute = "no route is for this kind of object; `usher steps` lists the routes"
+
 // hint says how to reach a route for a kind of object that was sent in another way.
 func (c Chooser) hint(req *admit.Request) string {
 	for _, r := range c.Routes {
 		if r.Covers(req) {
 			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
-				"; --old names the stored object of a manifest, --path calls a route all the same"
+				"; " + c.setting("old", "") + " names the stored object of a manifest, " + c.setting("path", "") + " calls a route all the same"
 		}
 	}
 	for _, r := range c.Routes {
 		for _, m := range r.For {
 			if m.Kind == req.Kind && len(m.Operations) > 0 {
-				return howToReach(r, m, req)
+				return c.howToReach(r, m, req)
 			}
 		}
 	}
-	return "no route is for this kind of object; `usher steps` lists the routes"
+	return noRoute
 }
 
-// howToReach returns a hint with the flags that make a request match a route.
-func howToReach(r admit.Route, m admit.Match, req *admit.Request) string {
-	hint := "no route is called for this; try --operation " + string(m.Operations[0])
+// howToReach returns a hint with the settings that make a request match a route.
+func (c Chooser) howToReach(r admit.Route, m admit.Match, req *admit.Request) string {
+	hint := "no route is called for this; try " + c.setting("operation", string(m.Operations[0]))
 	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
-		hint += " --subresource " + sub
+		hint += " " + c.setting("subresource", sub)
 	}
 	if r.Heartbeat() {
-		hint += " --as system:node:" + req.ObjectName()
+		hint += " " + c.setting("as", "system:node:"+req.ObjectName())
 	}
 	return hint
 }

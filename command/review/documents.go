@@ -22,7 +22,10 @@ type Document struct {
 	// Of names the workload of a pod that a controller would make, such as "Deployment web → its pods", and Controller is the service account
 	// in kube-system that would create it; both are empty for what a file holds.
 	Of, Controller string
-	Line           int // where the document begins in the file, counted from 1
+	Line           int    // where the document begins in the file, counted from 1
+	Duplicate      error  // a key is set twice; the last value counts
+	Template       string // of the pod: the path of its template in the workload, such as spec.template
+	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
 }
 
 func (d Document) subject() Subject { return Subject{Source: d.Source, Of: d.Of} }
@@ -40,10 +43,10 @@ func Read(source string, in io.Reader) []Document {
 	if err != nil {
 		return []Document{{Source: source, Err: err}}
 	}
-	objects, problems := manifest.Read(source, content)
+	objects, problems := manifest.AsSent(source, content)
 	var documents []Document
 	for _, o := range objects {
-		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, Line: o.Line})
+		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, Line: o.Line, Duplicate: o.Duplicate})
 	}
 	for _, err := range problems {
 		d := Document{Source: source, Err: err}
@@ -87,8 +90,39 @@ func WithPods(documents []Document, extra []string, o Options, hasRoute func(*un
 		pods := podsOf(d, object, extra)
 		if len(pods) == 0 || hasRoute(object) {
 			all = append(all, d)
+		} else {
+			pods[0].Workload = withNamespace(d.JSON, object)
 		}
 		all = append(all, pods...)
 	}
 	return all
+}
+
+// withNamespace returns the object of a document with the namespace that it is created in.
+func withNamespace(raw []byte, object *unstructured.Unstructured) []byte {
+	full, err := object.MarshalJSON()
+	if err != nil {
+		return raw
+	}
+	return full
+}
+
+// FieldInFile returns the path in the file of a field of the object: for a pod that a controller would make, the one in
+// the workload, which also gives the pod its name and namespace.
+func (d Document) FieldInFile(field string) string {
+	switch {
+	case d.Template == "":
+		return field
+	case field == "metadata.name" || field == "metadata.generateName":
+		return "metadata.name"
+	case field == "metadata.namespace":
+		return field
+	}
+	return d.Template + "." + field
+}
+
+// IsReview reports whether a document is an AdmissionReview, and no manifest.
+func (d Document) IsReview() bool {
+	var is struct{ Kind string }
+	return json.Unmarshal(d.JSON, &is) == nil && is.Kind == "AdmissionReview"
 }

@@ -26,8 +26,10 @@ type Finding struct {
 	Message string `json:"message"`
 	// Diff is a unified diff of what should be and what is.
 	Diff string `json:"diff,omitempty"`
-	// Fix is one command that corrects it, or that shows more.
+	// Fix is one command that corrects it.
 	Fix string `json:"fix,omitempty"`
+	// Look is a command that shows more, or what a person has to correct, where none corrects it.
+	Look string `json:"look,omitempty"`
 	// Link is the page that describes it, with the anchor.
 	Link string `json:"link,omitempty"`
 }

@@ -30,6 +30,7 @@ type junitCase struct {
 	Skipped *struct{}     `xml:"skipped"`
 	Error   *junitProblem `xml:"error"`
 	Failure *junitProblem `xml:"failure"`
+	Out     string        `xml:"system-out,omitempty"`
 }
 
 type junitProblem struct {
@@ -43,7 +44,7 @@ type junitProblem struct {
 func JUnit(to io.Writer, suite string, reports []Report) error {
 	s := junitSuite{Name: suite, Tests: len(reports)}
 	for _, r := range reports {
-		c := junitCase{Class: suite, Name: harmless(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
+		c := junitCase{Class: suite, Name: Harmless(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
 		switch r.Exit() {
 		case Unjudged:
 			s.Errors++
@@ -55,6 +56,9 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 			if r.Verdict == Skipped {
 				s.Skipped++
 				c.Skipped = &struct{}{}
+			}
+			for _, field := range r.Unknown {
+				c.Out += Harmless("warning: "+field+refusedByKubectl) + "\n"
 			}
 		}
 		s.Cases = append(s.Cases, c)
@@ -71,17 +75,21 @@ func (r Report) junitProblem() *junitProblem {
 	var text strings.Builder
 	Text(&text, r, Style{})
 	p := &junitProblem{Message: string(r.Verdict), Type: string(r.Verdict), Text: text.String()}
-	for _, c := range r.Calls {
-		if c.Message != "" {
-			p.Message = harmless(c.Message)
-		}
+	if c, _ := r.Decisive(); c.Message != "" {
+		p.Message = Harmless(c.Message)
+	}
+	if r.Verdict == Invalid {
+		p.Message = Harmless(r.Invalid[0])
+	}
+	if len(r.Unjudged) > 0 {
+		p.Message = Harmless(r.Unjudged[0])
 	}
 	if i := unknownWebhook(r.Webhooks); i >= 0 {
-		p.Message = harmless("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
+		p.Message = Harmless("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
 	}
 	for _, f := range r.Findings {
 		if f.Severity != Info {
-			p.Message, p.Type = harmless(f.Message), f.ID
+			p.Message, p.Type = Harmless(f.Message), f.ID
 			break
 		}
 	}

@@ -11,35 +11,8 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/internal/resources"
 )
-
-// builtIn lists the kinds of Kubernetes: group/versions, then kinds. A kind with a * is cluster-scoped. Versions that are no longer served
-// are left out. Source: the API reference of Kubernetes 1.36.
-var builtIn = [][2]string{
-	{"v1", "Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service " +
-		"ServiceAccount ComponentStatus* Namespace* Node* PersistentVolume*"},
-	{"admissionregistration.k8s.io/v1,v1beta1,v1alpha1", "MutatingAdmissionPolicy* MutatingAdmissionPolicyBinding* MutatingWebhookConfiguration* " +
-		"ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding* ValidatingWebhookConfiguration*"},
-	{"apiextensions.k8s.io/v1", "CustomResourceDefinition*"},
-	{"apiregistration.k8s.io/v1", "APIService*"},
-	{"apps/v1", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"},
-	{"authentication.k8s.io/v1", "SelfSubjectReview* TokenReview*"},
-	{"authorization.k8s.io/v1", "LocalSubjectAccessReview SelfSubjectAccessReview* SelfSubjectRulesReview* SubjectAccessReview*"},
-	{"autoscaling/v1,v2", "HorizontalPodAutoscaler Scale"},
-	{"batch/v1", "CronJob Job"},
-	{"certificates.k8s.io/v1,v1beta1,v1alpha1", "CertificateSigningRequest* ClusterTrustBundle* PodCertificateRequest"},
-	{"coordination.k8s.io/v1", "Lease"},
-	{"discovery.k8s.io/v1", "EndpointSlice"},
-	{"events.k8s.io/v1", "Event"},
-	{"flowcontrol.apiserver.k8s.io/v1", "FlowSchema* PriorityLevelConfiguration*"},
-	{"networking.k8s.io/v1", "Ingress IngressClass* IPAddress* NetworkPolicy ServiceCIDR*"},
-	{"node.k8s.io/v1", "RuntimeClass*"},
-	{"policy/v1", "Eviction PodDisruptionBudget"},
-	{"rbac.authorization.k8s.io/v1", "ClusterRole* ClusterRoleBinding* Role RoleBinding"},
-	{"resource.k8s.io/v1,v1beta1,v1beta2,v1alpha3", "DeviceClass* DeviceTaintRule* ResourceClaim ResourceClaimTemplate ResourceSlice*"},
-	{"scheduling.k8s.io/v1", "PriorityClass*"},
-	{"storage.k8s.io/v1", "CSIDriver* CSINode* CSIStorageCapacity StorageClass* VolumeAttachment* VolumeAttributesClass*"},
-}
 
 // Catalogue describes the kinds that are known without an API server: the kinds of Kubernetes and of routes.
 type Catalogue map[schema.GroupKind]known
@@ -53,15 +26,8 @@ type known struct {
 // NewCatalogue returns the kinds of Kubernetes and of some routes.
 func NewCatalogue(routes []admit.Route) Catalogue {
 	c := Catalogue{}
-	for _, row := range builtIn {
-		group, versions, found := strings.Cut(row[0], "/")
-		if !found {
-			group, versions = "", row[0]
-		}
-		for kind := range strings.FieldsSeq(row[1]) {
-			name, cluster := strings.CutSuffix(kind, "*")
-			c[schema.GroupKind{Group: group, Kind: name}] = known{strings.Split(versions, ","), cluster}
-		}
+	for _, kind := range resources.Kinds() {
+		c[kind.GroupKind] = known{kind.Versions, kind.ClusterScoped}
 	}
 	for _, r := range routes {
 		for _, m := range r.For {

@@ -53,6 +53,12 @@ type Sections struct {
 	// Calls are the routes that were called, in order; a denial or an error ends them. For usher explain they are the
 	// webhooks that an API server called.
 	Calls []Call `json:"calls"`
+	// Invalid says why an API server would refuse the object whatever webhooks say.
+	Invalid []string `json:"invalid,omitempty"`
+	// Unjudged says what the steps asked for that is not known here, so that an API server may decide otherwise.
+	Unjudged []string `json:"unjudged,omitempty"`
+	// Warnings are about how the document is written.
+	Warnings []string `json:"warnings,omitempty"`
 	// Unknown are the fields that the kind does not know. kubectl refuses them, and the API server drops them.
 	Unknown []string `json:"unknown,omitempty"`
 	// NotCalled are the routes for such a request that the shipped configurations keep away from it.
@@ -94,14 +100,25 @@ func (r Report) Changed() bool {
 	return slices.ContainsFunc(r.Calls, func(c Call) bool { return c.Outcome == string(handlers.Mutated) })
 }
 
+// Decisive returns the call that says why: the first that refuses, or else the last. ok is false if there is none.
+func (r Report) Decisive() (call Call, ok bool) {
+	for _, call = range r.Calls {
+		if call.Outcome == string(handlers.Denied) {
+			break
+		}
+	}
+	return call, len(r.Calls) > 0
+}
+
 // Webhook is a webhook of a configuration, and whether the API server would call it.
 type Webhook struct {
 	Configuration string `json:"configuration"` // kind and name
 	Name          string `json:"name"`
+	Path          string `json:"-"` // that is called, with what a URL has before it
 	Called        bool   `json:"called"`
 	// Filter names the filter that keeps the request away from the webhook: exempt, rules, scope, matchPolicy,
-	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused; "unknown" if it cannot be told. For a called
-	// webhook, Why names the resource as which it gets the object, if that is another one.
+	// namespaceSelector, objectSelector, matchConditions, sideEffects or refused, of a canary also unanswered or registration; "unknown" if it
+	// cannot be told. For a called webhook, Why names the resource as which it gets the object, if that is another one.
 	Filter string `json:"filter,omitempty"`
 	Why    string `json:"why,omitempty"`
 	// Fix is a command that makes the object pass the filter, if there is one.
@@ -154,6 +171,8 @@ type Step struct {
 	Why []string `json:"why,omitempty"`
 	// Patch is the operations of the patch that the step added or made larger.
 	Patch []Operation `json:"patch,omitempty"`
+	// Unknown names what the step asked for that is not known here, such as "namespace apps".
+	Unknown []string `json:"unknown,omitempty"`
 	// After is the object as the step left it, and Took how long the step ran; asked for with Choice.Documents.
 	After json.RawMessage `json:"-"`
 	Took  time.Duration   `json:"-"`
@@ -178,6 +197,6 @@ func Examined(s Subject, findings ...Finding) Report {
 }
 
 func (r Report) fail(call Call) Report {
-	r.Calls, r.Verdict = append(r.Calls, call), NotJudged
+	r.Calls, r.Verdict = append(r.Calls, call), Errored
 	return r
 }

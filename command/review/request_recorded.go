@@ -62,9 +62,9 @@ func requestText(b *strings.Builder, r *Request) {
 	if r.DryRun {
 		who += ", as a dry run"
 	}
-	fmt.Fprintf(b, "  %s\n", harmless(strings.TrimSpace(r.Time+"  by "+who)))
+	fmt.Fprintf(b, "  %s\n", Harmless(strings.TrimSpace(r.Time+"  by "+who)))
 	if r.Message != "" {
-		fmt.Fprintf(b, "  %d %s\n", r.Code, harmless(r.Message))
+		fmt.Fprintf(b, "  %d %s\n", r.Code, Harmless(r.Message))
 	}
 }
 
@@ -78,9 +78,9 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	if c.Round > 1 {
 		outcome += fmt.Sprintf(", called again in round %d", c.Round)
 	}
-	fmt.Fprintf(b, "  %s  %s\n", harmless(name), outcome)
+	fmt.Fprintf(b, "  %s  %s\n", Harmless(name), outcome)
 	for _, change := range c.Changes {
-		fmt.Fprintf(b, "    %s\n", harmless(change))
+		fmt.Fprintf(b, "    %s\n", Harmless(change))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
 		lines(b, "audit: ", key+": "+c.Audit[key])
@@ -91,7 +91,7 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	if style.Documents && len(c.After) > 0 {
 		fmt.Fprintf(b, "    the object now, %s:\n", c.Known)
 		for line := range strings.Lines(yamlOf(c.After)) {
-			fmt.Fprintf(b, "      %s\n", harmless(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintf(b, "      %s\n", Harmless(strings.TrimSuffix(line, "\n")))
 		}
 	}
 }
@@ -110,6 +110,6 @@ func blameText(b *strings.Builder, all []Blame) {
 		if len(former) > 0 {
 			text += "; before: " + strings.Join(former, "; ")
 		}
-		fmt.Fprintf(b, "    %s\n", harmless(text))
+		fmt.Fprintf(b, "    %s\n", Harmless(text))
 	}
 }

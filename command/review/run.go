@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	applier "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
@@ -23,6 +25,9 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 // patch adds and the type does not know.
 func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) Report {
 	report := Report{Subject: d.subject(), Verdict: Allowed, Sections: Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}
+	if d.Duplicate != nil {
+		report.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
+	}
 	if size := sizeOf(body); size > handlers.MaxBody {
 		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 413,
 			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
@@ -36,23 +41,29 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 		report.Verdict = Skipped
 	}
 	for _, route := range choice.Routes {
-		call, after := callRoute(ctx, route, body, choice.Documents)
+		sent := body
+		if !route.Chain.Mutates() && !d.IsReview() {
+			sent = withDefaults(body)
+		}
+		call, after := callRoute(ctx, route, sent, choice)
 		if after != nil {
 			report.After = after
 			if body, err = WithObject(body, after); err != nil {
 				return report.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 			}
 		}
-		switch handlers.Outcome(call.Outcome) {
-		case handlers.Denied:
-			report.Calls, report.Verdict = append(report.Calls, call), Denied
-			return report
-		case handlers.Invalid, handlers.Failed, handlers.Canceled:
-			return report.fail(call)
-		}
 		report.Calls = append(report.Calls, call)
+		if route.Chain.Mutates() && !call.passed() { // validating webhooks are all called, as by an API server
+			break
+		}
 	}
-	report.warnUnknown(kinds[req.Kind])
+	report.judge()
+	if choice.Validate {
+		report.checkValid(req, d)
+	}
+	if slices.Contains([]Verdict{Allowed, NotJudged, Invalid}, report.Verdict) {
+		report.warnUnknown(typeOf(req.Kind, kinds))
+	}
 	return report
 }
 
@@ -77,9 +88,8 @@ func (r *Report) describe(req *admit.Request) {
 	r.After = r.Before
 }
 
-// callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none. With documents, each step
-// has the object as it left it.
-func callRoute(ctx context.Context, route admit.Route, body []byte, documents bool) (call Call, after json.RawMessage) {
+// callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
+func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choice) (call Call, after json.RawMessage) {
 	call.Path = route.Path
 	var before []Operation
 	d := handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
@@ -88,7 +98,10 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, documents bo
 			now = operations(req.Object.Patch())
 		}
 		s := step(done, before, now)
-		if documents && req.Object != nil {
+		if choice.Unknown != nil {
+			s.Unknown = choice.Unknown()
+		}
+		if choice.Documents && req.Object != nil {
 			s.After, s.Took = slices.Clone(req.Object.Bytes()), done.Duration
 		}
 		call.Steps = append(call.Steps, s)
@@ -156,17 +169,39 @@ func operations(patch []jsonpatch.Operation) (list []Operation) {
 }
 
 // WithObject returns a review with another object, such as the patched one for the next route.
-func WithObject(body, object []byte) ([]byte, error) {
+func WithObject(body, object []byte) ([]byte, error) { return withMember(body, "object", object) }
+
+// withMember returns a review with another object or stored object.
+func withMember(body []byte, member string, object []byte) ([]byte, error) {
 	var review map[string]json.RawMessage
 	var request map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(body, &review), json.Unmarshal(review["request"], &request)); err != nil {
 		return nil, err
 	}
-	request["object"] = object
+	request[member] = object
 	raw, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 	review["request"] = raw
 	return json.Marshal(review)
+}
+
+// checkValid looks whether an API server would store the object that a manifest creates, and the workload of a pod. It looks at
+// types before it calls a webhook, and at all else after the mutating ones.
+func (r *Report) checkValid(req *admit.Request, d Document) {
+	if req.Operation != admissionv1.Create || req.SubResource != "" || d.IsReview() {
+		return
+	}
+	before := undecodable(r.Before)
+	if d.Workload != nil {
+		before = invalid(d.Workload)
+	}
+	if r.Invalid = before; len(before) == 0 {
+		r.Invalid = invalid(r.After)
+	}
+	stopped := slices.ContainsFunc(r.Calls, func(c Call) bool { return !strings.HasPrefix(c.Path, "/validate-") && !c.passed() })
+	if len(before) > 0 || len(r.Invalid) > 0 && !stopped {
+		r.Verdict = Invalid
+	}
 }

@@ -2,20 +2,45 @@ package review
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // Summary returns the last line of a review, such as "5 objects: 3 allowed (2 changed), 1 denied, 1 skipped".
 func Summary(reports []Report) string {
-	return plural(len(reports), "object", true) + ": " + counts(reports, Allowed, Denied, NotJudged, Skipped)
+	return plural(len(reports), "object", true) + ": " + counts(reports, Allowed, Denied, Invalid, NotJudged, Errored, Skipped)
+}
+
+// Unrouted reports whether an object was skipped because no route is for its kind, and there is nothing else to say of it.
+func Unrouted(r Report) bool {
+	return r.Verdict == Skipped && r.Hint == noRoute && len(r.Warnings)+len(r.Webhooks)+len(r.Notes) == 0
+}
+
+// UnroutedText names the kinds of the unrouted objects on one line, with their numbers, or returns "".
+func UnroutedText(reports []Report) string {
+	all, kinds := 0, map[string]int{}
+	for _, r := range reports {
+		if Unrouted(r) {
+			all++
+			kinds[Harmless(r.Kind)]++
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
+	}
+	return fmt.Sprintf("skipped  %s of kinds that no route is for: %s; `usher steps` lists the routes", plural(all, "object", true), strings.Join(parts, ", "))
 }
 
 // CaseSummary returns the last line of `usher test`, such as "42 cases: 40 passed, 2 failed".
 func CaseSummary(reports []Report) string {
 	cases := slices.DeleteFunc(slices.Clone(reports), func(r Report) bool { return r.Case == "" })
 	text := plural(len(cases), "case", true)
-	if counted := counts(cases, Passed, Failed, NotJudged); counted != "" {
+	if counted := counts(cases, Passed, Failed, Errored); counted != "" {
 		text += ": " + counted
 	}
 	if n := len(reports) - len(cases); n > 0 {
@@ -40,7 +65,7 @@ func counts(reports []Report, verdicts ...Verdict) string {
 		if n == 0 {
 			continue
 		}
-		text := plural(n, string(verdict), verdict == NotJudged)
+		text := plural(n, string(verdict), verdict == Errored)
 		if changed > 0 {
 			text += fmt.Sprintf(" (%d changed)", changed)
 		}

@@ -55,7 +55,7 @@ func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods
 
 // podAt returns the pod of one template, or none if there is no template.
 func podAt(d Document, object *unstructured.Unstructured, w workload) []Document {
-	pod := Document{Source: d.Source, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), object.GetName()), Controller: w.controller}
+	pod := Document{Source: d.Source, Line: d.Line, Template: w.template, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), object.GetName()), Controller: w.controller}
 	raw, found := rawAt(d.JSON, strings.Split(w.template, "."))
 	if !found {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
@@ -39,12 +38,12 @@ func (s Style) Good(text string) string { return s.paint(green+";"+bold, text) }
 // Bad returns a text as bad news.
 func (s Style) Bad(text string) string { return s.paint(red+";"+bold, text) }
 
-var verdictColors = map[string]string{"passed": green, "failed": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow}
+var verdictColors = map[string]string{"passed": green, "failed": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow, "not judged": yellow}
 
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), harmless(r.title()))
+	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), Harmless(r.title()))
 	requestText(&b, r.Request)
 	webhooksText(&b, r.Webhooks, style)
 	if r.Request == nil {
@@ -57,17 +56,26 @@ func Text(to io.Writer, r Report, style Style) {
 		findingsText(&b, r.Findings, style)
 	}
 	blameText(&b, r.Blame)
+	for _, warning := range r.Warnings {
+		lines(&b, style.paint(yellow, "warning: "), warning)
+	}
+	for _, what := range r.Invalid {
+		lines(&b, style.paint(red, "invalid: "), what)
+	}
+	for _, what := range r.Unjudged {
+		lines(&b, style.paint(yellow, "not judged: "), what)
+	}
 	notCalledText(&b, r.NotCalled, style)
 	for _, field := range r.Unknown {
-		lines(&b, style.paint(yellow, "warning: "), field+": kubectl refuses it, and the API server drops it")
+		lines(&b, style.paint(yellow, "warning: "), field+refusedByKubectl)
 	}
 	for _, note := range r.Notes {
 		for _, line := range note.Lines {
-			fmt.Fprintf(&b, "  %s\n", harmless(line))
+			fmt.Fprintf(&b, "  %s\n", Harmless(line))
 		}
 	}
 	lines(&b, "", r.Hint)
-	if !style.Patch && r.Verdict == Allowed && r.Request == nil {
+	if !style.Patch && (r.Verdict == Allowed || r.Verdict == NotJudged) && r.Request == nil {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
@@ -85,16 +93,17 @@ func findingsText(b *strings.Builder, findings []Finding, style Style) {
 func findingText(b *strings.Builder, f Finding, style Style) {
 	fmt.Fprintf(b, "  %s %s", style.paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
 	if f.Object != "" {
-		fmt.Fprintf(b, ": %s", harmless(f.Object))
+		fmt.Fprintf(b, ": %s", Harmless(f.Object))
 	}
 	b.WriteByte('\n')
-	for line := range strings.Lines(harmless(f.Message)) {
+	for line := range strings.Lines(Harmless(f.Message)) {
 		fmt.Fprintf(b, "    %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	for line := range strings.Lines(style.paintDiff(harmless(f.Diff))) {
+	for line := range strings.Lines(style.paintDiff(Harmless(f.Diff))) {
 		fmt.Fprintf(b, "      %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	lines(b, "fix:  ", f.Fix)
+	lines(b, "look: ", f.Look)
 	lines(b, "see:  ", f.Link)
 }
 
@@ -110,7 +119,7 @@ func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
 				paths = append(paths, same.Path)
 			}
 		}
-		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+harmless(route.Why))
+		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+Harmless(route.Why))
 	}
 }
 
@@ -155,7 +164,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 	for _, s := range c.Steps {
 		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, c.Path))
 		for _, why := range s.Why {
-			fmt.Fprintf(b, "      %s\n", harmless(why))
+			fmt.Fprintf(b, "      %s\n", Harmless(why))
 		}
 	}
 	callDetails(b, c, style)
@@ -174,24 +183,14 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 		b.WriteString("    patch:\n")
 	}
 	for _, o := range c.Patch {
-		fmt.Fprintf(b, "      %s\n", o.folded("        "))
+		fmt.Fprintf(b, "      %s\n", Harmless(o.folded("        ")))
 	}
 }
 
 func lines(b *strings.Builder, label, text string) {
 	if text != "" {
-		fmt.Fprintf(b, "    %s%s\n", label, harmless(text))
+		fmt.Fprintf(b, "    %s%s\n", label, Harmless(text))
 	}
-}
-
-// harmless replaces what a terminal would obey: texts quote what users wrote.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }
 
 // OutcomeOf returns what a step of a route did, in a word or two.
@@ -249,7 +248,7 @@ func yamlOf(object []byte) string {
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
 func Diff(before, after []byte, style Style) string {
-	return style.paintDiff(DiffNamed("before", "after", before, after))
+	return style.paintDiff(Harmless(DiffNamed("before", "after", before, after)))
 }
 
 // DiffNamed is Diff for JSON values of other names, in plain text.

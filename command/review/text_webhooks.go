@@ -14,17 +14,17 @@ func webhooksText(b *strings.Builder, webhooks []Webhook, style Style) {
 	}
 	width, configuration := 0, ""
 	for _, w := range webhooks {
-		width = max(width, utf8.RuneCountInString(harmless(w.Name)))
+		width = max(width, utf8.RuneCountInString(Harmless(w.Name)))
 	}
 	for _, w := range webhooks {
 		if w.Configuration != configuration {
 			configuration = w.Configuration
-			fmt.Fprintf(b, "  %s\n", harmless(configuration))
+			fmt.Fprintf(b, "  %s\n", Harmless(configuration))
 		}
-		name := harmless(w.Name)
+		name := Harmless(w.Name)
 		fmt.Fprintf(b, "    %s%s  %s\n", name, strings.Repeat(" ", width-utf8.RuneCountInString(name)), w.text(style))
 		if w.Fix != "" {
-			fmt.Fprintf(b, "    %*s  fix: %s\n", width, "", harmless(w.Fix))
+			fmt.Fprintf(b, "    %*s  fix: %s\n", width, "", Harmless(w.Fix))
 		}
 	}
 	fmt.Fprintf(b, "  %s\n", webhooksSummary(webhooks))
@@ -32,7 +32,7 @@ func webhooksText(b *strings.Builder, webhooks []Webhook, style Style) {
 
 // text says whether a webhook is called.
 func (w Webhook) text(style Style) string {
-	why := harmless(strings.ReplaceAll(w.Why, "\n", " "))
+	why := Harmless(strings.ReplaceAll(w.Why, "\n", " "))
 	switch {
 	case w.Called && why != "":
 		return style.paint(green, "called") + ", " + why
@@ -42,7 +42,7 @@ func (w Webhook) text(style Style) string {
 		return style.paint(red, "unknown: ") + why
 	}
 	if !strings.HasPrefix(why, w.Filter+"[") { // such as rules[0].operations
-		why = w.Filter + ": " + why
+		why = Harmless(w.Filter) + ": " + why
 	}
 	return style.paint(yellow, "not called: ") + why
 }

@@ -4,8 +4,21 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
+
+// typeOf returns what makes an object of a kind of a route or of Kubernetes, or nil.
+func typeOf(kind metav1.GroupVersionKind, kinds Kinds) func() any {
+	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && typed.Recognizes(gvk) {
+		return func() any {
+			object, _ := typed.New(gvk)
+			return object
+		}
+	}
+	return kinds[kind]
+}
 
 // warnUnknown warns of fields that a patch added and the type does not know: the API server drops them without a word.
 func (r *Report) warnUnknown(make func() any) {
@@ -21,6 +34,9 @@ func (r *Report) warnUnknown(make func() any) {
 		}
 	}
 }
+
+// refusedByKubectl says what becomes of an unknown field.
+const refusedByKubectl = ": kubectl refuses it, and the API server drops it"
 
 // unknown lists the fields that a type does not know.
 func unknown(raw []byte, into any) (fields []string) {

@@ -1,5 +1,7 @@
 package review
 
+import "slices"
+
 // Verdict is the verdict on a subject.
 type Verdict string
 
@@ -7,15 +9,17 @@ type Verdict string
 const (
 	Allowed   Verdict = "allowed"
 	Denied    Verdict = "denied"
-	Skipped   Verdict = "skipped" // no route was called, so that nothing is known of the object
+	Invalid   Verdict = "invalid"    // the API server refuses the object itself
+	NotJudged Verdict = "not judged" // a step asked for what is not known here
+	Errored   Verdict = "error"      // it could not be reviewed or examined
+	Skipped   Verdict = "skipped"    // no route was called, so that nothing is known of the object
 	Passed    Verdict = "passed"
 	Failed    Verdict = "failed"
-	NotJudged Verdict = "error"
 )
 
 // VerdictOf returns the verdict that follows from the findings about what was examined.
 func VerdictOf(findings []Finding) Verdict {
-	return map[Exit]Verdict{Fine: Passed, Refused: Failed, Unjudged: NotJudged}[exitOf(findings)]
+	return map[Exit]Verdict{Fine: Passed, Refused: Failed, Unjudged: Errored}[exitOf(findings)]
 }
 
 // Exit is the exit code of a command. The highest wins.
@@ -32,12 +36,23 @@ const (
 func (r Report) Exit() Exit {
 	worst := exitOf(r.Findings)
 	switch {
-	case r.Verdict == NotJudged || unknownWebhook(r.Webhooks) >= 0:
+	case r.Verdict == NotJudged || r.Verdict == Errored || unknownWebhook(r.Webhooks) >= 0:
 		worst = Unjudged
-	case r.Verdict == Denied || r.Verdict == Failed:
+	case r.Verdict == Denied || r.Verdict == Invalid || r.Verdict == Failed:
 		worst = max(worst, Refused)
 	}
 	return worst
+}
+
+// Strictly returns what is wrong with an object that is otherwise fine: no route handles it, or kubectl refuses its fields.
+func (r Report) Strictly() (findings []Finding) {
+	if r.Verdict == Skipped {
+		findings = append(findings, Finding{ID: "skipped", Severity: Error, Message: "no route handles it"})
+	}
+	for _, field := range r.Unknown {
+		findings = append(findings, Finding{ID: "unknown-field", Severity: Error, Message: field + refusedByKubectl})
+	}
+	return findings
 }
 
 func exitOf(findings []Finding) (worst Exit) {
@@ -52,7 +67,16 @@ func exitOf(findings []Finding) (worst Exit) {
 	return worst
 }
 
-// ExitOf returns the exit code for reports.
+// ExitOfReview returns the exit code for reports of objects, of which a refusal is known whatever else is not: 1 if any
+// is refused, else 2 if any could not be judged.
+func ExitOfReview(reports []Report) Exit {
+	if slices.ContainsFunc(reports, func(r Report) bool { return r.Exit() == Refused }) {
+		return Refused
+	}
+	return ExitOf(reports)
+}
+
+// ExitOf returns the exit code for reports: the highest.
 func ExitOf(reports []Report) (worst Exit) {
 	for _, r := range reports {
 		worst = max(worst, r.Exit())

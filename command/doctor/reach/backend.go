@@ -41,7 +41,7 @@ func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
 		c.backends[t] = b
 		calls = append(calls, func() {
 			b.read(ctx, c, w, t)
-			if b.handshake.chain == nil && b.serviceErr == nil {
+			if b.serviceErr == nil {
 				b.readSecret(ctx, c.Source, w)
 			}
 		})
@@ -98,10 +98,10 @@ func (b *backend) addresses(w Webhook, t Target) (all []string) {
 	return all
 }
 
-// readSecret reads the serving certificate from the Secret that holds it, if that is known.
+// readSecret reads the serving certificate from the Secret that holds it, if that is known and the certificate was not seen.
 func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
-	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
+	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil || b.handshake.chain != nil {
 		return
 	}
 	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))

@@ -31,8 +31,8 @@ func certificateProblems(about Subject, roots bundle, s serving, now time.Time) 
 		add(problem("certificate-not-yet-valid", about, "the certificate of %s (%s) is not valid before %s; by the clock of the API "+
 			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
 	case endsSoon(leaf, now):
-		add(problem("certificate-expires-soon", about, "the certificate of %s (%s) expires on %s, in %d days, and has not been renewed.",
-			t, s.from, day(leaf.NotAfter), days(leaf, now)).as(review.Warning))
+		add(problem("certificate-expires-soon", about, "the certificate of %s (%s) expires on %s, in %s, and has not been renewed.",
+			t, s.from, minute(leaf.NotAfter), left(leaf, now)).as(review.Warning))
 	}
 	inTime := !now.After(leaf.NotAfter) && !now.Before(leaf.NotBefore)
 	if leaf.VerifyHostname(t.name()) != nil {
@@ -74,9 +74,8 @@ func trustProblems(about Subject, roots bundle, s serving, now time.Time) []*Pro
 		return []*Problem{untrusted(about, roots, s, now)}
 	}
 	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
-		return []*Problem{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %d "+
-			"days.",
-			subjectOf(root), day(root.NotAfter), days(root, now)).as(review.Warning)}
+		return []*Problem{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %s.",
+			subjectOf(root), minute(root.NotAfter), left(root, now)).as(review.Warning)}
 	}
 	return staleProblems(about, roots, now)
 }
@@ -156,7 +155,17 @@ func endsSoon(c *x509.Certificate, now time.Time) bool {
 	return left < soon && left < c.NotAfter.Sub(c.NotBefore)/3
 }
 
-func days(c *x509.Certificate, now time.Time) int { return int(c.NotAfter.Sub(now).Hours() / 24) }
+// left returns the time until a certificate expires, in the largest unit of which there are two.
+func left(c *x509.Certificate, now time.Time) string {
+	switch d := c.NotAfter.Sub(now); {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	}
+}
 
 func day(t time.Time) string    { return t.UTC().Format("2 Jan 2006") }
 func minute(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") }

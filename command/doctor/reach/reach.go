@@ -151,6 +151,10 @@ func (b *backend) unseen(t Target) *Problem {
 	if b.storedErr != nil {
 		return Unread(b.storedErr, fmt.Sprintf("the certificate of %s, which cannot be reached from this machine", t))
 	}
+	if loopback(t.URL) {
+		return problem("certificate-not-seen", Subject{Target: t}, "%s leads to the machine of each API server itself, and what listens there "+
+			"cannot be seen from this machine. Run usher doctor on the machines of the control plane.", t).as(review.Unknown)
+	}
 	return problem("certificate-not-seen", Subject{Target: t},
 		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation "+
 			"names a Secret with it. Run usher doctor as a pod of the cluster.", t).as(review.Unknown)

@@ -125,13 +125,14 @@ func likelyPort(service corev1.Service) int32 {
 // those that are ready.
 func endpointsProblem(w Webhook, service corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice) (*Problem,
 	[]string) {
-	known, ready := 0, []string(nil)
+	known, willing, ready := 0, 0, []string(nil)
 	for _, slice := range all {
 		if slice.Labels[discoveryv1.LabelServiceName] != service.Name || slice.Namespace != service.Namespace {
 			continue
 		}
 		for _, e := range slice.Endpoints {
 			if known++; e.Conditions.Ready == nil || *e.Conditions.Ready {
+				willing++
 				ready = append(ready, addresses(slice, e, port.Name)...)
 			}
 		}
@@ -143,7 +144,11 @@ func endpointsProblem(w Webhook, service corev1.Service, port corev1.ServicePort
 	found := problem("no-endpoints", about, "no pod is behind port %d of the Service %s/%s. %s Its selector, %s, must match the "+
 		"labels of running pods, and its targetPort, %s, one of their ports.", port.Port, service.Namespace, service.Name, w.Consequence,
 		selectorWords(service.Spec.Selector), port.TargetPort.String())
-	if known > 0 {
+	switch {
+	case willing > 0:
+		found = problem("no-endpoints", about, "the pods behind the Service %s/%s are ready, and none has what its port %d leads to: its "+
+			"targetPort, %s, must be the name or the number of a port of theirs. %s", service.Namespace, service.Name, port.Port, port.TargetPort.String(), w.Consequence)
+	case known > 0:
 		found = problem("no-ready-endpoints", about, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+
 			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.Consequence)
 	}

@@ -1,20 +1,23 @@
 // The page: what is typed is sent to the server of this page, and its answer is shown stage by stage.
-import { lines } from "./diff.js";
+import { coloured } from "./colours.js";
+import { rows } from "./diff.js";
 import { inputOf, placeOf, render } from "./lessons.js";
 import { pack, unpack } from "./share.js";
 import { asCase, asCurl, asReview } from "./copies.js";
 
 const $ = (id) => document.getElementById(id);
 const parts = {
-  object: "A manifest, several, or an AdmissionReview, as YAML or JSON. Of a Deployment, the pod that its controller would create is reviewed.",
+  object: "A manifest, several, or an AdmissionReview, as YAML or JSON. Of a Deployment, the pod that its controller would create is reviewed. Namespaces, LimitRanges and PriorityClasses beside it count as stored.",
   old: "The object as it is stored, for an UPDATE. Empty: the same object.",
   policy: "The policy file of usher. Empty: the default policy.",
   cluster: "Manifests that stand for the cluster: namespaces, nodes, profiles, quotas.",
 };
 const fields = ["path", "operation", "namespace", "subresource", "user", "groups", "gates"];
 const titles = { object: "Object", old: "Stored object", policy: "Policy", cluster: "Cluster" };
+let started = false; // what was kept is loaded
 let lesson = null; // that is open: name, title, text, hints, files, shown hints
-let input = empty(), tab = "object", answer = { problems: [], objects: [] }, shown = 0, stage = 0, examples = [];
+let input = empty(), tab = "object", answer = { problems: [], objects: [] }, shown = 0, examples = [];
+let stage = null; // the name of the chosen step; null: the step that refuses, or what is stored
 
 function empty() {
   return { object: "", old: "", policy: "", cluster: "", gates: "", operation: "CREATE", subresource: "", user: "", groups: "", namespace: "", dryRun: false, path: "" };
@@ -28,6 +31,9 @@ function element(name, className, ...children) {
   return e;
 }
 
+// first forgets which object and stage were chosen.
+function first() { shown = 0; stage = null; }
+
 function say(text) { $("said").textContent = text; }
 
 // --- the input ---
@@ -40,9 +46,16 @@ function load(next) {
   input = { ...empty(), ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
   for (const f of fields) $(f).value = input[f];
   $("dryRun").checked = input.dryRun;
+  tellRequest();
   makeTabs(Object.keys(titles));
   openTab("object");
   changed();
+}
+
+// tellRequest says what is behind "more".
+function tellRequest() {
+  const routes = input.path ? input.path.startsWith("/") ? input.path : `the ${input.path} suite` : "all routes";
+  $("sent-as").textContent = [input.operation + (input.subresource ? " " + input.subresource : "") + (input.user ? " by " + input.user : ""), routes, "feature gates"].join(", ");
 }
 
 // makeTabs makes the tabs: of the parts of an input, or of the files of a lesson.
@@ -59,11 +72,13 @@ function makeTabs(names) {
 }
 
 // openLesson shows a lesson, and its files in place of the parts of an input.
-async function openLesson(name) {
-  const l = await (await fetch("lessons/" + name)).json();
+async function openLesson(name, files) {
+  const r = await fetch("lessons/" + name);
+  if (!r.ok) return load(start.input);
+  const l = await r.json();
   load({});
   $("example").value = "";
-  lesson = { ...l, files: { ...l.files }, shownHints: 0 };
+  lesson = { ...l, files: { ...(files || l.files) }, shownHints: 0 };
   $("lesson").value = name;
   for (const id of ["lesson-box", "lesson-bar"]) $(id).hidden = false;
   $("input-title").textContent = `Lesson ${l.number}`;
@@ -81,6 +96,7 @@ async function openLesson(name) {
 function useFiles() {
   input = { ...empty(), path: "core", ...inputOf(lesson.files) };
   for (const f of fields) $(f).value = input[f];
+  tellRequest();
 }
 
 function openTab(name) {
@@ -96,6 +112,7 @@ function openTab(name) {
   $("text").value = lesson ? lesson.files[name] : input[name];
   $("text").scrollTop = 0;
   showProblems();
+  keep();
 }
 
 function problemsOf(name) {
@@ -114,6 +131,7 @@ function showProblems() {
   const here = problemsOf(tab), marked = new Set(here.map((p) => p.line));
   const count = $("text").value.split("\n").length;
   $("numbers").replaceChildren(...Array.from({ length: count }, (_, i) => element("span", marked.has(i + 1) ? "marked" : "", String(i + 1))));
+  if (document.activeElement !== $("text") && here.length) scrollTo(Math.min(...marked));
   $("numbers").scrollTop = $("text").scrollTop;
   $("text").setAttribute("aria-invalid", here.length > 0);
   $("problems").replaceChildren(...here.map((p) => {
@@ -130,7 +148,12 @@ function goTo(line) {
   const start = before.reduce((n, l) => n + l.length + 1, 0), end = text.value.indexOf("\n", start);
   text.focus();
   text.setSelectionRange(start, end < 0 ? text.value.length : end);
-  text.scrollTop = Math.max(0, before.length - 5) * parseFloat(getComputedStyle(text).lineHeight);
+  scrollTo(line);
+}
+
+// scrollTo brings a line of the text into sight.
+function scrollTo(line) {
+  $("text").scrollTop = Math.max(0, line - 6) * parseFloat(getComputedStyle($("text")).lineHeight);
 }
 
 // --- the answer ---
@@ -139,6 +162,7 @@ let running = false, again = false;
 
 // changed sends the input. While an answer is awaited, only the last change is kept.
 async function changed() {
+  keep();
   if (running) { again = true; return; }
   running = true;
   document.body.dataset.busy = "true";
@@ -162,7 +186,9 @@ async function changed() {
 function showAnswer() {
   shown = Math.min(shown, Math.max(0, answer.objects.length - 1));
   $("objects-label").hidden = answer.objects.length < 2;
-  $("objects").replaceChildren(...answer.objects.map((o, i) => new Option(titleOf(o.report), i, false, i === shown)));
+  $("objects").replaceChildren(...answer.objects.map((o, i) => new Option(`${o.report.verdict}: ${titleOf(o.report)}`, i, false, i === shown)));
+  const verdicts = answer.objects.map((o) => o.report.verdict);
+  $("tally").textContent = [...new Set(verdicts)].map((v) => `${verdicts.filter((w) => w === v).length} ${v}`).join(", ") + ":";
   showProblems();
   showObject();
 }
@@ -177,23 +203,50 @@ function showObject() {
   if (!object) {
     verdict.className = answer.problems.length ? "bad" : "quiet";
     verdict.textContent = answer.problems.length ? "The input cannot be reviewed; see the marked lines." : "Type or choose an object.";
-    for (const id of ["chain", "stage", "document", "patch", "answer"]) $(id).replaceChildren();
+    for (const id of ["chain", "stage", "document", "why", "patch", "review", "answer", "before-title", "after-title"]) $(id).replaceChildren();
+    $("idle-label").hidden = true;
     return;
   }
   const r = object.report, refused = r.calls.find((c) => c.message);
-  verdict.className = { allowed: "good", denied: "bad", error: "bad", skipped: "warn" }[r.verdict];
-  verdict.textContent = `${r.verdict}: ${titleOf(r)}` + (refused ? ` — ${refused.message}` : "") + (r.hint ? ` — ${r.hint}` : "");
-  $("slider").max = object.stages.length - 1;
-  $("chain").replaceChildren(...object.stages.map((s, i) => chip(s, i)));
-  showStage(Math.min(stage, object.stages.length - 1));
+  verdict.className = { allowed: "good", denied: "bad", error: "bad", invalid: "bad", skipped: "warn", "not judged": "warn" }[r.verdict];
+  verdict.textContent = `${r.verdict}: ${titleOf(r)}` + [refused?.message, ...(refused ? [] : [...(r.invalid || []), ...(r.unjudged || [])])].filter((t) => t).map((t) => ` — ${t}`).join("") + (r.hint ? ` — ${r.hint}` : "");
+  const idle = object.stages.filter((s) => !acts(s)).length, stages = stagesOf(object);
+  $("idle-label").hidden = idle === 0;
+  $("idle-count").textContent = `also the ${idle === 1 ? "step that does" : idle + " steps that do"} nothing`;
+  $("slider").max = stages.length - 1;
+  $("chain").replaceChildren(...stages.map((s, i) => chip(s, i)));
+  $("review").textContent = object.review;
   showCalls(r);
+  showStage(chosen(stages));
+}
+
+// acts reports whether a stage is the beginning, the end, or a step that changes or refuses something.
+function acts(s) { return !s.path || (s.patch || []).length > 0 || (s.refused || []).length > 0; }
+
+// stagesOf returns the stages to walk through.
+function stagesOf(object) { return $("idle").checked ? object.stages : object.stages.filter(acts); }
+
+// chosen returns the number of the stage to show.
+function chosen(stages) {
+  const i = stages.findIndex((s) => s.name + (s.path || "") === stage);
+  if (i >= 0) return i;
+  const refused = stages.findIndex((s) => s.outcome === "refused");
+  return refused >= 0 ? refused : stages.length - 1;
+}
+
+// choose shows a stage, and remembers it.
+function choose(i) {
+  const s = stagesOf(answer.objects[shown])[i];
+  stage = s.name + (s.path || "");
+  keep();
+  showStage(i);
 }
 
 function chip(s, i) {
   const b = element("button", "", s.name);
   b.type = "button";
   b.title = s.path ? `${s.path}: ${s.outcome}` : s.outcome || "";
-  b.addEventListener("click", () => showStage(i));
+  b.addEventListener("click", () => choose(i));
   return element("li", s.outcome || "", b);
 }
 
@@ -204,28 +257,51 @@ function documentAt(stages, i) {
 }
 
 function showStage(i) {
-  const stages = answer.objects[shown]?.stages;
-  if (!stages) return;
-  stage = i;
-  const s = stages[i];
+  const stages = stagesOf(answer.objects[shown]), s = stages[i];
   $("slider").value = i;
   $("slider").setAttribute("aria-valuetext", s.name);
   [...$("chain").children].forEach((li, n) => n === i ? li.firstChild.setAttribute("aria-current", "step") : li.firstChild.removeAttribute("aria-current"));
   $("stage").replaceChildren(...describe(s));
-  const before = i === 0 ? documentAt(stages, 0) : documentAt(stages, s.name === "stored" ? 0 : i - 1);
-  $("document").replaceChildren(...lines(before, documentAt(stages, i)).map((l) => element("span", l.kind === "same" ? "" : l.kind,
-    { same: "  ", added: "+ ", removed: "- " }[l.kind] + l.text)));
-  $("document").querySelector(".added, .removed")?.scrollIntoView({ block: "nearest" });
+  $("why-box").hidden = (s.why || []).length < 2;
+  $("why").replaceChildren(...(s.why || []).map((t) => element("li", "", t)));
   $("patch-box").hidden = !(s.patch || []).length;
   $("patch").textContent = (s.patch || []).map((o) => JSON.stringify(o)).join("\n");
+  const step = s.path ? s.name : "";
+  $("before-title").textContent = step ? `before ${step}` : "as sent";
+  $("after-title").textContent = step ? `after ${step}` : s.name === "stored" ? "as stored" : "as sent";
+  const before = documentAt(stages, step && i > 0 ? i - 1 : 0);
+  showDocument(rows(before, documentAt(stages, i)), s.marks || []);
 }
 
+// showDocument shows an object before and after, with what was refused below its line.
+function showDocument(all, marks) {
+  let number = 0;
+  $("document").replaceChildren(...all.flatMap((r) => {
+    if (r.after !== undefined) number++;
+    const here = r.after === undefined ? [] : marks.filter((m) => m.line === number);
+    const side = (text, kind) => element("code", text === undefined ? "gap" : r.kind === "same" ? kind : `${kind} ${kind === "before" ? "removed" : "added"}`, ...(text === undefined ? [] : coloured(text)));
+    return [element("div", `row ${r.kind}${here.length ? " refused" : ""}`, side(r.before, "before"), side(r.after, "after")),
+      ...here.map((m) => element("p", "refusal", m.text))];
+  }));
+  reveal();
+}
+
+// reveal scrolls the object so that what has changed, or was refused, is in sight: all of it, if it fits.
+function reveal() {
+  const box = $("document"), marked = box.querySelectorAll(".changed, .refused, .refusal");
+  if (!marked.length) { box.scrollTop = 0; return; }
+  const top = box.getBoundingClientRect().top - box.scrollTop;
+  const first = marked[0].getBoundingClientRect().top - top, last = marked[marked.length - 1].getBoundingClientRect().bottom - top;
+  box.scrollTop = Math.max(0, first - Math.max(0, (box.clientHeight - (last - first)) / 2));
+}
+new ResizeObserver(reveal).observe($("document"));
+
 function describe(s) {
-  if (s.name === "user") return [element("p", "quiet", "The object as the user sends it.")];
-  if (s.name === "stored") return [element("p", "quiet", "The object as it would be stored; the difference is to what the user sent.")];
+  if (!s.path && s.name === "sent") return [element("p", "quiet", "The object as it is sent.")];
+  if (!s.path) return [element("p", "quiet", "The object as it would be stored, beside what was sent.")];
   const mode = s.mode && s.mode !== "enforce" ? `, mode ${s.mode}` : "";
   const head = element("p", "", element("strong", "", s.name), ` of ${s.path}: ${s.outcome}${mode}`, element("span", "quiet", ` (${s.micros.toFixed(0)} µs)`));
-  return [head, ...(s.refused || []).map((t) => element("p", "bad", t)), ...(s.why || []).map((t) => element("p", "quiet", t))];
+  return [head, ...(s.why || []).slice(0, 1).map((t) => element("p", "quiet", t))];
 }
 
 function showCalls(r) {
@@ -250,14 +326,15 @@ $("text").addEventListener("input", () => {
   showProblems();
   changed();
 });
-$("lesson").addEventListener("change", () => { shown = stage = 0; if ($("lesson").value) openLesson($("lesson").value); else load(start.input); });
+$("lesson").addEventListener("change", () => { first(); if ($("lesson").value) openLesson($("lesson").value); else load(start.input); });
 $("record").addEventListener("change", async () => {
   const n = $("record").value;
   if (n === "") return;
-  shown = stage = 0;
+  first();
   load(await (await fetch("records/" + n)).json());
   $("example").value = "";
   $("record").value = n;
+  keep();
 });
 $("check").addEventListener("click", async () => {
   const r = await fetch(`lessons/${lesson.name}/check`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(lesson.files) });
@@ -272,15 +349,29 @@ $("hint").addEventListener("click", () => {
 });
 $("reset").addEventListener("click", () => openLesson(lesson.name));
 $("text").addEventListener("scroll", () => { $("numbers").scrollTop = $("text").scrollTop; });
-for (const f of fields) $(f).addEventListener("input", () => { input[f] = $(f).value; changed(); });
+for (const f of fields) $(f).addEventListener("input", () => { input[f] = $(f).value; tellRequest(); changed(); });
 $("dryRun").addEventListener("change", () => { input.dryRun = $("dryRun").checked; changed(); });
-$("slider").addEventListener("input", () => showStage(Number($("slider").value)));
-$("objects").addEventListener("change", () => { shown = Number($("objects").value); stage = 0; showProblems(); showObject(); });
+$("slider").addEventListener("input", () => { if (answer.objects[shown]) choose(Number($("slider").value)); });
+$("idle").addEventListener("change", showObject);
+document.addEventListener("keydown", (e) => { // the arrow keys step also where no control needs them
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key], object = answer.objects[shown];
+  if (!by || !object || e.altKey || e.ctrlKey || e.metaKey || e.target.closest("input, select, textarea, [role=tab]")) return;
+  const to = Number($("slider").value) + by;
+  if (to >= 0 && to < stagesOf(object).length) choose(to);
+});
+$("restart").addEventListener("click", () => {
+  first();
+  $("example").value = "";
+  history.replaceState(null, "", location.pathname);
+  load(start.input);
+});
+$("objects").addEventListener("change", () => { shown = Number($("objects").value); stage = null; showProblems(); showObject(); });
 $("example").addEventListener("change", async () => {
   const name = $("example").value;
   if (!name) return;
-  shown = stage = 0;
+  first();
   load(await (await fetch("examples/" + name)).json());
+  keep();
   $("about").textContent = examples.find((e) => e.name === name).shows;
 });
 $("tabs").addEventListener("click", (e) => { const t = e.target.closest("[role=tab]"); if (t) openTab(t.dataset.tab); });
@@ -297,11 +388,13 @@ $("share").addEventListener("click", async () => {
   const { names, ...sent } = input;
   url.hash = await pack(sent);
   history.replaceState(null, "", url);
+  keep();
   copy(url.href, "The address of this page has it all, and is copied. It is not sent anywhere.");
 });
 for (const b of document.querySelectorAll("[data-copy]")) b.addEventListener("click", () => {
   const report = answer.objects[shown]?.report;
   if (!report) { say("There is nothing to copy: no object could be reviewed."); return; }
+  if (b.dataset.copy === "case" && ["invalid", "not judged"].includes(report.verdict)) { say(`The object is ${report.verdict}: a case of usher test cannot expect that.`); return; }
   const path = report.calls[0]?.path || "/mutate-pods";
   const text = { curl: () => asCurl(input, path), review: () => asReview(input), case: () => asCase(input, report) }[b.dataset.copy]();
   copy(text, "Copied: paste it into a shell.");
@@ -333,6 +426,35 @@ async function fromAddress() {
   const shared = await unpack(location.hash.slice(1));
   load(shared || start.input);
 }
-addEventListener("hashchange", fromAddress);
-await fromAddress();
+addEventListener("hashchange", () => { first(); fromAddress(); });
+
+// keep keeps what was typed and chosen in this tab of the browser, for a reload.
+function keep() {
+  if (!started) return;
+  const files = lesson?.files, { names, ...sent } = input;
+  const state = { start: start.input, hash: location.hash, input: sent, lesson: lesson?.name, files, tab, shown, stage, example: $("example").value, record: $("record").value };
+  try { sessionStorage.setItem("state", JSON.stringify(state)); } catch { sessionStorage.removeItem("state"); } // too large
+}
+
+// kept returns what was kept of this page, or null: the address or the start of another page is worth more.
+function kept() {
+  try {
+    const state = JSON.parse(sessionStorage.getItem("state"));
+    return state && state.hash === location.hash && JSON.stringify(state.start) === JSON.stringify(start.input) ? state : null;
+  } catch { return null; }
+}
+
+async function reopen() {
+  const state = kept();
+  if (!state) return fromAddress();
+  if (state.lesson) await openLesson(state.lesson, state.files);
+  else load(state.input);
+  for (const id of ["example", "record"]) $(id).value = state[id];
+  if (document.getElementById("tab-" + state.tab)) openTab(state.tab);
+  shown = state.shown;
+  stage = state.stage;
+}
+await reopen();
+started = true;
+keep();
 document.body.dataset.ready = "true";

@@ -1,7 +1,24 @@
-// The difference of two texts, line by line.
+// The difference of two texts, line by line and side by side.
+
+// rows returns the lines of two texts in pairs, each as {before, after, kind}: same or changed. The line of one side may
+// be missing.
+export function rows(before, after) {
+  const out = [];
+  let removed = [], added = [];
+  const flush = () => {
+    for (let i = 0; i < Math.max(removed.length, added.length); i++) out.push({ before: removed[i], after: added[i], kind: "changed" });
+    removed = []; added = [];
+  };
+  for (const { text, kind } of lines(before, after))
+    if (kind === "removed") removed.push(text);
+    else if (kind === "added") added.push(text);
+    else { flush(); out.push({ before: text, after: text, kind }); }
+  flush();
+  return out;
+}
 
 // lines returns the lines of `after` with those of `before` that are gone, each as {text, kind}: same, added or removed.
-export function lines(before, after) {
+function lines(before, after) {
   const a = split(before), b = split(after);
   let head = 0, tail = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;

@@ -1,0 +1,218 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+	"usher.dev/usher/server/webhooks"
+)
+
+// CanaryPod returns the pod that is sent if there is no other object: one that the strictest of the Pod Security Standards permits.
+func CanaryPod() review.Document {
+	return review.Document{Source: "canary", JSON: []byte(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "usher-canary-"}, "spec": {
+		"automountServiceAccountToken": false,
+		"securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+		"containers": [{"name": "canary", "image": "registry.k8s.io/pause:3.10",
+			"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+			"resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}}}]}}`)}
+}
+
+// The filters of webhooks that a canary did not reach, beside those of webhookmatch.
+const (
+	unanswered = "unanswered"   // the API server would have refused the canary if it had called and got no answer
+	missing    = "registration" // it is not registered
+)
+
+// canary is the dry run of a creation, and what came back.
+type canary struct {
+	request  webhookmatch.Request
+	answered []string // the paths of usher that have answered
+	refused  error    // by the API server, perhaps before it had called every webhook
+}
+
+// Canary sends the object of a document as a dry run, marked as a canary, and says which webhooks of usher have answered: the only proof
+// that a webhook is called is a call. needed are the webhooks that usher should be registered with.
+func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Options, needed []webhooks.Hook) review.Report {
+	c, err := e.send(ctx, d, o)
+	if err != nil {
+		return review.NotSent(d, err)
+	}
+	report := review.Report{Subject: review.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
+		Name: nameIn(c.request), Operation: string(c.request.Operation)}}
+	verdicts := e.matcher.Of(ctx, c.request, e.hooks)
+	for i, h := range e.hooks {
+		if isUshers(h.Configuration, h.Name) {
+			report.Webhooks = append(report.Webhooks, c.registered(i, e.hooks, verdicts))
+		}
+	}
+	report.Webhooks = append(report.Webhooks, c.unregistered(ctx, e, needed)...)
+	report.Verdict = verdictOf(report.Webhooks)
+	switch {
+	case c.refused != nil:
+		report.Hint = "the API server refused the canary: " + c.refused.Error()
+	case len(report.Webhooks) == 0:
+		report.Hint = "no webhook of usher is registered"
+	}
+	return report
+}
+
+// Ushers returns the names of usher's webhooks that are registered.
+func (e *Examiner) Ushers() (names []string) {
+	for _, h := range e.hooks {
+		if isUshers(h.Configuration, h.Name) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// verdictOf returns whether each webhook for objects such as the canary is called.
+func verdictOf(all []review.Webhook) review.Verdict {
+	called := false
+	if slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Filter == webhookmatch.Unknown }) {
+		return review.Errored
+	}
+	for _, w := range all {
+		if !w.Called && w.Filter != webhookmatch.Rules && w.Filter != webhookmatch.Scope {
+			return review.Failed
+		}
+		called = called || w.Called
+	}
+	if !called {
+		return review.Failed
+	}
+	return review.Passed
+}
+
+// send sends the canary as the user that the API server takes the caller for.
+func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options) (c canary, err error) {
+	const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+	who := authenticationv1.SelfSubjectReview{}
+	who.APIVersion, who.Kind = authenticationv1.SchemeGroupVersion.String(), "SelfSubjectReview"
+	if who, err = reader.One[authenticationv1.SelfSubjectReview](e.source.Ask(ctx, path, who)); err != nil {
+		return c, err
+	}
+	if c.request, err = e.request(ctx, d, o); err != nil {
+		return c, err
+	}
+	if !c.request.Unstored {
+		return c, errors.New("an AdmissionReview cannot be created; pass the manifest of its object")
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(c.request.Object.Raw, &object.Object); err != nil {
+		return c, err
+	}
+	object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{admit.CanaryAnnotation: "true"}))
+	if c.request.Object.Raw, err = object.MarshalJSON(); err != nil {
+		return c, err
+	}
+	c.request.UserInfo, c.request.DryRun = who.Status.UserInfo, new(true)
+	of := c.request.Resource
+	warnings, err := e.source.DryCreate(ctx, reader.NewKind(of.Group, of.Version, object.GetKind(), of.Resource), object.GetNamespace(), c.request.Object.Raw)
+	if !apierrors.IsAlreadyExists(err) { // which is found after admission
+		c.refused = err
+	}
+	for _, warning := range warnings {
+		if path, is := admit.CanaryPath(warning); is {
+			c.answered = append(c.answered, path)
+		}
+	}
+	return c, nil
+}
+
+// registered says of the i-th of the registered webhooks whether it was called. An answer has a path, and no name of a webhook.
+func (c canary) registered(i int, hooks []webhookmatch.Hook, verdicts []webhookmatch.Verdict) review.Webhook {
+	h, v := hooks[i], verdicts[i]
+	w := webhook(h, v)
+	open := func(j int) bool {
+		return verdicts[j].Called || verdicts[j].Filter == webhookmatch.Unknown || verdicts[j].Filter == webhookmatch.Refused
+	}
+	var rivals []string
+	for j, other := range hooks {
+		if j != i && open(j) && pathOf(other.ClientConfig) == w.Path {
+			rivals = append(rivals, other.Name+" of "+kindOf(other)+" "+other.Configuration)
+		}
+	}
+	untold := func(format string, args ...any) review.Webhook {
+		w.Called, w.Filter, w.Why, w.Fix = false, webhookmatch.Unknown, fmt.Sprintf(format, args...), ""
+		return w
+	}
+	switch {
+	case c.hasAnswered(w.Path) && open(i) && len(rivals) > 0:
+		return untold("usher has answered at %s, which is also called by %s", w.Path, review.List(rivals))
+	case c.hasAnswered(w.Path) && (open(i) || len(rivals) == 0):
+		w.Called, w.Filter, w.Why, w.Fix = true, "", "", ""
+	case c.refused != nil && (open(i) || v.Filter == webhookmatch.ObjectSelector || v.Filter == webhookmatch.MatchConditions):
+		return untold("the API server refused the canary, perhaps before it would have called this webhook")
+	case v.Filter == webhookmatch.SideEffects:
+		return untold("sideEffects %s", v.Why)
+	case !open(i): // by the filter that the verdict names
+	case h.FailurePolicy != nil && *h.FailurePolicy == "Ignore":
+		return untold("usher has not answered at %s; with failurePolicy Ignore a call may have failed", w.Path)
+	case c.answersOf(h, hooks):
+		w.Called, w.Filter = false, unanswered
+		w.Why = "usher has not answered at " + w.Path + ", and with failurePolicy Fail a call that fails refuses the canary, which has passed"
+	default:
+		return untold("usher has not answered at %s: the API server does not call it, or what it calls knows no canaries, such as an older usher", w.Path)
+	}
+	return w
+}
+
+// answersOf reports whether the server that a webhook calls has answered at another path, so that it knows canaries.
+func (c canary) answersOf(h webhookmatch.Hook, hooks []webhookmatch.Hook) bool {
+	return slices.ContainsFunc(hooks, func(other webhookmatch.Hook) bool {
+		return reach.TargetOf(other.ClientConfig) == reach.TargetOf(h.ClientConfig) && c.hasAnswered(pathOf(other.ClientConfig))
+	})
+}
+
+// unregistered returns the webhooks that usher needs for the canary and that the API does not have, and the paths that have answered although
+// no webhook in the API has them.
+func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks.Hook) (all []review.Webhook) {
+	const inFile = "a file of the API server"
+	known := func(path string) bool {
+		return slices.ContainsFunc(e.hooks, func(h webhookmatch.Hook) bool { return strings.HasSuffix(pathOf(h.ClientConfig), path) }) ||
+			slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Path == path })
+	}
+	for _, n := range needed {
+		if slices.ContainsFunc(e.hooks, func(h webhookmatch.Hook) bool { return isUshers(h.Configuration, h.Name) && h.Name == n.Name }) {
+			continue
+		}
+		v := e.matcher.One(ctx, c.request, entry{Hook: n}.hook())
+		w := review.Webhook{Configuration: "not registered", Name: n.Name, Path: webhooks.PathOf(n.Name), Filter: missing,
+			Why: "usher's policy needs it, and no configuration has it"}
+		switch {
+		case !v.Called && v.Filter != webhookmatch.Unknown:
+			continue
+		case c.hasAnswered(w.Path) && !known(w.Path):
+			w.Configuration, w.Called, w.Filter, w.Why = inFile, true, "", ""
+		case c.refused != nil:
+			w.Filter, w.Why = webhookmatch.Unknown, w.Why+"; the API server refused the canary, perhaps before it would have called one of a file of its own"
+		}
+		all = append(all, w)
+	}
+	for _, path := range c.answered {
+		if !known(path) {
+			all = append(all, review.Webhook{Configuration: inFile, Name: path, Path: path, Called: true})
+		}
+	}
+	return all
+}
+
+// hasAnswered reports whether usher has answered at the path that a webhook calls. A URL may have a base before it.
+func (c canary) hasAnswered(path string) bool {
+	return slices.ContainsFunc(c.answered, func(p string) bool { return strings.HasSuffix(path, p) })
+}

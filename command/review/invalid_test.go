@@ -1,0 +1,65 @@
+package review
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+)
+
+// TestInvalid: an API server looks at types before it calls a webhook, and at all else between the mutating and the validating ones.
+func TestInvalid(t *testing.T) {
+	refuse := func(path string) admit.Route {
+		return admit.Route{Path: path, For: admit.Namespaced(podKind, []admissionv1.Operation{admissionv1.Create}, "pods"),
+			Chain: admit.Validate(admit.AsMeta, []admit.Validator[admit.Meta]{{Name: "refuse", Doc: "refuses",
+				Run: func(context.Context, *admit.Request, *admit.Meta) (field.ErrorList, error) {
+					return field.ErrorList{field.Forbidden(field.NewPath("metadata"), "no")}, nil
+				}}})}
+	}
+	for _, c := range []struct {
+		name, metadata, spec string
+		route                admit.Route
+		want                 Verdict
+		says                 string
+	}{
+		{"valid", "name: p", "containers: [{name: c, image: i}]", writing("metadata/labels/a", admissionv1.Create), Allowed, ""},
+		{"valid and refused", "name: p", "containers: [{name: c, image: i}]", refuse("/validate-test"), Denied, ""},
+		{"no containers", "name: p", "", writing("metadata/labels/a", admissionv1.Create), Invalid, "spec.containers"},
+		{"no containers, and refused afterwards", "name: p", "", refuse("/validate-test"), Invalid, "spec.containers"},
+		{"no containers, and refused before", "name: p", "", refuse("/mutate-test"), Denied, "spec.containers"},
+		{"a wrong type, which is first", "name: p", "containers: {}", refuse("/mutate-test"), Invalid, "spec.containers: must be a list"},
+		{"no name", "labels: {}", "containers: [{name: c, image: i}]", refuse("/validate-test"), Invalid, "metadata.name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			documents := Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {"+c.metadata+"}\nspec: {"+c.spec+"}\n"))
+			body, err := AsReview(documents[0], Options{Operation: admissionv1.Create}, NewCatalogue(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Run(t.Context(), documents[0], body, Choice{Routes: []admit.Route{c.route}, Validate: true}, kinds)
+			if got := strings.Join(r.Invalid, "; "); r.Verdict != c.want || !strings.Contains(got, c.says) || (c.says == "") != (got == "") {
+				t.Errorf("%s because of %q, want %s because of %q", r.Verdict, got, c.want, c.says)
+			}
+		})
+	}
+}
+
+// TestInvalidKinds: what an API server refuses of kinds that are no pods.
+func TestInvalidKinds(t *testing.T) {
+	for manifest, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":1}}`:             "data: must be text, and is a number",
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}`:           "",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":"text"}`:              "spec: must be a mapping, and is text",
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"Not_A_Name"}}`:                     "metadata.name",
+		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`: "spec: must be a mapping, and is a list",
+		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"data":{"a":1}}`:    "",
+	} {
+		if got := strings.Join(invalid([]byte(manifest)), "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", manifest, got, want)
+		}
+	}
+}

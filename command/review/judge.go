@@ -1,0 +1,67 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+)
+
+// passed reports whether the route did not refuse or fail.
+func (c Call) passed() bool {
+	switch handlers.Outcome(c.Outcome) {
+	case handlers.Allowed, handlers.Mutated:
+		return true
+	}
+	return false
+}
+
+// judge sets the verdict that follows from the calls. It is Allowed or Denied only if nothing that is not known here
+// could change that.
+func (r *Report) judge() {
+	certain, failed, open := true, false, false
+	for _, c := range r.Calls {
+		denied := c.Outcome == string(handlers.Denied)
+		if denied && certain && c.refusesAnyway() {
+			r.Verdict, r.Unjudged = Denied, nil
+			return
+		}
+		failed = failed || !c.passed() && !denied
+		open = open || denied
+		if !strings.HasPrefix(c.Path, "/validate-") {
+			certain = certain && len(c.unknown()) == 0
+		}
+		r.Unjudged = append(r.Unjudged, c.unknown()...)
+	}
+	switch {
+	case failed:
+		r.Verdict = Errored
+	case open || len(r.Unjudged) > 0:
+		r.Verdict = NotJudged
+	}
+}
+
+// refusesAnyway reports whether a denial does not depend on what is not known here.
+func (c Call) refusesAnyway() bool {
+	refusals := 0
+	for _, s := range c.Steps {
+		if len(s.Refused) == 0 || s.Mode != string(admit.Enforce) {
+			continue
+		}
+		if refusals++; len(s.Unknown) == 0 {
+			return true
+		}
+	}
+	return refusals == 0 // the object was refused before any step, such as for its size
+}
+
+// unknown says what the steps of a call asked for that is not known here.
+func (c Call) unknown() (all []string) {
+	for _, s := range c.Steps {
+		for _, what := range s.Unknown {
+			all = append(all, fmt.Sprintf("%s asks for %s", s.Name, what))
+		}
+	}
+	return all
+}

@@ -1,0 +1,136 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/suite"
+)
+
+// everything is the index that is of no given object: the routes see all of them.
+const everything = -1
+
+// stored returns the objects among the documents that count as stored: all but pods, which would count against quotas
+// before they are created. With --assume-namespace-labels, Namespaces that are in none of the files are added.
+func (r *reviewing) stored(documents []review.Document) (given []manifest.Object, err error) {
+	wanted := map[string]bool{}
+	for _, d := range documents {
+		var o struct {
+			metav1.PartialObjectMetadata
+			Request struct{ Namespace string }
+		}
+		if d.Err != nil || json.Unmarshal(d.JSON, &o) != nil {
+			continue
+		}
+		if o.Kind != "Pod" && o.Kind != "AdmissionReview" {
+			given = append(given, manifest.Object{TypeMeta: o.TypeMeta, Place: manifest.Place{File: d.Source}, JSON: d.JSON})
+		}
+		for _, name := range []string{o.Namespace, o.Request.Namespace, r.o.Namespace} {
+			wanted[name] = name != ""
+		}
+	}
+	if r.o.namespaceLabels == nil {
+		return given, nil
+	}
+	known, err := namespaceLabels(r.o.clusterSource.dir, documents)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, there := known[name]; wanted[name] && !there {
+			given = append(given, namespaceWith(name, r.o.namespaceLabels))
+		}
+	}
+	return given, err
+}
+
+// namespaceWith returns a Namespace with labels, and with the label that every Namespace has.
+func namespaceWith(name string, labels map[string]string) manifest.Object {
+	all := map[string]string{corev1.LabelMetadataName: name}
+	maps.Copy(all, labels)
+	is := metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
+	raw, err := json.Marshal(metav1.PartialObjectMetadata{TypeMeta: is, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}})
+	if err != nil {
+		panic(fmt.Sprintf("a Namespace that cannot be encoded: %v", err))
+	}
+	return manifest.Object{TypeMeta: is, Place: manifest.Place{File: "--assume-namespace-labels"}, JSON: raw}
+}
+
+// without loads usher so that the object of a document does not count as stored while it is reviewed itself.
+func (r *reviewing) without(d review.Document) error {
+	i := slices.IndexFunc(r.given, func(o manifest.Object) bool { return o.File == d.Source && d.Of == "" && o.Kind != "Namespace" })
+	if r.policy == nil || i >= 0 && !r.covered(r.given[i]) {
+		return nil
+	}
+	return r.load(i)
+}
+
+// covered reports whether any route is for objects of the kind.
+func (r *reviewing) covered(o manifest.Object) bool {
+	kind := o.GroupVersionKind()
+	return slices.ContainsFunc(r.routes, func(route admit.Route) bool {
+		return slices.ContainsFunc(route.For, func(m admit.Match) bool { return m.Kind == metav1.GroupVersionKind(kind) })
+	})
+}
+
+// load loads usher with the objects that count as stored, all but one or everything.
+func (r *reviewing) load(without int) error {
+	if r.routes != nil && without == r.loaded {
+		return nil
+	}
+	from := r.o.clusterSource.from()
+	from.Given, from.Missing = slices.Clone(r.given), r.asked.Missing
+	if without != everything {
+		from.Given = slices.Delete(from.Given, without, without+1)
+	}
+	in, err := suite.Load(suite.Setup{Suites: r.Suites, Names: r.o.suites, Policy: r.policy, Gates: r.o.gates, Cluster: from})
+	if err != nil {
+		return err
+	}
+	if without == everything {
+		r.empty = emptyOf(in.Cluster)
+	}
+	if r.routes, r.loaded = in.Routes(), without; r.o.explain {
+		r.routes = review.Explained(r.routes)
+	}
+	return nil
+}
+
+// emptyOf returns the names of the collections of which no file has an object. Pods and metrics are left out: only a
+// cluster has them.
+func emptyOf(c *cluster.Cluster) (names []string) {
+	for _, s := range c.Status() {
+		if s.Objects == 0 && s.Name != admit.CollectionNamespaces && !slices.Contains([]string{"pods", "nodemetrics"}, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// noteAbsent records which empty collections the steps of some routes look at.
+func (r *reviewing) noteAbsent(routes []admit.Route) {
+	for _, route := range routes {
+		for _, s := range route.Chain.Steps() {
+			for _, name := range s.Needs {
+				if !s.Idle && s.Mode != admit.Off && slices.Contains(r.empty, name) && !slices.Contains(r.absent, name) {
+					r.absent = append(r.absent, name)
+				}
+			}
+		}
+	}
+}
+
+// absentText says what the steps took as absent, or "".
+func (r *reviewing) absentText() string {
+	if len(r.absent) == 0 {
+		return ""
+	}
+	return "No file has any " + strings.Join(r.absent, ", ") + ": steps that look at them found none. --cluster-dir adds files.\n"
+}

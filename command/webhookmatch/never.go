@@ -1,0 +1,123 @@
+package webhookmatch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"usher.dev/usher/internal/resources"
+)
+
+// Never reports whether a match condition is false for every request that rules are for, such as `false`, `object.a == 1 && false`, or
+// `request.operation == 'UPDATE'` where the rules name CREATE alone: it is evaluated while no more is known of a request than what its
+// rule says. Without rules nothing is known. A condition that does not compile is not false.
+func (m *Matcher) Never(c registration.MatchCondition, rules []registration.RuleWithOperations) bool {
+	var options []cel.EnvOption
+	for _, name := range []string{"object", "oldObject", "request", "authorizer"} {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
+	if err != nil {
+		return false
+	}
+	compiled, issues := env.Compile(c.Expression)
+	if issues.Err() != nil {
+		return false
+	}
+	program, err := env.Program(compiled, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(celconfig.RuntimeCELCostBudgetMatchConditions))
+	if err != nil {
+		return false
+	}
+	requests := requestsOf(rules)
+	if len(requests) == 0 {
+		requests = []partial{{unknown: []*cel.AttributePatternType{cel.AttributePattern("request")}}}
+	}
+	return !slices.ContainsFunc(requests, func(p partial) bool {
+		unknown := append(p.unknown, cel.AttributePattern("object"), cel.AttributePattern("oldObject"), cel.AttributePattern("authorizer"))
+		known, err := cel.PartialVars(map[string]any{"request": p.known}, unknown...)
+		if err != nil {
+			return true
+		}
+		result, _, err := program.Eval(known)
+		return err != nil || result != celtypes.False
+	})
+}
+
+// partial is what is known of a request, and what is not.
+type partial struct {
+	known   map[string]any
+	unknown []*cel.AttributePatternType
+}
+
+// requestsOf returns what is known of the requests of rules, for each resource and operation.
+func requestsOf(rules []registration.RuleWithOperations) (all []partial) {
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, name := range rule.Resources {
+				for _, operation := range rule.Operations {
+					all = append(all, requestOf(group, name, operation))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// requestOf returns what is known of a request of a rule. The version is that of any rule, so it is left open.
+func requestOf(group, name string, operation registration.OperationType) partial {
+	p := partial{known: map[string]any{}}
+	set := func(value string, path ...string) {
+		pattern, at := cel.AttributePattern("request"), p.known
+		for i, member := range path {
+			pattern = pattern.QualString(member)
+			if i == len(path)-1 {
+				break
+			}
+			if at[member] == nil {
+				at[member] = map[string]any{}
+			}
+			at = at[member].(map[string]any)
+		}
+		if value == "*" {
+			p.unknown = append(p.unknown, pattern)
+		} else {
+			at[path[len(path)-1]] = value
+		}
+	}
+	for _, other := range []string{"uid", "requestKind", "requestResource", "requestSubResource", "name", "namespace", "userInfo", "dryRun", "options"} {
+		set("*", other)
+	}
+	base, sub, _ := strings.Cut(name, "/")
+	set(string(operation), "operation")
+	set(group, "resource", "group")
+	set("*", "resource", "version")
+	set(base, "resource", "resource")
+	if sub != "" { // an empty one is absent
+		set(sub, "subResource")
+	}
+	kind := kindOf(group, base)
+	if kind == "" || sub != "" { // perhaps another one, such as Scale
+		set("*", "kind")
+		return p
+	}
+	set(kind, "kind", "kind")
+	set(group, "kind", "group")
+	set("*", "kind", "version")
+	return p
+}
+
+// kindOf returns the kind of a resource of Kubernetes, or "".
+func kindOf(group, resource string) string {
+	for _, k := range resources.Kinds() {
+		if plural, _ := meta.UnsafeGuessKindToResource(k.WithVersion("")); k.Group == group && plural.Resource == resource {
+			return k.Kind
+		}
+	}
+	return ""
+}
