@@ -107,7 +107,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestRunBook: docs/runbook.md has a section for each alert, in the same order, with the same four parts.
+// TestRunBook: docs/runbook.md has a section for each alert, in the same order, with the same parts.
 func TestRunBook(t *testing.T) {
 	page := harness.ReadFile(t, "../../docs/runbook.md")
 	if !strings.Contains(page, rescue) {
@@ -117,9 +117,12 @@ func TestRunBook(t *testing.T) {
 	for _, part := range strings.Split(page, "\n## ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
 		sections = append(sections, name)
-		if found := regexp.MustCompile(`(?m)^\*\*([A-Z][a-z]+)\.\*\* `).FindAllStringSubmatch(text, -1); len(found) != 4 ||
-			found[0][1]+found[1][1]+found[2][1]+found[3][1] != "MeaningImpactCheckFix" {
-			t.Errorf("docs/runbook.md: %s has the parts %v, want Meaning, Impact, Check, Fix", name, found)
+		found := ""
+		for _, m := range regexp.MustCompile(`(?m)^\*\*([A-Z][a-z]+)\.\*\* `).FindAllStringSubmatch(text, -1) {
+			found += m[1]
+		}
+		if found != "MeaningCheckFix" && found != "MeaningImpactCheckFix" {
+			t.Errorf("docs/runbook.md: %s has the parts %s, want Meaning, Check, Fix", name, found)
 		}
 	}
 	for _, a := range alerts(t) {
