@@ -2,6 +2,7 @@
 
 IMAGE   ?= usher:dev
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+CONFIG  ?=
 LISTEN  ?= 127.0.0.1:9443
 OPS     ?= 127.0.0.1:8081
 CASE    ?=
@@ -11,19 +12,21 @@ FUZZTIME ?= 30s
 BENCH_DIR ?= bin/bench
 ROUNDS  ?= 8
 THRESHOLD ?= 5
-PICTURE  = bin/usher review samples/manifests/deployment.yaml --suite core
-CALLED   = bin/usher doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
-SAYS     = bin/usher test samples/tests/team-labels
-WHY      = bin/usher explain --audit-log samples/audit/audit.log apps/offensive-web
+GOBUILD  = CGO_ENABLED=0 go
+FLAGS    = -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+PICTURE  = usher review samples/manifests/deployment.yaml --suite core
+CALLED   = usher doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
+SAYS     = usher test samples/tests/team-labels
+WHY      = usher explain --audit-log samples/audit/audit.log apps/offensive-web
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build test e2e alerts cluster walk attack chaos soak lint golden pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build install test race e2e alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster
-	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s \
+run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster; CONFIG=my.yaml: your policy
+	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s $(if $(CONFIG),--config $(CONFIG)) \
 		--cluster-dir samples/cluster --feature-gates $$(cat samples/feature-gates)
 
 try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods, or any part of a name
@@ -32,12 +35,21 @@ try: build ## post the sample reviews to `make run` and show the answers; CASE=m
 playground: build ## a page on http://localhost:8090 that shows what the steps make of an object, as you type it
 	bin/usher playground
 
-build: ## build bin/usher
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/usher .
+build: ## build bin/usher: a minute or two the first time, then seconds
+	@{ $(GOBUILD) build $(FLAGS) -v -o bin/usher . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -f .ci/progress.awk
 
-test: ## run everything that needs no API server, with the race detector
+install: ## put usher into the folder of go install, so that it runs anywhere
+	@{ $(GOBUILD) install $(FLAGS) -v . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -f .ci/progress.awk
+	@at=$$(go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"); \
+		test "$$(command -v usher)" = "$$at/usher" && echo "$$at/usher" || echo "$$at/usher is not what your PATH finds; this adds it: export PATH=\"$$at:\$$PATH\""
+
+test: ## run what needs no API server: some five minutes the first time
+	go test -short -timeout 30m ./...
+	cd test/bench && go test -short ./...
+
+race: ## the same with the race detector, the long tests and those of releases: some fifteen minutes
 	go test -race -timeout 30m ./...
-	go test ./mutators ./test/process ./colocation/collections -run 'TestAllocations|TestHeldEqualsComponentHelpers'
+	go test ./mutators ./test/process ./colocation/collections ./validators/expression -run 'TestAllocations|TestHeldEqualsComponentHelpers|TestEndsAsTheAPIServer'
 	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
@@ -64,7 +76,7 @@ chaos: ## cause one fault after the other, measure what each costs, and write th
 	cd test/e2e && go run ./build && go run ./chaos -write ../../docs/operations.md
 
 soak: ## chaos: replicas and the API server die under load; three quarters of an hour
-	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 90m -v ./cluster ./soak ./quota
+	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 90m -v ./cluster ./soak ./quota ./certificates
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
@@ -76,15 +88,19 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd test/browser && go vet ./... && go mod tidy -diff
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
-golden: ## rewrite the goldens from what the code does; read the diff before you commit it
+golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it
 	go test . -run 'TestPromises/^TestGoldens$$' -update
+	go test . -run 'TestPromises/^TestGoldenRefusals$$' -update
 	go test . ./test/process ./deploy/monitoring -run 'TestPromises/Golden|Golden' -update
+	@$(MAKE) --no-print-directory terminals
 
-pictures: build ## draw the terminal and the page of the README again, from what `usher review` prints and a headless Chromium shows
-	@{ echo '$$ $(PICTURE)'; $(PICTURE) || test $$? -eq 1; } > bin/review.txt
+terminals: build
+	@{ echo '$$ $(PICTURE)'; bin/$(PICTURE) || test $$? -eq 1; } > bin/review.txt
 	go run ./test/picture '$(PICTURE)' < bin/review.txt > docs/review.svg
-	@for c in '$(CALLED)' '$(SAYS)' '$(WHY)'; do echo "\$$ $$c"; $$c; echo; done > bin/sight.txt
+	@for c in '$(CALLED)' '$(SAYS)' '$(WHY)'; do echo "\$$ $$c"; bin/$$c; echo; done > bin/sight.txt
 	go run ./test/picture 'Would it be called, what would it say, why did it say that' < bin/sight.txt > docs/sight.svg
+
+pictures: terminals ## draw the pictures of the README again, from what `usher review` prints and a headless Chromium shows
 	cd test/browser && USHER_PICTURES=../../docs go test -count=1 -run Pictures .
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each

@@ -84,9 +84,9 @@ func atRoot(t *testing.T) (docs string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	docs = filepath.Join(dir, "docs")
+	docs = filepath.Join(dir, "docs", "design")
 	if err := errors.Join(os.Symlink(filepath.Join(root, "samples"), filepath.Join(dir, "samples")),
-		os.Symlink(filepath.Join(root, "test"), filepath.Join(dir, "test")), os.Mkdir(docs, 0o755),
+		os.Symlink(filepath.Join(root, "test"), filepath.Join(dir, "test")), os.MkdirAll(docs, 0o755),
 		os.WriteFile(filepath.Join(docs, growthPlace.Page), []byte("before\n"+growthPlace.Begins+"\nold\n"+growthPlace.Ends+"\nafter\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}

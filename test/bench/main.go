@@ -1,13 +1,13 @@
 // Command load makes usher's measurements. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
-//	bin/load --write                    usher over TLS beside two yardsticks: docs/performance.md, its data and its picture
+//	bin/load --write                    usher over TLS beside two yardsticks: docs/design/performance.md, its data and its picture
 //	bin/load --run pod --before FILE    measure some reviews, and another binary of usher beside it
 //	bin/load --quick                    a look, in a minute
 //	bin/load growth --write             what a review costs while something grows
 //	bin/load cluster --write            what usher costs in the path of a real API server, measured by bin/throughput
 //	bin/load compare                    Go benchmarks beside those of a run before, or of another revision
 //	bin/load profile FILE [REGEXP]      write a CPU profile of usher under these reviews, or all
-//	bin/load table docs/performance.json
+//	bin/load table docs/design/performance.json
 //
 // The exit code is 0 even if an aim is missed, 1 if compare finds something worse, and 2 on an error.
 //

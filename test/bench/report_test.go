@@ -59,7 +59,7 @@ func TestReportIsReadAsWritten(t *testing.T) {
 
 // TestDocsAreOfTheData: the tables and the pictures in docs are made of the data beside them.
 func TestDocsAreOfTheData(t *testing.T) {
-	docs, written := filepath.Join("..", "..", "docs"), t.TempDir()
+	docs, written := filepath.Join("..", "..", "docs", "design"), t.TempDir()
 	for _, name := range []string{place.Page, place.Data, growthPlace.Data} {
 		if err := os.WriteFile(filepath.Join(written, name), []byte(readFile(t, filepath.Join(docs, name))), 0o644); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestDocsAreOfTheData(t *testing.T) {
 	}
 	for _, name := range []string{place.Page, place.Data, place.Picture, growthPlace.Data, growthPlace.Picture} {
 		if readFile(t, filepath.Join(written, name)) != readFile(t, filepath.Join(docs, name)) {
-			t.Errorf("docs/%s is not made of the data beside it: `bin/load -draw && bin/load growth -draw` writes it", name)
+			t.Errorf("docs/design/%s is not made of the data beside it: `bin/load -draw && bin/load growth -draw` writes it", name)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 var place = report.Place{Data: "performance.json", Picture: "performance.svg", Page: "performance.md",
 	Begins: "<!-- load: begin -->", Ends: "<!-- load: end -->"}
 
-// summary returns the table of docs/performance.md.
+// summary returns the table of docs/design/performance.md.
 func summary(r *Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.Headline(), cpuConnections)

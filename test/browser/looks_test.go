@@ -109,16 +109,16 @@ func TestPictures(t *testing.T) {
 	if dir == "" {
 		t.Skip("`make pictures` draws them")
 	}
-	pod := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: apps\n  labels:\n    acme.com/lifespan-requested: \"13\"\nspec:\n  containers:\n" +
-		"  - name: web\n    image: registry.example/web:1.4\n    env:\n    - name: PORT\n      value: \"8080\"\n"
 	for _, scheme := range []string{"light", "dark"} {
 		p := open(t, "", 1280, 720)
 		p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
-		p.change("path", "core")
-		p.change("gates", "")
-		p.change("text", pod)
+		p.change("text", picturePod)
+		p.step("lifespan")
+		if seen, all := p.inSight(); seen != all || all == 0 {
+			t.Errorf("%s: the picture shows %d of %d changed lines", scheme, seen, all)
+		}
 		var picture []byte
-		p.run(chromedp.Evaluate(`document.querySelectorAll("#chain button")[2].click()`, nil), chromedp.Sleep(300*time.Millisecond), chromedp.CaptureScreenshot(&picture))
+		p.run(chromedp.Sleep(300*time.Millisecond), chromedp.CaptureScreenshot(&picture))
 		if err := os.WriteFile(filepath.Join(dir, "playground-"+scheme+".png"), picture, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestEverySample(t *testing.T) {
 			continue
 		}
 		p.run(chromedp.Evaluate(`document.querySelector("#chain li:last-child button").click()`, nil))
-		if object := eval[string](p, `[...document.querySelectorAll("#document span:not(.removed)")].map((s) => s.textContent.slice(2)).join("\n")`); want.object != "" && object != want.object {
+		if object := eval[string](p, `[...document.querySelectorAll("#document .after")].map((s) => s.textContent).join("\n")`); want.object != "" && object != want.object {
 			t.Errorf("%s: shows the object\n%s\nwant\n%s", name, object, want.object)
 		}
 	}
@@ -76,7 +76,7 @@ func TestRecording(t *testing.T) {
 func TestWalk(t *testing.T) {
 	p := open(t, "", 1280, 860)
 	p.choose("mutate-pods/environment")
-	p.run(chromedp.Focus("#slider", chromedp.ByQuery))
+	p.run(chromedp.Focus("#slider", chromedp.ByQuery), chromedp.KeyEvent(kb.Home))
 	for _, want := range []struct{ stage, marked string }{{"environment", "KUBE"}, {"lifespan", "acme.com/lifespan-remaining"}} {
 		p.run(chromedp.KeyEvent(kb.ArrowRight))
 		stage := eval[string](p, `document.querySelector("#chain [aria-current=step]").textContent`)
@@ -86,8 +86,12 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	p.run(chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft))
-	if stage := p.text("stage"); !strings.Contains(stage, "as the user sends it") {
+	if stage := p.text("stage"); !strings.Contains(stage, "as it is sent") {
 		t.Errorf("back at %q", stage)
+	}
+	p.run(chromedp.Focus("#document", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight))
+	if stage := p.text("stage"); !strings.Contains(stage, "environment") {
+		t.Errorf("an arrow key in the object leads to %q", stage)
 	}
 }
 
@@ -102,6 +106,7 @@ func TestKeyboard(t *testing.T) {
 	if at := eval[string](p, `document.activeElement.id`); at != "text" {
 		t.Errorf("after the tabs comes %s", at)
 	}
+	p.run(chromedp.Evaluate(`document.getElementById("more").open = true`, nil))
 	reached := map[string]bool{}
 	for range 60 {
 		p.run(chromedp.KeyEvent(kb.Tab))
@@ -121,7 +126,7 @@ func TestErrorsAtTheirLine(t *testing.T) {
 		{"policy", "names:\n  denied: [a]\nmodes:\n  denied-names: perhaps\n", "4", "modes[denied-names]"},
 		{"policy", "names:\n\tdenied: [\n", "2", "YAML"},
 		{"cluster", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\nkind: Namespace\n\tmetadata: {}\n", "6", "tab character"},
-		{"object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: offensive\n", "4", "metadata.name"},
+		{"object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: offensive\nspec:\n  containers: [{name: c, image: i}]\n", "4", "metadata.name"},
 	} {
 		p.choose("validate-pods/denied-names") // all is well again
 		p.run(chromedp.Click("#tab-"+c.tab, chromedp.ByQuery))

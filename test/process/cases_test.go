@@ -61,10 +61,10 @@ func TestCaseSituations(t *testing.T) {
 		{"no cases", map[string]string{"pod.yaml": aPod}, "", 2, "there are no cases"},
 		{"an empty file of cases", map[string]string{"case.yaml": "# later\n"}, "", 2, "the file holds no case"},
 		{"--run that matches nothing", map[string]string{"case.yaml": aCase(aPod, "{verdict: allowed}")}, "--run ^none$", 2, "matches none of 1 cases"},
-		{"lists in another order", map[string]string{"case.yaml": aCase(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`,
+		{"lists in another order", map[string]string{"case.yaml": aCase(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"},{"name":"b","image":"b"}]}}`,
 			`{verdict: allowed, after: {contains: {spec: {containers: [{name: b}, {name: a}]}}}}`)}, "", 1, "does not contain"},
 
-		{"one of two containers", map[string]string{"case.yaml": aCase(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`,
+		{"one of two containers", map[string]string{"case.yaml": aCase(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"},{"name":"b","image":"b"}]}}`,
 			`{verdict: allowed, after: {contains: {spec: {containers: [{name: b}]}}}}`)}, "", 0, "1 case: 1 passed"},
 		{"a file that no case names", map[string]string{"case.yaml": aCase("pod.yaml", "{verdict: allowed}"), "pod.yaml": aPod, "other/pod.yaml": aPod}, "", 2, "no case names this file"},
 		{"a page and hidden files", map[string]string{"case.yaml": aCase("pod.yaml", "{verdict: allowed}"), "pod.yaml": aPod, "README.md": "", ".gitignore": ""}, "", 0, "1 passed"},
@@ -96,7 +96,7 @@ func TestCaseSituations(t *testing.T) {
 }
 
 const (
-	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"nginx"}]}}}}`
+	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"app","image":"nginx"}]}}}}`
 	teamPolicy = "labelRules:\n- {name: team, label: acme.com/team, required: true, workloads: true}\n"
 )
 
@@ -137,15 +137,21 @@ func TestCaseIdempotence(t *testing.T) {
 }
 
 // TestReviewsAsCases: all reviews of the repository have the verdicts of their goldens as cases, too, stay as they are when they are
-// sent again, and stand a foreign sidecar, apart from one pod that then fits into no reservation.
+// sent again, and stand a foreign sidecar, apart from one pod that then fits into no reservation. Those that ask for a Namespace or a pod
+// that samples/cluster lacks are not judged.
 func TestReviewsAsCases(t *testing.T) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "defaults:\n  cluster: %s\n  gates: {%s}\n", absolute(t, "samples/cluster"),
 		strings.NewReplacer("=", ": ", "\n", "").Replace(harness.ReadFile(t, "samples/feature-gates")))
+	absent := []string{"mutate-pod/multi-quota-tree-namespace-annotation", "mutate-pod/multi-quota-tree-namespace-name", "mutate-pod/multi-quota-tree-no-label",
+		"mutate-pod/multi-quota-tree-unknown-quota", "validate-pod-binding/binding-unknown-pod"}
 	for _, name := range harness.Samples(t) {
 		golden, verdict := harness.ReadFile(t, harness.SampleFile(name)+".golden"), "error"
 		if strings.HasPrefix(golden, "HTTP 200") {
 			verdict = map[bool]string{true: "denied", false: "allowed"}[strings.Contains(golden, "\nallowed: false\n")]
+		}
+		if slices.Contains(absent, name) {
+			verdict = "not judged"
 		}
 		fmt.Fprintf(&text, "---\nname: %s\npath: /%s\nreview: %s\nexpect: {verdict: %s}\n", name, harness.Route(name), absolute(t, harness.SampleFile(name)+".json"), verdict)
 		if policy := harness.SamplePolicy(name); policy != "" {
@@ -208,7 +214,12 @@ func TestCasesOfSeveralInstances(t *testing.T) {
 // TestSamplesAreTested: the shelf has a case for each route and each policy, and all pass. Two runs print the same.
 func TestSamplesAreTested(t *testing.T) {
 	code, out, errors := run(t, "", "test", "samples", "-o", "json")
-	if code != 0 || errors != "" {
+	for line := range strings.Lines(errors) {
+		if code != 0 || !strings.HasPrefix(line, "warning: policy ") {
+			t.Errorf("exit code %d: %s", code, line)
+		}
+	}
+	if code != 0 {
 		t.Fatalf("exit code %d: %s; `usher test samples` shows what differs, and --update accepts it", code, errors)
 	}
 	var reports []review.Report

@@ -157,7 +157,7 @@ limits: [{name: all, by: namespace, perSecond: 1, burst: 1}]
 	shown := []string{aCase(pod("web", "team: shop"), "{verdict: allowed}")}
 	measure := func() policytest.Coverage {
 		dir := directory(t, map[string]string{"case.yaml": strings.Join(shown, "---\n"), "p.yaml": policy})
-		code, out, errors := run(t, "", "test", "--coverage", "-o", "json", "--suite", "core", "--config", filepath.Join(dir, "p.yaml"), dir)
+		code, out, errors := run(t, "", "test", "--coverage", "-o", "json", "--config", filepath.Join(dir, "p.yaml"), dir)
 		var reports []struct{ Coverage policytest.Coverage }
 		if err := json.Unmarshal([]byte(out), &reports); err != nil || code != 0 || len(reports) != len(shown)+1 {
 			t.Fatal(code, out, errors, err)
@@ -190,7 +190,26 @@ limits: [{name: all, by: namespace, perSecond: 1, burst: 1}]
 	if p := last.Policies[0]; len(p.Missing) > 0 || p.Percent != 100 || p.All < 4 {
 		t.Errorf("all is shown: %+v", p)
 	}
-	if last.Refusals.Shown <= second.Refusals.Shown || last.Refusals.Shown > last.Refusals.All {
-		t.Errorf("refusals: %+v, then %+v", second.Refusals, last.Refusals)
+	if last.Refusals.Shown != 0 || last.Refusals.All == 0 {
+		t.Errorf("refusals of steps with a section are counted by the parts of the policy: %+v", last.Refusals)
+	}
+	shown = append(shown, "name: class\n"+aCase(pod("web", "team: shop, koordinator.sh/qosClass: LSR"), "{verdict: denied}"))
+	if now := measure(); now.Refusals.Shown == 0 || now.Refusals.All != last.Refusals.All {
+		t.Errorf("refusals: %+v, then %+v", last.Refusals, now.Refusals)
+	}
+}
+
+// TestCoverageOfBrokenCases: what could not be run shows nothing, and is said; the problem of a policy is told once.
+func TestCoverageOfBrokenCases(t *testing.T) {
+	one := aCase("{apiVersion: v1, kind: Pod, metadata: {name: p}}", "{verdict: allowed}")
+	dir := directory(t, map[string]string{"case.yaml": "name: a\n" + one + "---\nname: b\n" + one, "p.yaml": "surprise: 1\n"})
+	code, out, _ := run(t, "", "test", "--coverage", "--config", filepath.Join(dir, "p.yaml"), dir)
+	for _, want := range []string{"there is none", "not measured: 2 of 2 cases, which could not be run", "2 cases: 2 errors", "as for case "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if code != 2 || strings.Contains(out, "100.0 %") || strings.Count(out, "surprise") != 1 {
+		t.Errorf("exit code %d\n%s", code, out)
 	}
 }

@@ -33,7 +33,8 @@ func TestCommandGoldens(t *testing.T) {
 	}{
 		"help":                {"help", 0},
 		"steps":               {"steps", 0},
-		"steps.json":          {"steps -o json", 0},
+		"steps-colocation":    {"steps --suite colocation", 0},
+		"steps.json":          {"steps -o json --suite core,colocation", 0},
 		"steps-overrides":     {"steps denied-names --config samples/policies/overrides.yaml", 0},
 		"steps-effective":     {"steps --effective -n batch --cluster-dir samples/cluster --config samples/policies/overrides.yaml denied-names lifespan", 0},
 		"steps-effective-any": {"steps --effective -n shop --cluster-dir samples/cluster --config samples/policies/overrides.yaml denied-names overcommit", 0},
@@ -62,10 +63,13 @@ func TestCommandGoldens(t *testing.T) {
 		"doctor-json": {"doctor samples/manifests/node.yaml --operation UPDATE --subresource status --as system:node:node-1 " +
 			"--cluster-dir samples/cluster -o json", 0},
 		"review-broken":       {"review --cluster-dir test/testdata/cluster-broken test/testdata/broken-profile.json", 0},
-		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml", 0},
+		"review-other-policy": {"review samples/manifests/pods.yaml --config samples/policy.yaml --cluster-dir samples/cluster", 0},
 	} {
 		t.Run(file, func(t *testing.T) {
 			code, out, errors := run(t, "", strings.Fields(c.args)...)
+			if strings.Contains(c.args, "--doctor") {
+				errors = strings.TrimPrefix(errors, "policy: embedded default: the cluster has no Deployment usher/usher; --service or --config names another\n")
+			}
 			if code != c.code || errors != "" {
 				t.Errorf("usher %s: exit code %d, want %d: %s", c.args, code, c.code, errors)
 			}
@@ -80,8 +84,15 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("surprise: 1\nlifespan: {label: a, taint: b, max: 1000}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-	mirror := "apiVersion: v1\nkind: Pod\nmetadata: {name: offensive, annotations: {kubernetes.io/config.mirror: 6d0b}}\nspec: {nodeName: node-1}\n"
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: nginx}]}\n"
+	mirror := "apiVersion: v1\nkind: Pod\nmetadata: {name: offensive, annotations: {kubernetes.io/config.mirror: 6d0b}}\nspec: {nodeName: node-1, containers: [{name: c, image: d}]}\n"
+	stages := filepath.Join(dir, "stages.yaml")
+	if err := os.WriteFile(stages, []byte("labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n"+
+		"rules:\n- name: never\n  match: {apiGroups: [\"\"], resources: [pods], operations: [CREATE], namespaceSelector: {matchLabels: {stage: prod}}}\n"+
+		"  validations: [{expression: \"false\", message: nope}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prod := "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {stage: prod, admission-webhook: enabled}}\n---\n"
 	cases := []struct {
 		in   string
 		args string
@@ -89,14 +100,27 @@ func TestExitCodes(t *testing.T) {
 		says []string
 	}{
 		{"", "nonsense", 2, []string{`unknown command "nonsense"`}},
-		{"", "revew", 2, []string{"Did you mean this?", "review"}},
+		{"", "revew", 2, []string{"did you mean review?"}},
+		{"", "webhooks aply", 2, []string{`unknown command "aply" for "usher webhooks"; did you mean apply?`}},
+		{"", "learn chek", 2, []string{"there is no lesson chek", "did you mean usher learn check?"}},
+		{"", "serve --suite core --slo-config-name x", 2, []string{"--slo-config-name is for the suite colocation, which --suite leaves out"}},
+		{"", "serve --suite core --feature-gates MultiQuotaTree=true", 2, []string{"--feature-gates is for the suite colocation"}},
+		{"", "serve --suite cor", 2, []string{`"cor": must be core or colocation`}},
+		{"", "serve --suite=", 2, []string{"--suite: name a suite"}},
+		{"", "doctor --cluster files", 2, []string{"--cluster=files: pass --cluster-dir DIR"}},
+		{pod, "review", 0, []string{"--suite colocation shows its steps"}},
+		{pod, "review --suite core,colocation", 0, []string{"colocation-profile"}},
+		{"", "serve --lisen :1", 2, []string{"unknown flag: --lisen; did you mean --listen?"}},
+		{"", "serve --nonsense", 2, []string{"unknown flag: --nonsense; `usher serve --help` lists the flags"}},
+		{"", "show a b", 2, []string{"accepts at most 1 arg"}},
+		{"", "serve here", 2, []string{`usher serve takes no arguments, and there is "here"`}},
 		{"", "serve --nonsense", 2, []string{"unknown flag"}},
 		{"", "serve extra", 2, []string{"extra"}},
 		{"", "serve --plain --listen 0.0.0.0:9443", 2, []string{"127.0.0.1:9443"}},
 		{"", "serve --plain --listen :9443", 2, []string{"this machine only"}},
 		{"", "serve --plain --cert-dir x", 2, []string{"--cert-dir"}},
 		{"", "serve --log-format xml", 2, []string{"auto, json or text"}},
-		{"", "serve --listen 127.0.0.1:0 --config " + bad, 2, []string{"surprise: Forbidden: unknown field; known are ", "lifespan.max"}},
+		{"", "serve --listen 127.0.0.1:0 --config " + bad, 2, []string{"surprise: Forbidden: unknown field; the known fields are ", "lifespan.max"}},
 		{"", "serve --config /does/not/exist", 2, []string{"no such file"}},
 		{"", "serve --listen 127.0.0.1:0 --cert-dir " + dir, 2, []string{"usher certs init"}},
 		{pod, "review", 0, []string{"allowed  CREATE Pod default/p  (standard input)"}},
@@ -105,12 +129,26 @@ func TestExitCodes(t *testing.T) {
 		{pod, "review --old x.yaml", 2, []string{"--old goes with"}},
 		{pod, "review -o xml", 2, []string{"text, patch, json, junit or review"}},
 		{pod, "review --path /nope", 2, []string{"usher steps"}},
-		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review", 1, []string{"denied  CREATE Pod default/offensive  (standard input:4)"}},
-		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},
-		{`{"apiVersion":"v1","kind":"Pod"} {"apiVersion":"v1","kind":"Service"}`, "review", 0, []string{"no route is for this kind", "skipped  CREATE Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
+		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review", 1, []string{"denied  CREATE Pod default/offensive  (standard input:5)"}},
+		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}, spec: {containers: [{name: c, image: d}]}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}, spec: {containers: [{name: c, image: d}]}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},
+		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"d"}]}} {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`, "review", 0, []string{"skipped  1 object of kinds that no route is for: 1 Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
+		{pod, "review --suite core --config " + stages, 2, []string{"not judged  CREATE Pod", "not judged: label-rules asks for the Namespace default, which is in none of the files", "1 object: 1 not judged"}},
+		{pod, "review --suite core -q -o junit --config " + stages, 2, []string{`errors="1"`, "label-rules asks for the Namespace default"}},
+		{prod + pod, "review --suite core -q --config " + stages, 1, []string{"label-rules            refused", "rules                  refused", "1 denied, 1 skipped"}},
+		{pod, "review --suite core --assume-namespace-labels stage=test --config " + stages, 0, []string{"1 object: 1 allowed"}},
+		{pod, "review --suite core --assume-namespace-labels stage=prod --config " + stages, 1, []string{"nope (rule never)"}},
+		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review --suite core --config " + stages, 2, []string{"2 objects: 2 not judged"}},
+		{pod + "---\n" + strings.Replace(pod, "name: p", "name: q, labels: {owner: a}", 1), "review --suite core --path /validate-pods --config " + stages, 2, []string{"2 objects: 2 not judged"}},
+		{strings.Replace(pod, "{name: p}", "{name: p, namespace: a}", 1) + "---\napiVersion: v1\nkind: Pod\n", "review -q", 1, []string{"2 objects: 1 allowed (1 changed), 1 invalid", "invalid: metadata.name: Required value", "invalid: spec.containers: Required value"}},
+		{strings.Replace(pod, "[{name: c, image: nginx}]", "{}", 1), "review --suite core --path /validate-pods -o junit", 1, []string{`failures="1"`, "spec.containers: must be a list, and is a mapping"}},
+		{strings.Replace(pod, "containers", "container", 1), "review", 1, []string{`unknown field "spec.container"`}},
+		{"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: d}]}}}\n", "review", 1,
+			[]string{"invalid  Deployment d → its pods", "the selector must match the labels of the template"}},
 		{"kind: Pod", "review", 2, []string{"apiVersion or kind is missing"}},
 		{"a: [", "review", 2, []string{"error  (standard input", "did not find expected"}},
-		{"a: 1\na: 2", "review", 2, []string{`"a" already set`}},
+		{"a: 1\na: 2", "review", 2, []string{"apiVersion or kind is missing"}},
+		{pod + "metadata: {name: offensive}\n", "review", 1, []string{`line 5: key "metadata" already set in map: the last value counts`, "denied  CREATE Pod default/offensive"}},
+		{pod + "spec: {nodeName: {{ .Values.node }}}\n", "review", 2, []string{"line 5: a template, such as Helm's", "helm template"}},
 		{"", "review", 2, []string{"holds no object"}},
 		{"", "review no-such-file.yaml", 2, []string{"no-such-file.yaml"}},
 		{`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "review", 2, []string{"request.uid is missing"}},
@@ -151,8 +189,8 @@ func TestExitCodes(t *testing.T) {
 		{pod, "review --suite tutorial", 2, []string{"--suite", "core or colocation"}},
 		{"", "review -f samples/manifests -q", 1, []string{"denied  CREATE Pod apps/offensive-pod", " objects: "}},
 		{"", "review samples/reviews", 2, []string{"holds no .yaml, .yml or .json file; -R"}},
-		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"metadata":{}}`, "review", 2, []string{"duplicate key"}},
-		{`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"offensive"}}]}`, "review", 1, []string{"denied  CREATE Pod default/offensive"}},
+		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"metadata":{"name":"offensive"},"spec":{"containers":[{"name":"c","image":"d"}]}}`, "review", 1, []string{"duplicate key", "denied  CREATE Pod default/offensive"}},
+		{`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"offensive"},"spec":{"containers":[{"name":"c","image":"d"}]}}]}`, "review", 1, []string{"denied  CREATE Pod default/offensive"}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"activeDeadlineSeconds":9007199254740993}}`, "review -o review", 0, []string{"9007199254740993"}},
 		{"- a", "review", 2, []string{"not a mapping"}},
 		{"kind: Pod\n---\n" + pod, "review -o review", 2, []string{"apiVersion or kind is missing", `"name": "p"`}},
@@ -165,6 +203,8 @@ func TestExitCodes(t *testing.T) {
 		{"", "webhooks apply --kubeconfig /nowhere", 2, []string{"no API server", "/nowhere", "set KUBECONFIG"}},
 		{"", "webhooks --certs=managed", 2, []string{"--rbac"}},
 		{"", "webhooks --rbac --certs=managed", 0, []string{"usher-ca", "usher-tls", "mutatingwebhookconfigurations", "RoleBinding"}},
+		{"", "serve --plain --require-sections env,naems", 2, []string{"the policy has no section naems", "did you mean names?"}},
+		{"", "serve --plain --require-sections names,rules,limits", 2, []string{"policy embedded default: it lacks the sections rules, limits", "take them out of the flag"}},
 		{"", "serve --certs=somewhere", 2, []string{"must be local or managed"}},
 		{"", "serve --certs=managed --cert-dir x", 2, []string{"leave out --cert-dir"}},
 		{"", "serve --certs=managed --plain", 2, []string{"--plain serves no certificate"}},
@@ -258,27 +298,46 @@ func TestReviewJSONIsStable(t *testing.T) {
 // TestGoldenCommandLine: docs/command-line.md is the --help output of every command.
 func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# The command line\n\nWhat `--help` prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
+	b.WriteString("# The command line\n\nWhat `--help`, or `--help-all` if there is that, prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
 		"commands, flags, gates, steps, paths and suites.\n")
-	writeHelp(t, &b, nil)
+	for _, c := range commands(command.Program{Suites: program(), NewSuites: program}.Root()) {
+		if c.Name() == "version" || c.Name() == "certs" { // the one says all in its line, the other does nothing itself
+			continue
+		}
+		help := "--help"
+		if c.Flags().Lookup("help-all") != nil {
+			help = "--help-all"
+		}
+		_, out, _ := run(t, "", append(strings.Fields(c.CommandPath())[1:], help)...)
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", c.CommandPath(), out)
+	}
 	harness.CompareGolden(t, filepath.Join("docs", "command-line.md"), b.String())
 }
 
-// writeHelp writes what --help prints of a command, and of those below it.
-func writeHelp(t *testing.T, b *strings.Builder, words []string) {
-	t.Helper()
-	_, out, _ := run(t, "", append(slices.Clip(words), "--help")...)
-	_, below, has := strings.Cut(out, "\nAvailable Commands:\n")
-	if !has || len(words) != 1 || words[0] != "certs" { // certs does nothing itself
-		fmt.Fprintf(b, "\n## %s\n\n```\n%s```\n", strings.Join(append([]string{"usher"}, words...), " "), out)
+// TestPolicyWarnings: rules and restrictions that can never match are warned of by every command that uses the policy.
+func TestPolicyWarnings(t *testing.T) {
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "policy.yaml")
+	texts := map[string]string{
+		"policy.yaml": "rules: [{name: a, match: {apiGroups: [apps/v1], resources: [deployments], operations: [CREATE]}, validations: [{expression: 'true'}]}]\n" +
+			"restrictions: [{name: a, requests: [{apiGroups: [''], resources: [deployments], operations: [CREATE]}]}]\n",
+		"case.yaml": "defaults: {config: policy.yaml}\n---\nname: one\nmanifest: {apiVersion: v1, kind: Pod, metadata: {name: a}}\nexpect: {verdict: allowed}\n" +
+			"---\nname: two\nmanifest: {apiVersion: v1, kind: Pod, metadata: {name: b}}\nexpect: {verdict: allowed}\n",
 	}
-	for line := range strings.Lines(below) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name == "" {
-			return
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if !slices.Contains([]string{"help", "completion", "version"}, name) {
-			writeHelp(t, b, append(slices.Clip(words), name))
+	}
+	_, _, review := run(t, "", "review", "samples/manifests/pod.yaml", "--config", policy)
+	_, _, test := run(t, "", "test", dir)
+	served := launched(t, launch{args: []string{"--config", policy}})
+	for command, said := range map[string]string{"review": review, "test": test, "serve": served.log.String()} {
+		for _, want := range []string{"rules[0].match.resources[0]: no request matches deployments: apps/v1 is a group with a version",
+			"restrictions[0].requests[0].resources[0]: no request matches deployments: the core group"} {
+			if strings.Count(said, want) != 1 {
+				t.Errorf("%s: not once: %s\n%s", command, want, said)
+			}
 		}
 	}
 }

@@ -162,7 +162,7 @@ func costlyReviews(r admit.Route) (reviews []costly) {
 			add(key+" of "+p.name, func(size int) string { return shape(`"annotations":{"`+key+`":"`+p.text(size)+`"},`+noMeta, "") })
 		}
 	}
-	for _, p := range []part{{"numbers", `"unknown":[`, `0`, `]`, valueful}, {"one string", `"unknown":"`, strings.Repeat("x", 1023), `"`, unbounded}} {
+	for _, p := range []part{{"numbers", `"unknown":[`, `0`, `]`, valueful}, {"escaped keys", `"unknown":[`, `{"\/":0,"a":0}`, `]`, valueful / 3}, {"one string", `"unknown":"`, strings.Repeat("x", 1023), `"`, unbounded}} {
 		add(p.name, func(size int) string { return shape(noMeta, ","+p.text(size)) })
 	}
 	switch m.Kind.Kind {
@@ -358,6 +358,7 @@ var worst = map[string][]string{
 // deploy/base, and ordinary reviews are answered meanwhile.
 func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
+	t.Run("rules", func(t *testing.T) { attackRules(t, during) })
 	var brief []costly
 	var p *process
 	for _, r := range sampleInstance(t).Routes() {

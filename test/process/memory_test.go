@@ -98,7 +98,7 @@ func TestProcessMemoryLimit(t *testing.T) {
 		t.Skip("no cgroup: ", reason)
 	}
 	p := launched(t, launch{group: group})
-	if want := `"from":"the container's limit","level":"info","limit":"204 MiB","msg":"memory"`; !strings.Contains(p.log.String(), want) {
+	if want := `"from":"the container's limit","level":"info","limit":"204 MiB","msg":"memory limit"`; !strings.Contains(p.log.String(), want) {
 		t.Errorf("the log lacks %s\n%s", want, p.log)
 	}
 	if got := launched(t, asDeployed).log.String(); !strings.Contains(got, `"from":"GOMEMLIMIT"`) {

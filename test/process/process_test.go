@@ -54,7 +54,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(processMode) {
 	case asItIs:
-		os.Exit(command.Program{Suites: program(), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
+		os.Exit(command.Program{Suites: program(), NewSuites: program, Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
 	case troubled:
 		os.Exit(serveTroubled())
 	}
@@ -97,9 +97,14 @@ func coreRoutes(d suite.Deps) []admit.Route {
 		{Path: "/validate-restrictions", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
 		{Path: "/validate-namespaces", Reads: []string{"metadata.labels"},
 			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, expression.Objects)},
+		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, objects)},
 		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
 	})
+}
+
+// objects returns the validators of objects of any kind.
+func objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
+	return slices.Concat(expression.Objects(policy, ask), validators.Objects(policy, ask))
 }
 
 // sampleInstance returns the instance of `make run`.
@@ -160,7 +165,8 @@ type launch struct {
 	state string   // the state directory; default: a new one
 	env   []string // NAME=value
 	args  []string
-	group string // file of a cgroup that takes the process up; default: none
+	group string   // file of a cgroup that takes the process up; default: none
+	out   *os.File // standard output; default: process.out
 }
 
 // process is a service in a process of its own.
@@ -192,6 +198,9 @@ func launched(t *testing.T, l launch) *process {
 	}
 	p.cmd.Env = slices.Concat(os.Environ(), l.env, []string{processMode + "=" + l.mode})
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	if l.out != nil {
+		p.cmd.Stdout = l.out
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package process
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +40,24 @@ func registrations(t *testing.T, check func(t *testing.T, printed []registration
 				}
 				check(t, printedWebhooks(t, append(flags, "--feature-gates="+gates)...), suite.Instance{Suites: suites, Policy: policy, Gates: set}.Routes())
 			})
+		}
+	}
+}
+
+// TestDoctorAgrees: usher doctor finds nothing wrong with the webhooks that are printed for a policy.
+func TestDoctorAgrees(t *testing.T) {
+	policies, err := filepath.Glob("samples/policies/*.yaml")
+	if err != nil || len(policies) == 0 {
+		t.Fatal(err)
+	}
+	for _, file := range append(policies, "samples/policy.yaml") {
+		_, printed, _ := run(t, "", "webhooks", "--config", file)
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "webhooks.yaml"), []byte(printed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errors := run(t, "", "doctor", "--cluster-dir", dir, "--config", file); code != 0 || !strings.Contains(out, " in 2 configurations: ") {
+			t.Errorf("%s: exit code %d: %s%s", file, code, out, errors)
 		}
 	}
 }

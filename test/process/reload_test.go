@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
+	"usher.dev/usher/test/harness"
 )
 
 // What may be in place of a file: half of it, a pipe, a directory, a dangling link.
@@ -236,4 +238,34 @@ func TestProcessHangup(t *testing.T) {
 	w.wantAlive(t)
 	w.signal(t, syscall.SIGTERM)
 	w.wantExit(t)
+}
+
+// TestProcessHalfAPolicy: a part of a policy file that is a valid policy is reported; with --require-sections it does not come into force.
+func TestProcessHalfAPolicy(t *testing.T) {
+	whole := harness.ReadFile(t, "samples/policy.yaml")
+	at := regexp.MustCompile(`(?m)^[a-zA-Z]+:`).FindAllStringIndex(whole, -1)
+	last := at[len(at)-1]
+	half, missing := whole[:last[0]], strings.TrimSuffix(whole[last[0]:last[1]], ":")
+	for _, c := range []struct {
+		args             []string
+		dropped, current float64
+	}{
+		{nil, 1, 1},
+		{[]string{"--require-sections", missing}, 0, 0},
+	} {
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		putFile(t, file, []byte(whole))
+		p := launched(t, launch{args: append([]string{"--config", file, "--cluster-dir", "samples/cluster"}, c.args...)})
+		putFile(t, file, []byte(half))
+		eventually(t, "the half policy was read", func() bool {
+			return p.metric(t, "usher_policy_dropped_sections ") == c.dropped && p.metric(t, "usher_policy_current ") == c.current
+		})
+		if n := p.logs(missing); n != 1 {
+			t.Errorf("%v: %d lines of the log name the section %s\n%s", c.args, n, missing, p.log)
+		}
+		putFile(t, file, []byte(whole))
+		eventually(t, "the whole one is in force", func() bool {
+			return p.metric(t, "usher_policy_dropped_sections ") == 0 && p.metric(t, "usher_policy_current ") == 1
+		})
+	}
 }

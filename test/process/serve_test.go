@@ -189,7 +189,7 @@ func TestGreetingIsTrue(t *testing.T) {
 				continue
 			}
 			lines++
-			request, shown := strings.CutSuffix(strings.TrimSpace(line), " | bin/usher show")
+			request, shown := strings.CutSuffix(strings.Replace(strings.TrimSpace(line), " | bin/", " | ", 1), " | usher show")
 			if !shown {
 				t.Errorf("the answer is not made readable: %s", line)
 			}
@@ -340,5 +340,22 @@ func TestPortInUse(t *testing.T) {
 				t.Errorf("exit code %d: %s", code, complaints)
 			}
 		})
+	}
+}
+
+// TestServeOneSuite: the core suite can be served alone, with a policy that has sections for the other one, too.
+func TestServeOneSuite(t *testing.T) {
+	s := start(t, "--suite", "core", "--config", "samples/policy.yaml", "--cluster-dir", "samples/cluster")
+	if response, answer := s.post(t, "mutate-pods/lifespan-three"); response.StatusCode != http.StatusOK || !answer.Allowed {
+		t.Errorf("/mutate-pods: %s, %+v", response.Status, answer)
+	}
+	for path, want := range map[string]int{"/mutate-pods": http.StatusMethodNotAllowed, "/mutate-pod": http.StatusNotFound} {
+		if code, body := s.get(t, "https://"+s.reviews+path); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, body)
+		}
+	}
+	_, all, _ := run(t, "", "webhooks", "--rbac")
+	if _, out, _ := run(t, "", "webhooks", "--rbac", "--suite", "core"); strings.Contains(out, "koordinator") || !strings.Contains(all, "koordinator") {
+		t.Errorf("the rights of the core suite: %s", out)
 	}
 }

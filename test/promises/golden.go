@@ -154,7 +154,7 @@ func (h House) TestPictureIsCurrent(t *testing.T) {
 		text, want := harness.ReadFile(t, picture), ""
 		for _, command := range commands {
 			_, out, _ := h.usher(t, strings.Fields(command)...)
-			want += "$ bin/usher " + command + "\n" + out + "\n"
+			want += "$ usher " + command + "\n" + out + "\n"
 		}
 		shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text[strings.Index(text, "<text"):], "\n"))
 		if got := strings.Fields(shown); !slices.Equal(got, strings.Fields(want)) {
@@ -165,7 +165,7 @@ func (h House) TestPictureIsCurrent(t *testing.T) {
 
 // TestGoldenTable: the table of contents equals the copy in test/process, which cannot import this package.
 func (h House) TestGoldenTable(t *testing.T) {
-	for file, args := range map[string][]string{"steps": {"steps"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
+	for file, args := range map[string][]string{"steps": {"steps"}, "steps-colocation": {"steps", "--suite", "colocation"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
 		"webhooks-policy": {"webhooks", "--config", "samples/policy.yaml"}} {
 		code, out, errors := h.usher(t, args...)
 		if code != 0 {

@@ -30,7 +30,7 @@ func (r Run[T]) Command(ctx context.Context, set *flag.FlagSet, args []string, o
 	set.BoolVar(&o.Quick, "quick", false, "short: fewer and smaller measurements, for a look and not for the docs")
 	set.BoolVar(&o.Write, "write", false, fmt.Sprintf("write %s and %s, and the tables in %s", r.Data, r.Place.Picture, r.Page))
 	set.BoolVar(&o.Draw, "draw", false, "do not measure: write again from "+r.Data)
-	set.StringVar(&o.Docs, "docs", "docs", "directory of these files")
+	set.StringVar(&o.Docs, "docs", "docs/design", "directory of these files")
 	set.StringVar(&o.Out, "out", "", "write the data to this file, as JSON")
 	if err := set.Parse(args); err != nil {
 		return err

@@ -38,6 +38,7 @@ func TestUnderLoad(t *testing.T) {
 		{"leaf and CA are due", false, due},
 		{"a CA is rotated", false, rotate("--ca")},
 		{"a CA is rotated, and the old one distrusted", false, rotate("--ca", "--distrust")},
+		{"old copies are put back, and a replica starts", false, restored},
 		{"the CA's Secret is deleted", false, deleted("usher-ca")},
 		{"both Secrets are deleted", false, deleted("usher-tls", "usher-ca")},
 		{"the key of the CA is damaged", false, damaged},
@@ -125,6 +126,38 @@ func restarted(ctx context.Context, t *testing.T) {
 	}
 }
 
+// restored puts both Secrets back as they were before their CA was replaced and distrusted, and starts a replica beside them.
+func restored(ctx context.Context, t *testing.T) {
+	ca, old := serial(ctx, t, "usher-ca", "ca.crt"), map[string]any{}
+	for _, name := range []string{"usher-ca", "usher-tls"} {
+		old[name] = secret(ctx, t, name)["data"]
+	}
+	rotate("--ca", "--distrust")(ctx, t)
+	for name, data := range old {
+		eventually(ctx, t, func() error {
+			object := secret(ctx, t, name)
+			object["data"] = data
+			_, err := cluster.Admin().Update(ctx, secrets+name, object)
+			return err
+		})
+	}
+	restarted(ctx, t)
+	eventually(ctx, t, func() error {
+		if is := serial(ctx, t, "usher-ca", "ca.crt"); is == "" || is == ca {
+			return fmt.Errorf("no new CA: %q", is)
+		}
+		return nil
+	})
+}
+
+func secret(ctx context.Context, t *testing.T, name string) kubetest.Object {
+	object, err := cluster.Admin().Get(ctx, secrets+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
 func apiServerRestarted(ctx context.Context, t *testing.T) {
 	if err := cluster.RestartAPIServer(ctx); err != nil {
 		t.Error(err)
@@ -133,27 +166,33 @@ func apiServerRestarted(ctx context.Context, t *testing.T) {
 
 // expired puts a CA in place that has ended: what peers did not notice as long as their leaf was valid.
 func expired(ctx context.Context, t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "ended"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(-time.Second), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, _ := x509.MarshalPKCS8PrivateKey(key)
-	text := func(kind string, der []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-	}
-	merge(ctx, t, secrets+"usher-ca", fmt.Sprintf(`{"data": {"ca.crt": %q, "ca.key": %q}}`, text("CERTIFICATE", der), text("PRIVATE KEY", secret)))
+	cert, key := authority(t, time.Now().Add(-time.Hour), time.Now().Add(-time.Second))
+	merge(ctx, t, secrets+"usher-ca", fmt.Sprintf(`{"data": {"ca.crt": %q, "ca.key": %q}}`, cert, key))
 	eventually(ctx, t, func() error {
 		if is := serial(ctx, t, "usher-ca", "ca.crt"); is == "7" || is == "" {
 			return fmt.Errorf("the CA is %q", is)
 		}
 		return nil
 	})
+}
+
+// authority returns a CA that usher has not made, with the serial number 7, and its key, as PEM in base64.
+func authority(t *testing.T, from, until time.Time) (cert, key string) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "another CA"}, NotBefore: from, NotAfter: until,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _ := x509.MarshalPKCS8PrivateKey(private)
+	text := func(kind string, der []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return text("CERTIFICATE", der), text("PRIVATE KEY", secret)
 }
 
 func emptied(ctx context.Context, t *testing.T) {

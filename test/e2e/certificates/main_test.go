@@ -5,6 +5,7 @@ package certificates
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"usher.dev/usher/e2e/kubetest"
@@ -22,8 +23,14 @@ const (
 	validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/usher"
 )
 
-// lifetimes: replicas look every 0.33 s, and a new CA waits 1 s.
-var lifetimes = []string{"--cert-lifetime=20s", "--ca-lifetime=60s"}
+// lifetimes returns flags: replicas look every 0.33 s, and a new CA waits 1 s. In the soak, CAs live longer, so that more of
+// what happens to them is of others.
+func lifetimes() []string {
+	if os.Getenv("USHER_SOAK") != "" {
+		return []string{"--cert-lifetime=20s", "--ca-lifetime=3m"}
+	}
+	return []string{"--cert-lifetime=20s", "--ca-lifetime=60s"}
+}
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{Services: true}, start) }
 
@@ -38,7 +45,7 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 		}
 	}
 	usher, err = c.StartUsher(ctx, kubetest.UsherOptions{Replicas: 2, Before: grant,
-		Flags: append([]string{"--cert-dir=", "--certs=managed", "--kubeconfig=" + account}, lifetimes...)})
+		Flags: append([]string{"--cert-dir=", "--certs=managed", "--kubeconfig=" + account}, lifetimes()...)})
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,11 @@ func (d *demo) applyCRDs(ctx context.Context) error {
 }
 
 func (d *demo) startUsher(ctx context.Context) (err error) {
-	asked := kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy}
+	policy, err := kubetest.ReadFile("deploy/overlays/demo/policy.yaml")
+	if err != nil {
+		return err
+	}
+	asked := kubetest.UsherOptions{Replicas: 2, PolicyFile: d.options.policy, Policy: policy}
 	if d.options.record != "" { // each replica would need a file of its own
 		asked.Replicas, asked.Flags = 1, []string{"--record=" + d.options.record}
 	}
@@ -185,7 +189,7 @@ case ${1:-} in "" | -*)
 	usage: try-policy FILE [FLAG...], such as try-policy samples/policies/restrictions.yaml
 
 	makes usher serve a copy of FILE, and registers its webhooks for it. After a change of FILE, run it again.
-	Flags are those of "usher webhooks". To return to the first policy: try-policy deploy/base/policy.yaml
+	Flags are those of "usher webhooks". To return to the first policy: try-policy deploy/overlays/demo/policy.yaml
 	END
 	exit 2
 esac

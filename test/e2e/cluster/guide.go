@@ -31,7 +31,7 @@ func (d *demo) guide() string {
 	}
 	b.WriteString("\nThen, one line after the other:\n")
 	if d.options.policy != "" {
-		b.WriteString("(What follows was written for deploy/base/policy.yaml; with your policy, other answers may come.)\n")
+		b.WriteString("(What follows was written for deploy/overlays/demo/policy.yaml; with your policy, other answers may come.)\n")
 	}
 	for i, step := range d.walkThrough() {
 		fmt.Fprintf(&b, "\n%s\n", d.heading(fmt.Sprintf("%d. %s", i+1, step.title)))
@@ -81,10 +81,10 @@ func (d *demo) walkThrough() []step {
 			{"kubectl apply -f deploy/demo/lifespan-pod.yaml", []string{"pod/lifespan-pod created"}},
 			{tolerations, []string{`14 13 12 11 10 9 8 7 [{"name":"KUBE","value":"true"}]`}},
 		}},
-		{"Nodes are amplified", "With the kubelet's next status, every 3 s, 16 cores are 32. Capacity stays.", []try{
+		{"Nodes are amplified", "With the kubelet's next status, every 3 s, 16 cores are 32, in capacity too.", []try{
 			{"kubectl label node --all admission-webhook=enabled", []string{"node/node-1 labeled"}},
 			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=32 --timeout=1m", []string{answersMet}},
-			{nodesCommand, []string{"node-1 16 32"}},
+			{nodesCommand, []string{"node-1 32 32"}},
 		}},
 		{"A pod that is too large fits", "This Deployment's one pod asks for 24 cores, and no node has more than 16.", []try{
 			{"kubectl apply -f deploy/demo/wide-deployment.yaml", []string{"deployment.apps/wide created"}},
@@ -112,7 +112,7 @@ func (d *demo) walkThrough() []step {
 		step{"The policy is changed", "usher reads the file again. A mistake leaves the old policy in force.", []try{
 			{`sed -i.bak 's/cpu: "2"/cpu: "3"/' ` + quoted(d.usher.PolicyFile()), nil},
 			{"kubectl wait node --all --for=jsonpath='{.status.allocatable.cpu}'=48 --timeout=1m", []string{answersMet}},
-			{nodesCommand, []string{"node-1 16 48"}},
+			{nodesCommand, []string{"node-1 48 48"}},
 		}})
 }
 
@@ -120,7 +120,7 @@ const nodesCommand = "kubectl get node -o custom-columns=" +
 	"NAME:.metadata.name,CAPACITY:.status.capacity.cpu,ALLOCATABLE:.status.allocatable.cpu"
 
 const saysMore = `The section "Try it in a cluster" of these pages is for the same terminal. try-policy makes usher serve another
-policy. To return to the first one: try-policy deploy/base/policy.yaml`
+policy. To return to the first one: try-policy deploy/overlays/demo/policy.yaml`
 
 // pagesToTry returns the pages of docs/ that have commands for this cluster, and their titles.
 func pagesToTry(root string) (pages [][2]string) {

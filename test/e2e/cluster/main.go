@@ -66,7 +66,7 @@ type options struct {
 func parse(args []string) (o options, err error) {
 	set := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	set.StringVar(&o.policy, "policy", "", "usher's policy `file`, read again when it changes "+
-		"(default: a copy of deploy/base/policy.yaml to edit)")
+		"(default: a copy of deploy/overlays/demo/policy.yaml to edit)")
 	set.IntVar(&o.nodes, "nodes", 2, "how many nodes, of 16 cores and 64Gi each")
 	set.StringVar(&o.record, "record", "", "a new `file` to which usher writes every review, for usher playground --recording; usher then has one replica")
 	if err := set.Parse(args); err != nil {

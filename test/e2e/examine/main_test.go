@@ -117,7 +117,12 @@ func install(ctx context.Context, overlay string) error {
 	if _, err := cluster.RunProgram(ctx, "env", append([]string{"KUBECONFIG=" + config, binary}, applyArgs...)...); err != nil {
 		return err
 	}
-	return cluster.Apply(ctx, strings.Join(manifests, "\n---\n"))
+	if err := cluster.Apply(ctx, strings.Join(manifests, "\n---\n")); err != nil {
+		return err
+	}
+	_, err = cluster.Kubectl(ctx, "-n", "usher", "patch", "deployment", "usher", "--subresource=status", "--type=merge", "-p",
+		`{"status": {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3}}`)
+	return err
 }
 
 // arguments returns the arguments of the container of a workload, with the directory and an address of this machine.
@@ -195,7 +200,7 @@ type report struct {
 	Findings                     []finding
 }
 
-type finding struct{ ID, Severity, Object, Message, Fix, Link string }
+type finding struct{ ID, Severity, Object, Message, Fix, Look, Link string }
 
 // doctor runs `usher doctor` with a kubeconfig, and returns all findings in order and the exit code.
 func doctor(ctx context.Context, t *testing.T, kubeconfig string, flags ...string) (found []finding, code int) {

@@ -75,6 +75,13 @@ func (s *server) service() kubetest.Object {
 			"ports": []kubetest.Object{{"name": "https", "port": 443, "targetPort": "https"}}}}
 }
 
+// expired returns a CA that has expired.
+func (s *server) expired() []byte {
+	old := &server{name: s.name + "-old"}
+	old.issue(certificate{caEnds: -24 * time.Hour})
+	return old.ca
+}
+
 // issue makes a CA and a certificate, and returns the latter.
 func (s *server) issue(c certificate) cryptotls.Certificate {
 	now := time.Now()

@@ -37,7 +37,12 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	if err := cluster.ApplyDeploy(ctx, "deploy/base"); err != nil {
 		return err
 	}
-	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", "--feature-gates="+gates, "--url="+usher.URL, "--ca-file="+usher.CAFile)
+	return register(ctx, "core,colocation")
+}
+
+// register registers usher for the routes of suites.
+func register(ctx context.Context, suites string) error {
+	configurations, err := usher.Run(ctx, "webhooks", "--suite="+suites, "--feature-gates="+gates, "--url="+usher.URL, "--ca-file="+usher.CAFile)
 	if err != nil {
 		return err
 	}

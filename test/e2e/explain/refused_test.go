@@ -69,6 +69,39 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOnlyRegistered: what is said of now is by the routes that are registered; another one that would refuse the pod is not asked.
+func TestOnlyRegistered(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "registered", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "registered")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		must(t, register(ctx, "core,colocation"))
+	})
+	must(t, register(ctx, "core"))
+	const refused = `"koordinator.sh/qosClass": "LSR"` // without a priority, by a route of the other suite
+	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
+		_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/registered/pods?dryRun=All",
+			`{"metadata": {"name": "lsr", "labels": {`+refused+`}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}`)
+		return err
+	}))
+	_, err := cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/registered/deployments", deployment("offensive-lsr", refused, "1"))
+	must(t, err)
+	kubeconfig, out := reader(ctx, t), ""
+	must(t, kubetest.Eventually(ctx, func(ctx context.Context) (err error) {
+		code := 0
+		if out, code = explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "registered", "--feature-gates="+gates, "deployment/offensive-lsr"); code != 1 {
+			err = fmt.Errorf("exit code %d\n%s", code, out)
+		}
+		return err
+	}))
+	follows(t, out, []string{"as of now", "/validate-pods  denied, 403 Forbidden", "denied-names           refused"})
+	if strings.Contains(out, "qos-priority") {
+		t.Errorf("a step of a route that is not registered is asked\n%s", out)
+	}
+}
+
 // TestNotReadable: what may not be read is said, and nothing is called fine.
 func TestNotReadable(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)

@@ -42,12 +42,17 @@ func (s *nodePods) resize(ctx context.Context, name, cpu string) error {
 	return err
 }
 
-// report writes the status of a running pod: what is allocated for its container, and what that was given. The
-// condition says why a resize waits; empty removes it.
+// report writes the status of a pod: what is allocated for its container, and what that was given; empty while it waits
+// for its image. The condition says why a resize waits; empty removes it.
 func (s *nodePods) report(ctx context.Context, by *kubetest.Client, name, allocated, enacted, condition string) error {
-	status := kubetest.Object{"phase": "Running", "containerStatuses": []any{kubetest.Object{"name": "c", "image": "i", "imageID": "i", "ready": true,
-		"state": kubetest.Object{"running": kubetest.Object{"startedAt": "2026-01-01T00:00:00Z"}}, "allocatedResources": kubetest.Object{"cpu": allocated},
-		"resources": kubetest.Object{"requests": kubetest.Object{"cpu": enacted}}}}, "conditions": []any{}}
+	container := kubetest.Object{"name": "c", "image": "i", "imageID": "", "state": kubetest.Object{"waiting": kubetest.Object{"reason": "ImagePullBackOff"}}}
+	status := kubetest.Object{"phase": "Pending", "containerStatuses": []any{container}, "conditions": []any{}}
+	if allocated != "" {
+		status["phase"], container["ready"], container["imageID"] = "Running", true, "i"
+		container["state"] = kubetest.Object{"running": kubetest.Object{"startedAt": "2026-01-01T00:00:00Z"}}
+		container["allocatedResources"] = kubetest.Object{"cpu": allocated}
+		container["resources"] = kubetest.Object{"requests": kubetest.Object{"cpu": enacted}}
+	}
 	if condition != "" {
 		pod, err := cluster.Admin().Get(ctx, podPath(s.namespace, name))
 		if err != nil {
@@ -135,6 +140,37 @@ func TestInfeasibleHolds(t *testing.T) {
 	stored(t, s.resize(ctx, "p", "4"))
 	settled(ctx, t, s.quota, "10")
 	kubetest.RefusedWith(t, s.create(ctx, "last", "1"), "used 10, limit 10")
+}
+
+// TestRestartInEveryState: replicas that are started in any state of a resize count what those count that have seen all
+// of it.
+func TestRestartInEveryState(t *testing.T) {
+	ctx := cluster.Within(t, 4*time.Minute)
+	s := podsOnNode(ctx, t, "restart", "50")
+	stored(t, s.create(ctx, "p", "20"))
+	for _, c := range []struct{ what, resize, allocated, enacted, condition, counts string }{
+		{"not reported", "", "", "", "", "20"},
+		{"to more, not reported", "30", "", "", "", "30"},
+		{"to more, infeasible, not reported", "", "", "", "Infeasible", "30"},
+		{"infeasible", "", "20", "20", "Infeasible", "20"},
+		{"to more, no answer yet", "40", "20", "20", "", "40"},
+		{"to more, deferred", "", "20", "20", "Deferred", "40"},
+		{"to more, allocated", "", "40", "20", "", "40"},
+		{"to more, carried out", "", "40", "40", "", "40"},
+		{"to less, no answer yet", "10", "40", "40", "", "40"},
+		{"to less, allocated", "", "10", "40", "", "40"},
+		{"to less, carried out", "", "10", "10", "", "10"},
+	} {
+		if c.resize != "" {
+			stored(t, s.resize(ctx, "p", c.resize))
+		}
+		s.reports(ctx, "p", c.allocated, c.enacted, c.condition)
+		settled(ctx, t, s.quota, c.counts)
+		usher.KillAll(ctx, t)()
+		settled(ctx, t, s.quota, c.counts)
+		kubetest.RefusedWith(t, s.create(ctx, "next", "41"), "used "+c.counts)
+		t.Log(c.what)
+	}
 }
 
 // TestWithdrawnResize: the room of a resize that is taken back is free at once, long before the reservation expires.

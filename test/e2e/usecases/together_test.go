@@ -13,7 +13,7 @@ import (
 // server calls usher again. All of it is in the stored pod once, and usher's own checks accept it.
 func TestEverythingTogether(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
-	namespace(ctx, t, "together", kubetest.Object{"team": "web"}, nil)
+	namespace(ctx, t, "together", kubetest.Object{"team": "web", "acme.com/cost-center": "c-1"}, nil) // as a policy of another test may ask for
 	use(ctx, t, "test/testdata/policies/together.yaml")
 	awaitRefusal(ctx, t, "/api/v1/namespaces/together/pods", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "offensive"},
 		"spec": {"containers": [{"name": "a", "image": "a"}]}}`)

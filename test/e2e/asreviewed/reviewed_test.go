@@ -1,0 +1,275 @@
+package asreviewed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// policiesVariable is the environment variable with the number of policies; each is tried on twelve objects.
+const policiesVariable = "USHER_REVIEWED"
+
+// report is what `usher review -o json` says of an object.
+type report struct {
+	Source, Of, Kind, Namespace, Name, Verdict string
+	Calls                                      []struct{ Path, Outcome string }
+	Invalid, Unjudged                          []string
+}
+
+// outcomes returns the calls as counts has them, of mutating or of validating routes.
+func (r report) outcomes(prefix string) (all []string) {
+	for _, c := range r.Calls {
+		if strings.HasPrefix(c.Path, prefix) {
+			all = append(all, c.Path+" "+c.Outcome)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// TestAsReviewed: what `usher review` says of an object is what becomes of it at an API server with usher registered. "Not judged" is
+// said of at most 5 % of the objects, and only where the Namespace is left out of the files, which it is for one policy of eight.
+func TestAsReviewed(t *testing.T) {
+	ctx := cluster.Within(t, 20*time.Minute)
+	rounds := 6
+	if text := os.Getenv(policiesVariable); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, seen := draws{kubetest.Random(t)}, map[string]int{}
+	namespaces := make([][]kubetest.Object, rounds)
+	for i := range namespaces {
+		namespaces[i] = d.namespaces(i)
+		for _, n := range namespaces[i] {
+			create(ctx, t, "/api/v1/namespaces", n)
+			create(ctx, t, "/api/v1/namespaces/"+n.String("metadata", "name")+"/serviceaccounts", kubetest.Object{"metadata": kubetest.Object{"name": "default"}})
+		}
+	}
+	for i := range rounds {
+		policy := encode(d.policy())
+		serve(ctx, t, policy, i)
+		var files []kubetest.Object
+		for n := range 12 {
+			files = append(files, d.object(n, namespaces[i]))
+		}
+		given, left := namespaces[i], ""
+		if i%8 == 5 {
+			given, left = given[1:], given[0].String("metadata", "name")
+		}
+		files = append(files, given...)
+		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) { compare(ctx, t, policy, files, left, seen) })
+	}
+	t.Log(seen)
+	judged(t, seen)
+	unregister(ctx, t)
+}
+
+// judged fails the test if too much was not judged, or if what was drawn shows nothing.
+func judged(t *testing.T, seen map[string]int) {
+	all := 0
+	for _, n := range seen {
+		all += n
+	}
+	if all > 200 && seen["not judged"]*20 > all { // of fewer, one policy would decide
+		t.Errorf("%d of %d objects were not judged", seen["not judged"], all)
+	}
+	for _, verdict := range []string{"allowed", "denied", "invalid"} {
+		if seen[verdict] == 0 {
+			t.Errorf("no object was %s", verdict)
+		}
+	}
+}
+
+// compare reviews files, and sends the object of each report to the API server. One Namespace may be left out of the files.
+func compare(ctx context.Context, t *testing.T, policy string, files []kubetest.Object, left string, seen map[string]int) {
+	reports := review(ctx, t, files)
+	reviewed, alone := map[int]bool{}, true
+	for _, r := range reports {
+		i := indexOf(t, r, len(files))
+		alone = !reviewed[i] // the workload has no report of its own
+		reviewed[i] = true
+		seen[r.Verdict]++
+		if r.Verdict == "not judged" && r.Namespace != left {
+			t.Errorf("%s was not judged, though its Namespace is in the files: %q", encode(files[i]), r.Unjudged)
+		}
+		verdict, answer, called := send(ctx, t, files[i], r.Of != "", alone)
+		if why := differs(r, verdict, called, r.Namespace != left); why != "" {
+			t.Errorf("%s\npolicy: %s\nobject: %s\nreview: %+v\nthe API server: %s: %s\nusher was asked: %q", why, policy, encode(files[i]), r, verdict, answer, called)
+		}
+	}
+	if len(reviewed) != len(files) {
+		t.Errorf("%d of %d objects were reviewed", len(reviewed), len(files))
+	}
+}
+
+// review runs `usher review` on files, and compares its exit code with the verdicts.
+func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports []report) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "files.yaml")
+	var text strings.Builder
+	for _, o := range files {
+		text.WriteString(encode(o) + "\n---\n")
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := usher.Run(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--as", "admin", "--as-group", "system:masters,system:authenticated", "-o", "json", file)
+	if err := json.Unmarshal([]byte(out), &reports); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	}
+	if want := exitOf(reports); code != want {
+		t.Errorf("the exit code is %d, want %d", code, want)
+	}
+	return reports
+}
+
+func exitOf(reports []report) int {
+	has := func(verdicts ...string) bool {
+		return slices.ContainsFunc(reports, func(r report) bool { return slices.Contains(verdicts, r.Verdict) })
+	}
+	switch {
+	case has("denied", "invalid"):
+		return 1
+	case has("not judged", "error"):
+		return 2
+	}
+	return 0
+}
+
+// indexOf returns which of the objects of the file a report is about: each is on the line after a "---", which is where it begins.
+func indexOf(t *testing.T, r report, n int) int {
+	t.Helper()
+	line, err := strconv.Atoi(r.Source[strings.LastIndex(r.Source, ":")+1:])
+	if err != nil || line/2 >= n {
+		t.Fatalf("of which object is %s? %v", r.Source, err)
+	}
+	return line / 2
+}
+
+// send creates an object as a dry run, or the pod that a controller makes of it: if the report on the pod stands alone, only if the API
+// server takes the workload. It returns what became of it, and what usher answered.
+func send(ctx context.Context, t *testing.T, o kubetest.Object, pod, alone bool) (verdict, answer string, called []string) {
+	t.Helper()
+	client := cluster.Admin()
+	if pod {
+		pod := podOf(o)
+		if verdict, answer = sendAs(ctx, t, client, o); verdict == "invalid" && alone || pod == nil {
+			return verdict, answer, nil
+		}
+		o = pod
+		account := map[string]string{"ReplicaSet": "replicaset-controller", "StatefulSet": "statefulset-controller", "DaemonSet": "daemon-set-controller", "Job": "job-controller"}[o.String("metadata", "ownerReferences", 0, "kind")]
+		client = client.Impersonate("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
+	}
+	before := counts(ctx, t)
+	verdict, answer = sendAs(ctx, t, client, o)
+	return verdict, answer, since(before, counts(ctx, t))
+}
+
+func sendAs(ctx context.Context, t *testing.T, client *kubetest.Client, o kubetest.Object) (verdict, answer string) {
+	t.Helper()
+	response, err := client.Do(ctx, "POST", collectionOf(o)+"?dryRun=All", "application/json", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(response.Body)
+	switch {
+	case response.Status < 300, response.Status == 409: // the Namespaces are there
+		return "allowed", ""
+	case strings.Contains(text, "denied the request"):
+		return "denied", text
+	case response.Status == 400 || response.Status == 422:
+		return "invalid", text
+	case response.Status == 500:
+		return "error", text
+	}
+	return strconv.Itoa(response.Status), text
+}
+
+func collectionOf(o kubetest.Object) string {
+	path := "/apis/" + o.String("apiVersion")
+	if o.String("apiVersion") == "v1" {
+		path = "/api/v1"
+	}
+	if o.String("kind") != "Namespace" {
+		path += "/namespaces/" + o.String("metadata", "namespace")
+	}
+	return path + "/" + strings.ToLower(o.String("kind")) + "s"
+}
+
+// podOf returns the pod that a controller makes of a workload; nil if it has no template.
+func podOf(o kubetest.Object) kubetest.Object {
+	template, owner, version := o.At("spec", "template"), "ReplicaSet", "apps/v1"
+	switch o.String("kind") {
+	case "StatefulSet", "DaemonSet":
+		owner = o.String("kind")
+	case "CronJob":
+		template, owner, version = o.At("spec", "jobTemplate", "spec", "template"), "Job", "batch/v1"
+	case "Job":
+		owner, version = "Job", "batch/v1"
+	}
+	if _, ok := template.(map[string]any); !ok {
+		return nil
+	}
+	pod := decode(encode(template))
+	pod["apiVersion"], pod["kind"] = "v1", "Pod"
+	meta, _ := pod["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+		pod["metadata"] = meta
+	}
+	meta["generateName"], meta["namespace"] = o.String("metadata", "name")+"-5d8f-", o.String("metadata", "namespace")
+	meta["ownerReferences"] = []any{map[string]any{"apiVersion": version, "kind": owner, "name": o.String("metadata", "name"), "uid": "00000000-0000-4000-8000-000000000000", "controller": true}}
+	return pod
+}
+
+// since returns what has been counted since before. What a second call of a mutating route found unchanged is left out.
+func since(before, now map[string]string) (all []string) {
+	for _, key := range sorted(now) {
+		path, outcome, _ := strings.Cut(key, " ")
+		if now[key] != before[key] && (outcome != "allowed" || now[path+" mutated"] == before[path+" mutated"]) {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// differs says how a report and what happened differ, or returns "". Where the Namespace is not known, a route that does not decide may
+// have answered otherwise.
+func differs(r report, verdict string, called []string, known bool) string {
+	of := func(prefix string) []string {
+		return slices.DeleteFunc(slices.Clone(called), func(c string) bool { return !strings.HasPrefix(c, prefix) })
+	}
+	said := r.Verdict
+	if said == "skipped" {
+		said = "allowed"
+	}
+	switch {
+	case said == "not judged":
+		return ""
+	case said != verdict:
+		return "review says " + r.Verdict + ", and the object is " + verdict
+	case verdict == "invalid" || !known:
+	case !slices.Equal(r.outcomes("/mutate-"), of("/mutate-")):
+		return "other mutating calls"
+	case !slices.Equal(r.outcomes("/validate-"), of("/validate-")):
+		return "other validating calls"
+	}
+	return ""
+}
