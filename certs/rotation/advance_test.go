@@ -323,6 +323,13 @@ func TestOldCopies(t *testing.T) {
 			o.state = read(ca, tlsData(old))
 			fresh(o)
 		},
+		"with all trusted CAs in the place of the one that signs, seen by a new replica": func(o *one, _, tls map[string][]byte) {
+			ca := caData(old)
+			ca[activeCert] = tls[certs.CACertFile]
+			delete(ca, activeKey)
+			o.state = read(ca, tlsData(old))
+			fresh(o)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &one{t: t, state: old, view: View{Now: start, Entries: [][]byte{old.Bundle}}, settled: true}

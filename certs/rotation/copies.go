@@ -10,14 +10,15 @@ import (
 	"usher.dev/usher/certs"
 )
 
-// copies returns the CAs that stand beside the leaf, in memory and in the caBundles, or none if the Secret has the same.
+// copies returns the CAs that stand beside the leaf, in memory and in the caBundles, or none if the Secret has the same; also those
+// that stand behind the CA that signs.
 func (a *advance) copies() certList {
 	mine := Bundle(a.State)
 	differs := func(text []byte) bool { return !bytes.Equal(text, mine) }
 	if !differs(a.Bundle) && !differs(a.view.Known) && !slices.ContainsFunc(a.view.Entries, differs) {
 		return nil
 	}
-	all := slices.Concat(a.view.authorities(a.Bundle), a.view.authorities(a.view.Known))
+	all := slices.Concat(a.view.authorities(a.Active.Cert), a.view.authorities(a.Bundle), a.view.authorities(a.view.Known))
 	for i, ca := range a.view.foreign() {
 		if i < maxRetired || a.signedKnown(ca) {
 			all = append(all, ca)

@@ -64,9 +64,10 @@ type Retired struct {
 // serial returns the serial number in hexadecimal.
 func (r Retired) serial() string { return r.Cert.SerialNumber.Text(16) }
 
-// authorities returns the certificates of all CAs.
+// authorities returns the certificates of all CAs. Where an Authority holds several, as after a mix-up of the Secrets, the first is the CA.
 func (s State) authorities() certList {
-	return slices.Concat(parseAll(s.Active.Cert), parseAll(s.Next.Cert), s.retired())
+	all := certList{parse(s.Active.Cert), parse(s.Next.Cert)}
+	return slices.Concat(slices.DeleteFunc(all, func(ca *x509.Certificate) bool { return ca == nil }), s.retired())
 }
 
 // retired returns the certificates of the retired CAs.
