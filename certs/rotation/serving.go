@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -77,8 +78,8 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("there is no certificate yet: /readyz says why")
 }
 
-// Ready returns why reviews cannot be served: before the first certificate that every caBundle trusts, and after it has
-// ended. A caBundle damaged later does not count: it would only add a second fault.
+// Ready returns why reviews cannot be served: before the first certificate that every caBundle trusts, and from shortly before
+// its end. A caBundle damaged later does not count: it would only add a second fault.
 func (k *Keeper) Ready() error {
 	now := k.current.Load()
 	switch {
@@ -89,8 +90,13 @@ func (k *Keeper) Ready() error {
 	case !now.proven:
 		return errors.Join(fmt.Errorf("the registered webhooks do not trust the certificate yet, or for less than %s", k.pace.Settle), now.problem)
 	}
-	return certs.CheckDates(now.serving.Leaf, k.client.Now())
+	at := k.client.Now()
+	return cmp.Or(certs.CheckDates(now.serving.Leaf, at), certs.CheckDates(now.serving.Leaf, at.Add(clockError)))
 }
+
+// clockError is how far the API server's clock may be ahead of the replica's reading of it: an answer gives the second in which it
+// was made, and arrives later.
+const clockError = 2 * time.Second
 
 // Ends returns when the served certificate and the CA end; zero if there is none.
 func (k *Keeper) Ends() (leaf, ca time.Time) {

@@ -55,3 +55,21 @@ func TestReadyAtOnce(t *testing.T) {
 		soon(0)
 	})
 }
+
+// TestNotReadyPastTheEnd: a replica whose leaf ends is not ready for any moment longer, although it knows the API server's clock to
+// the second only.
+func TestNotReadyPastTheEnd(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		ready(w)
+		w.mu.Lock()
+		w.away = true
+		w.mu.Unlock()
+		leaf := w.replicas[0].keeper.current.Load().serving.Leaf
+		for w.replicas[0].keeper.Ready() == nil && !w.now().After(leaf.NotAfter) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if w.now().After(leaf.NotAfter) {
+			t.Errorf("still ready %s after the end", w.now().Sub(leaf.NotAfter))
+		}
+	})
+}
