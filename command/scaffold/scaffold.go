@@ -124,13 +124,13 @@ func (s Step) Write(root string) (written []string, err error) {
 	if texts[s.list()], err = s.listed(root); err != nil {
 		return nil, err
 	}
-	if policy := filepath.Join("samples", "policy.yaml"); s.Section {
-		section, err := s.render("section.yaml")
-		before, unreadable := os.ReadFile(filepath.Join(root, policy))
-		if err := errors.Join(err, unreadable); err != nil {
+	if policy, sample := filepath.Join("samples", "policy.yaml"), s.files()["section.yaml"]; s.Section {
+		before, err := os.ReadFile(filepath.Join(root, policy))
+		if err != nil {
 			return nil, err
 		}
-		texts[policy] = append(append(before, '\n'), section...)
+		texts[policy] = slices.Concat(before, []byte("\n"), texts[sample])
+		texts[sample] = slices.Concat([]byte(schemaLine), texts[sample])
 	}
 	for file, text := range texts {
 		if err := os.WriteFile(filepath.Join(root, file), text, 0o644); err != nil {
@@ -141,6 +141,9 @@ func (s Step) Write(root string) (written []string, err error) {
 	slices.Sort(written)
 	return written, nil
 }
+
+// schemaLine names the schema of a sample to editors.
+const schemaLine = "# yaml-language-server: $schema=../schema/policy.json\n"
 
 // render returns what a template becomes.
 func (s Step) render(name string) ([]byte, error) {
