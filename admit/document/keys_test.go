@@ -9,9 +9,12 @@ import (
 )
 
 // manyMembers returns an object with n members, some of whose keys have escapes.
-func manyMembers(n int) string {
+func manyMembers(n int) string { return membersFrom(0, n) }
+
+// membersFrom is manyMembers with keys from a number on.
+func membersFrom(first, n int) string {
 	var b strings.Builder
-	for i := range n {
+	for i := first; i < first+n; i++ {
 		fmt.Fprintf(&b, `,"%s%d":{"a":[%d]}`, []string{"key", `\u006b`, `\"`, "ü"}[i%4], i, i)
 	}
 	return "{" + b.String()[1:] + "}"

@@ -24,7 +24,7 @@ func TestWantLinear(t *testing.T) {
 		}
 	}
 	WantLinear(t, 250_000, line)
-	if times := compare(square(100), square(100*factor)); times <= most {
+	if times := compare(square(400), square(400*factor)); times <= most {
 		t.Errorf("a square passes: %.0f times", times)
 	}
 }
