@@ -101,7 +101,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// TestEveryThreatIsAnswered: each of the 18 threats has a line in the overview, and a section with all four answers.
+// TestEveryThreatIsAnswered: each of the 18 threats has a section with all four answers.
 func (h House) TestEveryThreatIsAnswered(t *testing.T) {
 	page := harness.ReadFile(t, "docs/design/threat-model.md")
 	for n := 1; n <= 18; n++ {
@@ -111,9 +111,6 @@ func (h House) TestEveryThreatIsAnswered(t *testing.T) {
 			if !regexp.MustCompile(`(?m)^\| ` + answer + ` \| \S`).MatchString(section) {
 				t.Errorf("threat %d has no answer %q", n, answer)
 			}
-		}
-		if !strings.Contains(page, fmt.Sprintf("\n| [%d](#%d-", n, n)) {
-			t.Errorf("threat %d is not in the overview", n)
 		}
 	}
 }
