@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -78,6 +79,7 @@ func (p Program) printSteps(gates gate.Set, o stepsOptions, names []string) erro
 	if err != nil {
 		return err
 	}
+	p.warnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
 	if o.effective.on {
 		return p.printEffective(gates, policy, o, names)
 	}

@@ -208,3 +208,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestOneProblemForOneMistake: a value of a wrong type is the only problem of what it stands in, which would not be lacking anything
+// with the right one.
+func TestOneProblemForOneMistake(t *testing.T) {
+	for text, want := range map[string]string{
+		"labelRules: [{name: team, label: a/b, required: yes please}]": "labelRules[0].required: Invalid value",
+		"imageRules: [{name: team, repositories: registry}]":           "imageRules[0].repositories: Invalid value",
+		"imageRules: [{name: team}]":                                   "imageRules[0]: Required value",
+	} {
+		_, problems := config.Parse([]byte(text), schema())
+		if len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), want) {
+			t.Errorf("%s: %v", text, problems)
+		}
+	}
+}

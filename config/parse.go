@@ -70,16 +70,21 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 	return problems, text
 }
 
-// withoutDuplicates returns the problems of values that could be decoded.
+// withoutDuplicates returns the problems of values that could be decoded. What a value lacks is no problem if a part of it could not.
 func withoutDuplicates(shape, checks field.ErrorList) (problems field.ErrorList) {
 	for _, check := range checks {
 		if !slices.ContainsFunc(shape, func(s *field.Error) bool {
-			return check.Field == s.Field || strings.HasPrefix(check.Field, s.Field+".") || strings.HasPrefix(check.Field, s.Field+"[")
+			return within(check.Field, s.Field) || check.Type == field.ErrorTypeRequired && s.Type == field.ErrorTypeTypeInvalid && within(s.Field, check.Field)
 		}) {
 			problems = append(problems, check)
 		}
 	}
 	return problems
+}
+
+// within reports whether a path is another one, or a part of it.
+func within(path, of string) bool {
+	return path == of || strings.HasPrefix(path, of+".") || strings.HasPrefix(path, of+"[")
 }
 
 func asErrors(problems field.ErrorList) (all []error) {

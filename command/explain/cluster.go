@@ -95,7 +95,7 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]revi
 func unknownBecause(id string, err error) review.Finding {
 	f := review.Finding{ID: id, Severity: review.Unknown, Message: err.Error(), Link: "docs/explain.md#" + id}
 	if unreadable, ok := errors.AsType[*reader.UnreadableError](err); ok && unreadable.Forbidden {
-		f.Fix = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
+		f.Look = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
 	}
 	return f
 }
@@ -129,7 +129,7 @@ func noFailure(of object) review.Report {
 	if missing := of.missing(); missing > 0 {
 		return review.Examined(subject, review.Finding{ID: "no-failure-found", Severity: review.Unknown, Object: of.String(), Link: "docs/explain.md#no-failure-found",
 			Message: fmt.Sprintf("%d pods are missing, and no event or condition says why: events are kept for an hour by default, and a controller may not have tried yet", missing),
-			Fix:     fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))})
+			Look:    fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))})
 	}
 	return review.Examined(subject, review.Finding{ID: "no-pod-missing", Severity: review.Info, Object: of.String(), Link: "docs/explain.md#no-pod-missing",
 		Message: "no pod is missing, and no creation has failed: admission is not what keeps it from running"})

@@ -126,3 +126,12 @@ func TestPolicyLine(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersAreLookedAt: usher cannot mend what others refuse, so a command about it is one to look with.
+func TestOthersAreLookedAt(t *testing.T) {
+	for _, by := range []string{ByCall, ByWebhook, ByQuota, ByPolicy, ByPodSecurity, ByLimitRange} {
+		if f := foreignRefusal(Refusal{By: by, Name: "x"}); f.Look == "" || f.Fix != "" {
+			t.Errorf("%s: look %q, fix %q", by, f.Look, f.Fix)
+		}
+	}
+}

@@ -202,17 +202,17 @@ func foreignRefusal(refusal Refusal) review.Finding {
 	switch refusal.By {
 	case ByCall:
 		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
-		f.Message, f.Fix = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
+		f.Message, f.Look = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
 	case ByWebhook:
-		f.Fix = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
+		f.Look = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
 	case ByQuota:
-		f.Fix = "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
+		f.Look = "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
 	case ByPolicy:
-		f.Fix = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
+		f.Look = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
 	case ByPodSecurity:
-		f.Fix = "kubectl get namespace --show-labels"
+		f.Look = "kubectl get namespace --show-labels"
 	case ByLimitRange:
-		f.Fix = "kubectl get limitrange --all-namespaces -o yaml"
+		f.Look = "kubectl get limitrange --all-namespaces -o yaml"
 	}
 	return f
 }

@@ -22,6 +22,9 @@ func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return false, errors.New("nothing came back: the answer is empty; curl without -s says why")
+	}
 	var review admissionv1.AdmissionReview
 	err = json.Unmarshal(raw, &review)
 	if err == nil && review.Request != nil && review.Response == nil {

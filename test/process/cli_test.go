@@ -341,3 +341,15 @@ func TestPolicyWarnings(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsWarns: `usher steps` prints what is probably not meant in a policy.
+func TestStepsWarns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	policy := "rules: [{name: a, match: {apiGroups: [apps], resources: [deployment], operations: [CREATE]}, validations: [{expression: \"true\"}]}]"
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errors := run(t, "", "steps", "--config", file); code != 0 || !strings.Contains(errors, "did you mean deployments?") {
+		t.Errorf("%d %s", code, errors)
+	}
+}
