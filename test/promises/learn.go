@@ -50,8 +50,11 @@ func (h House) TestLessons(t *testing.T) {
 // TestLessonsAreComplete: lessons are numbered without a gap, and can be read: each fits a screen or two, has a task, and
 // hints that are not all given at once.
 func (h House) TestLessonsAreComplete(t *testing.T) {
-	page := harness.ReadFile(t, "docs/learn.md")
-	for i, l := range lessons(t) {
+	all := lessons(t)
+	if title := fmt.Sprintf("\n## The %d lessons\n", len(all)); !strings.Contains(harness.ReadFile(t, "docs/learn.md"), title) {
+		t.Errorf("docs/learn.md lacks the title %s", title)
+	}
+	for i, l := range all {
 		if l.Number != i+1 {
 			t.Errorf("%s is the lesson %d", l.Name, i+1)
 		}
@@ -63,9 +66,6 @@ func (h House) TestLessonsAreComplete(t *testing.T) {
 			if c.Missing == "" || strings.Contains(c.Missing, "\n") {
 				t.Errorf("%s: what is missing is one line: %q", l.Name, c.Missing)
 			}
-		}
-		if row := fmt.Sprintf("| %d | [%s](../command/learn/lessons/%s/lesson.md) | %d |", l.Number, l.Title, l.Name, l.Minutes); !strings.Contains(page, row) {
-			t.Errorf("docs/learn.md lacks the row %s", row)
 		}
 		if l.Needs != "" && (l.Script("start.sh") == "" || l.Script("solution.sh") == "") {
 			t.Errorf("%s needs a %s, and has no start.sh and solution.sh", l.Name, l.Needs)
