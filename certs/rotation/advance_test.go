@@ -317,6 +317,12 @@ func TestOldCopies(t *testing.T) {
 			ca[activeCert], ca[activeKey] = stranger.Cert, stranger.Key
 			o.state = read(ca, tls)
 		},
+		"in which the CA of somebody else signs, seen by a new replica": func(o *one, _, _ map[string][]byte) {
+			before := old
+			before.Retired, before.Active = []Retired{{parse(old.Active.Cert), start.Add(leafLife)}}, Authority{stranger, start.Add(leafLife)}
+			o.state = read(caData(before), tlsData(old))
+			fresh(o)
+		},
 		"without a CA that can sign, seen by a new replica": func(o *one, _, _ map[string][]byte) {
 			ca := caData(old)
 			delete(ca, activeKey)
@@ -409,11 +415,16 @@ func TestEqualSerialNumbers(t *testing.T) {
 
 // authorityOf returns a CA that is not usher's.
 func authorityOf(t *testing.T, name string, serial int64) certs.Pair {
+	return authorityFrom(t, name, serial, start, start.Add(365*day))
+}
+
+// authorityFrom returns a CA for a time, as others than usher make one.
+func authorityFrom(t *testing.T, name string, serial int64, from, until time.Time) certs.Pair {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: start, NotAfter: start.Add(365 * day),
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

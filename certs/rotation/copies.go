@@ -27,14 +27,15 @@ func (a *advance) copies() certList {
 	return all
 }
 
-// setAside finds out whether somebody has put an old copy of the Secret back: there are copies of newer CAs, of the same name, that
-// it does not know. Whatever it says of the ends of leaves may be too early, and its CAs must not sign: all are retired.
+// setAside finds out whether somebody has put an old copy of the Secret back: there are copies of CAs that it does not know, newer than
+// those of the same name that it knows. Whatever it says of the ends of leaves may be too early, and its CAs must not sign: all are
+// retired.
 func (a *advance) setAside(copies certList) {
-	newest := a.newest()
+	noneSigns := parse(a.Active.Cert) == nil && parse(a.Next.Cert) == nil
 	isNewer := func(ca *x509.Certificate) bool {
 		_, lost := a.Lost[ca.SerialNumber.Text(16)]
-		return !lost && !slices.ContainsFunc(a.authorities(), ca.Equal) &&
-			(newest == nil || ca.NotBefore.After(newest.NotBefore) && bytes.Equal(ca.RawSubject, newest.RawSubject))
+		newest := a.newestNamed(ca.RawSubject)
+		return !lost && !slices.ContainsFunc(a.authorities(), ca.Equal) && (noneSigns || newest != nil && ca.NotBefore.After(newest.NotBefore))
 	}
 	if a.Lost == nil || !slices.ContainsFunc(copies, isNewer) {
 		return
@@ -52,13 +53,14 @@ func (a *advance) setAside(copies certList) {
 	a.assumeEnds()
 }
 
-// newest returns the newest CA that signs now or next, or nil.
-func (a *advance) newest() *x509.Certificate {
-	active, next := parse(a.Active.Cert), parse(a.Next.Cert)
-	if active == nil || next != nil && next.NotBefore.After(active.NotBefore) {
-		return next
+// newestNamed returns the newest known CA with a name, or nil.
+func (a *advance) newestNamed(subject []byte) (newest *x509.Certificate) {
+	for _, ca := range a.authorities() {
+		if bytes.Equal(ca.RawSubject, subject) && (newest == nil || ca.NotBefore.After(newest.NotBefore)) {
+			newest = ca
+		}
 	}
-	return active
+	return newest
 }
 
 // assumeEnds notes the latest possible end of the leaves of each CA.
