@@ -105,7 +105,7 @@ func answerInShort(golden string) string {
 }
 
 // TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
-// docs/colocation.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite; existing rows
+// colocation/README.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite; existing rows
 // are left alone.
 func (h House) TestGoldenStepTables(t *testing.T) {
 	for _, s := range h.Suites() {
@@ -126,7 +126,7 @@ func (h House) stepTable(suite string) string {
 	if suite == h.core() {
 		return "README.md"
 	}
-	return "docs/" + suite + ".md"
+	return suite + "/README.md"
 }
 
 // addRows adds the rows of a route's steps that lines lack, each after the row before it. last is the line of the row

@@ -65,7 +65,7 @@ func (p *Problem) as(severity review.Severity) *Problem {
 func Unread(err error, what string) *Problem {
 	about := Subject{Err: err}
 	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
-		return problem("not-readable", about, "%s may not be read. Not looked at: %s. docs/doctor.md has a ClusterRole with all rights that "+
+		return problem("not-readable", about, "%s may not be read. Not looked at: %s. deploy/doctor.yaml has a ClusterRole with all rights that "+
 			"are needed.", unreadable.What, what).as(review.Unknown)
 	}
 	return problem("not-readable", about, "%v. Not looked at: %s.", err, what).as(review.Unknown)

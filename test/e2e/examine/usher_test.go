@@ -196,15 +196,12 @@ func edit(ctx context.Context, t *testing.T, kind string, change func([]any) []a
 	})
 }
 
-// TestRights: with the ClusterRole of docs/doctor.md nothing is unknown; without a right, what depends on it is, and the
+// TestRights: with the ClusterRole of deploy/doctor.yaml nothing is unknown; without a right, what depends on it is, and the
 // exit code says so.
 func TestRights(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
-	page, err := kubetest.ReadFile("docs/doctor.md")
+	manifest, err := kubetest.ReadFile("deploy/doctor.yaml")
 	apply(t, err)
-	_, after, _ := strings.Cut(page, "## Rights\n")
-	_, after, _ = strings.Cut(after, "```yaml\n")
-	manifest, _, _ := strings.Cut(after, "```")
 	cluster.MustApply(ctx, t, manifest)
 	config, err := cluster.ServiceAccountKubeconfig(ctx, "usher", "doctor")
 	apply(t, err)
