@@ -32,13 +32,27 @@ func TestTwoWriters(t *testing.T) {
 	if made > w.damages || made == 0 {
 		t.Errorf("%d damages, but usher wrote %d times", w.damages, made)
 	}
-	made = writes(ctx, t)
-	time.Sleep(2 * time.Second)
-	if now := writes(ctx, t); now != made {
-		t.Errorf("usher wrote %d times when nobody else did", now-made)
+	for trusted := ""; trusted != trustedCAs(ctx, t); { // a CA that comes or goes is written, too
+		trusted = trustedCAs(ctx, t)
+		time.Sleep(time.Second)
+		made = writes(ctx, t)
+		time.Sleep(2 * time.Second)
+		if now := writes(ctx, t); now != made && trusted == trustedCAs(ctx, t) {
+			t.Errorf("usher wrote %d times when nobody else did", now-made)
+		}
 	}
 	w.put(ctx, original)
 	healthy(ctx, t)
+}
+
+// trustedCAs returns the CAs that the caBundles should have.
+func trustedCAs(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	secret, err := cluster.Admin().Get(ctx, secrets+"usher-tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.String("data", "ca.crt")
 }
 
 // writer is the other client.
