@@ -22,9 +22,9 @@ import (
 
 // AsInstalled returns a registrar that restores a registration: in each entry what Lacks finds becomes as the routes need it,
 // and so do the path, the caBundle and what no flag chooses. What was chosen stays, such as failurePolicy Ignore, timeouts,
-// excluded namespaces, a URL, or who fills in the caBundle; an entry that is missing is registered where the rest is, with the
-// failurePolicy of its route, or with Ignore if all others were made to fail open. of returns the routes, given the names of the
-// registered entries.
+// excluded namespaces, a URL, or who fills in the caBundle; an entry that is missing is registered
+// where the rest is, with the failurePolicy of its route. of
+// returns the routes, given the names of the registered entries.
 func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []admit.Route) (Registrar, error) {
 	registered, err := r.registered(ctx)
 	if err != nil {
@@ -47,23 +47,7 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
 	}
 	r.Routes, r.At, r.Force, r.asInstalled = of(names), r.At.asIn(all), true, true
-	if all.madeToFailOpen(r.Routes) {
-		return r, FailOpen(r.Routes, []string{AllPaths})
-	}
 	return r, nil
-}
-
-// madeToFailOpen reports whether all entries have failurePolicy Ignore, also those of routes for which it is Fail.
-func (c configuration) madeToFailOpen(routes []admit.Route) bool {
-	made := false
-	for _, w := range c.Webhooks {
-		if w.FailurePolicy == nil || *w.FailurePolicy != registration.Ignore {
-			return false
-		}
-		i := indexOf(routes, PathOf(w.Name))
-		made = made || i >= 0 && routes[i].FailurePolicy == registration.Fail
-	}
-	return made
 }
 
 // isCalledBy reports whether an entry calls the Service, or a URL.

@@ -65,10 +65,6 @@ func TestAsInstalled(t *testing.T) {
 		}, []string{"~ validate-a.usher.dev: matchConditions:"}},
 		{"Exact", func(c *configuration) { c.Webhooks[0].MatchPolicy = new(registration.Exact) }, []string{"~ validate-a.usher.dev: matchPolicy:"}},
 		{"missing", func(c *configuration) { c.Webhooks = c.Webhooks[1:] }, []string{"+ validate-a.usher.dev: is called for CREATE of pods (v1, Namespaced); failurePolicy Fail"}},
-		{"missing, where all fail open", func(c *configuration) {
-			c.Webhooks = c.Webhooks[1:]
-			c.Webhooks[0].FailurePolicy = new(registration.Ignore)
-		}, []string{"+ validate-a.usher.dev: is called for CREATE of pods (v1, Namespaced); failurePolicy Ignore"}},
 		{"one too many", func(c *configuration) {
 			more := c.Webhooks[0]
 			more.Name = "validate-old.usher.dev"
