@@ -101,6 +101,7 @@ func TestShrinkHolds(t *testing.T) {
 	for i := range 9 {
 		stored(t, s.create(ctx, fmt.Sprint("next-", i), "1"))
 	}
+	settled(ctx, t, s.quota, "10")
 	kubetest.RefusedWith(t, s.create(ctx, "last", "1"), "used 10, limit 10")
 }
 
@@ -136,6 +137,7 @@ func TestInfeasibleHolds(t *testing.T) {
 	settled(ctx, t, s.quota, "2")
 	asks(ctx, t, s.quota, "9")
 	stored(t, s.create(ctx, "next", "6"))
+	settled(ctx, t, s.quota, "8")
 	kubetest.RefusedWith(t, s.resize(ctx, "p", "5"), "cpu requested 5, used 6, limit 10")
 	stored(t, s.resize(ctx, "p", "4"))
 	settled(ctx, t, s.quota, "10")
