@@ -394,10 +394,6 @@ var faults = []fault{
 		}
 		w.put(caPath, map[string]any{activeCert: ca.Cert, activeKey: ca.Key})
 	}},
-	{"the CA is somebody else's, with another name", func(w *world) {
-		ca := authorityFrom(w.t, "another CA", 7, w.now(), w.now().Add(caLife))
-		w.put(caPath, map[string]any{activeCert: ca.Cert, activeKey: ca.Key})
-	}},
 	{"the API server is away", func(w *world) {
 		w.mu.Lock()
 		w.away = true

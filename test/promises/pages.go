@@ -111,9 +111,12 @@ func (h House) TestLinksNameHeadings(t *testing.T) {
 	}
 }
 
-// mostWords is how many words the pages in docs may have, without those that are generated. A page that needs more says
-// less elsewhere.
-const mostWords = 42700
+// mostWords is how many words the pages in docs may have, without what is generated: two pages, and the tables that measurements
+// write between marks. A page that needs more says less elsewhere.
+const mostWords = 40000
+
+// measured matches a table between its marks.
+var measured = regexp.MustCompile(`(?s)<!-- (begin )?\w+(: begin)? -->.*?<!-- (end )?\w+(: end)? -->`)
 
 // TestDocsAreShort: the pages in docs can be read.
 func (h House) TestDocsAreShort(t *testing.T) {
@@ -125,7 +128,7 @@ func (h House) TestDocsAreShort(t *testing.T) {
 			t.Errorf("%s has %d words, more than 1200", file, n)
 		}
 		if strings.HasPrefix(file, "docs/") && file != "docs/command-line.md" && file != "docs/policy.md" {
-			total += n
+			total += words(measured.ReplaceAllString(text, ""))
 		}
 	}
 	if total > mostWords {

@@ -183,8 +183,10 @@ func podsFor(e entry) (pods []corev1.PodSpec) {
 	linux.OS, windows.OS, host.OS = &corev1.PodOS{Name: corev1.Linux}, &corev1.PodOS{Name: corev1.Windows}, &corev1.PodOS{Name: corev1.Windows}
 	host.HostNetwork, host.Containers[0].SecurityContext = true, &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(bool)}}
 	*host.Containers[0].SecurityContext.WindowsOptions.HostProcess = true
+	anyOS := *host.DeepCopy()
+	anyOS.OS = nil // then the fields of both may be set
 	users.HostUsers, users.OS = &no, linux.OS
-	return []corev1.PodSpec{plain, linux, windows, host, users}
+	return []corev1.PodSpec{plain, linux, windows, host, anyOS, users}
 }
 
 // expect adds a volume to a pod that neither it nor the entry has.
