@@ -31,6 +31,7 @@ func (l *list) container(c *corev1.Container, initial bool, volumes []corev1.Vol
 	oneOf(l, at.Child("imagePullPolicy"), c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 	oneOf(l, at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	l.ports(c.Ports, at.Child("ports"))
+	l.portsOfProcess(c, at.Child("ports"))
 	l.env(c.Env, volumes, at.Child("env"))
 	l.envFrom(c.EnvFrom, at.Child("envFrom"))
 	l.mounts(c.VolumeMounts, at.Child("volumeMounts"))
@@ -74,6 +75,18 @@ func (l *list) ports(ports []corev1.ContainerPort, at *field.Path) {
 		l.between(at.Child("containerPort"), int64(p.ContainerPort), 1, 65535)
 		l.between(at.Child("hostPort"), int64(p.HostPort), 0, 65535)
 		oneOf(l, at.Child("protocol"), p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	}
+}
+
+// portsOfProcess adds the problems of the ports of a host process, whose pod has the network of its node.
+func (l *list) portsOfProcess(c *corev1.Container, at *field.Path) {
+	if s := c.SecurityContext; s == nil || s.WindowsOptions == nil || s.WindowsOptions.HostProcess == nil || !*s.WindowsOptions.HostProcess {
+		return
+	}
+	for i, p := range c.Ports {
+		if p.HostPort != 0 && p.HostPort != p.ContainerPort {
+			l.add(field.Invalid(at.Index(i).Child("hostPort"), p.HostPort, "must be the containerPort: a host process has the network of its node"))
+		}
 	}
 }
 

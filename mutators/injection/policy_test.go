@@ -26,6 +26,8 @@ func TestSidecarsProblems(t *testing.T) {
 				`sidecars[0].initContainers[0].name: Duplicate value: "x"`, `sidecars[0].optOutAnnotation: Invalid value: "a b"`}},
 		{"a native sidecar among the containers", `{name: a, containers: [{name: x, image: i, restartPolicy: Always}]}`,
 			[]string{`sidecars[0].containers[0].restartPolicy: Invalid value: "Always": a native sidecar is an init container: move it to initContainers`}},
+		{"a host process with another port of the node", `{name: a, containers: [{name: x, image: i, ports: [{containerPort: 80, hostPort: 80}, {containerPort: 81, hostPort: 82}],
+			securityContext: {windowsOptions: {hostProcess: true}}}]}`, []string{`sidecars[0].containers[0].ports[1].hostPort: Invalid value: 82: must be the containerPort`}},
 		{"positions", `{name: a, containers: [{name: x, image: i}], position: middle, initPosition: {before: b, after: c}}`,
 			[]string{`sidecars[0].position: Invalid value: must be first, last, {before: NAME} or {after: NAME}`, `sidecars[0].initPosition: Invalid value`}},
 		{"names of positions", `{name: a, containers: [{name: x, image: i}], position: {before: A b}, initPosition: {next: c}}`,
