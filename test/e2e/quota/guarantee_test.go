@@ -113,7 +113,7 @@ func newTrial(ctx context.Context, t *testing.T, namespace string, scale, client
 	r := &trial{t: t, seed: seedOf(t), scale: scale, clients: clients, through: usher, checker: watch(ctx, t, namespace),
 		limits: map[string]int{}, every: 500 * time.Millisecond, writes: map[string]int{}}
 	r.random = rand.New(rand.NewPCG(r.seed, 0))
-	r.crowd = &crowd{namespace: namespace, pods: pods, until: until, act: come}
+	r.crowd = &crowd{namespace: namespace, pods: pods, until: until, act: come, enough: r.enough}
 	var tree []kubetest.Object
 	add := func(name, parent string, cores int, isParent bool) {
 		if parent != "" {
@@ -278,7 +278,7 @@ func (r *trial) fill(ctx context.Context, name, leaf string, cpu int) {
 	}
 }
 
-// tell prints the counts, and fails if they are too low for a meaningful test.
+// tell prints the counts, and fails if too little happened.
 func (r *trial) tell(ctx context.Context, told checker.Told) {
 	r.t.Logf("history: %d pods added, %d grown or moved, %d ended, %d deleted, %d records written; quotas were filled to %.1f %%",
 		told.Added, told.Grown, told.Ended, told.Deleted, told.Records, told.Fullest)
@@ -295,9 +295,15 @@ func (r *trial) tell(ctx context.Context, told checker.Told) {
 			r.t.Errorf("%d times %s", n, what)
 		}
 	}
-	if r.crowd.counts.Get(isStored) < r.crowd.pods/5 || r.crowd.counts.Get(fullUp) < r.crowd.pods/20 || told.Deleted < r.crowd.pods/20 {
+	if !r.crowd.enough() {
 		r.t.Error("too little happened: this run says nothing")
 	}
+}
+
+// enough reports whether enough pods were stored, refused and deleted for a meaningful test.
+func (r *trial) enough() bool {
+	n := r.crowd.pods
+	return r.crowd.counts.Get(isStored) >= n/5 && r.crowd.counts.Get(fullUp) >= n/20 && r.checker.Told().Deleted >= n/20
 }
 
 // addWrites adds the writes of a replica since its start.

@@ -48,13 +48,15 @@ type crowd struct {
 	begun     atomic.Int64
 	counts    kubetest.Counts
 
+	// enough reports whether what the test is about has happened often enough. The clients go on until it has.
+	enough func() bool
 	// act is called by a client each time, with a name for a new pod.
 	act func(ctx context.Context, v *visitor, name string)
 	// dress completes a new pod; may be nil.
 	dress func(pod kubetest.Object, random *rand.Rand)
 }
 
-// run runs the clients until all pods were tried and the time is over.
+// run runs the clients until all pods were tried, the time is over, and enough has happened.
 func (c *crowd) run(ctx context.Context, seed uint64, clients int) {
 	var all sync.WaitGroup
 	for i := range clients {
@@ -78,7 +80,7 @@ type owned struct{ cpu, before int }
 // work makes one request after the other.
 func (v *visitor) work(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		if v.begun.Add(1) > int64(v.pods) && time.Now().After(v.until) {
+		if v.begun.Add(1) > int64(v.pods) && time.Now().After(v.until) && v.enough() {
 			return
 		}
 		v.act(ctx, v, fmt.Sprintf("c%d-%d", v.number, n))
