@@ -3,13 +3,13 @@ package document
 import "fmt"
 
 // The bounds of a document. A list of more than maxChildren could run on no node; the Go value of the two bytes {} takes
-// up to 700 bytes, so that maxDecoded bounds the memory of a decoding, and not the number of bytes: a pod of 1.5 MiB has
+// up to 700 bytes, so that MaxDecoded bounds the memory of a decoding, and not the number of bytes: a pod of 1.5 MiB has
 // 40,000 values.
 const (
 	maxDepth    = 10_000  // nesting of values: the limit of encoding/json, and so of the API server
 	MaxValues   = 500_000 // values of a document, each of 24 bytes here; no object that the API server accepts (3 MiB) comes near it unless it was built to
 	maxChildren = 10_000  // members or elements of a container that a step can read
-	maxDecoded  = 50_000  // values that are decoded together
+	MaxDecoded  = 50_000  // values that are decoded together
 )
 
 // tooMany reports whether a container has more than maxChildren children, and if so sets the document's error.
@@ -59,8 +59,8 @@ func (t *tape) tooLarge(container uint32) string {
 	switch all := end - container; {
 	case all <= maxChildren:
 		return ""
-	case all > maxDecoded:
-		return fmt.Sprintf("has more than %d values", maxDecoded)
+	case all > MaxDecoded:
+		return fmt.Sprintf("has more than %d values", MaxDecoded)
 	}
 	for i := container; i < end; i++ {
 		if c := t.raw[t.entries[i].start]; (c == '{' || c == '[') && t.size(i) > maxChildren {

@@ -10,7 +10,7 @@ import (
 
 // ParseText is Parse for JSON text in a string of an object. It accepts at most 50,000 values, because it is held in
 // addition to the object.
-func ParseText(text string) (*Document, error) { return parseUpTo(maxDecoded, []byte(text)) }
+func ParseText(text string) (*Document, error) { return parseUpTo(MaxDecoded, []byte(text)) }
 
 // CheckText returns why a text cannot be decoded as a whole: ParseText refuses it, or it is too large for
 // Value.Decodable.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 )
 
 // Names returns the name that a reader knows a member of an object by, and the names in its value. A nil Names knows no
@@ -24,8 +25,8 @@ func ParseFolded[T any](at *field.Path, text string) (value T, warnings []string
 	return value, warnings, err
 }
 
-// Fold returns a text in which each member has the name that its reader knows, once. Text that is not JSON stays as it
-// is.
+// Fold returns a text in which each member has the name that its reader knows, once. Text that ParseJSONText refuses stays as it
+// is: it is not JSON, or has too many values.
 func Fold(at *field.Path, text string, names Names) (folded string, warnings []string) {
 	if !json.Valid([]byte(text)) { // its nesting is bounded too
 		return text, nil
@@ -33,7 +34,7 @@ func Fold(at *field.Path, text string, names Names) (folded string, warnings []s
 	f := folder{from: json.NewDecoder(strings.NewReader(text))}
 	f.from.UseNumber()
 	value := f.read(at, nil, names)
-	if len(f.warnings) == 0 {
+	if len(f.warnings) == 0 || f.full() {
 		return text, nil
 	}
 	var to bytes.Buffer
@@ -50,8 +51,12 @@ const maxFoldWarnings = 20
 
 type folder struct {
 	from     *json.Decoder
+	values   int // that were read
 	warnings []string
 }
+
+// full reports whether there are too many values to go on.
+func (f *folder) full() bool { return f.values > document.MaxDecoded }
 
 func (f *folder) warnf(at *field.Path, format string, args ...any) {
 	if len(f.warnings) < maxFoldWarnings {
@@ -61,11 +66,12 @@ func (f *folder) warnf(at *field.Path, format string, args ...any) {
 
 // read reads the next value. As encoding/json does, it adds the members of an object to those that were there before.
 func (f *folder) read(at *field.Path, before any, names Names) any {
+	f.values++
 	token, _ := f.from.Token() // the text is valid
 	switch token {
 	case json.Delim('['):
 		elements := []any{}
-		for f.from.More() {
+		for f.from.More() && !f.full() {
 			elements = append(elements, f.read(at.Index(len(elements)), nil, names))
 		}
 		_, _ = f.from.Token()
@@ -83,7 +89,7 @@ func (f *folder) read(at *field.Path, before any, names Names) any {
 
 func (f *folder) readMembers(at *field.Path, members map[string]any, names Names) {
 	seen := map[string]bool{}
-	for f.from.More() {
+	for f.from.More() && !f.full() {
 		token, _ := f.from.Token()
 		key, _ := token.(string)
 		name, inside := key, Names(nil)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit/document"
 )
 
 // TestParseFolded: what encoding/json decodes, and at which places other readers would see something else.
@@ -40,7 +42,8 @@ func TestParseFolded(t *testing.T) {
 			t.Errorf("%s: warnings %q, want %q", text, warnings, want)
 		}
 	}
-	for _, text := range []string{``, `{`, `{} x`, `[]`, `{"name":5}`, `{"NAME":5}`, "{\"name\":\"\xff\"}", strings.Repeat("[", 20_000)} {
+	for _, text := range []string{``, `{`, `{} x`, `[]`, `{"name":5}`, `{"NAME":5}`, "{\"name\":\"\xff\"}", strings.Repeat("[", 20_000),
+		`{"NAME":"a","x":[` + strings.Repeat("0,", document.MaxDecoded) + `0]}`} {
 		if got, warnings, err := ParseFolded[ReservationAffinity](field.NewPath("at"), text); err == nil || !cmp.Equal(got, ReservationAffinity{}) {
 			t.Errorf("%.30s: %+v, %q", text, got, warnings)
 		}
