@@ -53,7 +53,7 @@ func (c RequestsClass) check(at *field.Path) (problems field.ErrorList) {
 		{"limitCPUToMemoryPercent", c.LimitCPUToMemoryPercent, maxCPUToMemory, "percent, where 100 means 1 core for 1Gi"},
 	} {
 		if p.value < 0 || p.value > p.max {
-			problems = append(problems, field.Invalid(at.Child(p.name), p.value, "must be from 1 to "+strconv.Itoa(p.max)+": "+p.means+"; leave it out to change nothing"))
+			problems = append(problems, field.Invalid(at.Child(p.name), p.value, "must be from 0 to "+strconv.Itoa(p.max)+": "+p.means+"; 0 changes nothing"))
 		}
 	}
 	if c.CPURequestToLimitPercent+c.MemoryRequestToLimitPercent+c.LimitCPUToMemoryPercent == 0 && len(problems) == 0 {
