@@ -25,7 +25,7 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 				"pass --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
 		}
 		if unbundled {
-			waiting, p.apply = true, open
+			waiting, p.apply, p.leave = true, open, nil
 		}
 		if err := r.carryOut(ctx, p); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (r Registrar) carryOut(ctx context.Context, p part) error {
 		}
 		p.apply.ResourceVersion = tidied.ResourceVersion
 	}
-	_, err := r.Client.Apply(ctx, p.apply.path(), manager, true, p.apply.text())
+	_, err := r.Client.Apply(ctx, p.apply.path(), manager, true, p.apply.text(p.leave))
 	return changed409(err)
 }
 

@@ -93,13 +93,17 @@ func (c configuration) bundle() []byte {
 	return nil
 }
 
-// text returns what is sent: without a caBundle or a field of metadata that is empty.
-func (c configuration) text() []byte {
+// text returns what is sent: without a caBundle or a field of metadata that is empty, and without what is left to others.
+func (c configuration) text(leave []written) []byte {
+	var entries []map[string]any
+	for _, w := range c.Webhooks {
+		entries = append(entries, entryText(w, leave))
+	}
 	text, err := json.Marshal(struct {
 		metav1.TypeMeta `json:",inline"`
-		Metadata        map[string]any `json:"metadata"`
-		Webhooks        []Hook         `json:"webhooks,omitempty"`
-	}{c.TypeMeta, c.metadata(), c.Webhooks})
+		Metadata        map[string]any   `json:"metadata"`
+		Webhooks        []map[string]any `json:"webhooks,omitempty"`
+	}{c.TypeMeta, c.metadata(), entries})
 	if err != nil {
 		panic(err) // these types can always be encoded
 	}

@@ -42,8 +42,9 @@ type Plan struct {
 type part struct {
 	registered configuration // with an empty name if there is none
 	apply      configuration
-	stale      []string // entries that are no longer needed
-	adopt      bool     // kubectl's fields of usher's entries become usher's
+	stale      []string  // entries that are no longer needed
+	leave      []written // what stays others'
+	adopt      bool      // kubectl's fields of usher's entries become usher's
 }
 
 // Plan compares what is registered with what is needed. The API server works out the result, by a dry run.
@@ -78,6 +79,7 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 			return Plan{}, err
 		}
 		plan.Changes = append(plan.Changes, changes(is, after, next.stale)...)
+		plan.Changes = append(plan.Changes, r.takenOver(next)...)
 		plan.Left = append(plan.Left, left...)
 		plan.parts = append(plan.parts, next)
 	}
@@ -152,16 +154,38 @@ func (r Registrar) fit(wanted *configuration, is configuration, bundle []byte) {
 
 // try applies a part as a dry run. What is in conflict with others is set to what they have set, unless Force is set.
 func (r Registrar) try(ctx context.Context, p *part) (after configuration, left []string, err error) {
-	raw, err := r.Client.DryApply(ctx, p.apply.path(), manager, r.Force, p.apply.text())
+	p.leave = r.leftTo(p)
+	raw, err := r.Client.DryApply(ctx, p.apply.path(), manager, r.Force, p.apply.text(p.leave))
 	if conflicts, ok := conflictsOf(err); ok {
 		left = p.apply.yield(p.registered, conflicts)
-		raw, err = r.Client.DryApply(ctx, p.apply.path(), manager, true, p.apply.text())
+		p.leave = r.leftTo(p)
+		raw, err = r.Client.DryApply(ctx, p.apply.path(), manager, true, p.apply.text(p.leave))
 	}
 	if err != nil {
 		return after, nil, changed409(err)
 	}
 	after, err = readConfiguration(raw)
 	return after, left, err
+}
+
+// leftTo returns what an apply leaves to others who have written it since the registration, also if it has the value that usher
+// needs: if it became usher's, nobody would hear of the change any longer. What kubectl registered is not others'.
+func (r Registrar) leftTo(p *part) []written {
+	if r.Force && !r.asInstalled || p.adopt {
+		return nil
+	}
+	return theirs(p.apply, p.registered)
+}
+
+// takenOver returns, one a line, what becomes usher's with Force although its value stays.
+func (r Registrar) takenOver(p part) (lines []string) {
+	if !r.Force || r.asInstalled {
+		return nil
+	}
+	for _, one := range theirs(p.apply, p.registered) {
+		lines = append(lines, fmt.Sprintf("~ %s: %s: stays as %q has set it, and counts as chosen", one.entry, one.field, one.by))
+	}
+	return lines
 }
 
 // byKubectl reports whether kubectl registered the entries, and `usher webhooks apply` never did.
