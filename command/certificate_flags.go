@@ -27,7 +27,7 @@ func (o *certificateFlags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local is a CA of its own in --state-dir, for a laptop; "+
 		"managed is Secrets of the cluster: the replicas share and renew them, and write the caBundles")
 	set.StringVar(&o.StateDir, "state-dir", ".state", "directory for the CA and the certificate of --certs=local")
-	set.StringVar(&o.Service, "service", "usher/usher", "with --certs=managed: Service that the certificate is for, as namespace/name; the Secrets are in its namespace")
+	set.StringVar(&o.Service, "service", "usher/usher", "Service that the API server calls, as namespace/name: --certs=managed makes a certificate for it, and keeps the Secrets in its namespace")
 	set.DurationVar(&o.LeafLife, "cert-lifetime", 30*24*time.Hour, "with --certs=managed: how long a certificate is valid; it is renewed after two thirds")
 	set.DurationVar(&o.Life, "ca-lifetime", 365*24*time.Hour, "with --certs=managed: how long a CA is valid; it is renewed after two thirds")
 }
@@ -45,7 +45,7 @@ func (o *certificateFlags) check() error {
 	case o.Life < 3*o.LeafLife:
 		return fmt.Errorf("--ca-lifetime %s: must be at least three times --cert-lifetime, %s, because a certificate does not outlive its CA", o.Life, o.LeafLife)
 	}
-	for _, name := range []string{"service", "cert-lifetime", "ca-lifetime"} {
+	for _, name := range []string{"cert-lifetime", "ca-lifetime"} {
 		if !o.managed() && o.set.Changed(name) {
 			return fmt.Errorf("--%s is for --certs=managed", name)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/cluster/reader"
@@ -21,6 +20,7 @@ import (
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -89,7 +89,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 		u.Paths = append(u.Paths, r.Path)
 	}
 	u.Needed = func(registered []string) []webhooks.Hook {
-		return webhooks.HooksOf(webhooks.OneAmplifier(chosen(in.Instance, o.examine.suites, registered)), u.At)
+		return webhooks.HooksOf(webhooks.OneAmplifier(server.RegisteredRoutes(in.Instance, o.examine.suites, registered)), u.At)
 	}
 	u.Apply = o.apply
 	if in.deployed.Flag("cluster") == "api" {
@@ -163,19 +163,6 @@ func joined(file string, problems []error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %s", file, strings.Join(texts, "; "))
-}
-
-// chosen returns the routes of the named suites or, without names, of the suites with a registered webhook.
-func chosen(in suite.Instance, names, registered []string) (all []admit.Route) {
-	for _, s := range in.Suites {
-		in.Suites = suite.List{s}
-		routes := in.Routes()
-		isRegistered := slices.ContainsFunc(webhooks.Entries(routes), func(e webhooks.Entry) bool { return slices.Contains(registered, e.Name) })
-		if len(names) == 0 && isRegistered || slices.Contains(names, s.Name) {
-			all = append(all, routes...)
-		}
-	}
-	return all
 }
 
 // printExamination prints the findings, the worst first, and how much was examined.

@@ -95,6 +95,8 @@ func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.BoolVar(&o.Pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
 	o.audit.addTo(set)
 	o.record.addTo(set)
+	set.BoolVar(&o.WatchRegistration, "watch-registration", true, "report when usher's webhooks are missing at the API server, or were changed; "+
+		"with --cluster=api, --certs=managed, or in a pod with a token. Switch it off for --static webhooks, which cannot be seen")
 	o.clusterSource.addTo(set)
 }
 

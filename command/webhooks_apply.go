@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -125,7 +126,7 @@ func (p Program) asInstalled(ctx context.Context, r webhooks.Registrar, o applyO
 		return r, fmt.Errorf("--as-installed: what usher's policy needs is unknown: %w", err)
 	}
 	return r.AsInstalled(ctx, func(registered []string) []admit.Route {
-		return webhooks.OneAmplifier(chosen(in.Instance, o.named, registered))
+		return webhooks.OneAmplifier(server.RegisteredRoutes(in.Instance, o.named, registered))
 	})
 }
 

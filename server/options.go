@@ -32,6 +32,7 @@ type Options struct {
 	Audit             auditlog.Options // without a File there is no audit log
 	Stdout            io.Writer        // for the audit log "-"
 	DebugAuth, Pprof  bool             // the pages under /debug: ask the API server who may read them; have profiles
+	WatchRegistration bool             // if there is an API server to ask: follow how Certificates.Service is registered
 
 	MaxInFlight    int           // reviews decided at the same time; 0 for 64 for each CPU
 	MaxConnections int           // open connections for reviews; 0 for DefaultMaxConnections
@@ -51,7 +52,7 @@ type Certificates struct {
 
 	// Managed certificates are in Secrets of the cluster that Cluster.Kubeconfig is for, and all replicas share them.
 	Managed        bool
-	Service        string // that they are for, as namespace/name
+	Service        string // that the API server calls, as namespace/name
 	LeafLife, Life time.Duration
 }
 

@@ -114,7 +114,10 @@ func (s *service) open(ctx context.Context, policy *config.Policy) error {
 		return err
 	}
 	s.use(policy, nil)
-	return s.openCertificate(ctx)
+	if err := s.openCertificate(ctx); err != nil {
+		return err
+	}
+	return s.watchRegistration(ctx)
 }
 
 // openCluster opens the cluster for the suites, and starts what they run until ctx ends.
