@@ -156,7 +156,7 @@ func TestPodIsRestricted(t *testing.T) {
 		{!value(own.Privileged) && !pod.HostNetwork && !pod.HostPID && !pod.HostIPC, "no privileged container, no host namespaces"},
 		{value(user.FSGroup) == 65532, "a mounted key is for usher's group only: fsGroup: 65532"},
 		{pod.ServiceAccountName == account.Name, "serviceAccountName: must be the one of serviceaccount.yaml"},
-		{is(account.AutomountServiceAccountToken, false) && !value(pod.AutomountServiceAccountToken), "the base asks the API server nothing: automountServiceAccountToken: false in serviceaccount.yaml; the components that ask mount the token"},
+		{is(account.AutomountServiceAccountToken, false) && value(pod.AutomountServiceAccountToken), "only the Deployment asks the API server: automountServiceAccountToken: false in serviceaccount.yaml, and true in the pod"},
 	})
 }
 
