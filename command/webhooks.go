@@ -67,7 +67,7 @@ func (p Program) webhooksCommand() *cobra.Command {
 		}
 		return p.printWebhooks(o, gates)
 	}
-	c.AddCommand(p.webhooksApplyCommand(), p.webhooksRemoveCommand())
+	c.AddCommand(p.webhooksApplyCommand(), p.webhooksRemoveCommand(), p.webhooksSaveCommand(), p.webhooksRestoreCommand())
 	return c
 }
 
