@@ -26,7 +26,11 @@ func (u *Usher) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.cluster.Apply(ctx, role); err != nil {
+	watch, err := ReadFile("deploy/base/registration.yaml")
+	if err != nil {
+		return err
+	}
+	if err := u.cluster.Apply(ctx, role+"---\n"+watch); err != nil {
 		return err
 	}
 	return u.cluster.Apply(ctx, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "usher"},
