@@ -112,7 +112,9 @@ func TestChangesOfTheRegistrationAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := func(w kubetest.Object) kubetest.Object { return kubetest.Object(w.At("clientConfig", "service").(map[string]any)) }
+	service := func(w kubetest.Object) kubetest.Object {
+		return kubetest.Object(w.At("clientConfig", "service").(map[string]any))
+	}
 	for _, c := range []struct {
 		name   string
 		change func(w kubetest.Object)
@@ -124,7 +126,9 @@ func TestChangesOfTheRegistrationAreReported(t *testing.T) {
 			w["namespaceSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"admission-webhook": "enabled"}, "matchExpressions": []kubetest.Object{
 				{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []string{"kube-system", "usher", "shop"}}}}
 		}, "changed namespaceSelector"},
-		{"objects", func(w kubetest.Object) { w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"a": "b"}} }, "changed objectSelector"},
+		{"objects", func(w kubetest.Object) {
+			w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"a": "b"}}
+		}, "changed objectSelector"},
 		{"a condition", func(w kubetest.Object) {
 			w["matchConditions"] = []kubetest.Object{{"name": "nobody", "expression": "false"}}
 		}, "changed matchConditions"},
