@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,35 @@ func TestQueueConflict(t *testing.T) {
 		expect(t, "the other", b.reserve(other, ask(makePod("q/o", "v", "cpu=1"))), "full q cpu: 1+0+1 of 1")
 		expect(t, "conflicts", other.counts.conflicts.Load(), 1)
 	})
+}
+
+// A pod that one quota refuses stays refused when the write for another quota of the tree meets a conflict, whichever is asked
+// first (kubernetes#141904: there, the decision after the conflict looks only at the quotas that are left).
+func TestRefusedStaysRefused(t *testing.T) {
+	for _, refusedFirst := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("a", "top", "cpu=1"), makeQuota("c", "top", "cpu=8"))
+			other := b.replica("r2")
+			expect(t, "in the first replica", b.reserve(b.Ledger, ask(makePod("c/p", "u", "cpu=1"))), "granted")
+			b.store.before = func() error { time.Sleep(10 * time.Millisecond); return nil }
+			full, granted := make(chan string, 1), make(chan string, 1)
+			pods := []func(){
+				func() { full <- b.reserve(other, ask(makePod("a/o", "v", "cpu=2"))) },
+				func() { granted <- b.reserve(other, ask(makePod("c/o", "w", "cpu=1"))) },
+			}
+			if !refusedFirst {
+				slices.Reverse(pods)
+			}
+			for _, pod := range pods {
+				go pod()
+				time.Sleep(time.Millisecond)
+			}
+			expect(t, "the other, which fits", <-granted, "granted")
+			expect(t, "the one that does not", <-full, "full a cpu: 2+0+0 of 1")
+			expect(t, "conflicts", other.counts.conflicts.Load(), 1)
+			expect(t, "for one that does not", b.record("top"), "seen : u c/p@c 1/0 w c/o@c 1/0")
+		})
+	}
 }
 
 // When a quota gets a parent while a caller waits, the caller moves to the queue of the new top. An object that shows
