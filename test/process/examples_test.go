@@ -19,7 +19,7 @@ import (
 )
 
 // inCluster matches examples that need a cluster: test/e2e runs them.
-var inCluster = regexp.MustCompile(`^usher (doctor( --canary.*)?$|webhooks (apply|remove)|certs rotate)|--cluster=api`)
+var inCluster = regexp.MustCompile(`^usher (doctor( --canary.*)?$|webhooks (apply|remove|save|restore)|certs rotate)|--cluster=api`)
 
 // TestExamples runs the examples of every command's help in a copy of the checkout. They end with exit code 0, or with 1
 // where the verdict is no.

@@ -26,11 +26,14 @@ func (u *Usher) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	watch, err := ReadFile("deploy/base/registration.yaml")
-	if err != nil {
-		return err
+	for _, file := range []string{"clusterrole.yaml", "clusterrolebinding.yaml"} {
+		watch, err := ReadFile("deploy/base/" + file)
+		if err != nil {
+			return err
+		}
+		role += "---\n" + watch
 	}
-	if err := u.cluster.Apply(ctx, role+"---\n"+watch); err != nil {
+	if err := u.cluster.Apply(ctx, role); err != nil {
 		return err
 	}
 	return u.cluster.Apply(ctx, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "usher"},
