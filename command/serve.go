@@ -97,6 +97,9 @@ func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.record.addTo(set)
 	set.BoolVar(&o.WatchRegistration, "watch-registration", true, "report when usher's webhooks are missing at the API server, or were changed; "+
 		"with --cluster=api, --certs=managed, or in a pod with a token. Switch it off for --static webhooks, which cannot be seen")
+	set.DurationVar(&o.KeepRegistered, "keep-registered", 0, "restore the registration when it was deleted or changed, after this time at first and then ever more seldom; "+
+		"not after usher's configurations were deleted by their label, as to disable it (default: only report)")
+	set.Lookup("keep-registered").NoOptDefVal = "10s"
 	o.clusterSource.addTo(set)
 }
 

@@ -78,7 +78,7 @@ fields are left that differ, and 2 for an error.`}
 	c.Flags().BoolVar(&o.asInstalled, "as-installed", false, "restore what is registered, with the policy of usher's Deployment, and keep what was chosen at its registration")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
 	suites := p.addSuiteFlags(c, false)
-	for _, choice := range []string{"url", "inject", "exclude-namespace", "skip-kubelets", "fail-open", "fail-closed"} {
+	for _, choice := range []string{"url", "inject", "exclude-namespace", "exclude-pods", "skip-kubelets", "fail-open", "fail-closed"} {
 		c.MarkFlagsMutuallyExclusive("as-installed", choice)
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -155,6 +155,9 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		return err
 	}
 	p.say(slices.DeleteFunc(slices.Clone(plan.Changes), func(line string) bool { return slices.Contains(shown, line) })...)
+	if err := r.Claim(ctx); err != nil {
+		return err
+	}
 	if err := r.Apply(ctx, plan, o.wait, func(line string) { p.say(line) }); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type registrationFlags struct {
 	service, url, user, caFile string
 	config, inject             string
 	suites, excluded           []string
+	excludedPods               []string
 	failOpen, failClosed       []string
 	skipKubelets               bool
 }
@@ -32,6 +33,8 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 		"cert-manager (its Certificate usher-tls in the Service's namespace), cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace that is not sent to usher, apart from elastic quotas and the SLO ConfigMap, so that its pods can start while usher is unavailable; may be repeated")
+	set.StringArrayVar(&o.excludedPods, "exclude-pods", nil, "service account, as namespace/name, whose pods are never sent to usher, by a match condition, so that network or storage "+
+		"can start while usher is unavailable; who may create pods in that namespace may use it; may be repeated; needs Kubernetes 1.28")
 	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: "+
 		"mirror pods, and leases and status where the policy names resources by a wildcard; needs Kubernetes 1.28")
 	set.StringSliceVar(&o.failOpen, "fail-open", nil,
@@ -48,7 +51,10 @@ func (p Program) needed(o registrationFlags, gates gate.Set) (routes []admit.Rou
 	if err := webhooks.CheckExcluded(o.excluded); err != nil {
 		return nil, at, err
 	}
-	at.SkipKubelets = o.skipKubelets
+	if err := webhooks.CheckExcludedPods(o.excludedPods); err != nil {
+		return nil, at, err
+	}
+	at.SkipKubelets, at.ExcludedPods = o.skipKubelets, o.excludedPods
 	at.Excluded, at.User = o.excluded, cmp.Or(o.user, "system:serviceaccount:"+at.Namespace+":usher")
 	if at.Annotations, err = webhooks.Inject(o.inject, at.Namespace); err != nil {
 		return nil, at, err

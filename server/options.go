@@ -33,6 +33,7 @@ type Options struct {
 	Stdout            io.Writer        // for the audit log "-"
 	DebugAuth, Pprof  bool             // the pages under /debug: ask the API server who may read them; have profiles
 	WatchRegistration bool             // if there is an API server to ask: follow how Certificates.Service is registered
+	KeepRegistered    time.Duration    // with WatchRegistration: restore what is missing or was changed, after this time at first; 0 for never
 
 	MaxInFlight    int           // reviews decided at the same time; 0 for 64 for each CPU
 	MaxConnections int           // open connections for reviews; 0 for DefaultMaxConnections

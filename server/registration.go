@@ -29,11 +29,11 @@ const lookEvery = 5 * time.Second
 // registration follows how usher is registered at the API server.
 type registration struct {
 	*service
-	registrar webhooks.Registrar
-	identity  string // usher's user name at the API server; "" while unknown
-	states    atomic.Pointer[registered]
-	logged    map[string]string // what was last logged of an entry
-	failing   string            // the error that was last logged
+	keeper  webhooks.Keeper
+	states  atomic.Pointer[registered]
+	logged  map[string]string // what was last logged of an entry
+	failing string            // the error that was last logged
+	unkept  string            // the same, of restoring
 }
 
 // registered is what was read last.
@@ -56,7 +56,7 @@ func (s *service) watchRegistration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &registration{service: s, registrar: webhooks.Registrar{Client: client, At: at}, logged: map[string]string{}}
+	r := &registration{service: s, keeper: webhooks.Keeper{Registrar: webhooks.Registrar{Client: client, At: at}, Wait: s.KeepRegistered}, logged: map[string]string{}}
 	s.metrics.MustRegister(r.metrics())
 	go r.run(ctx)
 	return nil
@@ -80,37 +80,78 @@ func (s *service) registrationConfig() (*rest.Config, error) {
 
 // run looks repeatedly until ctx ends.
 func (r *registration) run(ctx context.Context) {
+	every := lookEvery
+	if r.KeepRegistered > 0 {
+		every = min(every, max(r.KeepRegistered/2, 100*time.Millisecond))
+	}
 	for ctx.Err() == nil {
 		r.look(ctx)
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery*9/10 + rand.N(lookEvery/5)):
+		case <-time.After(every*9/10 + rand.N(every/5)):
 		}
 	}
 }
 
-// look reads how usher is registered. What is not known any longer is said to be unknown.
+// look reads how usher is registered, and restores it if that is asked for. What is not known any longer is said to be unknown.
 func (r *registration) look(ctx context.Context) {
-	err := r.identify(ctx)
-	var states []webhooks.State
-	if err == nil {
-		states, err = r.registrar.States(ctx, r.expected, r.trusted)
-	}
-	if err != nil {
-		for _, w := range webhooks.HooksOf(r.expected(nil), r.registrar.At) {
-			states = append(states, webhooks.State{Entry: w.Name})
-		}
-	}
+	marker, unread := r.marker(ctx)
+	states, read, err := r.read(ctx)
 	r.states.Store(&registered{states, err})
 	r.log(states, err)
+	if r.KeepRegistered == 0 || err != nil {
+		return
+	}
+	done, failed := "", unread
+	if unread == nil {
+		done, failed = r.keeper.Keep(ctx, marker, states, read, r.expected, r.trusted)
+	}
+	r.logKept(done, failed)
+}
+
+// marker reads what says whether the registration is to be kept.
+func (r *registration) marker(ctx context.Context) (m webhooks.MarkerState, err error) {
+	if r.KeepRegistered == 0 {
+		return m, nil
+	}
+	return r.keeper.Marker(ctx)
+}
+
+// read reads how usher is registered.
+func (r *registration) read(ctx context.Context) (states []webhooks.State, read webhooks.Registered, err error) {
+	if err = r.identify(ctx); err == nil {
+		states, read, err = r.keeper.States(ctx, r.expected, r.trusted)
+	}
+	if err == nil {
+		return states, read, nil
+	}
+	for _, w := range webhooks.HooksOf(r.expected(nil), r.keeper.At) {
+		states = append(states, webhooks.State{Entry: w.Name})
+	}
+	return states, nil, err
+}
+
+// logKept logs what was restored, and why it could not be.
+func (r *registration) logKept(done string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if done != "" {
+		r.Log.Warn("registration: restored: " + admit.Printable(done))
+	}
+	if text != r.unkept && text != "" {
+		r.Log.WithError(err).Warn("registration: it cannot be kept")
+	}
+	r.unkept = text
 }
 
 // identify asks the API server, once, as whom it knows usher: match conditions name this user.
 func (r *registration) identify(ctx context.Context) error {
-	if r.registrar.At.User != "" {
+	if r.keeper.At.User != "" {
 		return nil
 	}
-	raw, err := r.registrar.Client.Create(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews", []byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`))
+	raw, err := r.keeper.Client.Create(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews", []byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`))
 	if err != nil {
 		return err
 	}
@@ -118,7 +159,7 @@ func (r *registration) identify(ctx context.Context) error {
 	if err := json.Unmarshal(raw, &review); err != nil || review.Status.UserInfo.Username == "" {
 		return errors.New("the API server does not say as whom it knows usher")
 	}
-	r.registrar.At.User = review.Status.UserInfo.Username
+	r.keeper.At.User = review.Status.UserInfo.Username
 	return nil
 }
 
@@ -166,7 +207,7 @@ func (r *registration) trusted(bundle []byte) bool {
 			between.AddCert(cert)
 		}
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: r.registrar.Client.Now()})
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: r.keeper.Client.Now()})
 	return err == nil
 }
 

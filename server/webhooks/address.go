@@ -20,6 +20,7 @@ type Address struct {
 	CABundle           []byte
 	User               string            // usher's user name at the API server
 	Excluded           []string          // the namespaces that are left alone, beside kube-system and usher's own: see mayBeExcluded
+	ExcludedPods       []string          // by a match condition: the pods of these service accounts, each as namespace/name
 	SkipKubelets       bool              // by matchConditions: what kubelets write on their own
 	OnDisk             bool              // of the API server are the configurations; nobody can delete them through the API
 	Annotations        map[string]string // of the configurations: see Inject

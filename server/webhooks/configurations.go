@@ -154,8 +154,8 @@ func sameButResources(a, b registration.RuleWithOperations) bool {
 }
 
 // conditions returns the route's match conditions, and conditions that exclude what the policy excludes, usher's own
-// requests, updates of fields that no step reads, exemptions of namespaces by administrators, and the routine writes of
-// kubelets.
+// requests, updates of fields that no step reads, exemptions of namespaces by administrators, excluded pods, and the routine
+// writes of kubelets.
 func conditions(r Entry, at Address) []registration.MatchCondition {
 	all := append(slices.Clip(r.Conditions), excluded(r)...)
 	if r.NotForUsher {
@@ -167,6 +167,9 @@ func conditions(r Entry, at Address) []registration.MatchCondition {
 	}
 	if !at.OnDisk && r.aboutUpdatesOfNamespaces() {
 		all = append(all, registration.MatchCondition{Name: "not-exempting", Expression: notExempting})
+	}
+	if len(at.ExcludedPods) > 0 && r.aboutWrittenPods() {
+		all = append(all, notExcludedPods(at.ExcludedPods))
 	}
 	if at.SkipKubelets && (r.aboutNewPods() || r.ofEveryKind()) {
 		all = append(all, registration.MatchCondition{Name: kubeletCondition, Expression: notKubelet})

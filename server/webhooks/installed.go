@@ -32,7 +32,7 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 	}
 	all := configuration{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
 	var names []string
-	for _, c := range registered {
+	for _, c := range r.known(registered) {
 		maps.Copy(all.Annotations, c.Annotations)
 		for _, w := range c.Webhooks {
 			if isUshers(w) {
@@ -43,7 +43,7 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 	if len(names) == 0 {
 		return r, errors.New("--as-installed: usher is not registered, and nothing shows how it was; pass the flags for that instead")
 	}
-	if other := all.elsewhere(r.At); other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
+	if other := all.elsewhere(r.At); r.saved == nil && other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
 		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
 	}
 	r.Routes, r.At, r.Force, r.asInstalled = of(names), r.At.asIn(all), true, true
@@ -76,7 +76,10 @@ func (a Address) asIn(all configuration) Address {
 				a.Excluded = append(a.Excluded, r.Values...)
 			}
 		}
-		a.SkipKubelets = a.SkipKubelets || slices.ContainsFunc(w.MatchConditions, func(c registration.MatchCondition) bool { return c.Name == kubeletCondition })
+		for _, c := range w.MatchConditions {
+			a.SkipKubelets = a.SkipKubelets || c.Name == kubeletCondition
+			a.ExcludedPods = append(a.ExcludedPods, excludedPods(c)...)
+		}
 	}
 	return a
 }

@@ -29,7 +29,7 @@ func installedRoutes() []admit.Route {
 
 // TestAsInstalled: what is restored is what somebody has broken, and nothing that was chosen at the registration.
 func TestAsInstalled(t *testing.T) {
-	at := Address{Namespace: "usher", Service: "usher", Excluded: []string{"rook-ceph"}, SkipKubelets: true, Annotations: map[string]string{injectOpenShift: "true"}}
+	at := Address{Namespace: "usher", Service: "usher", Excluded: []string{"rook-ceph"}, ExcludedPods: []string{"net/cni", "disk/csi"}, SkipKubelets: true, Annotations: map[string]string{injectOpenShift: "true"}}
 	all := []string{"validate-a.usher.dev", "validate-b.usher.dev", "validate-n.usher.dev"}
 	byURL := func(c *configuration) {
 		for i, w := range c.Webhooks {

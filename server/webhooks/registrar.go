@@ -28,7 +28,8 @@ type Registrar struct {
 	At     Address
 	Force  bool // take over the fields that others have set, and the registration of another Service
 
-	asInstalled bool // see AsInstalled
+	asInstalled bool            // see AsInstalled
+	saved       []configuration // how usher was registered, where an entry is missing; nil if that is not known
 }
 
 // Plan lists what registering would change.
@@ -53,13 +54,14 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	bundle, err := r.bundle(ctx, registered)
+	known := r.known(registered)
+	bundle, err := r.bundle(ctx, known)
 	if err != nil {
 		return Plan{}, err
 	}
 	var plan Plan
 	unchosen := r.At
-	unchosen.Excluded, unchosen.SkipKubelets = nil, false
+	unchosen.Excluded, unchosen.ExcludedPods, unchosen.SkipKubelets = nil, nil, false
 	bare := needed(r.Routes, unchosen)
 	for i, wanted := range needed(r.Routes, r.At) {
 		is := registered[i]
@@ -70,8 +72,8 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 			return Plan{}, fmt.Errorf("%s %s calls the Service %s, of another usher, and not %s/%s: to register this one in its place, "+
 				"pass --force-conflicts; to unregister the other one: usher webhooks remove", is.Kind, is.Name, other, r.At.Namespace, r.At.Service)
 		}
-		if r.fit(&wanted, is, bundle); r.asInstalled {
-			r.restore(&wanted, bare[i], is)
+		if r.fit(&wanted, known[i], bundle); r.asInstalled {
+			r.restore(&wanted, bare[i], known[i])
 		}
 		next := part{registered: is, apply: wanted, stale: is.stale(wanted), adopt: is.byKubectl()}
 		after, left, err := r.try(ctx, &next)
@@ -104,6 +106,15 @@ func (r Registrar) registered(ctx context.Context) (all []configuration, err err
 		all = append(all, is)
 	}
 	return all, nil
+}
+
+// known returns what is registered, and what was where that is missing.
+func (r Registrar) known(registered []configuration) []configuration {
+	known := slices.Clone(registered)
+	for i, saved := range r.saved {
+		known[i] = known[i].with(saved)
+	}
+	return known
 }
 
 // bundle returns the caBundle for entries: from the flag, else from the Secret with the serving certificate, else from

@@ -19,8 +19,11 @@ func Others(ctx context.Context, client apiserver.Client) (names []string, err e
 	return names, err
 }
 
-// Remove deletes both configurations, also if it fails for one, and returns the kinds of those that were there.
+// Remove deletes the marker and both configurations, also if it fails for one, and returns the kinds of the configurations that were there.
 func Remove(ctx context.Context, client apiserver.Client) (gone []string, err error) {
+	if failed := client.Delete(ctx, markerPath()); !apierrors.IsNotFound(failed) && !apierrors.IsForbidden(failed) {
+		err = failed // without the right there is no marker of the shipped manifests either
+	}
 	for _, c := range needed(nil, Address{}) {
 		switch failed := client.Delete(ctx, c.path()); {
 		case apierrors.IsNotFound(failed):

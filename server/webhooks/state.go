@@ -28,13 +28,17 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s is %s%s; usher needs %s", c.Field, c.Is, by, c.Needed)
 }
 
+// Registered is a registration as it was read: the mutating and the validating configuration, which may be missing.
+type Registered []configuration
+
 // States returns how the entries of routes are registered. What was chosen at the registration is no change, such as
 // failurePolicy Ignore, timeouts and excluded namespaces; the same, written by somebody else later, is one. of returns the
-// routes, given the names of the registered entries, and trusts reports whether a caBundle verifies what is served.
-func (r Registrar) States(ctx context.Context, of func(names []string) []admit.Route, trusts func(bundle []byte) bool) (all []State, err error) {
+// routes, given the names of the registered entries, and trusts reports whether a caBundle verifies what is served. What was read
+// is returned, too.
+func (r Registrar) States(ctx context.Context, of func(names []string) []admit.Route, trusts func(bundle []byte) bool) (all []State, read Registered, err error) {
 	registered, err := r.registered(ctx)
 	if err != nil {
-		return nil, explained(err)
+		return nil, nil, explained(err)
 	}
 	var names []string
 	for _, c := range registered {
@@ -47,7 +51,7 @@ func (r Registrar) States(ctx context.Context, of func(names []string) []admit.R
 			all = append(all, registered[i].stateOf(w, r.At, trusts))
 		}
 	}
-	return all, nil
+	return all, registered, nil
 }
 
 // stateOf returns the state of an entry, which is needed as registered at an address without any choice.

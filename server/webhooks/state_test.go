@@ -79,7 +79,7 @@ func TestStates(t *testing.T) {
 			if c.by != nil {
 				is.ManagedFields = append(is.ManagedFields, wrote("kubectl-edit", a, c.by...))
 			}
-			states, err := Registrar{Client: registered(t, is), At: at}.States(t.Context(), func([]string) []admit.Route { return installedRoutes() },
+			states, _, err := Registrar{Client: registered(t, is), At: at}.States(t.Context(), func([]string) []admit.Route { return installedRoutes() },
 				func(bundle []byte) bool { return string(bundle) == "ours" })
 			if err != nil || len(states) != 3 {
 				t.Fatalf("%v, %v", states, err)
@@ -124,7 +124,7 @@ func TestMissingStates(t *testing.T) {
 		{"all", configuration{ObjectMeta: metav1.ObjectMeta{Name: "other"}, TypeMeta: is.TypeMeta}, []bool{true, true, true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			states, err := Registrar{Client: registered(t, c.is), At: at}.States(t.Context(), of, trusts)
+			states, _, err := Registrar{Client: registered(t, c.is), At: at}.States(t.Context(), of, trusts)
 			if err != nil {
 				t.Fatal(err)
 			}

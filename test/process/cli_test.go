@@ -164,6 +164,8 @@ func TestExitCodes(t *testing.T) {
 		{"apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {a: \"" + strings.Repeat("x", 7<<20) + "\"}}\n", "review", 2, []string{"a server reads up to 7 MiB"}},
 		{"", "webhooks --url https://u:p@h/#x", 2, []string{"https://"}},
 		{"", "webhooks --exclude-namespace Storage", 2, []string{`--exclude-namespace "Storage"`, "lowercase RFC 1123 label"}},
+		{"", "webhooks --exclude-pods cni", 2, []string{`--exclude-pods "cni"`, "namespace/serviceaccount"}},
+		{"", "webhooks --exclude-pods Net/cni", 2, []string{`--exclude-pods "Net/cni"`, "lowercase RFC 1123 label"}},
 		{"", "webhooks --exclude-namespace=", 2, []string{`--exclude-namespace ""`, "lowercase RFC 1123 label"}},
 		{"", "webhooks extra", 2, []string{`"extra"`}},
 		{"", "webhooks --suite=colocation --fail-closed=/validate-pods", 2, []string{"--fail-closed /validate-pods", "register no such path"}},

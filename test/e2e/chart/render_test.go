@@ -230,8 +230,7 @@ func TestRenderingIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestAnotherNamespace: everything is in the release's namespace, and usher knows its Service. serve refuses the flag for
-// it without certificates of its own.
+// TestAnotherNamespace: everything is in the release's namespace, and usher knows its Service.
 func TestAnotherNamespace(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all := mustRender(t, "gate", valuesOf(t, overlay))
@@ -248,9 +247,31 @@ func TestAnotherNamespace(t *testing.T) {
 		}
 		serve, register := fmt.Sprint(container(all["Deployment usher"])["args"]), fmt.Sprint(container(all["Job usher-webhooks"])["args"])
 		const flag = " --service=gate/usher"
-		if strings.Contains(serve, flag) != strings.Contains(serve, " --certs=managed") || !strings.Contains(register, flag) {
+		if !strings.Contains(serve, flag) || !strings.Contains(register, flag) {
 			t.Errorf("%s: the Service is not in the flags %s, or not in %s", overlay, serve, register)
 		}
+	}
+}
+
+// TestKeepRegistered: with this value, the chart has the rights and the flag of the component.
+func TestKeepRegistered(t *testing.T) {
+	values := valuesOf(t, "production")
+	without := mustRender(t, "usher", values)
+	values["keepRegistered"] = true
+	with := mustRender(t, "usher", values)
+	var role kubetest.Object
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/components/keep-registered/clusterrole.yaml")), &role); err != nil {
+		t.Fatal(err)
+	}
+	if without["ClusterRole usher-keep"] != nil {
+		t.Error("the rights are there without the value")
+	}
+	if diff := cmp.Diff(role["rules"], with["ClusterRole usher-keep"]["rules"]); diff != "" {
+		t.Errorf("the component (-) and the chart (+) differ:\n%s", diff)
+	}
+	flag := strings.Fields(read(t, "deploy/components/keep-registered/kustomization.yaml"))
+	if args := fmt.Sprint(container(with["Deployment usher"])["args"]); !strings.Contains(args, strings.TrimSuffix(flag[len(flag)-1], "}")) {
+		t.Errorf("the flags are %s", args)
 	}
 }
 

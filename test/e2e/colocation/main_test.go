@@ -54,7 +54,8 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 
 func register(ctx context.Context, gates string) error {
 	configurations, err := usher.Run(ctx, "webhooks", "--suite=core,colocation", "--feature-gates="+gates,
-		"--service=usher/usher", "--url="+usher.URL, "--ca-file="+usher.CAFile, "--exclude-namespace="+excludedNamespace)
+		"--service=usher/usher", "--url="+usher.URL, "--ca-file="+usher.CAFile, "--exclude-namespace="+excludedNamespace,
+		"--exclude-pods="+excludedAccount)
 	if err != nil {
 		return err
 	}

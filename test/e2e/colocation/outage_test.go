@@ -9,8 +9,11 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// excludedNamespace is the value of --exclude-namespace in these tests.
-const excludedNamespace = "outage-excluded"
+// The values of --exclude-namespace and --exclude-pods in these tests.
+const (
+	excludedNamespace = "outage-excluded"
+	excludedAccount   = "outage-held/csi"
+)
 
 // TestWithoutUsher: while usher is unavailable, excluded pods can start; finalizers and other bookkeeping can be
 // written and pods deleted everywhere; changes that usher checks are refused; and afterwards everything works as
@@ -37,6 +40,18 @@ func TestWithoutUsher(t *testing.T) {
 		for _, namespace := range []string{held, "outage-not-exempt"} {
 			kubetest.RefusedWith(t, createPod(ctx, t, namespace, "dns"), "failed calling webhook", "mutate-pod.usher.dev")
 		}
+	})
+	t.Run("pods of an excluded service account are created and changed", func(t *testing.T) {
+		path := podsOf(held) + "/csi"
+		cluster.DeleteAfter(t, path)
+		if err := createPodAs(ctx, held, "csi", "csi"); err != nil {
+			t.Fatal(err)
+		}
+		if err := patchObject(ctx, path, `{"metadata": {"labels": {"leader": "yes"}}}`); err != nil {
+			t.Error(err)
+		}
+		kubetest.RefusedWith(t, createPodAs(ctx, held, "other", "default"), "failed calling webhook", "mutate-pod.usher.dev")
+		kubetest.RefusedWith(t, createPodAs(ctx, "outage-not-exempt", "csi", "csi"), "failed calling webhook", "mutate-pod.usher.dev")
 	})
 	for path, checked := range objects {
 		t.Run("bookkeeping of "+path, func(t *testing.T) {
@@ -123,6 +138,14 @@ func createPod(ctx context.Context, t *testing.T, namespace, name string) error 
 	t.Helper()
 	cluster.DeleteAfter(t, podsOf(namespace)+"/"+name)
 	_, err := cluster.Admin().Create(ctx, podsOf(namespace), batchPod(name))
+	return err
+}
+
+// createPodAs creates a pod of a service account.
+func createPodAs(ctx context.Context, namespace, name, account string) error {
+	pod := batchPod(name)
+	pod["spec"].(kubetest.Object)["serviceAccountName"] = account
+	_, err := cluster.Admin().Create(ctx, podsOf(namespace), pod)
 	return err
 }
 

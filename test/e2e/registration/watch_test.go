@@ -14,8 +14,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// within is the time in which a change must be reported.
-const within = 10 * time.Second
+// soon is the time in which a change must be reported.
+const soon = 10 * time.Second
 
 // watched is a webhook of the policy of deploy/base.
 const watched = "validate-pods.usher.dev"
@@ -34,10 +34,10 @@ func states(ctx context.Context, r *kubetest.Replica) (all []string, err error) 
 	return all, err
 }
 
-// startWatching starts two replicas with the rights of deploy/base.
-func startWatching(ctx context.Context, t *testing.T) *kubetest.Usher {
+// startWatching starts replicas with the rights of deploy/base.
+func startWatching(ctx context.Context, t *testing.T, replicas int, flags ...string) *kubetest.Usher {
 	t.Helper()
-	options, err := cluster.Watching(kubetest.UsherOptions{Name: "watching-" + strings.ToLower(t.Name()), Replicas: 2})
+	options, err := cluster.Watching(kubetest.UsherOptions{Name: "watching-" + strings.ToLower(t.Name()), Replicas: replicas, Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,19 +52,24 @@ func startWatching(ctx context.Context, t *testing.T) *kubetest.Usher {
 // reports waits until every replica reports states of the webhook.
 func reports(ctx context.Context, t *testing.T, u *kubetest.Usher, want ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
 	for _, r := range u.Replicas {
-		err := kubetest.Eventually(ctx, func(ctx context.Context) error {
+		within(ctx, t, soon, func(ctx context.Context) error {
 			got, err := states(ctx, r)
 			if err != nil || !slices.Equal(got, want) {
 				return fmt.Errorf("%s reports %q, want %q (%v)", r.Name, got, want, err)
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	}
+}
+
+// within fails the test unless a check passes in time.
+func within(ctx context.Context, t *testing.T, limit time.Duration, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := kubetest.Eventually(ctx, check); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -99,7 +104,7 @@ func putBack(t *testing.T, w kubetest.Object, before []byte) {
 func TestChangesOfTheRegistrationAreReported(t *testing.T) {
 	ctx := cluster.Within(t, 4*time.Minute)
 	remove(ctx, t)
-	u := startWatching(ctx, t)
+	u := startWatching(ctx, t, 2)
 	own := "--ca-file=" + u.CAFile
 	reports(ctx, t, u, "missing")
 	apply(ctx, t, 0, []string{"registered"}, own)
@@ -164,7 +169,7 @@ func TestChangesOfTheRegistrationAreReported(t *testing.T) {
 func TestChoicesAreNoChanges(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	remove(ctx, t)
-	u := startWatching(ctx, t)
+	u := startWatching(ctx, t, 2)
 	own := "--ca-file=" + u.CAFile
 	apply(ctx, t, 0, []string{"registered"}, own, "--fail-open=all")
 	reports(ctx, t, u, "expected")
@@ -173,7 +178,7 @@ func TestChoicesAreNoChanges(t *testing.T) {
 	reports(ctx, t, u, "changed failurePolicy")
 	apply(ctx, t, 1, []string{`failurePolicy stays "Ignore", as "kubectl-edit" has set it`, "--force-conflicts"}, own, "--exclude-namespace=rook-ceph")
 	apply(ctx, t, 0, []string{"nothing to do"}, own, "--exclude-namespace=rook-ceph", "--fail-open=/validate-pods", "--dry-run")
-	time.Sleep(within)
+	time.Sleep(soon)
 	reports(ctx, t, u, "changed failurePolicy")
 	apply(ctx, t, 0, []string{`failurePolicy: stays as "kubectl-edit" has set it, and counts as chosen`, "registered"}, own, "--exclude-namespace=rook-ceph", "--fail-open=/validate-pods", "--force-conflicts")
 	reports(ctx, t, u, "expected")
@@ -183,7 +188,7 @@ func TestChoicesAreNoChanges(t *testing.T) {
 func TestDeletionsAreReported(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	remove(ctx, t)
-	u := startWatching(ctx, t)
+	u := startWatching(ctx, t, 2)
 	own := "--ca-file=" + u.CAFile
 	apply(ctx, t, 0, []string{"registered"}, own)
 	reports(ctx, t, u, "expected")
@@ -203,7 +208,7 @@ func TestDeletionsAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports(ctx, t, u, "unknown")
-	if _, err := cluster.Kubectl(ctx, "apply", "-f", "deploy/base/registration.yaml"); err != nil {
+	if _, err := cluster.Kubectl(ctx, "apply", "-f", "deploy/base/clusterrolebinding.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	reports(ctx, t, u, "expected")
