@@ -84,8 +84,14 @@ func (a Address) asIn(all configuration) Address {
 	return a
 }
 
-// baseOf returns a URL without its last part, which is the path of a route.
-func baseOf(url string) string { return url[:max(strings.LastIndex(url, "/"), 0)] }
+// baseOf returns a URL without its last part, which is the path of a route, if it has a path.
+func baseOf(url string) string {
+	url = strings.TrimRight(url, "/")
+	if i := strings.LastIndex(url, "/"); i > strings.Index(url, "://")+len("//") {
+		return url[:i]
+	}
+	return url
+}
 
 // restore completes what is wanted by what is registered, as AsInstalled says. bare is what is wanted without any choice.
 func (r Registrar) restore(wanted *configuration, bare, is configuration) {

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -139,4 +140,31 @@ func registered(t *testing.T, is configuration) apiserver.Client {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// TestBaseOf: a URL without the path of a route is one that a path can be added to.
+func TestBaseOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://door:9443/validate-pods": "https://door:9443", "https://door/base/validate-pods": "https://door/base",
+		"https://door/validate-pods/": "https://door", "https://door:9443": "https://door:9443", "https://door/": "https://door",
+	} {
+		if got := baseOf(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+// TestAwaitByURL: a server that is called by a URL is verified by the caBundle that is registered, if no flag has another one.
+func TestAwaitByURL(t *testing.T) {
+	usher := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(usher.Close)
+	is := needed(installedRoutes(), Address{URL: usher.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: usher.Certificate().Raw})})[1]
+	r := Registrar{Client: registered(t, is), At: Address{Namespace: "usher", Service: "usher", URL: usher.URL}}
+	if missing, err := r.urlReady(t.Context()); missing != "" || err != nil {
+		t.Error(missing, err)
+	}
+	r.Client = registered(t, needed(installedRoutes(), Address{URL: usher.URL})[1])
+	if missing, err := r.urlReady(t.Context()); missing == "" || err != nil {
+		t.Error("a certificate that nothing verifies is taken", err)
+	}
 }

@@ -108,9 +108,13 @@ func (r Registrar) rolledOut(ctx context.Context) (missing string, err error) {
 // urlReady returns what is missing until the URL leads to usher, or "".
 func (r Registrar) urlReady(ctx context.Context) (missing string, err error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(r.At.CABundle) > 0 {
+	bundle, err := r.bundleOfURL(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(bundle) > 0 {
 		config.RootCAs = x509.NewCertPool()
-		config.RootCAs.AppendCertsFromPEM(r.At.CABundle)
+		config.RootCAs.AppendCertsFromPEM(bundle)
 	}
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.At.URL+"/healthz", nil)
@@ -126,4 +130,20 @@ func (r Registrar) urlReady(ctx context.Context) (missing string, err error) {
 		return fmt.Sprintf("%s/healthz answers %s", r.At.URL, answer.Status), nil
 	}
 	return "", nil
+}
+
+// bundleOfURL returns the caBundle by which the API server verifies what it calls by a URL: the flag's, or what is registered.
+func (r Registrar) bundleOfURL(ctx context.Context) (bundle []byte, err error) {
+	if len(r.At.CABundle) > 0 {
+		return r.At.CABundle, nil
+	}
+	registered, err := r.registered(ctx)
+	for _, c := range registered {
+		for _, w := range c.Webhooks {
+			if isUshers(w) && w.ClientConfig.URL != nil {
+				bundle = append(bundle, w.ClientConfig.CABundle...)
+			}
+		}
+	}
+	return bundle, err
 }

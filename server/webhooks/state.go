@@ -100,7 +100,7 @@ func (w writers) changedPart(field string, needed, is Hook) string {
 func (a Address) leads(w Hook) bool {
 	path := PathOf(w.Name)
 	if s := w.ClientConfig.Service; s != nil {
-		return a.isCalledBy(w) && value(s.Path) == path
+		return a.isCalledBy(w) && strings.TrimRight(value(s.Path), "/") == path
 	}
-	return strings.HasSuffix(value(w.ClientConfig.URL), path)
+	return strings.HasSuffix(strings.TrimRight(value(w.ClientConfig.URL), "/"), path) // which the API server cuts off
 }

@@ -59,6 +59,7 @@ func TestStates(t *testing.T) {
 		{"Exact", func(w *Hook) { w.MatchPolicy = new(registration.Exact) }, nil, map[string]string{"matchPolicy": ""}},
 		{"another Service", func(w *Hook) { w.ClientConfig.Service.Name = "evil" }, nil, map[string]string{"clientConfig": ""}},
 		{"another path", func(w *Hook) { w.ClientConfig.Service.Path = new("/validate-b") }, nil, map[string]string{"clientConfig": ""}},
+		{"a slash at the end", func(w *Hook) { w.ClientConfig.Service.Path = new("/validate-a/") }, nil, nil},
 		{"a URL, chosen", func(w *Hook) {
 			w.ClientConfig = registration.WebhookClientConfig{URL: new("https://door/validate-a")}
 		}, nil, nil},
