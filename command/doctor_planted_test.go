@@ -77,7 +77,7 @@ var plantedFaults = []plantedFault{
 	{"paths of two routes are swapped", map[string]string{validatePod: atPath("/validate-clustercolocationprofile"), validateProfile: atPath("/validate-pod")}, "",
 		"usher-path-differs", validatePod, "/validate-clustercolocationprofile"},
 	{"a mutating path in the validating configuration", of(validatePod, atPath("/mutate-pod")), "", "usher-path-differs", validatePod, "/mutate-pod"},
-	{"a slash too many", of(mutatePod, atPath("/mutate-pod/")), "", "usher-path-unknown", mutatePod, "Did you mean /mutate-pod?"},
+	{"a letter too many in a path", of(mutatePod, atPath("/mutate-pods")), "", "usher-path-unknown", mutatePod, "Did you mean /mutate-pod?"},
 	{"a path in upper case", of(mutatePod, atPath("/Mutate-Pod")), "", "usher-path-unknown", mutatePod, "Did you mean /mutate-pod?"},
 	{"a constant condition", of(validatePod, `{"matchConditions": [{"name": "off", "expression": "1 > 2"}]}`), "", "match-condition-never", validatePod, "off"},
 	{"a condition on another resource", of(validatePod, `{"matchConditions": [{"name": "d", "expression": "request.resource.resource == 'deployments'"}]}`), "",

@@ -60,7 +60,11 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 		}
 	}
 	report.Webhooks = append(report.Webhooks, c.unregistered(ctx, e, needed)...)
-	report.Verdict = verdictOf(report.Webhooks)
+	report.Verdict = verdictOf(report.Webhooks, func(name string) bool {
+		return slices.ContainsFunc(needed, func(n webhooks.Hook) bool {
+			return n.Name == name && e.matcher.One(ctx, c.request, entry{Hook: n}.hook()).Called
+		})
+	})
 	switch {
 	case c.refused != nil:
 		report.Hint = "the API server refused the canary: " + c.refused.Error()
@@ -80,14 +84,14 @@ func (e *Examiner) Ushers() (names []string) {
 	return names
 }
 
-// verdictOf returns whether each webhook for objects such as the canary is called.
-func verdictOf(all []review.Webhook) review.Verdict {
+// verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.
+func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdict {
 	called := false
 	if slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Filter == webhookmatch.Unknown }) {
 		return review.Errored
 	}
 	for _, w := range all {
-		if !w.Called && w.Filter != webhookmatch.Rules && w.Filter != webhookmatch.Scope {
+		if other := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope; !w.Called && (!other || needed(w.Name)) {
 			return review.Failed
 		}
 		called = called || w.Called

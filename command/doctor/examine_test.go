@@ -382,6 +382,9 @@ func TestSelectors(t *testing.T) {
 		{"nodes", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "nodes", registration.Update, registration.AllScopes)
 		}, namespaces, "selector-no-effect", nil},
+		{"pods as cluster-scoped objects, which are none", func(w *entry) {
+			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "pods", registration.Update, registration.ClusterScope)
+		}, namespaces, "", nil},
 		{"namespaces", func(w *entry) {
 			w.NamespaceSelector, w.Rules = labels("a", "b"), rulesFor("", "v1", "namespaces", registration.Update, registration.ClusterScope)
 		}, namespaces, "", nil},

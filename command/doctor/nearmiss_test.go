@@ -38,6 +38,11 @@ func TestNearMisses(t *testing.T) {
 	own.needed = &own.Hook
 	changed := ushers(func(w *entry) { w.NamespaceSelector = labelled("door", "enable") })
 	changed.needed = &own.Hook
+	leavesOut := ushers(func(w *entry) {
+		w.NamespaceSelector = labelled("door", "enabled")
+		w.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"right"}}}
+	})
+	leavesOut.needed = &own.Hook
 	foreign := hook(func(w *entry) { w.NamespaceSelector = labelled("door", "enabled") })
 	for _, c := range []struct {
 		name       string
@@ -53,6 +58,8 @@ func TestNearMisses(t *testing.T) {
 			[]string{"shop have door=enable, and the selector asks for door=enabled. Did you mean that?", "\nkubectl label --overwrite namespace shop door=enabled"}},
 		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", review.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
 		{"a key beside a right one", own, []corev1.Namespace{right, key}, "selector-near-miss", review.Warning, []string{"dooor=enabled", "namespace bank door=enabled"}},
+		{"the label, and left out by name", leavesOut, []corev1.Namespace{space("apps", "a", "b"), right}, "selector-no-namespace", review.Warning,
+			[]string{"Namespace right has the label door=enabled, and the selector also leaves out kubernetes.io/metadata.name", "\nkubectl get namespaces --show-labels"}},
 		{"a selector of usher", changed, []corev1.Namespace{right}, "selector-no-namespace", review.Warning, []string{"\nkubectl edit validatingwebhookconfiguration usher"}},
 		{"a selector of others", hook(func(w *entry) { w.NamespaceSelector = labelled("door", "enable") }), []corev1.Namespace{right}, "selector-no-namespace", review.Warning,
 			[]string{"the selector asks for door=enable. Did you mean", "\nkubectl edit validatingwebhookconfiguration c"}},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -42,7 +43,10 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	}
 	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
 	then, severity := "Label those that it is for.", review.Warning
+	labelled, but := leftOut(w.NamespaceSelector, namespaces)
 	switch {
+	case len(near) == 0 && labelled != "":
+		about.label, then = "", fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
 	case len(near) > 0:
 		if about.label == "" {
 			about.misspelt = true
@@ -83,6 +87,27 @@ func (w entry) labelToSet() string {
 		return label
 	}
 	return ""
+}
+
+// leftOut returns a namespace that has each label that a selector asks for, and the requirement that leaves it out; "" if there is none.
+func leftOut(s *metav1.LabelSelector, namespaces []corev1.Namespace) (name, but string) {
+	if !selector.AsksForLabel(s) {
+		return "", ""
+	}
+	for _, n := range namespaces {
+		has := true
+		for _, r := range selector.Requirements(s) {
+			asks := r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists
+			if of := selector.Only(r); of.Matches(n.Labels) {
+				continue
+			}
+			has, but = has && !asks, selector.Text(r)
+		}
+		if has && but != "" {
+			return n.Name, but
+		}
+	}
+	return "", ""
 }
 
 // wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
@@ -126,6 +151,8 @@ func scopes(rules []registration.RuleWithOperations, all resources.Table) (names
 			switch {
 			case base == "namespaces":
 				namespaced = true
+			case r != nil && base != "*" && rule.Scope != nil && *rule.Scope != registration.AllScopes && r.ClusterScoped != (*rule.Scope == registration.ClusterScope):
+				// the rule matches nothing, which is a finding of its own
 			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*":
 				cluster = true
 			case r == nil || base == "*":

@@ -47,6 +47,8 @@ func TestUshersWebhooks(t *testing.T) {
 		says   string
 	}{
 		{"as needed", nil, "", ""},
+		{"a slash at the end, which the API server does not send", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pods/") }, "", ""},
+		{"one at the end of a URL", func(w *entry) { w.ClientConfig = at("https://usher.example//validate-pods/") }, "", ""},
 		{"another path", func(w *entry) { w.ClientConfig.Service.Path = new("/validate-pod") }, "usher-path-unknown", "Did you mean /validate-pods?"},
 		{"a path of something else", func(w *entry) { w.ClientConfig.Service.Path = nil }, "usher-path-unknown", "usher steps"},
 		{"the path of another webhook", func(w *entry) { w.ClientConfig.Service.Path = new("/mutate-pods") }, "usher-path-differs",

@@ -3,6 +3,7 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -93,26 +94,24 @@ func (w entry) reached(p *reach.Problem) review.Finding {
 	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)
 }
 
-// pathOf returns the path that a client configuration calls.
+// pathOf returns the path that a client configuration calls: the API server calls a path without slashes at its end or side by side.
 func pathOf(c registration.WebhookClientConfig) string {
+	called := ""
 	if s := c.Service; s != nil && s.Path != nil {
-		return *s.Path
-	}
-	if c.URL != nil {
+		called = *s.Path
+	} else if c.URL != nil {
 		_, after, _ := strings.Cut(*c.URL, "://")
-		if i := strings.Index(after, "/"); i >= 0 {
-			return after[i:]
-		}
+		_, called, _ = strings.Cut(after, "/")
 	}
-	return "/"
+	return path.Join("/", called)
 }
 
 // ushersPath returns the path of usher that the webhook calls. A URL may have a base before it.
-func (w entry) ushersPath(all []string) (path string, is bool) {
-	path = pathOf(w.ClientConfig)
-	i := slices.IndexFunc(all, func(p string) bool { return p == path || w.ClientConfig.URL != nil && strings.HasSuffix(path, p) })
+func (w entry) ushersPath(all []string) (called string, is bool) {
+	called = pathOf(w.ClientConfig)
+	i := slices.IndexFunc(all, func(p string) bool { return p == called || w.ClientConfig.URL != nil && strings.HasSuffix(called, p) })
 	if i < 0 {
-		return path, false
+		return called, false
 	}
 	return all[i], true
 }
