@@ -53,6 +53,8 @@ func TestCertificateFixes(t *testing.T) {
 	}), hook(func(w *entry) {
 		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{Apply: "usher webhooks apply --as-installed", Managed: true}
 	})
+	byURL := ushers
+	byURL.ClientConfig = at("https://usher.example/mutate-pods")
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
 	secret := reach.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
@@ -64,6 +66,7 @@ func TestCertificateFixes(t *testing.T) {
 		{"unknown", w, reach.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
 		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
 		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
+		{"usher by a URL", byURL, reach.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service"},
 		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},
 	} {
 		about := subject{entry: c.w, Subject: c.about}

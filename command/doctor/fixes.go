@@ -177,6 +177,8 @@ func replaceBundle(s subject) command {
 	switch {
 	case s.called().Injector() == "cert-manager" && secret.Name != "":
 		return fix("kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector") // which fills in the caBundle
+	case s.ushers() && s.Target.URL != "":
+		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
 	case s.ushers():
 		return fix(s.home.apply())
 	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
