@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/server/webhooks"
 )
 
 // TestChecks: each check is described, has a fix, and belongs to a finding.
@@ -51,10 +52,11 @@ func TestCertificateFixes(t *testing.T) {
 	managed, ushers := hook(func(w *entry) {
 		w.configuration.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "ns/c"}
 	}), hook(func(w *entry) {
-		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{Apply: "usher webhooks apply --as-installed", Managed: true}
+		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{At: webhooks.Address{Namespace: "door", Service: "usher"}, Apply: "usher webhooks apply --as-installed", Managed: true}
 	})
 	byURL := ushers
 	byURL.ClientConfig = at("https://usher.example/mutate-pods")
+	foreign := hook(func(w *entry) { w.ClientConfig = at("https://policies.example/x") })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
 	secret := reach.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
@@ -66,7 +68,8 @@ func TestCertificateFixes(t *testing.T) {
 		{"unknown", w, reach.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
 		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
 		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
-		{"usher by a URL", byURL, reach.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service"},
+		{"usher by a URL", byURL, reach.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},
+		{"a URL", foreign, reach.Subject{}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl get validatingwebhookconfiguration c -o yaml"},
 		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},
 	} {
 		about := subject{entry: c.w, Subject: c.about}

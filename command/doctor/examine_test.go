@@ -112,6 +112,25 @@ func TestRules(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	})
+	t.Run("beside resources that are right", func(t *testing.T) {
+		for _, c := range []struct {
+			groups, resources []string
+			want              string
+		}{
+			{[]string{""}, []string{"nodes", "clusterroles", "deployments"}, `apiGroups","value":["","rbac.authorization.k8s.io","apps"]`},
+			{[]string{"rbac.authorization.k8s.io"}, []string{"nodes", "clusterroles"}, `apiGroups","value":["rbac.authorization.k8s.io",""]`},
+		} {
+			w := hook(func(w *entry) {
+				w.Rules = rulesFor("", "v1", "", registration.Create, registration.AllScopes)
+				w.Rules[0].APIGroups, w.Rules[0].Resources = c.groups, c.resources
+			})
+			found := ruleProblems(w, resources.BuiltIn())
+			expectOne(t, found, "rule-wrong-group", c.want)
+			if left := ruleProblems(patched(t, w, found[0].Fix), resources.BuiltIn()); len(left) > 0 {
+				t.Errorf("after %s: %+v", found[0].Fix, left)
+			}
+		}
+	})
 	t.Run("not installed", func(t *testing.T) {
 		all := resources.BuiltIn()
 		all.Whole = true
@@ -174,7 +193,7 @@ func TestLockOut(t *testing.T) {
 		}, "", nil},
 		{"new nodes", func(w *entry) {
 			w.Rules = rulesFor("", "v1", "nodes", registration.Create, registration.ClusterScope)
-		}, "fail-nodes", []string{"join"}},
+		}, "fail-nodes", []string{"join", "The command lets everything that the webhook is for pass"}},
 		{"token reviews", func(w *entry) {
 			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
 		}, "fail-token-reviews", nil},

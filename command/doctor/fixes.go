@@ -82,7 +82,11 @@ func keepAway(s subject) command {
 	if s.restored {
 		return fix(s.home.apply())
 	}
-	return set(s)
+	way := set(s)
+	if s.changes[0].field == "failurePolicy" {
+		way.todo = "The command lets everything that the webhook is for pass while it does not answer; to let only this pass, give it an entry of its own."
+	}
+	return way
 }
 
 // correct changes rules. Those of usher follow from its policy.
@@ -164,8 +168,11 @@ func listPods(s subject) command {
 	return look(in+"pods -l "+review.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
 }
 
-// listSecrets lists the Secrets in which the certificate may be.
+// listSecrets lists the Secrets in which the certificate may be. That of a URL is elsewhere.
 func listSecrets(s subject, todo string) command {
+	if s.Target.URL != "" {
+		return look(s.show(), todo)
+	}
 	return look("kubectl -n "+review.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
 }
 
@@ -225,6 +232,9 @@ func replaceEarly(s subject) command {
 
 // calledService returns the Service of usher as an argument.
 func (s subject) calledService() string {
+	if s.Target.URL != "" {
+		return review.Word(s.home.service())
+	}
 	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
 }
 

@@ -43,9 +43,7 @@ func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
 				continue
 			}
 			why, known = append(why, m.Why), known && m.Value != nil
-			if next := (change{m.Field, m.Value}); !slices.ContainsFunc(about.changes, func(c change) bool { return c.field == next.field }) {
-				about.changes = append(about.changes, next)
-			}
+			about.changes = withChange(about.changes, change{m.Field, m.Value})
 		}
 		if !known {
 			about.changes = nil
@@ -63,6 +61,19 @@ func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
 		}
 	}
 	return found
+}
+
+// withChange returns changes with one more. Lists for the same field become one.
+func withChange(all []change, next change) []change {
+	i := slices.IndexFunc(all, func(c change) bool { return c.field == next.field })
+	if i < 0 {
+		return append(all, next)
+	}
+	first, isList := all[i].value.([]string)
+	if more, also := next.value.([]string); isList && also {
+		all[i].value = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v string) bool { return slices.Contains(first, v) }))
+	}
+	return all
 }
 
 // exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.

@@ -137,7 +137,7 @@ func TestNothingReadable(t *testing.T) {
 		t.Errorf("%+v", reports)
 	}
 	text, err := json.Marshal(reports[0])
-	for _, what := range []string{"what the servers answer", "how fast", "NetworkPolicies", "plug-ins that are switched off", "files of the API server", "--canary"} {
+	for _, what := range []string{"what the servers answer", "how fast", "admission policies", "NetworkPolicies", "plug-ins that are switched off", "files of the API server", "--canary"} {
 		if err != nil || !strings.Contains(reports[0].Hint, what) || !strings.Contains(string(text), what) {
 			t.Errorf("it does not say that it has not looked at %s: %s", what, text)
 		}

@@ -41,7 +41,7 @@ func (all Table) Misses(rule registration.RuleWithOperations, name string) *Miss
 	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(slices.Concat(r.Versions, r.optional),
 		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
 		return &Miss{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, and(rule.APIVersions), and(r.Versions)),
-			"apiVersions", r.Versions}
+			"apiVersions", beside(rule, rule.APIVersions, r.Versions)}
 	}
 	if why := wrongScopeOf(rule, name, *r); why != "" {
 		return &Miss{"rule-wrong-scope", why, "scope", registration.AllScopes}
@@ -50,6 +50,14 @@ func (all Table) Misses(rule registration.RuleWithOperations, name string) *Miss
 		return nil
 	}
 	return neverSentFor(rule, name, *r)
+}
+
+// beside returns the values that a rule lacks; with those that it has, if its other resources may need them.
+func beside(rule registration.RuleWithOperations, has, lacks []string) []string {
+	if len(rule.Resources) == 1 {
+		return lacks
+	}
+	return append(slices.Clone(has), lacks...)
 }
 
 func wrongScopeOf(rule registration.RuleWithOperations, name string, r Resource) string {
@@ -104,13 +112,13 @@ func (all Table) unknown(rule registration.RuleWithOperations, name, base string
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
+	if there := all.groupsWith(name); len(there) > 0 && !slices.Contains(rule.APIGroups, "*") {
+		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there))), "apiGroups", beside(rule, rule.APIGroups, there)}
+	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
 		return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
 			groups, name, best),
 			"resources", best}
-	}
-	if there := all.groupsWith(name); len(there) > 0 && !slices.Contains(rule.APIGroups, "*") {
-		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there))), "apiGroups", there}
 	}
 	if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") || g == "*" }) {
 		if !all.Whole {
