@@ -74,14 +74,15 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 	return report
 }
 
-// Ushers returns the names of usher's webhooks that are registered.
-func (e *Examiner) Ushers() (names []string) {
+// Ushers returns the names of usher's webhooks by which it is known which suites are registered.
+func (e *Examiner) Ushers() []string {
+	var all []webhooks.Hook
 	for _, h := range e.hooks {
 		if isUshers(h.Configuration, h.Name) {
-			names = append(names, h.Name)
+			all = append(all, webhooks.Hook{Name: h.Name, ClientConfig: h.ClientConfig})
 		}
 	}
-	return names
+	return webhooks.NamesOf(all)
 }
 
 // verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.

@@ -77,7 +77,7 @@ func (f *snapshot) from() string {
 // leftOut says what was not looked at, since the API server or files cannot show it.
 func (f *snapshot) leftOut() string {
 	if f.source.Live() {
-		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; NetworkPolicies; admission plug-ins that are switched off, and " +
+		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; admission plug-ins that are switched off, and " +
 			"webhooks in files of the API server. Whether usher is called, a dry run shows: usher doctor --canary -n NAMESPACE"
 	}
 	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api " +

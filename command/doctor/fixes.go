@@ -119,8 +119,11 @@ func removeAmplifier(s subject) command {
 
 // removeTwin removes a webhook that is registered twice.
 func removeTwin(s subject) command {
-	if s.ushers() {
+	switch {
+	case s.ushers():
 		return show(s)
+	case s.siblings == 0:
+		return fix(s.remove())
 	}
 	return fix(s.drop())
 }

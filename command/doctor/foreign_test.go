@@ -173,6 +173,6 @@ func TestTwice(t *testing.T) {
 	first, second := hook(nil), hook(func(w *entry) { w.configuration.Name = "d" })
 	other := hook(func(w *entry) { w.configuration.Name, w.NamespaceSelector = "e", labelled("a", "b") })
 	expectOne(t, twiceProblems([]entry{first, other}), "")
-	expectOne(t, twiceProblems([]entry{first, second, other}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com")
+	expectOne(t, twiceProblems([]entry{first, second, other}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com", "\nkubectl delete validatingwebhookconfiguration d")
 	expectOne(t, twiceProblems([]entry{first, first}), "registered-twice", "refuses such a configuration")
 }

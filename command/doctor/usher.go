@@ -102,16 +102,16 @@ const otherFlags = "If usher runs with others than its Deployment has, pass them
 
 // neededBy returns the webhooks that usher should be registered with, beside those that are.
 func (u Usher) neededBy(registered []entry) []webhooks.Hook {
-	var names []string
+	var all []webhooks.Hook
 	for _, w := range registered {
 		if w.ushers() {
-			names = append(names, w.Name)
+			all = append(all, w.Hook)
 		}
 	}
-	if len(names) == 0 || u.Needed == nil {
+	if len(all) == 0 || u.Needed == nil {
 		return nil
 	}
-	return u.Needed(names)
+	return u.Needed(webhooks.NamesOf(all))
 }
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
@@ -142,8 +142,8 @@ func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Find
 	if len(names) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("usher-not-registered", u.about(), "usher's policy needs %s, and the API server does not know of "+
-		"it: what it is for is neither checked nor changed. %s", review.List(names), otherFlags)}
+	return []review.Finding{problem("usher-not-registered", u.about(), "the API server does not know %s, which usher's policy needs: nothing is "+
+		"checked or changed there. %s", review.List(names), otherFlags)}
 }
 
 // koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.

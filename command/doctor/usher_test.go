@@ -83,6 +83,14 @@ func TestUshersWebhooks(t *testing.T) {
 	other := ushers(func(w *entry) { w.Name = "mutate-pods.usher.dev" })
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "usher-not-registered", "validate-pods.usher.dev", "--service usher/usher")
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
+	u.Needed = func(names []string) []webhooks.Hook {
+		if len(names) != 1 || names[0] != "mutate-pods.usher.dev" {
+			t.Errorf("the suites are those of %v", names)
+		}
+		return nil
+	}
+	misnamed := ushers(func(w *entry) { w.Name = "validate-pod.usher.dev" })
+	_ = u.neededBy([]entry{misnamed, ushers(func(w *entry) { w.Name, w.ClientConfig.Service.Path = "mutate-pods.usher.dev", new("/mutate-pods") })})
 	u.Unknown = errors.New("forbidden")
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "not-readable")
 }
@@ -137,7 +145,7 @@ func TestNothingReadable(t *testing.T) {
 		t.Errorf("%+v", reports)
 	}
 	text, err := json.Marshal(reports[0])
-	for _, what := range []string{"what the servers answer", "how fast", "admission policies", "NetworkPolicies", "plug-ins that are switched off", "files of the API server", "--canary"} {
+	for _, what := range []string{"what the servers answer", "how fast", "admission policies", "conversion webhooks", "NetworkPolicies", "plug-ins that are switched off", "files of the API server", "--canary"} {
 		if err != nil || !strings.Contains(reports[0].Hint, what) || !strings.Contains(string(text), what) {
 			t.Errorf("it does not say that it has not looked at %s: %s", what, text)
 		}

@@ -46,8 +46,24 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 	if other := all.elsewhere(r.At); r.saved == nil && other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
 		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
 	}
-	r.Routes, r.At, r.Force, r.asInstalled = of(names), r.At.asIn(all), true, true
+	r.Routes, r.At, r.Force, r.asInstalled = of(NamesOf(all.Webhooks)), r.At.asIn(all), true, true
 	return r, nil
+}
+
+// NamesOf returns the names of usher's entries by which it is known which suites are registered: of those that call the path of their
+// name or, if none does, of all. One that calls another path may have the name of another suite by a mistake.
+func NamesOf(entries []Hook) (names []string) {
+	for _, w := range entries {
+		if callsItsPath(w) {
+			names = append(names, w.Name)
+		}
+	}
+	if len(names) == 0 {
+		for _, w := range entries {
+			names = append(names, w.Name)
+		}
+	}
+	return names
 }
 
 // isCalledBy reports whether an entry calls the Service, or a URL.

@@ -142,6 +142,27 @@ func registered(t *testing.T, is configuration) apiserver.Client {
 	return client
 }
 
+// TestNamesOf: an entry that calls the path of another one may have the name of another suite by mistake, and says nothing.
+func TestNamesOf(t *testing.T) {
+	entry := func(name, path string) Hook {
+		return Hook{Name: name + ".usher.dev", ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{Path: &path}}}
+	}
+	url := Hook{Name: "mutate-pods.usher.dev", ClientConfig: registration.WebhookClientConfig{URL: new("https://door/base/mutate-pods/")}}
+	mistaken := entry("validate-pod", "/validate-pods")
+	for _, c := range []struct {
+		entries []Hook
+		want    string
+	}{
+		{[]Hook{entry("cluster.validate-rules", "/validate-rules"), url, mistaken}, "cluster.validate-rules.usher.dev mutate-pods.usher.dev"},
+		{[]Hook{mistaken}, "validate-pod.usher.dev"},
+		{nil, ""},
+	} {
+		if got := strings.Join(NamesOf(c.entries), " "); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
 // TestBaseOf: a URL without the path of a route is one that a path can be added to.
 func TestBaseOf(t *testing.T) {
 	for url, want := range map[string]string{

@@ -97,10 +97,13 @@ func (w writers) changedPart(field string, needed, is Hook) string {
 }
 
 // leads reports whether an entry calls its route at the Service, or at a URL.
-func (a Address) leads(w Hook) bool {
+func (a Address) leads(w Hook) bool { return a.isCalledBy(w) && callsItsPath(w) }
+
+// callsItsPath reports whether an entry calls the path of its name. The API server cuts off slashes at the end.
+func callsItsPath(w Hook) bool {
 	path := PathOf(w.Name)
 	if s := w.ClientConfig.Service; s != nil {
-		return a.isCalledBy(w) && strings.TrimRight(value(s.Path), "/") == path
+		return strings.TrimRight(value(s.Path), "/") == path
 	}
-	return strings.HasSuffix(strings.TrimRight(value(w.ClientConfig.URL), "/"), path) // which the API server cuts off
+	return strings.HasSuffix(strings.TrimRight(value(w.ClientConfig.URL), "/"), path)
 }
