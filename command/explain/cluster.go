@@ -74,6 +74,9 @@ func (c Cluster) missing(ctx context.Context, f finder, of object) ([]review.Rep
 		return []review.Report{first}, nil
 	}
 	now, err := c.now(ctx, append(creators, of)[0], policy)
+	if refusal, known := ParseRefusal(failure.Message); failed && (!known || refusal.By != ByUsher) {
+		doubtful(now)
+	}
 	if err != nil {
 		first.Findings = append(first.Findings, unknownBecause("not-reviewed", err))
 	}
@@ -86,10 +89,20 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]revi
 	for i := range reports {
 		(&Mask{Show: c.ShowValues}).Report(&reports[i])
 		if reports[i].Verdict == review.Allowed {
-			reports[i].Hint = "as of now the pod would be allowed: the controller tries again by itself, after up to some minutes"
+			reports[i].Hint = "as of now usher allows the pod: the controller tries again by itself, after up to some minutes"
 		}
 	}
 	return reports, err
+}
+
+// doubtful changes reports on pods that usher allows as of now, and that somebody else has refused.
+func doubtful(now []review.Report) {
+	for i, r := range now {
+		if r.Verdict == review.Allowed {
+			now[i].Verdict, now[i].Hint = review.NotJudged, ""
+			now[i].Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
+		}
+	}
 }
 
 func unknownBecause(id string, err error) review.Finding {

@@ -1,6 +1,19 @@
 package explain
 
-import "testing"
+import (
+	"testing"
+
+	"usher.dev/usher/command/review"
+)
+
+// TestDoubtful: a pod that somebody else has refused is not said to be allowed now.
+func TestDoubtful(t *testing.T) {
+	now := []review.Report{{Verdict: review.Allowed, Hint: "it is allowed"}, {Verdict: review.Denied, Hint: "kept"}}
+	doubtful(now)
+	if now[0].Exit() != review.Unjudged || len(now[0].Unjudged) != 1 || now[0].Hint != "" || now[1].Verdict != review.Denied || now[1].Hint != "kept" {
+		t.Errorf("%+v", now)
+	}
+}
 
 // TestMissing: how many pods a workload lacks.
 func TestMissing(t *testing.T) {

@@ -60,13 +60,34 @@ func TestRefused(t *testing.T) {
 			}
 			c.change()
 			must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
-				if out, _ = explain(ctx, t, append(args, "deployment/"+c.name)...); !strings.Contains(out, "as of now the pod would be allowed") && !strings.Contains(out, "no pod is missing") {
+				if out, _ = explain(ctx, t, append(args, "deployment/"+c.name)...); !strings.Contains(out, "as of now usher allows the pod") && !strings.Contains(out, "no pod is missing") {
 					return fmt.Errorf("%s", out)
 				}
 				return nil
 			}))
 		})
 	}
+}
+
+// TestRefusedByOthers: what a ResourceQuota refuses is not said to be allowed now, since usher does not ask it.
+func TestRefusedByOthers(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "full")
+	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/full/resourcequotas", `{"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "0"}}, "status": {"hard": {"pods": "0"}}}`)
+	must(t, err)
+	_, err = cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/full/deployments", deployment("no-room", "", "1"))
+	must(t, err)
+	kubeconfig := reader(ctx, t)
+	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
+		out, code := explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "full", "--feature-gates="+gates, "deployment/no-room")
+		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: tight", "not judged  ReplicaSet no-room-", "which was not usher, still does"} {
+			if code != 1 || !strings.Contains(out, part) {
+				return fmt.Errorf("exit code %d, lacks %s\n%s", code, part, out)
+			}
+		}
+		return nil
+	}))
 }
 
 // TestOnlyRegistered: what is said of now is by the routes that are registered; another one that would refuse the pod is not asked.
