@@ -151,9 +151,7 @@ func scopes(rules []registration.RuleWithOperations, all resources.Table) (names
 			switch {
 			case base == "namespaces":
 				namespaced = true
-			case r != nil && base != "*" && rule.Scope != nil && *rule.Scope != registration.AllScopes && r.ClusterScoped != (*rule.Scope == registration.ClusterScope):
-				// the rule matches nothing, which is a finding of its own
-			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*":
+			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*" && (r == nil || r.ClusterScoped):
 				cluster = true
 			case r == nil || base == "*":
 				namespaced, cluster = true, true
