@@ -99,7 +99,7 @@ const reviewHelp = `Review manifests or AdmissionReviews without a server, with 
 
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
 the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
-among the files, or in --cluster-dir, count as stored.
+among the files, or in --cluster-dir, count as stored. Manifests are reviewed as creations; --operation UPDATE --old FILE reviews a change.
 
 A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
 policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.

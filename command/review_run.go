@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -113,6 +114,7 @@ func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, 
 	}
 	r.asked.Unknown() // what was asked before
 	choice.Unknown, choice.Validate = r.asked.Unknown, true
+	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	report := review.Run(ctx, d, body, choice, kinds)
 	report.Notes = notes

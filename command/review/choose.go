@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/nearest"
@@ -28,6 +30,8 @@ type Choice struct {
 	Documents bool          // keep the object after each step: Step.After
 	// Validate looks whether an API server would store the object, too.
 	Validate bool
+	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
+	Assumed bool
 	// Unknown returns what has been asked for since the last call and is not known here. Nil: all is known.
 	Unknown func() []string
 }
@@ -119,6 +123,13 @@ func (c Chooser) hint(req *admit.Request) string {
 			}
 		}
 	}
+	for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete} {
+		other := *req
+		other.Operation = operation
+		if slices.ContainsFunc(c.Routes, func(r admit.Route) bool { return r.Covers(&other) }) {
+			return fmt.Sprintf("no route is for its %s; one is for %s: try %s", req.Operation, operation, c.setting("operation", string(operation))+c.andOld(operation))
+		}
+	}
 	return noRoute
 }
 
@@ -129,7 +140,15 @@ func (c Chooser) howToReach(r admit.Route, m admit.Match, req *admit.Request) st
 		hint += " " + c.setting("subresource", sub)
 	}
 	if r.Heartbeat() {
-		hint += " " + c.setting("as", "system:node:"+req.ObjectName())
+		return hint + " " + c.setting("as", "system:node:"+req.ObjectName())
 	}
-	return hint
+	return hint + c.andOld(m.Operations[0])
+}
+
+// andOld names the setting of the stored object, if an operation has one that is changed.
+func (c Chooser) andOld(operation admissionv1.Operation) string {
+	if operation != admissionv1.Update {
+		return ""
+	}
+	return " and " + c.setting("old", "")
 }

@@ -3,6 +3,7 @@ package review
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -57,6 +58,9 @@ func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
 	}
 	if object.GetKind() == "AdmissionReview" {
 		return d.JSON, nil
+	}
+	if object.GroupVersionKind().Group == "kustomize.config.k8s.io" {
+		return nil, errors.New("a kustomization, which no API server knows; review what is made of it: kubectl kustomize DIR | usher review -")
 	}
 	if err := kinds.Check(object.GroupVersionKind()); err != nil {
 		return nil, err

@@ -142,6 +142,50 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 	}
 }
 
+// TestOtherOperations: what is not called for a creation, and is for a change, is named; a change of what is not known is not judged.
+func TestOtherOperations(t *testing.T) {
+	updates := writing("spec/x", admissionv1.Update)
+	check := admit.Route{Path: "/validate-test", For: updates.For, Chain: admit.Validate(func(d *document.Document) *document.Document { return d },
+		[]admit.Validator[document.Document]{{Name: "v", Doc: "refuses nothing", Run: func(context.Context, *admit.Request, *document.Document) (field.ErrorList, error) { return nil, nil }}})}
+	documents := Read("test", strings.NewReader(pod))
+	for _, c := range []struct {
+		name    string
+		o       Options
+		route   admit.Route
+		assumed bool
+		want    Verdict
+	}{
+		{"created", Options{Operation: admissionv1.Create}, check, false, Skipped},
+		{"changed", Options{Operation: admissionv1.Update, Old: []byte(`{"metadata":{"name":"p"}}`)}, check, false, Allowed},
+		{"changed from what is not known", Options{Operation: admissionv1.Update}, check, true, NotJudged},
+		{"changed, and not checked", Options{Operation: admissionv1.Update}, updates, true, Allowed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body, err := AsReview(documents[0], c.o, NewCatalogue(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			choice, err := Chooser{Routes: []admit.Route{c.route}}.Choose(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			choice.Assumed = c.assumed
+			report := Run(t.Context(), documents[0], body, choice, kinds)
+			if report.Verdict != c.want || (c.want == Skipped) != strings.Contains(report.Hint, "try --operation UPDATE and --old") {
+				t.Errorf("%s %q %q", report.Verdict, report.Unjudged, report.Hint)
+			}
+		})
+	}
+}
+
+// TestKustomization: a file for kustomize is no object that an API server refuses.
+func TestKustomization(t *testing.T) {
+	d := Read("test", strings.NewReader("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"))[0]
+	if _, err := AsReview(d, Options{}, NewCatalogue(nil)); err == nil || !strings.Contains(err.Error(), "kubectl kustomize DIR | usher review -") {
+		t.Error(err)
+	}
+}
+
 // kinds lists the kinds of the tests' routes.
 var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{} }}
 

@@ -82,7 +82,7 @@ func TestRefusedByOthers(t *testing.T) {
 	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
 		out, code := explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "full", "--feature-gates="+gates, "deployment/no-room")
 		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: tight", "not judged  ReplicaSet no-room-", "which was not usher, still does"} {
-			if code != 1 || !strings.Contains(out, part) {
+			if code != 2 || !strings.Contains(out, part) {
 				return fmt.Errorf("exit code %d, lacks %s\n%s", code, part, out)
 			}
 		}
