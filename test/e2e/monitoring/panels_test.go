@@ -219,8 +219,8 @@ func wantClosedLabels(ctx context.Context, t *testing.T, p prometheus) {
 	if err := json.Unmarshal([]byte(text), &labels); err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"__name__", "alertname", "decision", "for", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode",
-		"namespace", "operation", "outcome", "override", "reason", "result", "route", "severity", "step", "version"}
+	known := []string{"__name__", "alertname", "decision", "field", "for", "gate", "instance", "job", "kind", "le", "limit", "listener", "mode",
+		"namespace", "operation", "outcome", "override", "reason", "result", "route", "severity", "state", "step", "version", "webhook"}
 	for _, name := range labels.Data {
 		if !slices.Contains(known, name) {
 			t.Errorf("there is a label %s: is its set of values closed?", name)
