@@ -63,7 +63,7 @@ func (c Chooser) Choose(body []byte) (Choice, error) {
 		}
 		return Choice{Routes: c.Routes[i : i+1]}, nil
 	}
-	_, req, err := handlers.ReadReview(body)
+	_, req, err := handlers.ReadReview(withDefaults(body)) // an update that only leaves defaults out changes nothing
 	if err != nil {
 		return Choice{}, nil
 	}

@@ -116,13 +116,14 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 	}{
 		{"created", admissionv1.Create, "", "", 1},
 		{"the same object", admissionv1.Update, "", "", 0},
-		{"another spec", admissionv1.Update, `{"metadata":{"name":"p"},"spec":{"mine":2}}`, "", 1},
-		{"a label goes", admissionv1.Update, `{"metadata":{"name":"p","labels":{"a":"b"}},"spec":{"mine":1}}`, "", 1},
-		{"a finalizer goes", admissionv1.Update, `{"metadata":{"name":"p","finalizers":["f"]},"spec":{"mine":1}}`, "", 0},
+		{"another spec", admissionv1.Update, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"nodeName":"b"}}`, "", 1},
+		{"a label goes", admissionv1.Update, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"a":"b"}},"spec":{"nodeName":"a"}}`, "", 1},
+		{"a finalizer goes", admissionv1.Update, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","finalizers":["f"]},"spec":{"nodeName":"a"}}`, "", 0},
+		{"a default and no labels", admissionv1.Update, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{}},"spec":{"nodeName":"a","restartPolicy":"Always"}}`, "", 0},
 		{"by its path", admissionv1.Update, "", "/mutate-test", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := Read("test", strings.NewReader(pod))
+			documents := Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: a}\n"))
 			o := Options{Operation: c.operation}
 			if c.old != "" {
 				o.Old = []byte(c.old)

@@ -42,21 +42,11 @@ func (r report) outcomes(prefix string) (all []string) {
 // said of at most 5 % of the objects, and only where the Namespace is left out of the files, which it is for one policy of eight.
 func TestAsReviewed(t *testing.T) {
 	ctx := cluster.Within(t, 20*time.Minute)
-	rounds := 6
-	if text := os.Getenv(policiesVariable); text != "" {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d, seen := draws{kubetest.Random(t)}, map[string]int{}
+	d, seen, rounds := draws{kubetest.Random(t)}, map[string]int{}, rounds(t)
 	namespaces := make([][]kubetest.Object, rounds)
 	for i := range namespaces {
 		namespaces[i] = d.namespaces(i)
-		for _, n := range namespaces[i] {
-			create(ctx, t, "/api/v1/namespaces", n)
-			create(ctx, t, "/api/v1/namespaces/"+n.String("metadata", "name")+"/serviceaccounts", kubetest.Object{"metadata": kubetest.Object{"name": "default"}})
-		}
+		createNamespaces(ctx, t, namespaces[i])
 	}
 	for i := range rounds {
 		policy := encode(d.policy())
@@ -75,6 +65,20 @@ func TestAsReviewed(t *testing.T) {
 	t.Log(seen)
 	judged(t, seen)
 	unregister(ctx, t)
+}
+
+// rounds returns how many policies are tried.
+func rounds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(policiesVariable)
+	if text == "" {
+		return 6
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // judged fails the test if too much was not judged, or if what was drawn shows nothing.
@@ -188,6 +192,10 @@ func sendAs(ctx context.Context, t *testing.T, client *kubetest.Client, o kubete
 	if err != nil {
 		t.Fatal(err)
 	}
+	return verdictOf(response)
+}
+
+func verdictOf(response *kubetest.Response) (verdict, answer string) {
 	text := string(response.Body)
 	switch {
 	case response.Status < 300, response.Status == 409: // the Namespaces are there
@@ -263,6 +271,8 @@ func differs(r report, verdict string, called []string, known bool) string {
 	switch {
 	case said == "not judged":
 		return ""
+	case said == "denied" && verdict == "error" && slices.ContainsFunc(called, func(c string) bool { return strings.HasSuffix(c, " error") }):
+		return "" // of two webhooks that are called at once, the API server returns what the faster one says
 	case said != verdict:
 		return "review says " + r.Verdict + ", and the object is " + verdict
 	case verdict == "invalid" || !known:

@@ -1,0 +1,164 @@
+package asreviewed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// TestChangesAsReviewed: what `usher review --operation UPDATE --old` says of a change is what becomes of it. The objects are stored
+// before usher is registered, so that some break the policy already, which rules with ratcheting forgive.
+func TestChangesAsReviewed(t *testing.T) {
+	ctx := cluster.Within(t, 20*time.Minute)
+	d, seen, rounds := draws{kubetest.Random(t)}, map[string]int{}, rounds(t)
+	unregister(ctx, t)
+	namespaces, stored := make([][]kubetest.Object, rounds), make([][]kubetest.Object, rounds)
+	for i := range rounds {
+		namespaces[i] = d.namespaces(1000 + i)
+		createNamespaces(ctx, t, namespaces[i])
+		for n := range 12 {
+			if o := store(ctx, t, d.object(12*i+n, namespaces[i])); o != nil {
+				stored[i] = append(stored[i], o)
+			}
+		}
+	}
+	for i := range rounds {
+		policy := encode(d.policy())
+		serve(ctx, t, policy, 1000+i)
+		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) {
+			for _, old := range stored[i] {
+				verdict := compareChange(ctx, t, policy, namespaces[i], old, d.change(old))
+				seen[verdict]++
+			}
+		})
+	}
+	t.Log(seen)
+	unregister(ctx, t)
+	if seen["allowed"] == 0 || seen["denied"] == 0 || seen["not judged"] > 0 {
+		t.Errorf("the changes were %v", seen)
+	}
+}
+
+// store creates an object and returns it as stored, or nil if the API server refuses it as invalid.
+func store(ctx context.Context, t *testing.T, o kubetest.Object) (stored kubetest.Object) {
+	t.Helper()
+	if err := kubetest.Eventually(ctx, func(ctx context.Context) error { // webhooks that were deleted may be called for a moment
+		response, err := cluster.Admin().Do(ctx, "POST", collectionOf(o), "application/json", o)
+		if err != nil || response.Status == 400 || response.Status == 422 {
+			return err
+		}
+		if response.Status != 201 {
+			return fmt.Errorf("%d: %s", response.Status, response.Body)
+		}
+		stored = decode(string(response.Body))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+// change draws a change that the API server allows, of what selectors and rules ask for.
+func (d draws) change(old kubetest.Object) kubetest.Object {
+	o := decode(encode(old))
+	if d.one(2) {
+		labels := d.labels()
+		if o.String("kind") == "Namespace" {
+			labels["kubernetes.io/metadata.name"] = o.String("metadata", "name")
+		}
+		metadataOf(o)["labels"] = labels
+	}
+	if d.one(3) {
+		metadataOf(o)["annotations"] = kubetest.Object{"example.com/note": "changed"}
+	}
+	switch o.String("kind") {
+	case "Pod":
+		d.image(o.At("spec"))
+	case "Deployment", "StatefulSet", "DaemonSet":
+		d.image(o.At("spec", "template", "spec"))
+		if spec := o.At("spec").(map[string]any); spec["replicas"] != nil && d.one(2) {
+			spec["replicas"] = d.IntN(6)
+		}
+	case "CronJob":
+		d.image(o.At("spec", "jobTemplate", "spec", "template", "spec"))
+	case "ConfigMap":
+		o["data"] = kubetest.Object{pick(d, "key", "longer"): pick(d, "x", "y")}
+	}
+	return decode(encode(o))
+}
+
+// image draws the image of the first container anew, or leaves it.
+func (d draws) image(spec any) {
+	if d.one(2) {
+		first := spec.(map[string]any)["containers"].([]any)[0].(map[string]any)
+		first["image"] = pick(d, "nginx:1.29", "registry.example.com/a:1", "elsewhere.example.com/b:latest")
+	}
+}
+
+// compareChange reviews a change, sends it to the API server as a dry run, and returns the verdict of the review.
+func compareChange(ctx context.Context, t *testing.T, policy string, namespaces []kubetest.Object, old, changed kubetest.Object) string {
+	t.Helper()
+	r := reviewChange(ctx, t, namespaces, old, changed)
+	before := counts(ctx, t)
+	path := collectionOf(changed) + "/" + changed.String("metadata", "name") + "?dryRun=All"
+	response, err := cluster.Admin().Do(ctx, "PUT", path, "application/json", changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict, answer := verdictOf(response)
+	called := since(before, counts(ctx, t))
+	if why := differs(r, verdict, called, true); why != "" {
+		t.Errorf("%s\npolicy: %s\nold: %s\nchanged: %s\nreview: %+v\nthe API server: %s: %s\nusher was asked: %q",
+			why, policy, encode(old), encode(changed), r, verdict, answer, called)
+	}
+	return r.Verdict
+}
+
+// reviewChange runs `usher review` on a change. The Namespaces stand in a directory of their own, as they are not part of it.
+func reviewChange(ctx context.Context, t *testing.T, namespaces []kubetest.Object, old, changed kubetest.Object) report {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, objects ...kubetest.Object) string {
+		text := ""
+		for _, o := range objects {
+			text += encode(o) + "\n---\n"
+		}
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	cluster := filepath.Dir(write("cluster/namespaces.yaml", namespaces...))
+	out, err := usher.Run(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--no-templates", "--cluster-dir", cluster,
+		"--operation", "UPDATE", "--old", write("old.yaml", old), "--as", "admin", "--as-group", "system:masters,system:authenticated",
+		"-o", "json", write("changed.yaml", changed))
+	var reports []report
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	}
+	if want := exitOf(reports); code != want {
+		t.Errorf("the exit code is %d, want %d", code, want)
+	}
+	return reports[0]
+}
+
+func createNamespaces(ctx context.Context, t *testing.T, namespaces []kubetest.Object) {
+	t.Helper()
+	for _, n := range namespaces {
+		create(ctx, t, "/api/v1/namespaces", n)
+		create(ctx, t, "/api/v1/namespaces/"+n.String("metadata", "name")+"/serviceaccounts", kubetest.Object{"metadata": kubetest.Object{"name": "default"}})
+	}
+}
