@@ -1,0 +1,140 @@
+package admit
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit/document"
+)
+
+// Pod returns the pod that a controller would create for a workload of the kind, with its edits, or nil if there is no
+// template. All pods of a workload are alike but for their names; of a StatefulSet it is the first. What the API server adds
+// to new pods is missing.
+func (k WorkloadKind) Pod(workload *document.Document) *document.Document {
+	template := workload.Root().At(k.Template...)
+	if template.Kind() != document.Object {
+		return nil
+	}
+	owner := Meta{workload.Root()}
+	pod, err := document.Parse(skeleton(owner, template))
+	if err != nil {
+		return nil // what has been read can be read again
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write(template.Bytes())
+	k.complete(&podMaker{owner, pod.Root(), fmt.Sprintf("%08x", sum.Sum32())})
+	return pod
+}
+
+// PodOfTemplate returns the pod of a template in a kind of which nothing else is known, as Pod does.
+func PodOfTemplate(workload *document.Document, path []string) *document.Document {
+	return WorkloadKind{Template: path, complete: (*podMaker).ofOwner}.Pod(workload)
+}
+
+// skeleton returns a pod with what controllers read of a template: its spec, and three members of its metadata.
+func skeleton(owner Meta, template *document.Value) []byte {
+	pod := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":`)
+	pod = document.AppendText(pod, owner.Name()+"-")
+	if namespace := owner.root.At("metadata", "namespace").Text(); namespace != "" {
+		pod = document.AppendText(append(pod, `,"namespace":`...), namespace)
+	}
+	for _, name := range [...]string{"labels", "annotations", "finalizers"} {
+		if of := template.At("metadata", name); of.Exists() {
+			pod = append(append(pod, `,"`+name+`":`...), of.Bytes()...)
+		}
+	}
+	pod = append(pod, '}')
+	if spec := template.Get("spec"); spec.Exists() {
+		pod = append(append(pod, `,"spec":`...), spec.Bytes()...)
+	}
+	return append(pod, '}')
+}
+
+// podMaker completes a pod as the controller of its kind does.
+type podMaker struct {
+	owner Meta
+	pod   *document.Value
+	hash  string // of the template, in the place of the controller's own
+}
+
+func (p *podMaker) meta(names ...string) *document.Value { return p.pod.Get("metadata").At(names...) }
+
+func (p *podMaker) label(key, value string) { p.meta("labels", key).SetText(value) }
+
+// ownedBy sets the ownerReference that a controller sets.
+func (p *podMaker) ownedBy(apiVersion, kind, name string) {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(kind + "/" + p.owner.root.At("metadata", "namespace").Text() + "/" + name))
+	text := fmt.Sprintf("%016x", sum.Sum64())
+	yes := true
+	p.meta("ownerReferences").Append(metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name,
+		UID: types.UID(fmt.Sprintf("%s-%s-%s-%s-%s", text[:8], text[8:12], text[12:16], text[:4], text[4:16])), Controller: &yes, BlockOwnerDeletion: &yes})
+}
+
+// ofOwner is for controllers that create the pods of their objects themselves.
+func (p *podMaker) ofOwner() {
+	p.ownedBy(p.owner.root.Get("apiVersion").Text(), p.owner.root.Get("kind").Text(), p.owner.Name())
+}
+
+// ofDeployment goes through a ReplicaSet, which is named after the hash of the template.
+func (p *podMaker) ofDeployment() {
+	replicaSet := p.owner.Name() + "-" + p.hash
+	p.label("pod-template-hash", p.hash)
+	p.meta("generateName").SetText(replicaSet + "-")
+	p.ownedBy("apps/v1", "ReplicaSet", replicaSet)
+}
+
+// ofStatefulSet is the first of the pods, which have names, host names and claims of their own.
+func (p *podMaker) ofStatefulSet() {
+	name := p.owner.Name() + "-0"
+	p.meta("name").SetText(name)
+	p.label("statefulset.kubernetes.io/pod-name", name)
+	p.label("apps.kubernetes.io/pod-index", "0")
+	p.label("controller-revision-hash", p.owner.Name()+"-"+p.hash)
+	p.ofOwner()
+	p.pod.At("spec", "hostname").SetText(name)
+	if service := p.owner.root.At("spec", "serviceName").Text(); service != "" {
+		p.pod.At("spec", "subdomain").SetText(service)
+	}
+	p.addClaims()
+}
+
+// addClaims adds a volume for each of a StatefulSet's volumeClaimTemplates, in place of a volume of the same name.
+func (p *podMaker) addClaims() {
+	volumes := p.pod.At("spec", "volumes")
+	if !volumes.CanBe(document.Array) {
+		return // it stays as it is, to be refused
+	}
+	for claim := range p.owner.root.At("spec", "volumeClaimTemplates").Elements() {
+		name := claim.At("metadata", "name").Text()
+		for volume := range volumes.Elements() {
+			if volume.Get("name").Text() == name {
+				volume.Remove()
+			}
+		}
+		volumes.Append(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + p.owner.Name() + "-0"}}})
+	}
+}
+
+func (p *podMaker) ofDaemonSet() {
+	p.label("controller-revision-hash", p.hash)
+	p.label("pod-template-generation", "1")
+	p.ofOwner()
+}
+
+func (p *podMaker) ofJob() { p.ofJobNamed(p.owner.Name()) }
+
+// ofCronJob goes through a Job, which is named after the minute of its schedule.
+func (p *podMaker) ofCronJob() { p.ofJobNamed(p.owner.Name() + "-29391840") }
+
+func (p *podMaker) ofJobNamed(name string) {
+	p.meta("generateName").SetText(name + "-")
+	p.label("batch.kubernetes.io/job-name", name)
+	p.label("job-name", name)
+	p.ownedBy("batch/v1", "Job", name)
+}
