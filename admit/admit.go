@@ -41,6 +41,7 @@ type Request struct {
 	notes
 	explanation explanation
 	resolution  resolution
+	pods        []Route // of the chain that runs: see JudgePod
 }
 
 // notes are the warnings, audit annotations and tolerated errors recorded so far.
@@ -105,6 +106,10 @@ type Validator[T any] struct {
 	Idle      bool      // as in Mutator
 	// For matches the requests that the check judges; nil: all that its route is for.
 	For []Match
+	// Mode is the mode where the policy sets none; empty for enforce.
+	Mode Mode
+	// OfPods reports that it judges a workload by the pod that its controller would create.
+	OfPods bool
 	// Run returns the user's problems, each with its field path, and separately our own failure. It records no edits
 	// and has no side effects.
 	Run func(ctx context.Context, req *Request, object *T) (field.ErrorList, error)

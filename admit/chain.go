@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ type Chain struct {
 	explained bool // the results of the steps say why
 	// hidingValues: what they say of changes has no values.
 	hidingValues bool
+	pods         []Route // see ForPods
 }
 
 type step struct {
@@ -40,6 +42,7 @@ type step struct {
 	commit  func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
 
 	overrides *stepOverrides // nil if no override is about the step
+	ofPods    bool           // as in Validator
 }
 
 // Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
@@ -51,17 +54,18 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Section, m.Idle, nil}, true,
 			func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return Classify(m.Run(ctx, req, view(req.Object)))
-			}, nil, nil})
+			}, nil, nil, false})
 	}
 	return c
 }
 
-// Validate makes a chain of validators. All of them run, in mode enforce; see WithModes. It panics if a validator with
+// Validate makes a chain of validators. All of them run, in mode enforce or in their own; see WithModes. It panics if a validator with
 // a Commit is not the last one: this is a programming error, and chains are made at startup.
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		s := step{Step{v.Name, v.Doc, v.Gate, Enforce, v.Needs, v.Section, v.Idle, v.For}, false, onSubject(view, v.For, v.Run), nil, nil}
+		mode := cmp.Or(v.Mode, Enforce)
+		s := step{Step{v.Name, v.Doc, v.Gate, mode, v.Needs, v.Section, v.Idle, v.For}, false, onSubject(view, v.For, v.Run), nil, nil, v.OfPods}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
 			s.commit, c.commits = onSubject(view, v.For, v.Commit), true
@@ -106,7 +110,9 @@ func (c Chain) Gated(enabled func(gate.Name) bool) Chain {
 func (c Chain) WithModes(modes Modes) Chain {
 	c.steps = slices.Clone(c.steps)
 	for i := range c.steps {
-		c.steps[i].Mode = modes.Of(c.steps[i].Name)
+		if mode, set := modes[c.steps[i].Name]; set {
+			c.steps[i].Mode = mode
+		}
 	}
 	return c
 }

@@ -69,6 +69,14 @@ func ReinvokeIf(needed bool) Call {
 	return Call{Reinvocation: registration.IfNeededReinvocationPolicy}
 }
 
+// IgnoreUnless returns a Call by which a failing webhook stops no request, unless it may refuse, and otherwise as the suite says.
+func IgnoreUnless(refuses bool) Call {
+	if refuses {
+		return Call{}
+	}
+	return Call{FailurePolicy: registration.Ignore}
+}
+
 // LimitExceeded describes a limit of the policy that a request exceeds. The zero value means none.
 type LimitExceeded struct {
 	Limit string
@@ -151,6 +159,21 @@ func (r Route) Unused() string {
 		return "is used by no section of the policy"
 	}
 	return ""
+}
+
+// JudgesItself reports whether the route covers a request for more than the pods of a workload: a step judges the object itself.
+func (r Route) JudgesItself(req *Request) bool {
+	ofPods := false
+	for _, s := range r.Chain.steps {
+		if s.Idle || s.For != nil && !covers(s.For, req) {
+			continue
+		}
+		if !s.ofPods {
+			return r.Covers(req)
+		}
+		ofPods = true
+	}
+	return r.Covers(req) && !ofPods
 }
 
 // Updates reports whether the route is for updates, which may depend on the policy.

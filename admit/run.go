@@ -21,6 +21,7 @@ type After func(*Request, StepResult)
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	result := Result{Steps: make([]StepResult, 0, len(c.steps))}
 	req.explanation.wanted, req.explanation.hidingValues, req.resolution.steps = c.explained, c.hidingValues, c.steps
+	req.pods = c.pods
 	for _, s := range c.steps {
 		if s.Idle || s.commit != nil && len(result.Problems) > 0 {
 			continue // a request that is refused anyway is not committed
@@ -153,12 +154,27 @@ func (s step) runFunc(req *Request) func(context.Context, *Request) (field.Error
 func (s step) reportUnenforced(req *Request, done StepResult) {
 	switch {
 	case len(done.Refused) > 0 && s.Mode == Warn:
-		req.Warnf("%s", abridge(fmt.Sprintf("would be denied by %s%s: %s", s.Name, done.Override.exempts(), done.Refused[0]), warningLength))
+		s.warn(req, done)
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case len(done.Refused) > 0 && s.Mode == DryRun:
 		req.Audit("would-deny."+s.Name, inShort(done.Refused))
 	case done.WouldChange:
 		req.Audit("would-change."+s.Name, "true")
+	}
+}
+
+// warn warns of what the step would refuse in mode enforce.
+func (s step) warn(req *Request, done StepResult) {
+	begin := "would be denied by " + s.Name
+	if s.ofPods {
+		begin = "its pods would be denied"
+	}
+	begin += done.Override.exempts()
+	for _, p := range done.Refused[:min(len(done.Refused), maxWarned)] {
+		req.Warnf("%s", abridge(fmt.Sprintf("%s: %s", begin, p), warningLength))
+	}
+	if more := len(done.Refused) - maxWarned; more > 0 {
+		req.Warnf("%s: and %d more reasons", begin, more)
 	}
 }
 
@@ -174,8 +190,8 @@ func inShort(problems field.ErrorList) string {
 	return strings.Join(texts, "; ")
 }
 
-// maxAudited is the maximum number of problems in an audit annotation.
-const maxAudited = 10
+// The maximum numbers of problems in an audit annotation, and of problems of a step that become warnings.
+const maxAudited, maxWarned = 10, 3
 
 // isBug reports whether a failure is a step's mistake that no object excuses.
 func isBug(err error) bool {

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,4 +45,12 @@ func WorkloadKindOf(kind schema.GroupKind) (WorkloadKind, bool) {
 		}
 	}
 	return WorkloadKind{}, false
+}
+
+// PodTemplates matches operations on all objects with a pod template.
+func PodTemplates(operations ...admissionv1.Operation) (all []Match) {
+	for _, k := range WorkloadKinds() {
+		all = append(all, Namespaced(schema.GroupVersionKind(k.GroupVersionKind), operations, k.Resource)...)
+	}
+	return all
 }

@@ -1,12 +1,16 @@
 package admit
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/document"
 )
@@ -137,4 +141,53 @@ func (p *podMaker) ofJobNamed(name string) {
 	p.label("batch.kubernetes.io/job-name", name)
 	p.label("job-name", name)
 	p.ownedBy("batch/v1", "Job", name)
+}
+
+// OfWorkload returns the kind of the workload that controls the object, whose template its pods have already been judged by;
+// "" if none does.
+func (m Meta) OfWorkload() string {
+	owner, ok := m.Controller()
+	if !ok {
+		return ""
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return ""
+	}
+	kind, _ := WorkloadKindOf(version.WithKind(owner.Kind).GroupKind())
+	return kind.Kind
+}
+
+// WorkloadKind returns the kind of the workload, and false if it is of another kind.
+func (w *Workload) WorkloadKind() (WorkloadKind, bool) {
+	version, _ := schema.ParseGroupVersion(w.root.Get("apiVersion").Text())
+	return WorkloadKindOf(version.WithKind(w.Kind()).GroupKind())
+}
+
+// SameTemplate reports whether two workloads of the kind have the same pod template.
+func (k WorkloadKind) SameTemplate(a, b *document.Document) bool {
+	return bytes.Equal(a.Root().At(k.Template...).Bytes(), b.Root().At(k.Template...).Bytes())
+}
+
+// InWorkload returns problems of the pod of a workload as problems of the workload, with the step that has each.
+func (k WorkloadKind) InWorkload(problems []Problem) (all field.ErrorList) {
+	for _, p := range problems {
+		in := *p.Error
+		in.Field, in.Detail = k.pathInWorkload(p.Field), p.Step+": "+p.Detail
+		all = append(all, &in)
+	}
+	return all
+}
+
+// pathInWorkload returns the path of a field of a pod in its workload. What the controller sets is named by what it follows
+// from: the name of a pod by that of the workload, all else by the template.
+func (k WorkloadKind) pathInWorkload(inPod string) string {
+	at := strings.Join(k.Template, ".")
+	switch {
+	case inPod == NamePath.String(), inPod == GenerateNamePath.String():
+		return NamePath.String()
+	case strings.HasPrefix(inPod, "spec"), strings.HasPrefix(inPod, "metadata.labels"), strings.HasPrefix(inPod, "metadata.annotations"):
+		return at + "." + inPod
+	}
+	return at
 }

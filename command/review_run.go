@@ -41,7 +41,7 @@ func (r *reviewing) withPods(documents []review.Document) []review.Document {
 	}
 	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.o.Operation, Namespace: object.GetNamespace()}
-		return slices.ContainsFunc(r.routes, func(route admit.Route) bool { return route.Covers(request) })
+		return slices.ContainsFunc(r.routes, func(route admit.Route) bool { return route.JudgesItself(request) })
 	})
 }
 

@@ -23,8 +23,10 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Po
 
 // Workloads returns the core suite's validators of workloads, which judge the templates of their pods.
 func Workloads(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Workload] {
+	rules := config.SectionOf[LabelRules](policy)
 	return []admit.Validator[admit.Workload]{
-		templateLabelRules(config.SectionOf[LabelRules](policy), appliedDefaults(policy), ask),
+		templateLabelRules(rules, appliedDefaults(policy), ask),
+		workloads(config.SectionOf[*WorkloadPolicy](policy), rules, ask),
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *instance) withPods(documents []review.Document, o review.Options) []rev
 	}
 	return review.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
-		return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.Covers(request) })
+		return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.JudgesItself(request) })
 	})
 }
 

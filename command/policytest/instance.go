@@ -234,6 +234,6 @@ func (w *instance) review(ctx context.Context, d review.Document, path string, b
 func (w *instance) covers(object *unstructured.Unstructured, r request, path string) bool {
 	request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.op(), Namespace: object.GetNamespace()}
 	return slices.ContainsFunc(w.routes, func(route admit.Route) bool {
-		return (path == "" || path == route.Path) && route.Covers(request)
+		return (path == "" || path == route.Path) && (path == route.Path && route.Covers(request) || route.JudgesItself(request))
 	})
 }

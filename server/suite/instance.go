@@ -64,7 +64,15 @@ func (in Instance) Routes() (served []admit.Route) {
 			served = append(served, r)
 		}
 	}
+	for i := range served {
+		served[i].Chain = served[i].Chain.ForPods(inSuite(served, served[i].Suite))
+	}
 	return served
+}
+
+// inSuite returns the routes of a suite: their steps may ask about pods in the namespaces that the suite is for.
+func inSuite(routes []admit.Route, suite string) []admit.Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(r admit.Route) bool { return r.Suite != suite })
 }
 
 // Off returns the routes that the gates switch off. An API server may still call them: see admit.Route.Off.
