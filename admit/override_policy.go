@@ -21,16 +21,16 @@ type Overrides []OverrideSpec
 type OverrideSpec struct {
 	_ struct{} `schema:"either=mode|enforcePercent"`
 
-	Name              string                `json:"name" doc:"shown wherever the override is used, and the key of the draw for enforcePercent" schema:"required,is=dns-label"`
-	Steps             []string              `json:"steps" doc:"the steps that it is about" schema:"required,items=1,is=step"`
+	Name              string                `json:"name" doc:"shown wherever the override is used; enforcePercent hashes it" schema:"required,is=dns-label"`
+	Steps             []string              `json:"steps" doc:"the steps whose mode it sets" schema:"required,items=1,is=step"`
 	Namespaces        []string              `json:"namespaces,omitempty" doc:"exact names of namespaces; not together with namespaceSelector" schema:"is=dns-label" default:"all, and objects outside of namespaces"`
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects namespaces by their labels" default:"all, and objects outside of namespaces"`
 	Selector          *metav1.LabelSelector `json:"selector,omitempty" doc:"selects objects by their labels" default:"all objects"`
-	Users             []string              `json:"users,omitempty" doc:"exact names of users; one of the users or groups must be those of the user" schema:"is=exact-name" default:"all users"`
+	Users             []string              `json:"users,omitempty" doc:"exact names of users; the user must be one of them, or in one of the groups" schema:"is=exact-name" default:"all users"`
 	Groups            []string              `json:"groups,omitempty" doc:"exact names of groups" schema:"is=exact-name" default:"all users"`
-	Mode              Mode                  `json:"mode,omitempty" doc:"the mode of the steps, or with enforcePercent the mode for the other workloads" default:"warn with enforcePercent; else it is required"`
+	Mode              Mode                  `json:"mode,omitempty" doc:"the mode of the steps; with enforcePercent, the mode for the other workloads" default:"warn with enforcePercent; else it is required"`
 	EnforcePercent    *int                  `json:"enforcePercent,omitempty" doc:"the percentage of workloads for which the steps are enforced" schema:"min=0,max=100"`
-	Until             string                `json:"until,omitempty" doc:"the last day, in UTC, such as 2027-01-31, or the moment from which on the override is void, such as 2027-01-31T18:00:00Z" schema:"is=moment" default:"no end"`
+	Until             string                `json:"until,omitempty" doc:"the last day, in UTC, such as 2027-01-31, or the moment when the override ends, such as 2027-01-31T18:00:00Z" schema:"is=moment" default:"no end"`
 	Reason            string                `json:"reason" doc:"why there is an exception; it is shown where the override is used" schema:"required,is=name"`
 	Ticket            string                `json:"ticket,omitempty" doc:"where that was decided"`
 }

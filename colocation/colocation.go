@@ -55,7 +55,7 @@ func New() suite.Suite { return (&Suite{}).Value() }
 // Value returns the suite as a value.
 func (s *Suite) Value() suite.Suite {
 	return suite.Suite{
-		Name: Name, Doc: "all namespaces but kube-system and usher's own",
+		Name: Name, Doc: "all namespaces except kube-system and usher's own",
 		Gates: api.Gates(), Kinds: s.Kinds(),
 		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
 		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start,

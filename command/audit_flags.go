@@ -13,7 +13,7 @@ import (
 type auditFlags struct{ auditlog.Options }
 
 func (o *auditFlags) addTo(set *pflag.FlagSet) {
-	set.StringVar(&o.File, "audit-log", "", "file to which a line of JSON is written about each decision; - is standard output (default: none)")
+	set.StringVar(&o.File, "audit-log", "", "file that gets a line of JSON for each decision; - is standard output (default: none)")
 	set.IntVar(&o.MaxSizeMiB, "audit-log-max-size", 100, "size in MiB at which the audit log is rotated")
 	set.IntVar(&o.Keep, "audit-log-keep", 5, "number of rotated audit logs to keep; 0 keeps all")
 	set.IntVar(&o.MaxAgeDays, "audit-log-max-age", 0, "days after which rotated audit logs are deleted; 0 keeps them (default 0)")

@@ -24,8 +24,8 @@ const minLeafLife = 10 * time.Second
 func (o *certificateFlags) addTo(set *pflag.FlagSet) {
 	o.set = set
 	set.StringVar(&o.Dir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: as --certs says)")
-	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local is a CA of its own in --state-dir, for a laptop; "+
-		"managed is Secrets of the cluster: the replicas share and renew them, and write the caBundles")
+	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local is usher's own CA in --state-dir, for a laptop; "+
+		"managed is Secrets of the cluster, which the replicas share and renew; they also write the caBundles")
 	set.StringVar(&o.StateDir, "state-dir", ".state", "directory for the CA and the certificate of --certs=local")
 	set.StringVar(&o.Service, "service", "usher/usher", "Service that the API server calls, as namespace/name: --certs=managed makes a certificate for it, and keeps the Secrets in its namespace")
 	set.DurationVar(&o.LeafLife, "cert-lifetime", 30*24*time.Hour, "with --certs=managed: how long a certificate is valid; it is renewed after two thirds")

@@ -26,7 +26,7 @@ func (p Program) certsCommand() *cobra.Command {
 			return errors.New("usage: usher certs init|rotate [flags]; `usher certs init --help` lists the flags of the first")
 		}}
 	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: noArgs,
-		Example: "  # files for a usher on this machine\n  usher certs init --out my-certs",
+		Example: "  # files for an usher on this machine\n  usher certs init --out my-certs",
 		RunE:    func(*cobra.Command, []string) error { return p.makeCerts(o) }}
 	set := init.Flags()
 	set.SortFlags = false

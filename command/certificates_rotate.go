@@ -26,7 +26,7 @@ func (p Program) certsRotateCommand() *cobra.Command {
 		Long: `Make the replicas of usher serve --certs=managed use a new certificate, or a new CA, and show each stage.
 
 No request fails: a new CA signs only when every webhook has trusted it for a minute, and the old one stays trusted until its last
-certificate has ended. The command writes a request into the Secrets; the replicas do the rest, also if the command is interrupted.
+certificate has ended. The command writes a request into the Secrets; the replicas do the rest, even if the command is interrupted.
 
 The exit code is 0 when the new certificate is in use, and 2 if it is not after --wait, or for an error.`,
 		Example: `  # after a key was stolen: a new CA, and no trust in the old one
@@ -34,8 +34,8 @@ The exit code is 0 when the new certificate is in use, and 2 if it is not after 
 		RunE: func(c *cobra.Command, _ []string) error { return p.rotate(c.Context(), o) }}
 	set := c.Flags()
 	set.SortFlags = false
-	set.BoolVar(&o.ca, "ca", false, "a new CA too")
-	set.BoolVar(&o.distrust, "distrust", false, "with --ca: no longer trust the old CA as soon as all replicas use the new one: for a key that was stolen")
+	set.BoolVar(&o.ca, "ca", false, "also make a new CA")
+	set.BoolVar(&o.distrust, "distrust", false, "with --ca: stop trusting the old CA as soon as all replicas use the new one; for a stolen key")
 	set.StringVar(&o.service, "service", "usher/usher", "Service that the certificate is for, as namespace/name; the Secrets are in its namespace")
 	set.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 	set.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to show the stages; 0 only makes the request")

@@ -32,18 +32,18 @@ type doctorOptions struct {
 	canary, yes     bool
 }
 
-const doctorHelp = `Examine the webhook configurations of a cluster, those of others too.
+const doctorHelp = `Examine all webhook configurations of a cluster, including those of others.
 
 With FILE, a manifest or an AdmissionReview, say for each webhook whether the API server would call it for that object, and if not, which
 filter keeps the object away from it. For a Deployment, or another object with a pod template, the pod that its controller would create is
 examined too.
 
 With --canary, send the creation of a Pod, or of the objects of FILE, as a dry run, and say which webhooks of usher have answered. It asks
-before. Nothing is stored, but the webhooks of others are called, too.
+first. Nothing is stored, but the webhooks of others are also called.
 
 Without --canary, the command only reads. It waits at most 5 s for an answer.
 
-The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or told.`
+The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or determined.`
 
 // doctorCommand is `usher doctor`.
 func (p Program) doctorCommand() *cobra.Command {
@@ -53,7 +53,7 @@ func (p Program) doctorCommand() *cobra.Command {
   usher doctor
   # would a webhook be called for these objects, and if not, why?
   usher doctor samples/manifests/labels.yaml --cluster-dir samples/cluster
-  # is usher called for a new pod in fact? (it asks, and sends a dry run)
+  # is usher really called for a new pod? (asks, then sends a dry run)
   usher doctor --canary -n shop`}
 	o.addTo(c.Flags())
 	o.examine.addTo(c.Flags(), p.Suites)

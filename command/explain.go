@@ -39,8 +39,8 @@ type explainOptions struct {
 func (p Program) explainCommand() *cobra.Command {
 	o := explainOptions{clusterSource: clusterFlags{source: "files"}}
 	c := &cobra.Command{Use: "explain [flags] [NAMESPACE/NAME | KIND NAME | MESSAGE | -]",
-		Short: "explain who changed an object, why the pods of a workload do not come, or what a refusal means", Long: explainHelp,
-		Example: `  # why do the pods of a Deployment not come?
+		Short: "explain who changed an object, why the pods of a workload do not appear, or what a refusal means", Long: explainHelp,
+		Example: `  # why do the pods of a Deployment not appear?
   usher explain --cluster=api deployment/web
   # who changed a pod, and who refused it?
   usher explain --audit-log samples/audit/audit.log apps/offensive-web`}
@@ -60,16 +60,16 @@ func (p Program) explainCommand() *cobra.Command {
 	return c
 }
 
-const explainHelp = `Explain why an object is as it is, or why it is not.
+const explainHelp = `Explain why an object is as it is, or why it does not exist.
 
-With --audit-log FILE, print who changed an object, in which order, from the audit events of the API server: all webhooks, also those of
-others. NAMESPACE/NAME or --uid names the object; without, all requests that create, change or delete are shown.
+With --audit-log FILE, print who changed an object, in which order, from the audit events of the API server: all webhooks, including those
+of others. NAMESPACE/NAME or --uid names the object; without either, all requests that create, change or delete are shown.
 
 With --cluster=api, explain why no pods appear: KIND NAME, or KIND/NAME, names the workload, such as deployment/web. The newest failure of its
 pods is found and explained, and the pod is reviewed as of now. A plain NAME, or pod NAME, is a pod, or the workload that would create it.
 
 With MESSAGE, explain the text of a refusal, as kubectl or an event shows it; - reads it from standard input. With --audit-log, the requests
-that were refused with its id are listed, too.
+that were refused with its id are also listed.
 
 Values of environment variables and annotations, and the data of Secrets, are hidden unless --show-values is set.
 
@@ -78,12 +78,12 @@ something could not be judged, such as a line that cannot be read.`
 
 func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
-	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, also compressed with gzip; - is standard input; may be repeated, for several API servers")
+	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, possibly compressed with gzip; - is standard input; may be repeated, for several API servers")
 	set.StringVar(&o.uid, "uid", "", "UID of the object whose requests are shown")
 	set.StringVar(&o.refusal, "refusal", "", "id of the refusal whose requests are shown, such as 1f0c9a3e: a refusal's message ends with it")
 	set.StringVar(&o.kind, "kind", "", "resource or kind of the objects whose requests are shown, such as pods or pods/status")
 	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, default)")
-	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and those before")
+	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and earlier ones")
 	set.BoolVar(&o.Documents, "documents", false, "print the object after each webhook, as far as it is known")
 	set.BoolVar(&o.ShowValues, "show-values", false, "show values of environment variables and annotations, and the data of Secrets")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")

@@ -46,14 +46,14 @@ func (p Program) learnCommand() *cobra.Command {
 		return err
 	}
 	check := lessonCommand(o, "check", "say in one line what is missing; exit code 1 if anything is", p.learnCheck)
-	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check has seen")
+	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check found")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
 	check.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
 	solution := lessonCommand(o, "solution", "print the files of the solution", p.learnSolution)
 	solution.Flags().BoolVar(&o.apply, "apply", false, "write them into the folder of the lesson")
 	c.AddCommand(check, lessonCommand(o, "hint", "print the next hint", p.learnHint),
-		lessonCommand(o, "reset", "begin the lesson again: changes in its folder are lost", p.learnReset), solution)
+		lessonCommand(o, "reset", "start the lesson again: changes in its folder are lost", p.learnReset), solution)
 	return c
 }
 
@@ -67,7 +67,7 @@ func courseOf(c *cobra.Command, o learnOptions) learn.Course {
 
 // lessonCommand returns a command about one lesson, named by the argument, or else the current one.
 func lessonCommand(o *learnOptions, name, short string, do func(context.Context, learnOptions, learn.Course, []learn.Lesson) error) *cobra.Command {
-	example := fmt.Sprintf("  # about the lesson that you are at\n  usher learn %[1]s\n  usher learn %[1]s 1", name)
+	example := fmt.Sprintf("  # about your current lesson\n  usher learn %[1]s\n  usher learn %[1]s 1", name)
 	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), Example: example, RunE: func(c *cobra.Command, args []string) error {
 		all, err := learn.Lessons()
 		if err != nil {

@@ -26,10 +26,10 @@ type playgroundOptions struct {
 // playgroundCommand is `usher playground`.
 func (p Program) playgroundCommand() *cobra.Command {
 	o := playgroundOptions{}
-	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps make of an object, as it is typed", Args: noArgs,
+	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps do to an object, as it is typed", Args: noArgs,
 		Example: `  # then open the address that it prints
   usher playground --config samples/policy.yaml`,
-		Long: `Serve one web page on this machine that shows what the steps make of an object, as it is typed: the object after each step, the patch,
+		Long: `Serve one web page on this machine that shows what the steps do to an object, as it is typed: the object after each step, the patch,
 and why an object is refused. It needs no cluster and no network, and what is typed stays on this machine.`}
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8090", "address of the page; other machines cannot use it")
 	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")

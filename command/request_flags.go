@@ -31,7 +31,7 @@ func (o *requestFlags) addTo(set *pflag.FlagSet, verb string) {
 	set.BoolVar(&o.noTemplates, "no-templates", false, verb+" objects with a pod template as they are, not the pods that their controllers would create")
 	set.StringArrayVar(&o.templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
 	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
-	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usher review judges no check by that)")
+	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usher review then judges no checks)")
 	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
 	set.StringVar(&o.User, "as", "kubernetes-admin", "user who sends the request; for the kubelet of a node: system:node:NAME")
 	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")

@@ -39,7 +39,7 @@ type reviewOptions struct {
 func (p Program) reviewCommand() *cobra.Command {
 	o := reviewOptions{clusterSource: clusterFlags{source: "files"}, registered: clusterFlags{source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
-		Long: reviewHelp, Example: `  # what would become of these objects, and which step says why?
+		Long: reviewHelp, Example: `  # what would happen to these objects, and which step would do it?
   usher review --suite core --explain samples/manifests/pods.yaml
   # in CI: only what is refused, by your policy
   usher review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
@@ -112,7 +112,7 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.addFilesTo(set, "review")
 	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
 	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have unknown fields, and the summary")
-	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not know")
+	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not have")
 	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
 	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
 	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
@@ -121,7 +121,7 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil, "labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
 	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.addDirTo(set)
-	set.BoolVar(&o.doctor, "doctor", false, "say first, as usher doctor does, which webhooks of the cluster are called, and call only those routes of usher that are registered there and reached")
+	set.BoolVar(&o.doctor, "doctor", false, "first say, as usher doctor does, which webhooks of the cluster are called, and call only the routes of usher that are registered there and called")
 	set.StringVar(&o.registered.source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
 	set.StringVar(&o.registered.kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 	set.StringVar(&o.service, "service", "usher/usher", "with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
@@ -228,7 +228,7 @@ func manifestFiles(name string, recursive bool) (files []string, err error) {
 
 // showCommand is `usher show`: what curl brought back, readable.
 func (p Program) showCommand() *cobra.Command {
-	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, from a file or standard input, in readable form",
+	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, read from a file or standard input, in readable form",
 		Example: `  # while usher serves in another terminal
   curl --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json https://127.0.0.1:9443/validate-pods | usher show`,
 		Args: cobra.MaximumNArgs(1),

@@ -35,7 +35,7 @@ func (o *effectiveOptions) addTo(set *pflag.FlagSet) {
 	set.BoolVar(&o.on, "effective", false,
 		"show the mode that each step has for the requests that the following flags describe, and the override that sets it")
 	set.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects")
-	set.StringVarP(&o.file, "filename", "f", "", "file with the object; for one with a pod template, its pod is shown too (default: any object)")
+	set.StringVarP(&o.file, "filename", "f", "", "file with the object; if it has a pod template, its pod is also shown (default: any object)")
 	set.StringVar(&o.user, "as", "", "user who sends the request (default: any user)")
 	set.StringSliceVar(&o.groups, "as-group", nil, "groups of the user (default: with --as as in usher review)")
 	o.clusterSource.addDirTo(set)

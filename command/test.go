@@ -30,10 +30,10 @@ type testOptions struct {
 	command                   string // as it was typed, for suggestions
 }
 
-const testHelp = `Test policies: review the objects of cases as ` + "`usher review`" + ` does, and compare what becomes of them with what is expected.
+const testHelp = `Test policies: review the objects of cases as ` + "`usher review`" + ` does, and compare what happens to them with what is expected.
 
 Cases are in files named case.yaml, or whose names end in .case.yaml, in the directories and below them; several in a file are
-separated by ---. A case names an object and what should become of it:
+separated by ---. A case names an object and what should happen to it:
 
   manifest: pod.yaml          # a file beside the case, or the object itself
   config: ../policy.yaml      # default: --config
@@ -41,8 +41,8 @@ separated by ---. A case names an object and what should become of it:
     verdict: denied           # allowed, denied, invalid, not judged, error or skipped
     code: 403
 
-What expect names is compared whole; what it does not name is not compared, except that nothing else may happen to an allowed object: it is
-sent a second time, and a third time with a foreign sidecar. docs/testing-policies.md describes every key.
+What expect names is compared as a whole. The rest is not compared, except that nothing else may happen to an allowed object: it is sent a
+second time, and a third time with a foreign sidecar. docs/testing-policies.md describes every key.
 
 The exit code is 0 if all cases pass, 1 if one fails, and 2 if something could not be judged: a case with an unknown key, a file that no case
 names, no cases at all.`
@@ -50,10 +50,10 @@ names, no cases at all.`
 // testCommand is `usher test`.
 func (p Program) testCommand() *cobra.Command {
 	var o testOptions
-	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what becomes of objects with what is expected", Long: testHelp,
-		Example: `  # do the cases of a directory come out as they say?
+	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what happens to objects with what is expected", Long: testHelp,
+		Example: `  # do the cases of a directory pass?
   usher test samples/tests/team-labels
-  # what of the policy does no case show?
+  # which parts of the policy does no case cover?
   usher test --coverage samples/tests/team-labels`,
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
@@ -80,9 +80,9 @@ func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
 	set.SortFlags = false
 	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
 	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
-	set.BoolVar(&o.coverage, "coverage", false, "also list the steps, parts of policies and refusals that no case shows")
+	set.BoolVar(&o.coverage, "coverage", false, "also list the steps, parts of policies and refusals that no case covers")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
-	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one in each line")
+	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one per line")
 	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")
 	set.StringVar(&o.cluster, "cluster-dir", "", "directory of manifests that stand for the cluster of cases that name none (default: an empty cluster)")
 	set.StringSliceVar(&o.suites, "suite", suites, "suites whose routes are called, for cases that name none")

@@ -56,20 +56,20 @@ func (p Program) webhooksApplyCommand() *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{Use: "apply [flags]", Args: noArgs, Example: `  # what would change?
   usher webhooks apply --dry-run
-  # a first stage, which refuses nothing while usher is away
+  # a first stage, which refuses nothing while usher is unavailable
   usher webhooks apply --fail-open all`,
 		Short: "register usher at an API server: show what changes, ask, and apply it once a replica is ready",
 		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
 
-The configurations are applied by server-side apply. What other writers have set in usher's entries stays; if it differs from what usher
-needs, this is reported. Entries that usher no longer needs are removed.
+The configurations are applied by server-side apply. What other writers have set in usher's entries stays, and is
+reported if it differs from what usher needs. Entries that usher no longer needs are removed.
 
-With --as-installed, the suites are those of which any path is registered, the policy and the feature gates are those of usher's Deployment, and
-what was chosen when usher was registered stays: failurePolicy Ignore, timeouts, excluded namespaces, a URL, who fills in the caBundle. What
-differs otherwise from what usher needs is restored, whoever has changed it.
+With --as-installed, the suites are those with at least one registered path, the policy and the feature gates are those of usher's Deployment, and
+what was chosen when usher was registered stays: failurePolicy Ignore, timeouts, excluded namespaces, a URL, who fills in the caBundle. Any
+other difference from what usher needs is undone, no matter who made it.
 
-The exit code is 0 if what is needed is registered, 1 if the answer was no, with --dry-run if anything would change, or if other writers'
-fields are left that differ, and 2 for an error.`}
+The exit code is 0 if what is needed is registered, 1 if the answer was no, if --dry-run finds anything to change, or if
+fields of other writers still differ, and 2 for an error.`}
 	c.Flags().SortFlags = false
 	o.reachFlags.addTo(c.Flags())
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")

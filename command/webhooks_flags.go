@@ -28,14 +28,14 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 	set.StringVar(&o.url, "url", "", "URL that the API server calls instead of a Service, such as https://127.0.0.1:9443")
 	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's namespace)")
 	set.StringVar(&o.caFile, "ca-file", "", "PEM file with the CA of the serving certificate, to be used as caBundle (default: "+withoutCA+")")
-	set.StringVar(&o.config, "config", "", "policy file that usher serves: what it is registered for depends on it (default: the embedded policy)")
+	set.StringVar(&o.config, "config", "", "policy file that usher serves, which determines what usher is registered for (default: the embedded policy)")
 	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: "+
 		"cert-manager (its Certificate usher-tls in the Service's namespace), cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
 	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace that is not sent to usher, apart from elastic quotas and the SLO ConfigMap, so that its pods can start while usher is unavailable; may be repeated")
 	set.StringArrayVar(&o.excludedPods, "exclude-pods", nil, "service account, as namespace/name, whose pods are never sent to usher, by a match condition, so that network or storage "+
-		"can start while usher is unavailable; who may create pods in that namespace may use it; may be repeated; needs Kubernetes 1.28")
-	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write on their own: "+
+		"can start while usher is unavailable; anyone who may create pods in that namespace may use it; may be repeated; needs Kubernetes 1.28")
+	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write themselves: "+
 		"mirror pods, and leases and status where the policy names resources by a wildcard; needs Kubernetes 1.28")
 	set.StringSliceVar(&o.failOpen, "fail-open", nil,
 		"paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")

@@ -19,8 +19,8 @@ func (p Program) webhooksSaveCommand() *cobra.Command {
 		Short: "save all webhook configurations and admission policies of a cluster to a file, for a bad day",
 		Example: `  # of the cluster that kubectl uses
   usher webhooks save --out admission.yaml`,
-		Long: `Save all webhook configurations and admission policies of a cluster, also those of others, to a file, with their bindings and without
-what the API server sets. The objects that a policy reads as parameters are not among them. usher webhooks restore puts back what is missing.`}
+		Long: `Save all webhook configurations and admission policies of a cluster to a file, including those of others, with their bindings and without
+the fields that the API server sets. Objects that a policy reads as parameters are not saved. usher webhooks restore puts back what is missing.`}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 	c.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
@@ -55,18 +55,19 @@ func (p Program) webhooksRestoreCommand() *cobra.Command {
 	var o reachFlags
 	var force, dryRun bool
 	c := &cobra.Command{Use: "restore [flags] FILE", Args: cobra.ExactArgs(1),
-		Short: "restore what is missing of a file that usher webhooks save wrote",
+		Short: "restore what is missing from the cluster, from a file of usher webhooks save",
 		Example: `  # what is missing?
   usher webhooks restore --dry-run admission.yaml`,
-		Long: `Restore from a file of usher webhooks save what is missing: show it, ask, and create it. What differs stays, and so does a webhook with
-failurePolicy Fail whose Service has no ready endpoint: requests would be refused. A caBundle that is registered stays in any case.
+		Long: `Restore what is missing from the cluster, from a file of usher webhooks save: show it, ask, and create it. Without --force, objects that differ
+are left alone, and a webhook with failurePolicy Fail whose Service has no ready endpoint is not restored: requests would be refused. A
+registered caBundle is never replaced.
 
-The exit code is 0 if nothing of the file is missing or differs any longer, 1 if the answer was no, with --dry-run if anything would change, or if something
-was left out, and 2 for an error.`}
+The exit code is 0 if nothing in the file is missing or different any more, 1 if the answer was no, if --dry-run finds anything to change, or if
+something was left out, and 2 for an error.`}
 	c.Flags().SortFlags = false
 	o.addTo(c.Flags())
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
-	c.Flags().BoolVar(&force, "force", false, "replace what differs, and restore webhooks that nothing answers")
+	c.Flags().BoolVar(&force, "force", false, "also replace objects that differ, and restore webhooks that nothing answers")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		content, err := os.ReadFile(args[0])
 		if err != nil {

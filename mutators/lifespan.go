@@ -20,7 +20,7 @@ import (
 type Lifespan struct {
 	Label string `json:"label" doc:"key of the label by which a pod asks for a number of days" schema:"required,is=label-key"`
 	Taint string `json:"taint" doc:"key of the taint by which a node says how many days it has left" schema:"required,is=label-key"`
-	Max   int    `json:"max" doc:"the largest number of days; a pod gets a toleration for each" schema:"required,min=1,max=100"`
+	Max   int    `json:"max" doc:"the maximum number of days; a pod gets a toleration for each" schema:"required,min=1,max=100"`
 }
 
 // check returns all problems of the section.

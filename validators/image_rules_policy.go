@@ -20,7 +20,7 @@ type ImageRule struct {
 
 	Name              string `json:"name" doc:"shown in refusals" schema:"required,is=dns-label"`
 	config.Selection  `json:",inline"`
-	Repositories      []string `json:"repositories,omitempty" doc:"patterns REGISTRY/REPOSITORY, of which one must match; * is any text within a part, ** at the end is all that follows" schema:"is=image-pattern" default:"all"`
+	Repositories      []string `json:"repositories,omitempty" doc:"patterns REGISTRY/REPOSITORY, one of which must match; * is any text within a part, and ** at the end is everything that follows" schema:"is=image-pattern" default:"all"`
 	RefusedTags       []string `json:"refusedTags,omitempty" doc:"tags that an image without a digest must not have; * is any text, and an image without a tag has the tag latest" schema:"is=image-tag" default:"none"`
 	RefusedTagsExcept []string `json:"refusedTagsExcept,omitempty" doc:"patterns of repositories whose images may have any tag" schema:"is=image-pattern" default:"none"`
 	Digests           []string `json:"digests,omitempty" doc:"patterns of repositories whose images must be named by their digest" schema:"is=image-pattern" default:"none"`

@@ -28,15 +28,15 @@ type LabelRule struct {
 
 	Name string `json:"name" doc:"shown in refusals" schema:"required,is=not-empty"`
 	config.Selection
-	Match      *requests.Match `json:"match,omitempty" doc:"objects of any kind that the rule is for, in place of pods"`
+	Match      *requests.Match `json:"match,omitempty" doc:"objects of any kind that the rule is for, instead of pods"`
 	Label      string          `json:"label,omitempty" doc:"key of the label that the rule is for; a rule has a label or an annotation" schema:"is=label-key"`
 	Annotation string          `json:"annotation,omitempty" doc:"key of the annotation that the rule is for" schema:"is=key"`
 	Required   bool            `json:"required,omitempty" doc:"refuses pods without the key" default:"false"`
 	Pattern    string          `json:"pattern,omitempty" doc:"regular expression in RE2 syntax that the whole value must match" schema:"is=expression" default:"any value"`
 	Values     []string        `json:"values,omitempty" doc:"the allowed values" default:"any value"`
-	MaxLength  int             `json:"maxLength,omitempty" doc:"the largest number of characters of the value; at most 63 for a label" schema:"min=0" default:"no limit"`
+	MaxLength  int             `json:"maxLength,omitempty" doc:"the maximum number of characters of the value; at most 63 for a label" schema:"min=0" default:"no limit"`
 	Immutable  bool            `json:"immutable,omitempty" doc:"refuses updates that change or remove the value" default:"false"`
-	Workloads  bool            `json:"workloads,omitempty" doc:"judges the pod templates of workloads, too" default:"false"`
+	Workloads  bool            `json:"workloads,omitempty" doc:"also judges the pod templates of workloads" default:"false"`
 	Message    string          `json:"message,omitempty" doc:"is added to every refusal"`
 }
 

@@ -26,9 +26,9 @@ type Restrictions []Restriction
 // is not restricted unless deny names it.
 type Restriction struct {
 	Name              string                `json:"name" doc:"shown in refusals" schema:"required,is=not-empty"`
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects namespaces by their labels; of cluster-scoped objects, only selected Namespaces themselves are then restricted" default:"all requests"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects namespaces by their labels; the only cluster-scoped objects that are then restricted are the selected Namespaces" default:"all requests"`
 	Requests          []requests.Requests   `json:"requests" doc:"the requests that are restricted" schema:"required,items=1"`
-	Deny              *Users                `json:"deny,omitempty" doc:"users who may not, even if allow names them, too"`
+	Deny              *Users                `json:"deny,omitempty" doc:"users who may not, even if allow also names them"`
 	Allow             *Users                `json:"allow,omitempty" doc:"the only users who may; without allow and deny, no user may"`
 	Message           string                `json:"message,omitempty" doc:"what to do instead; users read it"`
 }
@@ -39,7 +39,7 @@ type Users struct {
 
 	Users           []string `json:"users,omitempty" doc:"exact names of users" schema:"is=exact-name"`
 	Groups          []string `json:"groups,omitempty" doc:"exact names of groups" schema:"is=exact-name"`
-	ServiceAccounts []string `json:"serviceAccounts,omitempty" doc:"service accounts as NAMESPACE/NAME; NAMESPACE/* are all of a namespace" schema:"is=service-account"`
+	ServiceAccounts []string `json:"serviceAccounts,omitempty" doc:"service accounts as NAMESPACE/NAME; NAMESPACE/* is all of a namespace" schema:"is=service-account"`
 }
 
 // restrictionsSection is the section restrictions.

@@ -14,7 +14,7 @@ import (
 
 // Binding is the policy on which users may bind pods to nodes. Without users, every user may.
 type Binding struct {
-	Users             []string `json:"users,omitempty" doc:"names of the only users that may bind; the last part of a name, after a colon, may be * for any one part" schema:"is=user" default:"every user"`
+	Users             []string `json:"users,omitempty" doc:"names of the only users who may bind; the last part of a name, after a colon, may be *, which stands for exactly one part" schema:"is=user" default:"every user"`
 	Namespaces        []string `json:"namespaces,omitempty" doc:"names of the namespaces whose pods are protected, or only * for all; needed with users" schema:"is=namespace"`
 	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty" doc:"names of namespaces whose pods are not protected; [] is none" schema:"is=dns-label" default:"kube-system"`
 	BypassLabels      []string `json:"bypassLabels,omitempty" doc:"keys of labels whose presence lets every user bind the pod; [] is none" schema:"is=label-key" default:"koordinator.sh/binding-admission-bypass"`

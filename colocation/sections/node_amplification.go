@@ -28,13 +28,13 @@ type AmplificationPool struct {
 	Name           string                         `json:"name" doc:"shown where the ratios and bounds are used" schema:"required,is=not-empty"`
 	Selector       metav1.LabelSelector           `json:"selector" doc:"selects nodes by their labels; {} selects all" default:"all nodes"`
 	Ratios         map[corev1.ResourceName]string `json:"ratios,omitempty" doc:"ratios that take precedence over labels and annotations of nodes" schema:"keys=cpu|memory,is=ratio"`
-	MaxRatios      map[corev1.ResourceName]string `json:"maxRatios,omitempty" doc:"bounds of the ratios, from whatever source" schema:"keys=cpu|memory,is=ratio" default:"no bound"`
+	MaxRatios      map[corev1.ResourceName]string `json:"maxRatios,omitempty" doc:"bounds of the ratios, whatever their source" schema:"keys=cpu|memory,is=ratio" default:"no bound"`
 	MaxUtilization map[corev1.ResourceName]int    `json:"maxUtilization,omitempty" doc:"lowers the ratios of nodes that use more than this percentage of capacity" schema:"keys=cpu|memory,min=1,max=100" default:"they are not lowered"`
 }
 
 // NodeAmplificationSection is the section nodeAmplification.
 var NodeAmplificationSection = config.Section[*NodeAmplification]{Name: "nodeAmplification", Check: (*NodeAmplification).check,
-	Tag: `doc:"how much larger nodes look, where their labels and annotations may ask for ratios, too"`,
+	Tag: `doc:"how much larger nodes look; their labels and annotations may also ask for ratios"`,
 	Default: `nodeAmplification:   # behind gate NodeMutatingWebhook
   pools:
   - {name: by-use, selector: {matchLabels: {amplify: by-use}}, ratios: {cpu: "2"}, maxUtilization: {cpu: 65}}

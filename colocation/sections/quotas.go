@@ -23,10 +23,10 @@ type QuotaSelection struct {
 	_ struct{} `schema:"either=namespaces|namespaceSelector"`
 
 	Name              string                `json:"name" doc:"shown by usher review --explain" schema:"required,is=not-empty"`
-	Quotas            []string              `json:"quotas,omitempty" doc:"names of quotas; without quotas and trees, all are meant" schema:"is=object-name"`
-	Trees             []string              `json:"trees,omitempty" doc:"IDs of trees whose quotas are meant" schema:"is=tree-id"`
+	Quotas            []string              `json:"quotas,omitempty" doc:"names of quotas; without quotas and trees, all quotas" schema:"is=object-name"`
+	Trees             []string              `json:"trees,omitempty" doc:"IDs of trees all of whose quotas may be named" schema:"is=tree-id"`
 	Namespaces        []string              `json:"namespaces,omitempty" doc:"names of namespaces whose pods may name the quotas" schema:"is=dns-label"`
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects other such namespaces by their labels; {} selects all"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects more such namespaces by their labels; {} selects all"`
 }
 
 // ReservedQuotas says how pods may get into a quota that limits nothing. Each defaults to true.
@@ -40,13 +40,13 @@ type ReservedQuotas struct {
 type QuotaAdministrators struct {
 	_ struct{} `schema:"either=namespaces|groups"`
 
-	Namespaces []string `json:"namespaces,omitempty" doc:"namespaces whose elastic quotas are in the hands of administrators: RBAC decides who they are" schema:"is=dns-label"`
+	Namespaces []string `json:"namespaces,omitempty" doc:"namespaces whose elastic quotas administrators manage: RBAC decides who they are" schema:"is=dns-label"`
 	Groups     []string `json:"groups,omitempty" doc:"groups of users who administer the elastic quotas of every namespace" schema:"is=group"`
 }
 
 // QuotasSection is the section quotas.
 var QuotasSection = config.Section[*Quotas]{Name: "quotas", Check: (*Quotas).check,
-	Tag: `doc:"whose elastic quotas are whose; what is left out is allowed to every user"`}
+	Tag: `doc:"who may use and change which elastic quotas; what is left out is allowed to every user"`}
 
 // check returns all problems of the section.
 func (q *Quotas) check(at *field.Path) (problems field.ErrorList) {

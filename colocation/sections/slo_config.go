@@ -4,7 +4,7 @@ import "usher.dev/usher/config"
 
 // SLOConfig is the policy on the ConfigMap of the SLO configuration.
 type SLOConfig struct {
-	Keep bool `json:"keep" doc:"refuses the deletion of the ConfigMap, which takes all nodes back to defaults" default:"false"`
+	Keep bool `json:"keep" doc:"refuses the deletion of the ConfigMap, which would take all nodes back to defaults" default:"false"`
 }
 
 // SLOConfigSection is the section sloConfig.

@@ -30,18 +30,18 @@ type Case struct {
 type keys struct {
 	Name     string          `json:"name" doc:"shown in reports, and matched by --run, after the directory of the file" default:"the name of the file"`
 	Manifest content         `json:"manifest" doc:"file with the object, or the object itself"`
-	Review   content         `json:"review" doc:"file with an AdmissionReview, or the AdmissionReview itself, in place of manifest, old and request"`
+	Review   content         `json:"review" doc:"file with an AdmissionReview, or the AdmissionReview itself, instead of manifest, old and request"`
 	Request  json.RawMessage `json:"request" doc:"how the manifest is sent"`
 	Old      content         `json:"old" doc:"the stored object of an UPDATE: file, or the object itself" default:"the object is unchanged"`
 	Config   string          `json:"config" doc:"policy file" default:"--config, else the embedded policy"`
 	Cluster  string          `json:"cluster" doc:"directory of manifests that stand for the cluster" default:"--cluster-dir, else an empty cluster"`
-	Gates    map[string]bool `json:"gates" doc:"feature gates, beside those of --feature-gates" schema:"keys=gate"`
+	Gates    map[string]bool `json:"gates" doc:"feature gates, in addition to those of --feature-gates" schema:"keys=gate"`
 	Suites   []string        `json:"suites" doc:"suites whose routes are called" schema:"is=suite" default:"--suite, else all"`
 	Path     string          `json:"path" doc:"the only route to call" schema:"is=route" default:"those that an API server would call"`
-	Reviewed string          `json:"reviewed" doc:"which of both, if routes are for an object with a pod template and others for its pods" schema:"enum=workload|pod"`
+	Reviewed string          `json:"reviewed" doc:"which of the two, if some routes are for an object with a pod template and others for its pods" schema:"enum=workload|pod"`
 	At       string          `json:"at" doc:"the moment of the request, such as 2027-01-31 or 2027-01-31T18:00:00Z, for exceptions that end" schema:"is=moment" default:"now"`
 	Once     string          `json:"once" doc:"a reason why the object is not sent again" schema:"is=name"`
-	Expect   json.RawMessage `json:"expect" doc:"what should become of the object; what it does not name is not compared" schema:"required"`
+	Expect   json.RawMessage `json:"expect" doc:"what should happen to the object; what it does not name is not compared" schema:"required"`
 }
 
 // request holds the fields of an AdmissionReview that a manifest lacks.

@@ -26,7 +26,7 @@ type Pool struct {
 	Selector metav1.LabelSelector           `json:"selector" doc:"selects nodes by their labels; {} selects all" default:"all nodes"`
 	Ratios   map[corev1.ResourceName]string `json:"ratios" doc:"how much larger the nodes look, as decimal numbers in quotes" schema:"required,items=1,keys=cpu|memory,is=ratio"`
 	MaxRatio string                         `json:"maxRatio,omitempty" doc:"the upper bound of all ratios of the pool" schema:"is=ratio" default:"no bound"`
-	Capacity Capacity                       `json:"capacity,omitempty" doc:"keep leaves status.capacity as the size of the hardware; raise raises it together with allocatable, so that what is reserved for the system stays the same" schema:"enum=keep|raise" default:"keep"`
+	Capacity Capacity                       `json:"capacity,omitempty" doc:"keep leaves status.capacity as the size of the hardware; raise raises it together with allocatable, which keeps the system's reservation the same" schema:"enum=keep|raise" default:"keep"`
 }
 
 // Capacity says what amplification does to status.capacity.

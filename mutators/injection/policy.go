@@ -27,7 +27,7 @@ type Spec struct {
 	config.Selection `json:",inline"`
 	OptOutAnnotation string                        `json:"optOutAnnotation,omitempty" doc:"key of an annotation; a pod that has it with the value true is left out" schema:"is=label-key" default:"pods cannot opt out"`
 	InitContainers   []corev1.Container            `json:"initContainers,omitempty" doc:"init containers that are added; with restartPolicy Always they are native sidecars"`
-	InitPosition     Position                      `json:"initPosition" doc:"where init containers are inserted; a native sidecar only serves the init containers after it" default:"first"`
+	InitPosition     Position                      `json:"initPosition" doc:"where init containers are inserted; a native sidecar serves only the init containers after it" default:"first"`
 	Containers       []corev1.Container            `json:"containers,omitempty" doc:"containers that are added"`
 	Position         Position                      `json:"position" doc:"where containers are inserted; kubectl logs and exec take the first container by default" default:"last"`
 	Volumes          []corev1.Volume               `json:"volumes,omitempty" doc:"volumes that are added"`

@@ -32,9 +32,9 @@ type Value struct {
 	_ struct{} `schema:"either=value|fromNamespaceLabel|fromNamespaceAnnotation"`
 
 	Key                     string  `json:"key" doc:"the key of the label or annotation" schema:"required,is=key"`
-	Value                   *string `json:"value,omitempty" doc:"the value, or with one of the fields below the value where the namespace has no such key" default:"nothing is set"`
+	Value                   *string `json:"value,omitempty" doc:"the value; with one of the fields below, the value if the namespace has no such key" default:"nothing is set"`
 	FromNamespaceLabel      string  `json:"fromNamespaceLabel,omitempty" doc:"key of a label of the namespace that has the value" schema:"is=label-key"`
-	FromNamespaceAnnotation string  `json:"fromNamespaceAnnotation,omitempty" doc:"key of an annotation of the namespace that has the value; only for annotations, because it may be no valid value of a label" schema:"is=key"`
+	FromNamespaceAnnotation string  `json:"fromNamespaceAnnotation,omitempty" doc:"key of an annotation of the namespace that has the value; only for annotations, because it may not be a valid label value" schema:"is=key"`
 }
 
 // Section is the section labelDefaults.

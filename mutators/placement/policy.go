@@ -16,7 +16,7 @@ import (
 // NodeSelector is the policy on the nodes that the pods of a namespace may use. Annotations of the Namespace say more.
 type NodeSelector struct {
 	ClusterDefault map[string]string            `json:"clusterDefault,omitempty" doc:"the node selector of namespaces without one of their own" schema:"keys=label-key,is=label-value"`
-	Allowed        map[string]map[string]string `json:"allowed,omitempty" doc:"by namespace, the only labels that pods may select nodes by" schema:"keys=dns-label,is=label-value" default:"all labels"`
+	Allowed        map[string]map[string]string `json:"allowed,omitempty" doc:"the only labels by which the pods of a namespace may select nodes" schema:"keys=dns-label,is=label-value" default:"all labels"`
 	Tolerations    *TolerationPolicy            `json:"tolerations,omitempty" doc:"the tolerations that pods get and may have" default:"they are left alone"`
 }
 
@@ -28,7 +28,7 @@ type TolerationPolicy struct {
 
 // Section is the section nodeSelector.
 var Section = config.Section[*NodeSelector]{Name: "nodeSelector", Check: (*NodeSelector).check, Warnings: (*NodeSelector).warnings,
-	Tag:            `doc:"which nodes the pods of a namespace may use; annotations of the Namespace say more"`,
+	Tag:            `doc:"which nodes the pods of a namespace may use; annotations of the Namespace override the defaults"`,
 	ReadsNamespace: func(name string, _ any) bool { return name == "nodeSelector" }} // the annotations of the namespace
 
 // check returns all problems of the section.

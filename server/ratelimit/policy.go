@@ -19,7 +19,7 @@ type Policy []Limit
 // Section returns the section limits for a server with the given routes; nil: any.
 func Section(routes []string) config.Section[Policy] {
 	return config.Section[Policy]{Name: "limits", Warnings: Policy.warnings,
-		Tag: `doc:"how many reviews are decided in a second; others are answered with HTTP 429 and Retry-After" schema:"most=16"`,
+		Tag: `doc:"how many reviews are decided per second; others get HTTP 429 with Retry-After" schema:"most=16"`,
 		Check: func(p Policy, at *field.Path) field.ErrorList {
 			return append(p.check(at), p.checkRoutes(routes, at)...)
 		}}
@@ -29,10 +29,10 @@ func Section(routes []string) config.Section[Policy] {
 // there is none, it is answered with HTTP 429 and Retry-After.
 type Limit struct {
 	Name             string    `json:"name" doc:"shown in logs, and the label of metrics" schema:"required,is=dns-label"`
-	Routes           []string  `json:"routes,omitempty" doc:"paths of the routes that are limited; on those for the status of nodes nothing is ever refused" schema:"is=route" default:"all"`
+	Routes           []string  `json:"routes,omitempty" doc:"paths of the routes that are limited; those for the status of nodes never refuse" schema:"is=route" default:"all"`
 	By               LimitBy   `json:"by" doc:"what has a bucket of its own on each route" schema:"required,enum=user|namespace|route"`
-	PerSecond        float64   `json:"perSecond" doc:"the number of tokens that a bucket gets in a second; each review takes one" schema:"required,min=0.0003"`
-	Burst            int       `json:"burst" doc:"the number of tokens that a bucket holds" schema:"required,min=1"`
+	PerSecond        float64   `json:"perSecond" doc:"tokens that a bucket gets per second; each review takes one" schema:"required,min=0.0003"`
+	Burst            int       `json:"burst" doc:"tokens that a bucket holds" schema:"required,min=1"`
 	ExemptUsers      []string  `json:"exemptUsers,omitempty" doc:"names of users whose requests take no tokens" schema:"is=name"`
 	ExemptGroups     []string  `json:"exemptGroups,omitempty" doc:"groups whose requests take no tokens" schema:"is=name"`
 	ExemptNamespaces []string  `json:"exemptNamespaces,omitempty" doc:"namespaces in which requests take no tokens" schema:"is=name"`

@@ -52,7 +52,7 @@ func (s List) Steps() (names, clusterScoped []string) {
 // modesSection returns the section modes, of the given steps. inDefault is the section in the default policy.
 func modesSection(steps []string, inDefault string) config.Section[admit.Modes] {
 	return config.Section[admit.Modes]{Name: "modes", Default: inDefault, Setting: true,
-		Tag:   `doc:"what steps may do, by the name of the step: enforce, the default; warn changes objects, and only warns where it would refuse; dryrun does nothing, and logs, counts and audits what it would do; off" schema:"keys=step"`,
+		Tag:   `doc:"what steps may do, by the name of the step: enforce, the default; warn changes objects, but only warns where it would refuse; dryrun does nothing, but logs, counts and audits what it would do; off" schema:"keys=step"`,
 		Check: func(modes admit.Modes, at *field.Path) field.ErrorList { return modes.CheckSteps(steps, at) }}
 }
 

@@ -26,10 +26,10 @@ type Rule struct {
 	Name            string         `json:"name" doc:"shown with each refusal" schema:"required,is=dns-label"`
 	Match           requests.Match `json:"match" doc:"the requests that the rule is for" schema:"required"`
 	MatchConditions []Named        `json:"matchConditions,omitempty" doc:"expressions that must all be true for the rule to apply"`
-	Variables       []Named        `json:"variables,omitempty" doc:"expressions that others use as variables.NAME; each is evaluated once, when it is needed"`
+	Variables       []Named        `json:"variables,omitempty" doc:"expressions that others use as variables.NAME; each is evaluated at most once, when it is needed"`
 	Validations     []Validation   `json:"validations" doc:"expressions that must all be true" schema:"required,items=1"`
 	Ratchet         *bool          `json:"ratchet,omitempty" doc:"lets an unchanged violation of a stored object pass" default:"true"`
-	OnError         OnError        `json:"onError,omitempty" doc:"what an expression without a result does: fail makes it a failure of usher, so that the failurePolicy of the webhook decides; deny refuses the request" schema:"enum=fail|deny" default:"fail"`
+	OnError         OnError        `json:"onError,omitempty" doc:"what happens if an expression has no result: fail makes usher's call fail, and the webhook's failurePolicy decides; deny refuses the request" schema:"enum=fail|deny" default:"fail"`
 
 	compiled *compiledRule
 }

@@ -17,9 +17,9 @@ type Match struct {
 	_ struct{} `schema:"either=apiGroups+resources+operations|resourceRules"`
 
 	Requests
-	ResourceRules        []Requests            `json:"resourceRules,omitempty" doc:"lists of requests, in place of apiGroups, resources and operations; the requests of any list match"`
-	ExcludeResourceRules []Requests            `json:"excludeResourceRules,omitempty" doc:"lists of requests that do not match; they win, and hold for all versions of a resource"`
-	NamespaceSelector    *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects objects by the labels of their namespace; it does not concern cluster-scoped objects" default:"all"`
+	ResourceRules        []Requests            `json:"resourceRules,omitempty" doc:"lists of requests, instead of apiGroups, resources and operations; the requests of any list match"`
+	ExcludeResourceRules []Requests            `json:"excludeResourceRules,omitempty" doc:"lists of requests that do not match; they take precedence, and hold for all versions of a resource"`
+	NamespaceSelector    *metav1.LabelSelector `json:"namespaceSelector,omitempty" doc:"selects objects by the labels of their namespace, Namespaces by their own; other cluster-scoped objects always match" default:"all"`
 	ObjectSelector       *metav1.LabelSelector `json:"objectSelector,omitempty" doc:"selects objects by the labels that they have or had" default:"all"`
 }
 
