@@ -35,8 +35,8 @@ func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's "+
 		"namespace)")
 	set.StringVar(&o.config, "config", "", "policy file that usher serves (default: that of its Deployment, or else the embedded policy)")
-	set.StringSliceVar(&o.suites, "suite", nil, "suites whose routes should be registered, separated by commas (default: those of which any "+
-		"is): "+suites.Describe())
+	set.StringSliceVar(&o.suites, "suite", nil, "suites whose routes should be registered, separated by commas (default: those with a "+
+		"registered route): "+suites.Describe())
 }
 
 // examine examines all webhook configurations of the cluster.
