@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/document"
 )
@@ -26,26 +28,32 @@ func (c Chain) ForPods(routes []Route) Chain {
 	return c
 }
 
-// JudgePod returns what the routes for pods of the running chain would say if a user created a pod in the namespace of the
-// request. Mutating routes run first, each on what those before it made of the pod; the first that refuses ends it. An error
-// is our own failure.
-func (r *Request) JudgePod(ctx context.Context, pod []byte, by authenticationv1.UserInfo) (verdict PodVerdict, err error) {
-	created, err := r.creating(pod, by)
-	if err != nil {
-		return verdict, err
+// JudgePod returns what the routes for pods of the running chain would say if a user created the pod of the workload under
+// review. fill sets in a new pod what the API server sets: before mutating routes, and again after them. They run first, each on
+// what those before it made of the pod; the first that refuses ends it. An error is our own failure.
+func (r *Request) JudgePod(ctx context.Context, kind WorkloadKind, by authenticationv1.UserInfo, fill func(*Pod)) (verdict PodVerdict, err error) {
+	sent := len(r.Object.Sent())
+	created := r.creating(by)
+	body := created.appendReview(make([]byte, 0, sent+1024), func(b []byte) []byte { return kind.appendPod(b, r.Object) })
+	if body == nil || created.read(body) != nil {
+		return verdict, nil // the API server refuses a workload without a template
 	}
+	defer created.Release()
+	kind.finish(r.Object, created.Object)
+	created.Name = Meta{created.Object.Root()}.Name()
 	for _, mutates := range []bool{true, false} {
-		if edits(created) > 0 { // steps that read JSON see what was sent
-			warnings := created.warnings
-			if created, err = r.creating(created.Object.Bytes(), by); err != nil {
-				return verdict, err
-			}
-			created.warnings = warnings
+		fill(AsPod(created.Object))
+		if wrong, ok := errors.AsType[*field.Error](created.Object.Err()); ok {
+			verdict.Problems = append(verdict.Problems, Problem{"the template", wrong})
+			return verdict, nil
 		}
-		for _, route := range r.pods {
-			if route.Chain.Mutates() != mutates || !route.Covers(created) || route.Untouched(created) != "" {
-				continue
+		if !mutates && r.readsJSON(created) {
+			body := created.appendReview(make([]byte, 0, sent+sent/4+2048), created.Object.Root().AppendTo)
+			if err := created.read(body); err != nil {
+				return verdict, fmt.Errorf("the pod: %w", err)
 			}
+		}
+		for _, route := range r.podRoutes(created, mutates) {
 			result, err := route.Chain.Run(ctx, created, nil)
 			if err != nil {
 				return verdict, fmt.Errorf("the pod, by %s: %w", route.Path, err)
@@ -59,25 +67,45 @@ func (r *Request) JudgePod(ctx context.Context, pod []byte, by authenticationv1.
 	return verdict, nil
 }
 
-// creating returns a request of a user who creates a pod, as a dry run.
-func (r *Request) creating(pod []byte, by authenticationv1.UserInfo) (*Request, error) {
-	created := &Request{
+// podRoutes returns the mutating routes, or the others, that a request would be sent to.
+func (r *Request) podRoutes(created *Request, mutates bool) (all []Route) {
+	for _, route := range r.pods {
+		if route.Chain.Mutates() == mutates && route.Covers(created) && route.Untouched(created) == "" {
+			all = append(all, route)
+		}
+	}
+	return all
+}
+
+// readsJSON reports whether a validating route for a request reads objects as they were sent, without edits: rules do, whose
+// matches name no kind.
+func (r *Request) readsJSON(created *Request) bool {
+	return slices.ContainsFunc(r.podRoutes(created, false), func(route Route) bool {
+		return slices.ContainsFunc(route.For, func(m Match) bool { return m.Kind.Kind == "" })
+	})
+}
+
+// creating returns a request of a user who creates a pod in the namespace of the request, as a dry run.
+func (r *Request) creating(by authenticationv1.UserInfo) *Request {
+	return &Request{
 		UID: r.UID, Kind: metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")),
 		Resource:  metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods")),
 		Operation: admissionv1.Create, Namespace: r.Namespace, UserInfo: by, DryRun: true,
 	}
-	review, err := document.Parse(created.reviewOf(pod))
-	if err != nil {
-		return nil, fmt.Errorf("the pod: %w", err)
-	}
-	created.Review, created.Object = review, review.Root().At("request", "object").Sub()
-	created.Name = Meta{created.Object.Root()}.Name()
-	return created, nil
 }
 
-// reviewOf returns the part of an AdmissionReview that steps read.
-func (r *Request) reviewOf(pod []byte) []byte {
-	b := make([]byte, 0, len(pod)+1024)
+// read sets the object to that of a review.
+func (r *Request) read(body []byte) error {
+	review, err := document.Parse(body)
+	if err == nil {
+		r.Release()
+		r.Review, r.Object = review, review.Root().At("request", "object").Sub()
+	}
+	return err
+}
+
+// appendReview appends the part of an AdmissionReview that steps read; nil if there is no object.
+func (r *Request) appendReview(b []byte, object func([]byte) []byte) []byte {
 	b = document.AppendText(append(b, `{"request":{"uid":`...), string(r.UID))
 	for _, key := range [...]string{"kind", "requestKind"} {
 		b = append(b, `,"`+key+`":{"group":"","version":"v1","kind":"Pod"}`...)
@@ -94,5 +122,8 @@ func (r *Request) reviewOf(pod []byte) []byte {
 		}
 		b = document.AppendText(b, group)
 	}
-	return append(append(append(b, `]},"object":`...), pod...), `}}`...)
+	if b = object(append(b, `]},"object":`...)); b == nil {
+		return nil
+	}
+	return append(b, `}}`...)
 }

@@ -19,43 +19,53 @@ import (
 // template. All pods of a workload are alike but for their names; of a StatefulSet it is the first. What the API server adds
 // to new pods is missing.
 func (k WorkloadKind) Pod(workload *document.Document) *document.Document {
+	raw := k.appendPod(nil, workload)
+	if raw == nil {
+		return nil
+	}
+	pod, err := document.Parse(raw)
+	if err != nil {
+		return nil // what has been read can be read again
+	}
+	k.finish(workload, pod)
+	return pod
+}
+
+// appendPod appends a pod with what controllers read of a template: its spec, and three members of its metadata. It returns nil
+// if there is no template.
+func (k WorkloadKind) appendPod(b []byte, workload *document.Document) []byte {
 	template := workload.Root().At(k.Template...)
 	if template.Kind() != document.Object {
 		return nil
 	}
 	owner := Meta{workload.Root()}
-	pod, err := document.Parse(skeleton(owner, template))
-	if err != nil {
-		return nil // what has been read can be read again
+	b = document.AppendText(append(b, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":`...), owner.Name()+"-")
+	if namespace := owner.root.At("metadata", "namespace").Text(); namespace != "" {
+		b = document.AppendText(append(b, `,"namespace":`...), namespace)
 	}
-	sum := fnv.New32a()
-	_, _ = sum.Write(template.Bytes())
-	k.complete(&podMaker{owner, pod.Root(), fmt.Sprintf("%08x", sum.Sum32())})
-	return pod
+	for _, name := range [...]string{"labels", "annotations", "finalizers"} {
+		if of := template.At("metadata", name); of.Exists() {
+			b = append(append(b, `,"`+name+`":`...), of.Bytes()...)
+		}
+	}
+	b = append(b, '}')
+	if spec := template.Get("spec"); spec.Exists() {
+		b = append(append(b, `,"spec":`...), spec.Bytes()...)
+	}
+	return append(b, '}')
+}
+
+// finish sets in a pod what the controller of its workload does.
+func (k WorkloadKind) finish(workload, pod *document.Document) {
+	template := workload.Root().At(k.Template...).Bytes()
+	sum := fnv.New32a() // in the place of the controller's own, which nothing depends on
+	_, _ = sum.Write(template[:min(len(template), 4096)])
+	k.complete(&podMaker{Meta{workload.Root()}, pod.Root(), fmt.Sprintf("%08x", sum.Sum32())})
 }
 
 // PodOfTemplate returns the pod of a template in a kind of which nothing else is known, as Pod does.
 func PodOfTemplate(workload *document.Document, path []string) *document.Document {
 	return WorkloadKind{Template: path, complete: (*podMaker).ofOwner}.Pod(workload)
-}
-
-// skeleton returns a pod with what controllers read of a template: its spec, and three members of its metadata.
-func skeleton(owner Meta, template *document.Value) []byte {
-	pod := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":`)
-	pod = document.AppendText(pod, owner.Name()+"-")
-	if namespace := owner.root.At("metadata", "namespace").Text(); namespace != "" {
-		pod = document.AppendText(append(pod, `,"namespace":`...), namespace)
-	}
-	for _, name := range [...]string{"labels", "annotations", "finalizers"} {
-		if of := template.At("metadata", name); of.Exists() {
-			pod = append(append(pod, `,"`+name+`":`...), of.Bytes()...)
-		}
-	}
-	pod = append(pod, '}')
-	if spec := template.Get("spec"); spec.Exists() {
-		pod = append(append(pod, `,"spec":`...), spec.Bytes()...)
-	}
-	return append(pod, '}')
 }
 
 // podMaker completes a pod as the controller of its kind does.

@@ -3,7 +3,6 @@ package validators
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,21 +68,12 @@ func sameTemplate(req *admit.Request, kind admit.WorkloadKind) bool {
 
 // judgeWorkload returns what the routes for pods say of the pod that the controller would create.
 func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, ranges []*corev1.LimitRange) (verdict admit.PodVerdict, err error) {
-	pod := kind.Pod(req.Object)
-	if pod == nil {
-		return verdict, nil // the API server refuses a workload without a template
-	}
-	admit.AsPod(pod).FillNew(ranges)
-	if wrong, ok := errors.AsType[*field.Error](pod.Err()); ok {
-		verdict.Problems = []admit.Problem{{Step: "the template", Error: wrong}}
-		return verdict, nil
-	}
 	by := req.UserInfo
 	if kind.Controller != "" {
 		by = authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:" + kind.Controller,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}}
 	}
-	verdict, err = req.JudgePod(ctx, pod.Bytes(), by)
+	verdict, err = req.JudgePod(ctx, kind, by, func(pod *admit.Pod) { pod.FillNew(ranges) })
 	for _, warning := range verdict.Warnings {
 		req.Warnf("its pods: %s", warning)
 	}

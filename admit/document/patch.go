@@ -129,6 +129,9 @@ func appendKey(path []byte, key string) []byte {
 	return path
 }
 
+// AppendTo appends the current JSON of v, with all edits.
+func (v *Value) AppendTo(b []byte) []byte { return v.appendTo(b) }
+
 // appendTo appends the current JSON of v.
 func (v *Value) appendTo(b []byte) []byte {
 	if !v.changedBelow() {
