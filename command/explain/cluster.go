@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,18 +32,32 @@ func (c Cluster) Explain(ctx context.Context, args []string) ([]review.Report, e
 	if err != nil {
 		return nil, err
 	}
+	events, unread := f.events(ctx)
 	if found.kind.Kind == "Pod" {
-		return c.pod(found)
+		return c.pod(ctx, found, events, unread)
 	}
-	return c.missing(ctx, f, found)
+	creators, err := f.creators(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	return c.missing(ctx, f, workload{found, creators, events}, unread)
 }
 
-// pod says that a pod exists, and with an audit log who changed it.
-func (c Cluster) pod(pod object) ([]review.Report, error) {
-	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, review.Finding{ID: "pod-exists", Severity: review.Info,
-		Object: pod.String(), Link: "docs/explain.md#pod-exists", Message: "the pod exists: admission has let it in"})
+// pod says that a pod exists, why it does not run, and with an audit log who changed it.
+func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, unread error) (all []review.Report, err error) {
+	idle := idle([]object{pod}, events)
+	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options), review.Finding{ID: "pod-exists",
+		Severity: review.Info, Object: pod.String(), Link: "docs/explain.md#pod-exists", Message: "the pod exists: its creation was not refused"})...)
+	if len(refusals(idle)) > 0 {
+		policy, unknown := c.Policy(ctx)
+		r = policy.explainFailure(idle[0].why, c.Options, pod.String())
+		r = adding(r, policyNotRead(unknown)...)
+	}
+	if unread != nil && len(idle) > 0 {
+		r = adding(r, unknownBecause("events-not-read", unread))
+	}
 	if c.Requests == nil {
-		r.Hint = "--audit-log FILE shows who changed it"
+		r.Hint = strings.TrimPrefix(r.Hint+"; --audit-log FILE shows who changed it", "; ")
 		return []review.Report{r}, nil
 	}
 	requests, err := c.Requests(Filter{Namespace: pod.Metadata.Namespace, Name: pod.Metadata.Name, UID: c.UID, Kind: "pods"})
@@ -50,37 +65,79 @@ func (c Cluster) pod(pod object) ([]review.Report, error) {
 }
 
 // missing explains the newest failure of a workload's pods, and reviews its pod as of now.
-func (c Cluster) missing(ctx context.Context, f finder, of object) ([]review.Report, error) {
-	creators, err := f.creators(ctx, of)
-	if err != nil {
-		return nil, err
+func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error) ([]review.Report, error) {
+	live, over, unreadable := w.failures()
+	if unreadable > 0 {
+		unread = errors.Join(unread, fmt.Errorf("%d events cannot be read", unreadable))
 	}
-	failures, unread := f.failures(ctx, of, creators)
 	policy, unknown := c.Policy(ctx)
-	first := noFailure(of)
-	failure, failed := Newest(failures)
+	failure, failed := Newest(live)
+	var first review.Report
 	if failed {
-		first = policy.explainFailure(failure, c.Options, of)
+		first = policy.explainFailure(failure, c.Options, w.pods())
+	} else {
+		first = c.standing(ctx, f, w, policy, over)
 	}
-	if unknown != nil {
-		finding := unknownBecause("policy-not-read", unknown)
-		finding.Message += "; --config FILE names the policy, --service the installed usher"
-		first.Findings = append(first.Findings, finding)
-	}
+	first = adding(first, policyNotRead(unknown)...)
 	if unread != nil {
-		first.Findings = append(first.Findings, unknownBecause("events-not-read", unread))
+		first = adding(first, unknownBecause("events-not-read", unread))
 	}
-	if policy.Policy == nil || !failed && of.missing() == 0 {
+	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == review.Denied || w.missing() == 0)
+	if policy.Policy == nil || noPod {
 		return []review.Report{first}, nil
 	}
-	now, err := c.now(ctx, append(creators, of)[0], policy)
-	if refusal, known := ParseRefusal(failure.Message); failed && (!known || refusal.By != ByUsher) {
+	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
+	if refusal, known := ParseRefusal(failure.Message); failed && known && refusal.By == ByUsher {
+		hopeful(now)
+	} else if failed {
 		doubtful(now)
 	}
 	if err != nil {
-		first.Findings = append(first.Findings, unknownBecause("not-reviewed", err))
+		first = adding(first, unknownBecause("not-reviewed", err))
 	}
 	return append([]review.Report{first}, now...), nil
+}
+
+// standing returns the report of a workload of which no creation fails: what keeps its pods from running, or what is known.
+func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Policy, over []Failure) review.Report {
+	pods, err := f.pods(ctx, w.creators)
+	idle := idle(pods, w.events)
+	if failure, found := Newest(refusals(idle)); found {
+		return policy.explainFailure(failure, c.Options, w.pods())
+	}
+	found := append(w.lacks(err == nil && len(idle) == 0), describe(idle, c.Options)...)
+	if err != nil {
+		found = append(found, unknownBecause("pods-not-read", err))
+	}
+	if len(found) == 0 {
+		found = append(found, review.Finding{ID: "no-pod-missing", Severity: review.Info, Object: w.String(), Link: "docs/explain.md#no-pod-missing",
+			Message: fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))})
+	}
+	if past, has := Newest(over); has && w.missing() == 0 {
+		mask := Mask{Show: c.ShowValues}
+		found = append(found, review.Finding{ID: "failure-over", Severity: review.Info, Object: past.Object, Link: "docs/explain.md#failure-over",
+			Message: fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))})
+	}
+	return review.Examined(review.Subject{Source: "the cluster", Of: w.pods()}, found...)
+}
+
+// adding adds findings to a report. One that has passed does not pass with what is unknown.
+func adding(r review.Report, more ...review.Finding) review.Report {
+	r.Findings = append(r.Findings, more...)
+	if r.Verdict == review.Passed {
+		r.Verdict = review.VerdictOf(r.Findings)
+	}
+	return r
+}
+
+// policyNotRead returns the finding on a policy that could not be read, if there is an error.
+func policyNotRead(err error) []review.Finding {
+	if err == nil {
+		return nil
+	}
+	finding := unknownBecause("policy-not-read", err)
+	finding.Message += "; --config FILE names the policy, --service the installed usher"
+	return []review.Finding{finding}
 }
 
 // now reviews the pod that a controller would create as of now.
@@ -89,10 +146,19 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]revi
 	for i := range reports {
 		(&Mask{Show: c.ShowValues}).Report(&reports[i])
 		if reports[i].Verdict == review.Allowed {
-			reports[i].Hint = "as of now usher allows the pod: the controller tries again by itself, after up to some minutes"
+			reports[i].Hint = "as of now usher allows the pod"
 		}
 	}
 	return reports, err
+}
+
+// hopeful changes reports on pods that usher has refused, and allows as of now.
+func hopeful(now []review.Report) {
+	for i, r := range now {
+		if r.Verdict == review.Allowed {
+			now[i].Hint += ": the controller tries again by itself, after up to some minutes"
+		}
+	}
 }
 
 // doubtful changes reports on pods that usher allows as of now, and that somebody else has refused.
@@ -113,8 +179,8 @@ func unknownBecause(id string, err error) review.Finding {
 	return f
 }
 
-// explainFailure explains a failure to create the pods of a workload.
-func (p Policy) explainFailure(failure Failure, o Options, of object) review.Report {
+// explainFailure explains a failure to create or to start pods. of names them.
+func (p Policy) explainFailure(failure Failure, o Options, of string) review.Report {
 	source := fmt.Sprintf("%s of %s", failure.From, failure.Object)
 	if !failure.At.IsZero() {
 		source += ", " + failure.At.UTC().Format(time.RFC3339)
@@ -125,25 +191,13 @@ func (p Policy) explainFailure(failure Failure, o Options, of object) review.Rep
 	refusal, ok := ParseRefusal(failure.Message)
 	mask := Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
-		return review.Examined(review.Subject{Source: source, Of: of.pods()}, review.Finding{ID: "creation-failed", Severity: review.Error,
+		return review.Examined(review.Subject{Source: source, Of: of}, review.Finding{ID: "creation-failed", Severity: review.Error,
 			Object: failure.Object, Message: mask.Text(failure.Message), Link: "docs/explain.md#creation-failed"})
 	}
 	r := p.explain(refusal, o, source)
-	r.Of = of.pods()
+	r.Of = of
 	if len(r.Calls) > 0 && r.Calls[0].Message == "" {
 		r.Calls[0].Message = mask.Text(failure.Message)
 	}
 	return r
-}
-
-// noFailure returns the report of a workload without a failure that is known.
-func noFailure(of object) review.Report {
-	subject := review.Subject{Source: "the cluster", Of: of.pods()}
-	if missing := of.missing(); missing > 0 {
-		return review.Examined(subject, review.Finding{ID: "no-failure-found", Severity: review.Unknown, Object: of.String(), Link: "docs/explain.md#no-failure-found",
-			Message: fmt.Sprintf("%d pods are missing, and no event or condition says why: events are kept for an hour by default, and a controller may not have tried yet", missing),
-			Look:    fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(of.kind.Kind), review.Word(of.Metadata.Name), review.Word(of.Metadata.Namespace))})
-	}
-	return review.Examined(subject, review.Finding{ID: "no-pod-missing", Severity: review.Info, Object: of.String(), Link: "docs/explain.md#no-pod-missing",
-		Message: "no pod is missing, and no creation has failed: admission is not what keeps it from running"})
 }

@@ -9,7 +9,8 @@ import (
 // Failure describes why a controller could not create pods.
 type Failure struct {
 	Object  string // such as ReplicaSet web-5d8c7
-	From    string // event or condition
+	From    string // event, condition or status
+	Reason  string // the word for it, such as FailedCreate
 	Message string
 	At      time.Time // when it was seen last
 	Count   int       // of an event; zero: not known
@@ -20,9 +21,13 @@ type Owner struct {
 	Kind, Name, UID string
 }
 
+// String names the object, such as ReplicaSet web-5d8c7.
+func (o Owner) String() string { return o.Kind + " " + o.Name }
+
 // anyEvent is an Event of v1 or of events.k8s.io/v1, which have other names for the same.
 type anyEvent struct {
 	Reason string `json:"reason"`
+	Type   string `json:"type"`
 
 	InvolvedObject *eventObject `json:"involvedObject"` // v1
 	Message        string       `json:"message"`
@@ -76,9 +81,22 @@ func (e *anyEvent) at() (last time.Time, count int) {
 	return last, count
 }
 
+// noReplicaSet is the reason of events and conditions of a Deployment whose ReplicaSet could not be created.
+const noReplicaSet = "ReplicaSetCreateError"
+
 // Failures returns the failed creations that events report about objects, the newest first. Events that cannot be read
 // are counted.
 func Failures(events []json.RawMessage, owners []Owner) (found []Failure, unreadable int) {
+	return failures(events, owners, func(e *anyEvent) bool { return e.Reason == "FailedCreate" || e.Reason == noReplicaSet })
+}
+
+// warnings returns the warnings about an object, the newest first.
+func warnings(events []json.RawMessage, of Owner) []Failure {
+	found, _ := failures(events, []Owner{of}, func(e *anyEvent) bool { return e.Type == "Warning" })
+	return found
+}
+
+func failures(events []json.RawMessage, owners []Owner, wanted func(*anyEvent) bool) (found []Failure, unreadable int) {
 	for _, raw := range events {
 		var e anyEvent
 		if json.Unmarshal(raw, &e) != nil {
@@ -86,36 +104,28 @@ func Failures(events []json.RawMessage, owners []Owner) (found []Failure, unread
 			continue
 		}
 		i := slices.IndexFunc(owners, e.about)
-		if e.Reason != "FailedCreate" || i < 0 {
+		if i < 0 || !wanted(&e) {
 			continue
 		}
-		f := Failure{Object: owners[i].Kind + " " + owners[i].Name, From: "event", Message: e.Message + e.Note}
+		f := Failure{Object: owners[i].String(), From: "event", Reason: e.Reason, Message: e.Message + e.Note}
 		f.At, f.Count = e.at()
 		found = append(found, f)
 	}
 	return newestFirst(found), unreadable
 }
 
-// ConditionOf returns the failed creation that the condition ReplicaFailure of an object reports.
+// ConditionOf returns the failed creation that a condition of an object reports: ReplicaFailure, or that a Deployment's
+// ReplicaSet could not be created.
 func ConditionOf(object json.RawMessage, owner Owner) (f Failure, found bool) {
 	var of struct {
-		Status struct {
-			Conditions []struct {
-				Type, Status, Message string
-				LastTransitionTime    *time.Time
-			}
-		}
+		Status struct{ Conditions []condition }
 	}
 	if json.Unmarshal(object, &of) != nil {
 		return f, false
 	}
 	for _, c := range of.Status.Conditions {
-		if c.Type == "ReplicaFailure" && c.Status == "True" {
-			f = Failure{Object: owner.Kind + " " + owner.Name, From: "condition", Message: c.Message}
-			if c.LastTransitionTime != nil {
-				f.At = *c.LastTransitionTime
-			}
-			return f, true
+		if c.Type == "ReplicaFailure" && c.Status == "True" || c.Type == "Progressing" && c.Status == "False" && c.Reason == noReplicaSet {
+			return c.failure(owner), true
 		}
 	}
 	return f, false

@@ -54,6 +54,7 @@ type object struct {
 type objectHead struct {
 	Metadata struct {
 		Name, Namespace, UID string
+		Generation           int64
 		OwnerReferences      []struct {
 			Kind, Name, UID string
 			Controller      bool
@@ -61,10 +62,18 @@ type objectHead struct {
 		CreationTimestamp string
 	}
 	Spec struct {
-		Replicas, Completions *int
+		Replicas, Completions, Parallelism *int
+		Paused, Suspend                    bool
+		UpdateStrategy                     struct {
+			Type          string
+			RollingUpdate struct{ Partition int }
+		}
 	}
 	Status struct {
-		Replicas, DesiredNumberScheduled, CurrentNumberScheduled, Active, Succeeded int
+		ObservedGeneration                                                     int64
+		Replicas, UpdatedReplicas, Active, Succeeded                           int
+		DesiredNumberScheduled, CurrentNumberScheduled, UpdatedNumberScheduled int
+		Conditions                                                             []condition
 	}
 }
 
@@ -176,28 +185,14 @@ func (f finder) creators(ctx context.Context, o object) (all []object, err error
 	return all, nil
 }
 
-// failures returns the failed creations of pods, the newest first.
-func (f finder) failures(ctx context.Context, o object, creators []object) (found []Failure, err error) {
-	owners := []Owner{o.owner()}
-	for _, c := range creators {
-		owners = append(owners, c.owner())
-	}
+// events returns the events of the namespace.
+func (f finder) events(ctx context.Context) (events []json.RawMessage, err error) {
 	for _, version := range []reader.Kind{kind("", "v1", "Event", "events"), kind("events.k8s.io", "v1", "Event", "events")} {
-		var events []json.RawMessage
-		if events, err = f.List(ctx, version, f.namespace); err == nil {
-			var unreadable int
-			if found, unreadable = Failures(events, owners); unreadable > 0 {
-				err = fmt.Errorf("%d events cannot be read", unreadable)
-			}
-			break // both have the same events
+		if events, err = f.List(ctx, version, f.namespace); err == nil { // both have the same events
+			return events, nil
 		}
 	}
-	for _, of := range append(creators[:len(creators):len(creators)], o) {
-		if failure, has := ConditionOf(of.raw, of.owner()); has {
-			found = append(found, failure)
-		}
-	}
-	return found, err
+	return nil, err
 }
 
 // typed returns the object with the apiVersion and the kind that items of lists lack.
@@ -207,15 +202,58 @@ func (o object) typed() []byte {
 
 // missing returns how many pods a workload lacks, as far as its status says.
 func (o object) missing() int {
-	want, is := 1, o.Status.Replicas
-	if o.Spec.Replicas != nil {
-		want = *o.Spec.Replicas
-	}
+	want, is := orElse(o.Spec.Replicas, 1), o.Status.Replicas
 	switch o.kind.Kind {
 	case "DaemonSet":
 		want, is = o.Status.DesiredNumberScheduled, o.Status.CurrentNumberScheduled
 	case "Job":
-		want, is = 1, o.Status.Active+o.Status.Succeeded
+		want, is = o.parallel(), o.Status.Active
 	}
 	return max(0, want-is)
+}
+
+// parallel returns how many pods a Job should have at a time.
+func (o object) parallel() int {
+	most := orElse(o.Spec.Parallelism, 1)
+	ended := slices.ContainsFunc(o.Status.Conditions, func(c condition) bool {
+		return c.Status == "True" && slices.Contains([]string{"Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"}, c.Type)
+	})
+	switch {
+	case ended || o.Spec.Completions == nil && o.Status.Succeeded > 0:
+		return 0
+	case o.Spec.Completions == nil:
+		return most
+	}
+	return min(most, *o.Spec.Completions-o.Status.Succeeded)
+}
+
+// outdated returns how many pods of the current template a workload lacks.
+func (o object) outdated() int {
+	is := o.Status.UpdatedReplicas
+	want := orElse(o.Spec.Replicas, 1)
+	switch o.kind.Kind {
+	case "Deployment":
+	case "StatefulSet":
+		want -= o.Spec.UpdateStrategy.RollingUpdate.Partition
+	case "DaemonSet":
+		want, is = o.Status.DesiredNumberScheduled, o.Status.UpdatedNumberScheduled
+	default:
+		return 0
+	}
+	if o.Spec.UpdateStrategy.Type == "OnDelete" {
+		return 0
+	}
+	return max(0, want-is)
+}
+
+// stale reports whether the status is of an earlier spec. Jobs do not say.
+func (o object) stale() bool {
+	return o.kind.Kind != "Job" && o.Status.ObservedGeneration < o.Metadata.Generation
+}
+
+func orElse(n *int, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return *n
 }
