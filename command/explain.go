@@ -17,9 +17,11 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/installed"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/apiserver"
 )
 
@@ -118,7 +120,7 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 	var err error
 	switch {
 	case isMessage(args):
-		reports, err = p.explainMessage(o, args[0])
+		reports, err = p.explainMessage(ctx, o, args[0])
 	case len(args) > 0 && o.clusterSource.source == "api":
 		reports, err = p.explainWorkload(ctx, o, args)
 	default:
@@ -131,7 +133,7 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 }
 
 // explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func (p Program) explainMessage(o explainOptions, text string) ([]review.Report, error) {
+func (p Program) explainMessage(ctx context.Context, o explainOptions, text string) ([]review.Report, error) {
 	if text == "-" {
 		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
 		if err != nil {
@@ -146,12 +148,48 @@ func (p Program) explainMessage(o explainOptions, text string) ([]review.Report,
 	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
 		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
 	}
-	policy, err := p.readPolicy(o.config)
+	by, err := p.knownPolicy(ctx, o, refusals)
 	if err != nil {
 		return nil, err
 	}
-	return explain.Messages(refusals, p.explainedBy(policy, o.gates), o.Options, p.requestsOf(o),
+	return explain.Messages(refusals, by, o.Options, p.requestsOf(o),
 		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+}
+
+// knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if
+// there is one.
+func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
+	var source reader.Source
+	inCluster := o.clusterSource.source == "api" || o.clusterSource.dir != ""
+	if inCluster {
+		if source, err = o.clusterSource.openSource(); err != nil {
+			return by, err
+		}
+	}
+	var policy policyFile
+	if o.clusterSource.source == "api" {
+		policy, err = p.policyOf(ctx, &o, source)
+	} else {
+		policy, err = p.readPolicy(o.config)
+	}
+	switch {
+	case err == nil:
+		by = p.explainedBy(policy, o.gates)
+	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
+		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
+	}
+	if inCluster {
+		by.Hooks = hooksOf(ctx, source)
+	}
+	return by, nil
+}
+
+// hooksOf returns the webhooks of a cluster, as far as they can be read.
+func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Hook {
+	return func() []webhookmatch.Hook {
+		hooks, _ := doctor.Hooks(ctx, source) // without, a command is printed that lists them
+		return hooks
+	}
 }
 
 // explainedBy returns a policy as refusals are explained by it.
@@ -172,11 +210,14 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 	}
 	in := explain.Cluster{Options: o.Options, Source: reader.API(client), Namespace: cmp.Or(o.namespace, "default"), Requests: p.requestsOf(o), UID: o.uid}
 	in.Policy = func(ctx context.Context) (explain.Policy, error) {
+		hooks := hooksOf(ctx, in.Source)
 		policy, err := p.policyOf(ctx, &o, in.Source)
 		if err != nil {
-			return explain.Policy{}, err
+			return explain.Policy{Hooks: hooks}, err
 		}
-		return p.explainedBy(policy, o.gates), nil
+		by := p.explainedBy(policy, o.gates)
+		by.Hooks = hooks
+		return by, nil
 	}
 	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
 		return p.reviewNow(ctx, o, in, policy.Policy, workload)

@@ -13,7 +13,7 @@ var (
 	denied     = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 	notCalled  = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 	refusalID  = regexp.MustCompile(`refusal ([0-9a-f]{8})\b`)
-	policyNote = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request`)
+	policyNote = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request`)
 )
 
 // admission adds what the answer and the annotations say of webhooks: who refused, and the notes of each.
@@ -74,8 +74,12 @@ func (x *explaining) policies() {
 			Configuration: "binding " + f.Binding, Outcome: outcome, Message: message})
 	}
 	if found := policyNote.FindStringSubmatch(x.e.ResponseStatus.Message); found != nil {
+		binding := ""
+		if found[2] != "" { // none: the policy itself could not be configured
+			binding = "binding " + found[2]
+		}
 		x.report.Calls = append(x.report.Calls, review.Call{Webhook: "ValidatingAdmissionPolicy " + found[1],
-			Configuration: "binding " + found[2], Outcome: "denied", Code: x.e.ResponseStatus.Code, Message: x.e.ResponseStatus.Message})
+			Configuration: binding, Outcome: "denied", Code: x.e.ResponseStatus.Code, Message: x.e.ResponseStatus.Message})
 	}
 }
 

@@ -74,6 +74,9 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 	failure, failed := Newest(live)
 	var first review.Report
 	if failed {
+		if failure.Reason == "FailedCreate" {
+			failure.Namespace = f.namespace
+		}
 		first = policy.explainFailure(failure, c.Options, w.pods())
 	} else {
 		first = c.standing(ctx, f, w, policy, over)
@@ -189,6 +192,7 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) review.Rep
 		source += fmt.Sprintf(", %d times", failure.Count)
 	}
 	refusal, ok := ParseRefusal(failure.Message)
+	refusal.Namespace = failure.Namespace
 	mask := Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
 		return review.Examined(review.Subject{Source: source, Of: of}, review.Finding{ID: "creation-failed", Severity: review.Error,

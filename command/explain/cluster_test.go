@@ -78,7 +78,7 @@ func TestCluster(t *testing.T) {
 		never   []string
 	}{
 		{"a pod that runs", whole + podWith(ready), nil, review.Fine, []string{"passed  Deployment apps/web", "no pod is missing, and all 1 run"}, nil},
-		{"a binding that is refused, by the condition", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulerError, message: '` + notBound + `'}]`), nil,
+		{"a binding that is refused, by the condition", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulerError, message: '`+notBound+`'}]`), nil,
 			review.Refused, []string{"denied  Deployment apps/web, its pods  (condition of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed", "no-pod-missing"}},
 		{"the same, by the event, as the status may not be written", whole + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), nil,
 			review.Refused, []string{"(event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},

@@ -12,8 +12,10 @@ type Failure struct {
 	From    string // event, condition or status
 	Reason  string // the word for it, such as FailedCreate
 	Message string
-	At      time.Time // when it was seen last
-	Count   int       // of an event; zero: not known
+	// Namespace is that of a pod whose creation has failed, else "".
+	Namespace string
+	At        time.Time // when it was seen last
+	Count     int       // of an event; zero: not known
 }
 
 // Owner is an object that creates pods, or one above it.

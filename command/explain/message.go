@@ -15,7 +15,11 @@ type Refusal struct {
 	Name string
 	// ID is usher's id of the refusal, the last one if the text has several.
 	ID string
-	// ReportedProblem are the problems, if usher refused.
+	// Expression is that of the matchCondition that could not be evaluated.
+	Expression string
+	// Namespace is where the refused creation of a pod can be tried again; "" if it is not known, or was another request.
+	Namespace string
+	// Problems are the problems, if usher refused.
 	Problems []ReportedProblem
 }
 
@@ -24,7 +28,11 @@ const (
 	ByUsher       = "usher"
 	ByWebhook     = "another webhook"
 	ByCall        = "a webhook that could not be called"
+	ByCondition   = "a webhook's matchCondition"
+	ByPatch       = "a mutating webhook's patch"
+	ByConversion  = "a conversion webhook"
 	ByPolicy      = "a ValidatingAdmissionPolicy"
+	ByMutation    = "a MutatingAdmissionPolicy"
 	ByQuota       = "a ResourceQuota"
 	ByLimitRange  = "a LimitRange"
 	ByPodSecurity = "Pod Security admission"
@@ -56,6 +64,13 @@ var (
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
 	limitRange  = regexp.MustCompile(`(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim)`)
 	rbac        = regexp.MustCompile(`User "[^"]+" cannot \S+ resource`)
+
+	mutationNote = regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request`)
+	// unevaluated matches the error of a matchCondition, or the first of several.
+	unevaluated = regexp.MustCompile(`(?s)is forbidden: \[?expression '(.+?)' resulted in error: `)
+	badPatch    = regexp.MustCompile(`(?:add|remove|replace|move|copy|test) operation does not apply: |Internal error occurred: [^\n]*cannot unmarshal |` +
+		`admission webhook "[^"]+" attempted to modify the object`)
+	conversion = regexp.MustCompile(`conversion webhook for ([^\s,]+, Kind=[^\s,]+)`)
 )
 
 // ParseRefusal reads the text of a refusal: as kubectl prints it, with other lines around it, or as an event or a
@@ -82,10 +97,13 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		by      string
 		pattern *regexp.Regexp
 	}{
-		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
+		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByMutation, mutationNote}, {ByConversion, conversion}, {ByCondition, unevaluated}, {ByPatch, badPatch}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
 	} {
 		if found := other.pattern.FindStringSubmatch(text); found != nil {
-			if r.By = other.by; len(found) > 1 {
+			switch r.By = other.by; {
+			case r.By == ByCondition:
+				r.Expression = found[1]
+			case len(found) > 1:
 				r.Name = found[1]
 			}
 			return r, true
@@ -101,7 +119,8 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 }
 
 // refusalStart matches a line with which the text of a refusal begins.
-var refusalStart = regexp.MustCompile(`denied the request|denied request|failed calling webhook|is invalid:|is forbidden`)
+var refusalStart = regexp.MustCompile(`denied the request|denied request|failed calling webhook|is invalid:|is forbidden|` +
+	`operation does not apply: |cannot unmarshal |attempted to modify the object|conversion webhook for `)
 
 // ParseRefusals reads a text with the refusals of several objects, as kubectl prints them for a directory. It is empty if
 // the text has none.

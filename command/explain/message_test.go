@@ -5,6 +5,11 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	registration "k8s.io/api/admissionregistration/v1"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 )
 
 // TestParseRefusal: the texts come from a real API server and a real kubectl.
@@ -44,6 +49,14 @@ func TestParseRefusal(t *testing.T) {
 		{"a policy of the API server", `pods "web" is forbidden: ValidatingAdmissionPolicy 'names' with binding 'all' denied request: no`, ByPolicy, "names", "", ""},
 		{"a limit range", `pods "web" is forbidden: maximum cpu usage per Container is 1, but limit is 2`, ByLimitRange, "", "", ""},
 		{"RBAC", `pods is forbidden: User "ann" cannot create resource "pods" in API group "" in the namespace "apps"`, ByRBAC, "", "", ""},
+		{"a policy that is not configured", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`,
+			ByPolicy, "params", "", ""},
+		{"a MutatingAdmissionPolicy", `pods "p1" is forbidden: policy 'm' with binding 'b' denied request: no`, ByMutation, "m", "", ""},
+		{"a matchCondition", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: expression 'object.spec.nope == 'x'' resulted in error: no such key: nope`, ByCondition, "", "", ""},
+		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is missing path: "/spec/x": missing value`, ByPatch, "", "", ""},
+		{"a patch of no pod", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container`, ByPatch, "", "", ""},
+		{"a conversion", `Error from server: error when creating "f.yaml": conversion webhook for example.com/v1, Kind=Foo failed: Post "https://conv.x.svc:443/convert?timeout=30s": service "conv" not found`,
+			ByConversion, "example.com/v1, Kind=Foo", "", ""},
 		{"validation", `Pod "web" is invalid: spec.containers[0].image: Required value`, ByAPIServer, "", "", ""},
 		{"no refusal", "hello", "", "", "", ""},
 		{"nothing", "", "", "", "", ""},
@@ -72,12 +85,14 @@ The Pod "b" is invalid:
 * metadata.labels[x]: Invalid value: "1": no (usher, step lifespan, refusal 00000002)
 * metadata.labels[y]: Invalid value: "is forbidden": no (usher, step lifespan, refusal 00000002)
 Error from server (InternalError): error when creating "c": Internal error occurred: failed calling webhook "x.example.com": no
+Error from server (InternalError): error when creating "d": Internal error occurred: replace operation does not apply: doc is missing key: /x: missing value
+Error from server: error when creating "e": conversion webhook for example.com/v1, Kind=Foo failed: no
 `
 	var got []string
 	for _, r := range ParseRefusals(text) {
 		got = append(got, fmt.Sprintf("%s %s %d", r.By, r.ID, len(r.Problems)))
 	}
-	want := "usher 00000001 1; usher 00000002 2; a webhook that could not be called  0"
+	want := "usher 00000001 1; usher 00000002 2; a webhook that could not be called  0; a mutating webhook's patch  0; a conversion webhook  0"
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("%s\nwant\n%s", text, want)
 	}
@@ -129,9 +144,61 @@ func TestPolicyLine(t *testing.T) {
 
 // TestOthersAreLookedAt: usher cannot mend what others refuse, so a command about it is one to look with.
 func TestOthersAreLookedAt(t *testing.T) {
-	for _, by := range []string{ByCall, ByWebhook, ByQuota, ByPolicy, ByPodSecurity, ByLimitRange} {
-		if f := foreignRefusal(Refusal{By: by, Name: "x"}); f.Look == "" || f.Fix != "" {
+	for _, by := range []string{ByCall, ByCondition, ByPatch, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange} {
+		if f := foreignRefusal(Refusal{By: by, Name: "x"}, nil); f.Look == "" || f.Fix != "" {
 			t.Errorf("%s: look %q, fix %q", by, f.Look, f.Fix)
 		}
+	}
+}
+
+// TestForeignRefusals: whose a refusal is, as far as it can be told, and a command that can show it.
+func TestForeignRefusals(t *testing.T) {
+	const nope = `pods "p1" is forbidden: expression 'object.spec.nope == 'x'' resulted in error: no such key: nope`
+	calling := func(name, why string) string {
+		return `Internal error occurred: failed calling webhook "` + name + `": failed to call webhook: ` + why
+	}
+	const notFound = "the server could not find the requested resource"
+	hook := func(name string, client registration.WebhookClientConfig, conditions ...registration.MatchCondition) webhookmatch.Hook {
+		return webhookmatch.Hook{Configuration: "c-" + name, ValidatingWebhook: registration.ValidatingWebhook{Name: name, ClientConfig: client, MatchConditions: conditions}}
+	}
+	atURL := registration.WebhookClientConfig{URL: new("https://127.0.0.1:1/404")}
+	inService := registration.WebhookClientConfig{Service: &registration.ServiceReference{Namespace: "s", Name: "n", Path: new("/p")}}
+	failing := registration.MatchCondition{Name: "m", Expression: "object.spec.nope == 'x'"}
+	lenient := hook("lenient", atURL, failing)
+	lenient.FailurePolicy = new(registration.Ignore)
+	for _, c := range []struct {
+		name, text, namespace string
+		hooks                 []webhookmatch.Hook
+		object, message, look string // parts
+	}{
+		{"404 at a URL", calling("a", notFound), "", []webhookmatch.Hook{hook("a", atURL)}, "a", "(https://127.0.0.1:1/404) was reached", "| grep -F -e a"},
+		{"404 at a URL, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", atURL)}, "a", "(https://127.0.0.1:1/404)", "usher doctor --cluster=api --canary -n apps"},
+		{"404 of a Service", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", inService)}, "a", "(Service s/n, path /p)", "kubectl logs -n s service/n --tail=100"},
+		{"500, and no cluster", calling("a", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "a", "its server was reached", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"},
+		{"no review", calling("a", "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="), "", nil, "a", "its server was reached", "grep -F -e a"},
+		{"a time-out", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": context deadline exceeded`), "", nil, "a", "has not answered within timeoutSeconds", "kubectl logs -n s service/n --tail=100"},
+		{"a time-out of a connection", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": dial tcp 10.0.0.1:443: i/o timeout: context deadline exceeded`), "", nil, "a", "could not call", "usher doctor --cluster=api"},
+		{"a certificate", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": x509: certificate signed by unknown authority`), "apps", nil, "a", "could not call", "usher doctor --cluster=api"},
+		{"usher, 404", calling("validate-pods.usher.dev", notFound), "apps", nil, "validate-pods.usher.dev", "was reached", "usher doctor --cluster=api"},
+		{"usher, 500", calling("validate-pods.usher.dev", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "validate-pods.usher.dev", "was reached", "kubectl -n usher logs deployment/usher"},
+		{"a matchCondition, and no cluster", nope, "", nil, "", "matchConditions could not be evaluated", "matchCondition {{.name}}: {{.expression}}"},
+		{"a matchCondition", nope, "", []webhookmatch.Hook{lenient, hook("other", atURL), hook("strict", atURL, failing)}, "ValidatingWebhookConfiguration c-strict, webhook strict",
+			"matchConditions could not be evaluated", "kubectl get validatingwebhookconfiguration c-strict -o yaml"},
+		{"a paramKind", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`, "", nil,
+			"params", "paramKind: 'example.com/v1, Kind=Limit'", "kubectl get validatingadmissionpolicy params -o yaml"},
+		{"parameters", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' with binding 'b' denied request: failed to configure binding: no params found`, "", nil,
+			"params", "cannot be used", "kubectl get validatingadmissionpolicybinding b -o yaml"},
+		{"a conversion", "conversion webhook for example.com/v1, Kind=Foo failed: no", "", nil, "Kind=Foo", "custom kind Foo", "grep -F -e ' Foo: '"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			refusal, _ := ParseRefusal(c.text)
+			refusal.Namespace = c.namespace
+			r := Policy{Hooks: func() []webhookmatch.Hook { return c.hooks }}.explain(refusal, Options{}, "the message")
+			f := r.Findings[0]
+			if r.Exit() != review.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) || !strings.Contains(f.Look, c.look) ||
+				!strings.Contains(c.look, "--canary") && strings.Contains(f.Look, "--canary") {
+				t.Errorf("%d %+v", r.Exit(), f)
+			}
+		})
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
@@ -22,6 +24,8 @@ type Policy struct {
 	Line func(section, text string) string
 	// Override describes an override as of now.
 	Override func(*admit.Override) string
+	// Hooks returns the webhooks that are registered, as far as they can be read; nil if there is no cluster to ask.
+	Hooks func() []webhookmatch.Hook
 }
 
 // Requests returns a report for each request of the audit logs that a filter is for.
@@ -71,7 +75,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) review.Report
 	mask := Mask{Show: o.ShowValues}
 	r := review.Report{Subject: review.Subject{Source: source}, Verdict: review.Denied}
 	if refusal.By != ByUsher {
-		r.Findings = []review.Finding{foreignRefusal(refusal)}
+		r.Findings = []review.Finding{foreignRefusal(refusal, p.registered(refusal))}
 		r.Calls = append(r.Calls, review.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
 		return r
 	}
@@ -195,24 +199,63 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// foreignRefusal says whose refusal it is, and where to look.
-func foreignRefusal(refusal Refusal) review.Finding {
+// foreignRefusal says whose refusal it is, and where to look. hooks are the registered webhooks that it may be of.
+func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) review.Finding {
 	f := review.Finding{ID: "not-usher", Severity: review.Error, Object: refusal.Name, Link: "docs/explain.md#not-usher",
 		Message: refusal.By + " refused this, not usher"}
 	switch refusal.By {
 	case ByCall:
 		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
-		f.Message, f.Look = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", "usher doctor --cluster=api"
+		f.Message, f.Look = notCalledBecause(refusal, hooks)
+	case ByCondition:
+		f.ID, f.Link = "match-condition-failed", "docs/explain.md#match-condition-failed"
+		f.Object, f.Message, f.Look = conditionFailed(refusal, hooks)
+	case ByPatch:
+		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was called: " +
+			"usher explain --audit-log FILE NAMESPACE/NAME"
+		f.Look = "kubectl get mutatingwebhookconfigurations -o go-template=" + review.Word(callsTemplate)
+	case ByConversion:
+		_, kind, _ := strings.Cut(refusal.Name, "Kind=")
+		f.Message = "no admission refused this: the API server could not convert an object of the custom kind " + kind
+		f.Look = "kubectl get customresourcedefinitions -o go-template=" + review.Word(conversionsTemplate) + " | grep -F -e " + review.Word(" "+kind+": ")
 	case ByWebhook:
 		f.Look = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
-	case ByQuota:
-		f.Look = "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
 	case ByPolicy:
-		f.Look = "kubectl get validatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
-	case ByPodSecurity:
-		f.Look = "kubectl get namespace --show-labels"
-	case ByLimitRange:
-		f.Look = "kubectl get limitrange --all-namespaces -o yaml"
+		f.Message, f.Look = policyRefused(refusal)
+	default:
+		f.Look = lookAt(refusal)
 	}
 	return f
+}
+
+// lookAt returns the command that shows what of Kubernetes itself has refused; "" if none is known.
+func lookAt(refusal Refusal) string {
+	switch refusal.By {
+	case ByQuota:
+		return "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
+	case ByMutation:
+		return "kubectl get mutatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
+	case ByPodSecurity:
+		return "kubectl get namespace --show-labels"
+	case ByLimitRange:
+		return "kubectl get limitrange --all-namespaces -o yaml"
+	}
+	return ""
+}
+
+// unconfigured matches why a ValidatingAdmissionPolicy refuses every request that it is for.
+var unconfigured = regexp.MustCompile(`failed to configure (policy|binding): ([^\n]*)`)
+
+// policyRefused says that a ValidatingAdmissionPolicy has refused, or that it cannot be used, and where to look.
+func policyRefused(refusal Refusal) (message, look string) {
+	message, look = refusal.By+" refused this, not usher", "kubectl get validatingadmissionpolicy "+review.Word(refusal.Name)+" -o yaml"
+	why := unconfigured.FindStringSubmatch(refusal.Text)
+	if why == nil {
+		return message, look
+	}
+	message = "the ValidatingAdmissionPolicy " + refusal.Name + " cannot be used, and its failurePolicy is Fail, so it refuses all that it matches: " + why[2]
+	if binding := policyNote.FindStringSubmatch(refusal.Text)[2]; why[1] == "binding" && binding != "" {
+		look = "kubectl get validatingadmissionpolicybinding " + review.Word(binding) + " -o yaml"
+	}
+	return message, look
 }
