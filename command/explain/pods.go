@@ -125,12 +125,12 @@ func (s podState) refused() bool {
 	return is && s.why.From != fromStatus && s.why.Reason != "Unhealthy" // a probe's answer is a text of a program, too
 }
 
-// text names the pod, and why it does not run.
+// text says why the pod does not run.
 func (s podState) text() string {
 	if s.why.From == fromStatus || s.why.Reason == s.why.Message {
-		return s.pod.Metadata.Name + ": " + s.why.Message
+		return s.why.Message
 	}
-	return s.pod.Metadata.Name + ": " + join(s.why.Reason, s.why.Message)
+	return join(s.why.Reason, s.why.Message)
 }
 
 // idle returns the pods that do not run.

@@ -41,7 +41,7 @@ func pod(id string, n int) kubetest.Object {
 		delete(metadata, "name")
 		metadata["generateName"] = id + "-"
 	}
-	spec := kubetest.Object{"containers": containers, "automountServiceAccountToken": false}
+	spec := kubetest.Object{"schedulerName": "none", "containers": containers, "automountServiceAccountToken": false} // no scheduler writes its status
 	if initContainers != nil {
 		spec["initContainers"] = initContainers
 	}

@@ -4,6 +4,7 @@
 //	authors_test.go  50 pods, three webhooks: each operation has its author, and nothing is called exact that is not
 //	refused_test.go  Deployments whose pods are refused
 //	foreign_test.go  the webhooks of others
+//	later_test.go    Deployments whose ReplicaSet or binding is refused, or that are paused
 package explain
 
 import (
@@ -22,7 +23,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	kubetest.Main(m, kubetest.Options{ControllerManager: true, AuditLevel: "RequestResponse"}, start)
+	kubetest.Main(m, kubetest.Options{Scheduler: true, ControllerManager: true, AuditLevel: "RequestResponse"}, start)
 }
 
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
