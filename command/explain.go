@@ -75,8 +75,8 @@ that were refused with its id are also listed.
 
 Values of environment variables and annotations, and the data of Secrets, are hidden unless --show-values is set.
 
-The exit code is 0 if all is explained and nothing was refused, 1 if a request was refused or failed, or would be refused now, and 2 if
-something could not be judged, such as a line that cannot be read.`
+The exit code is 0 if all is explained and nothing was refused, 1 if a request was refused or failed, or would be refused now, or the workload is
+paused, and 2 if something could not be judged, such as a line that cannot be read.`
 
 func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
