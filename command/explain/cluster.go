@@ -64,7 +64,7 @@ func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, 
 	return append([]review.Report{r}, requests...), err
 }
 
-// missing explains the newest failure of a workload's pods, and reviews its pod as of now.
+// missing explains why a workload lacks pods, or why they do not run, and reviews its pod as of now if it is missing.
 func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error) ([]review.Report, error) {
 	live, over, unreadable := w.failures()
 	if unreadable > 0 {
@@ -74,10 +74,7 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 	failure, failed := Newest(live)
 	var first review.Report
 	if failed {
-		if failure.Reason == "FailedCreate" {
-			failure.Namespace = f.namespace
-		}
-		first = policy.explainFailure(failure, c.Options, w.pods())
+		first = policy.explainFailure(failure.of(f.namespace), c.Options, w.pods())
 	} else {
 		first = c.standing(ctx, f, w, policy, over)
 	}
@@ -90,10 +87,8 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 		return []review.Report{first}, nil
 	}
 	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
-	if refusal, known := ParseRefusal(failure.Message); failed && known && refusal.By == ByUsher {
-		hopeful(now)
-	} else if failed {
-		doubtful(now)
+	if failed {
+		failure.tone(now)
 	}
 	if err != nil {
 		first = adding(first, unknownBecause("not-reviewed", err))
@@ -153,6 +148,23 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]revi
 		}
 	}
 	return reports, err
+}
+
+// of returns the failure with the namespace of the pod whose creation has failed.
+func (f Failure) of(namespace string) Failure {
+	if f.Reason == "FailedCreate" {
+		f.Namespace = namespace
+	}
+	return f
+}
+
+// tone says in reports on what usher allows as of now what that means after a failure.
+func (f Failure) tone(now []review.Report) {
+	if refusal, known := ParseRefusal(f.Message); known && refusal.By == ByUsher {
+		hopeful(now)
+		return
+	}
+	doubtful(now)
 }
 
 // hopeful changes reports on pods that usher has refused, and allows as of now.
