@@ -35,9 +35,9 @@ func TestRequestsOfPolicies(t *testing.T) {
 		{"restrictions", Restrictions{{}}, []string{"pods [CREATE]", "namespaces,namespaces/status,namespaces/finalize [UPDATE]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			policy := config.PolicyOf()
+			policy := config.PolicyOf(&WorkloadPolicy{Mode: admit.Off})
 			if c.section != nil {
-				policy = config.PolicyOf(c.section)
+				policy = config.PolicyOf(&WorkloadPolicy{Mode: admit.Off}, c.section)
 			}
 			var got []string
 			for _, m := range slices.Concat(admit.Validate(admit.AsPod, Pods(policy, ask)).For(), admit.Validate(admit.AsWorkload, Workloads(policy, ask)).For(),
