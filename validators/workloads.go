@@ -11,6 +11,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -104,8 +105,8 @@ func RefusesWorkloads(policy *config.Policy) bool {
 func NotOfWorkload() []registration.MatchCondition {
 	var kinds []string
 	for _, k := range admit.WorkloadKinds() {
-		kinds = append(kinds, fmt.Sprintf("%q", k.Kind))
+		kinds = append(kinds, fmt.Sprintf("%q", metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()+" "+k.Kind))
 	}
 	return []registration.MatchCondition{{Name: "not-of-workload", Expression: "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o,\n" +
-		"has(o.controller) && o.controller && o.kind in [" + strings.Join(kinds, ", ") + "])"}}
+		"has(o.controller) && o.controller && o.apiVersion + \" \" + o.kind in [" + strings.Join(kinds, ", ") + "])"}}
 }
