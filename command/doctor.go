@@ -30,6 +30,7 @@ type doctorOptions struct {
 	gatesSet        bool
 	apply           string // see applyCommand
 	canary, yes     bool
+	asSet           bool // flags name the user
 }
 
 const doctorHelp = `Examine all webhook configurations of a cluster, including those of others.
@@ -64,6 +65,7 @@ func (p Program) doctorCommand() *cobra.Command {
 		}
 		o.apply = applyCommand(c.Flags())
 		o.gatesSet = c.Flags().Changed("feature-gates")
+		o.asSet = c.Flags().Changed("as") || c.Flags().Changed("as-group")
 		o.files = append(o.files, files...)
 		if o.clusterSource.dir != "" && !c.Flags().Changed("cluster") {
 			o.clusterSource.source = "files"
@@ -90,6 +92,7 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the namespace of -n, or of FILE")
 	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")
 	o.requestFlags.addTo(set, "examine")
+	set.Lookup("as").Usage = asUsage + " (with --cluster=api the default is the user of the kubeconfig)"
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
 }
@@ -179,21 +182,60 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	if err != nil {
 		return nil, err
 	}
-	documents := p.documentsOf(o)
+	usher, err := p.usherIn(ctx, source, o)
+	if err != nil {
+		return nil, err
+	}
 	examiner, err := p.examinerOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
+	who, err := o.sender(ctx, source, examiner)
+	if err != nil {
+		return nil, err
+	}
+	documents := p.documentsOf(o)
 	examiner.Learn(ctx, documents, o.Options)
+	calls := examiner.Calls(ctx, o.clusterSource.roots(), usher)
 	var reports []review.Report
 	for _, d := range documents {
-		reports = append(reports, examiner.Examine(ctx, d, o.Options))
+		reports = append(reports, examiner.Judge(ctx, d, o.Options, calls))
 	}
-	if len(reports) > 0 && source.Live() {
+	if len(reports) > 0 {
 		last := &reports[len(reports)-1]
-		last.Hint = strings.TrimSpace(last.Hint + "\nnot looked at: webhooks in files of the API server, and whether an admission plug-in is switched off; usher doctor --canary shows both for usher")
+		last.Hint = strings.TrimSpace(last.Hint + "\n" + strings.Join(notJudged(source, examiner, usher, who), "\n"))
 	}
 	return reports, nil
+}
+
+// sender returns whom the requests of manifests are taken to come from: the user of the kubeconfig, unless flags name one.
+func (o doctorOptions) sender(ctx context.Context, source reader.Source, examiner *doctor.Examiner) (string, error) {
+	user, groups := o.User, o.Groups
+	if source.Live() && !o.asSet {
+		who, err := examiner.AskCaller(ctx)
+		if err != nil {
+			return "", fmt.Errorf("whom the API server takes the user of the kubeconfig for is not known: %w; pass --as and --as-group", err)
+		}
+		user, groups = who.Username, who.Groups
+	}
+	return fmt.Sprintf("the requests are taken to be of the user %s, of the groups %s", user, review.List(groups)), nil
+}
+
+// notJudged returns who is taken to send the requests, and what was not looked at.
+func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Usher, who string) (lines []string) {
+	if source.Live() {
+		lines = append(lines, who)
+	}
+	if len(examiner.Ushers()) == 0 {
+		lines = append(lines, "no webhook of usher is registered")
+	} else if usher.Unknown != nil {
+		lines = append(lines, fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown))
+	}
+	if !source.Live() {
+		return append(lines, "not looked at: whether the API server can call the webhooks, what they answer, and what admission policies refuse")
+	}
+	return append(lines, "not looked at: what the webhooks answer, and what admission policies refuse, which kubectl apply --dry-run=server shows; "+
+		"webhooks in files of the API server, and whether an admission plug-in is switched off, which usher doctor --canary shows for usher")
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.

@@ -20,6 +20,8 @@ type requestFlags struct {
 	recursive, noTemplates bool
 }
 
+const asUsage = "user who sends the request; for the kubelet of a node: system:node:NAME"
+
 // addFilesTo adds the flags that say what is read, to do with it what verb says.
 func (o *requestFlags) addFilesTo(set *pflag.FlagSet, verb string) {
 	set.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory to "+verb+", like the argument FILE; may be repeated")
@@ -33,7 +35,7 @@ func (o *requestFlags) addTo(set *pflag.FlagSet, verb string) {
 	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
 	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usher review then judges no checks)")
 	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
-	set.StringVar(&o.User, "as", "kubernetes-admin", "user who sends the request; for the kubelet of a node: system:node:NAME")
+	set.StringVar(&o.User, "as", "kubernetes-admin", asUsage)
 	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")
 	set.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that do not name one")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -51,4 +52,19 @@ func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (b
 	}
 	answer, err := reader.One[authorizationv1.SubjectAccessReview](e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
 	return answer.Status.Allowed, answer.Status.Reason, err
+}
+
+// AskCaller asks the API server whom it takes the caller for, who then sends what manifests stand for.
+func (e *Examiner) AskCaller(ctx context.Context) (authenticationv1.UserInfo, error) {
+	if e.caller != nil {
+		return *e.caller, nil
+	}
+	who := authenticationv1.SelfSubjectReview{}
+	who.APIVersion, who.Kind = authenticationv1.SchemeGroupVersion.String(), "SelfSubjectReview"
+	who, err := reader.One[authenticationv1.SelfSubjectReview](e.source.Ask(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews", who))
+	if err != nil {
+		return authenticationv1.UserInfo{}, err
+	}
+	e.caller = &who.Status.UserInfo
+	return *e.caller, nil
 }

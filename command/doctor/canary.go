@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -68,6 +67,9 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 	switch {
 	case c.refused != nil:
 		report.Hint = "the API server refused the canary: " + c.refused.Error()
+		if report.Verdict == review.Passed {
+			report.Verdict = review.Rejected
+		}
 	case len(report.Webhooks) == 0:
 		report.Hint = "no webhook of usher is registered"
 	}
@@ -105,10 +107,7 @@ func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdi
 
 // send sends the canary as the user that the API server takes the caller for.
 func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options) (c canary, err error) {
-	const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-	who := authenticationv1.SelfSubjectReview{}
-	who.APIVersion, who.Kind = authenticationv1.SchemeGroupVersion.String(), "SelfSubjectReview"
-	if who, err = reader.One[authenticationv1.SelfSubjectReview](e.source.Ask(ctx, path, who)); err != nil {
+	if _, err := e.AskCaller(ctx); err != nil {
 		return c, err
 	}
 	if c.request, err = e.request(ctx, d, o); err != nil {
@@ -125,7 +124,7 @@ func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options
 	if c.request.Object.Raw, err = object.MarshalJSON(); err != nil {
 		return c, err
 	}
-	c.request.UserInfo, c.request.DryRun = who.Status.UserInfo, new(true)
+	c.request.UserInfo, c.request.DryRun = *e.caller, new(true)
 	of := c.request.Resource
 	warnings, err := e.source.DryCreate(ctx, reader.NewKind(of.Group, of.Version, object.GetKind(), of.Resource), object.GetNamespace(), c.request.Object.Raw)
 	if !apierrors.IsAlreadyExists(err) { // which is found after admission

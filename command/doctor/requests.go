@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ type Examiner struct {
 	matcher    webhookmatch.Matcher
 	namespaces map[string]webhookmatch.Namespace // by name, as far as they were asked for
 	served     map[schema.GroupVersionKind]reader.Resource
+	caller     *authenticationv1.UserInfo // who sends what a manifest stands for; nil: the user of the options
 }
 
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.
@@ -47,7 +49,8 @@ func Hooks(ctx context.Context, source reader.Source) (hooks []webhookmatch.Hook
 				return nil, fmt.Errorf("%s %s: %w", kind.Kind, configuration.Name, err)
 			}
 			for _, w := range configuration.Webhooks {
-				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Mutating: kind.Kind == mutatingKind, ValidatingWebhook: w})
+				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Annotations: configuration.Annotations,
+					Mutating: kind.Kind == mutatingKind, ValidatingWebhook: w})
 			}
 		}
 	}
@@ -90,6 +93,11 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 	if err != nil {
 		return review.NotSent(d, err)
 	}
+	return e.examine(ctx, d, request)
+}
+
+// examine returns the report on the request that a document stands for.
+func (e *Examiner) examine(ctx context.Context, d review.Document, request webhookmatch.Request) review.Report {
 	kind := request.Kind.Kind
 	if request.SubResource != "" {
 		kind += "/" + request.SubResource
@@ -183,6 +191,9 @@ func (e *Examiner) request(ctx context.Context, d review.Document, o review.Opti
 	if r.Unstored {
 		r.Bare = r.Kind.Kind != own.Kind
 		e.correctPlural(ctx, &r, own.GroupVersionKind())
+		if e.caller != nil && d.Of == "" {
+			r.UserInfo = *e.caller
+		}
 	}
 	e.complete(ctx, &r)
 	return r, nil

@@ -15,6 +15,7 @@ const (
 	Skipped   Verdict = "skipped"    // no route was called, so that nothing is known of the object
 	Passed    Verdict = "passed"
 	Failed    Verdict = "failed"
+	Rejected  Verdict = "refused" // the API server refuses the request, or would
 )
 
 // VerdictOf returns the verdict that follows from the findings about what was examined.
@@ -38,7 +39,7 @@ func (r Report) Exit() Exit {
 	switch {
 	case r.Verdict == NotJudged || r.Verdict == Errored || unknownWebhook(r.Webhooks) >= 0:
 		worst = Unjudged
-	case r.Verdict == Denied || r.Verdict == Invalid || r.Verdict == Failed:
+	case r.Verdict == Denied || r.Verdict == Invalid || r.Verdict == Failed || r.Verdict == Rejected:
 		worst = max(worst, Refused)
 	}
 	return worst

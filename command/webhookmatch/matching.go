@@ -21,6 +21,7 @@ import (
 // Hook is a webhook with the name of its configuration. Those of both kinds have the fields of a validating one.
 type Hook struct {
 	Configuration string
+	Annotations   map[string]string // of the configuration
 	Mutating      bool
 	registration.ValidatingWebhook
 }

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/server/webhooks"
+)
+
+// Calls knows what becomes of a call, as far as it can be told without one.
+type Calls struct {
+	cluster *reach.Cluster // nil: it is not known what can be reached
+	usher   Usher
+	needed  []webhooks.Hook
+}
+
+// Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
+func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher) Calls {
+	c := Calls{usher: usher}
+	if names := e.Ushers(); usher.Unknown == nil && len(names) > 0 && usher.Needed != nil {
+		c.needed = usher.Needed(names)
+	}
+	if !e.source.Live() {
+		return c
+	}
+	var called []reach.Webhook
+	for _, h := range e.hooks {
+		called = append(called, calledBy(h))
+	}
+	c.cluster = &reach.Cluster{Source: e.source, Inside: reach.Inside(ctx, e.source, roots)}
+	c.cluster.Read(ctx, called)
+	return c
+}
+
+// calledBy returns what the reachability of a webhook depends on.
+func calledBy(h webhookmatch.Hook) reach.Webhook {
+	return reach.Webhook{Client: h.ClientConfig, Annotations: h.Annotations, Ushers: isUshers(h.Configuration, h.Name)}
+}
+
+// Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, and the webhooks of usher
+// that are not registered, or not as they should be.
+func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) review.Report {
+	request, err := e.request(ctx, d, o)
+	if err != nil {
+		return review.NotSent(d, err)
+	}
+	report := e.examine(ctx, d, request)
+	if report.Verdict == review.Failed {
+		report.Verdict = review.Rejected
+	}
+	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
+	for i, h := range e.hooks {
+		worse := calls.judge(h, &report.Webhooks[i], func(n webhooks.Hook) bool { return e.matcher.One(ctx, request, entry{Hook: n}.hook()).Called })
+		if report.Verdict == review.Passed || report.Verdict == review.Failed && worse == review.Rejected {
+			report.Verdict = worse
+		}
+	}
+	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
+		report.Verdict = review.Failed
+	}
+	return report
+}
+
+// judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
+func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks.Hook) bool) review.Verdict {
+	why, verdict := c.fault(h, *w, calls)
+	if why == "" {
+		return review.Passed
+	}
+	if w.Why != "" {
+		why = w.Why + "; " + why
+	}
+	w.Why = why
+	if verdict == review.Rejected && h.FailurePolicy != nil && *h.FailurePolicy == "Ignore" {
+		w.Why, verdict = why+". With failurePolicy Ignore it is as if the webhook did not exist", review.Failed
+	}
+	return verdict
+}
+
+// fault returns why a webhook is not called as it should be, or to no avail.
+func (c Calls) fault(h webhookmatch.Hook, w review.Webhook, calls func(webhooks.Hook) bool) (why string, verdict review.Verdict) {
+	ushers := isUshers(h.Configuration, h.Name)
+	if !w.Called {
+		misses := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope
+		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); ushers && misses && i >= 0 && calls(c.needed[i]) {
+			return "usher's policy needs it to be called: " + c.usher.apply(), review.Failed
+		}
+		return "", ""
+	}
+	if ushers && len(c.usher.Paths) > 0 {
+		path, served := entry{Hook: webhooks.Hook{ClientConfig: h.ClientConfig}}.ushersPath(c.usher.Paths)
+		switch expected := webhooks.PathOf(h.Name); {
+		case !served && nearest.Of(path, c.usher.Paths) == "" && h.ClientConfig.URL != nil: // perhaps another usher
+		case !served:
+			return "but usher does not serve the path " + path + ": the call ends with HTTP 404. fix: " + c.usher.apply(), review.Rejected
+		case path != expected:
+			return "but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run. fix: " + c.usher.apply(), review.Failed
+		}
+	}
+	return c.unreachable(h)
+}
+
+// unreachable returns why the call of a webhook fails, as far as that is known.
+func (c Calls) unreachable(h webhookmatch.Hook) (why string, verdict review.Verdict) {
+	if c.cluster == nil {
+		return "", ""
+	}
+	for _, p := range c.cluster.Problems(calledBy(h)) {
+		if p.Severity == review.Error && p.ID != "ca-bundle-private-key" {
+			return "and the call fails: " + strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".") + " (" + p.ID + ")", review.Rejected
+		}
+	}
+	return "", ""
+}
