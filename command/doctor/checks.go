@@ -41,6 +41,7 @@ var checks = []Check{
 	{"certificate-usage", review.Error, "the certificate of a webhook is not for servers", replaceCertificate},
 	{"match-condition-invalid", review.Error, "a match condition does not compile", edit},
 	{"match-condition-never", review.Error, "a match condition is false for every request", set},
+	{"match-condition-fails", review.Error, "a match condition has no result for requests, which are refused", setOrEdit},
 	{"usher-policy-unusable", review.Error, "the policy of usher's Deployment is missing or not valid", correctPolicy},
 	{"usher-path-unknown", review.Error, "usher does not serve the path of its webhook", register},
 	{"usher-path-differs", review.Error, "a webhook of usher calls the path of another one", register},

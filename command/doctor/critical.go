@@ -250,7 +250,7 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding 
 		}
 	}
 	if len(wrong) == 0 {
-		return neverProblem(w, matcher)
+		return append(neverProblem(w, matcher), failingProblems(w, matcher)...)
 	}
 	return []review.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
 }
@@ -275,4 +275,31 @@ func neverProblem(w entry, matcher *webhookmatch.Matcher) []review.Finding {
 	}
 	return []review.Finding{milder(problem("match-condition-never", about, "%s is false for every request of the rules, so that the webhook is never called.",
 		strings.Join(never, " and ")), severity)}
+}
+
+// failingProblems returns the findings for match conditions that have no result for some requests, which are refused then.
+func failingProblems(w entry, matcher *webhookmatch.Matcher) (found []review.Finding) {
+	failing := matcher.Failing(w.MatchConditions, w.Rules)
+	left := slices.DeleteFunc(slices.Clone(w.MatchConditions), func(m registration.MatchCondition) bool {
+		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
+	})
+	for _, f := range failing {
+		about, severity, which, then := w.about(), review.Warning, "an object that has no more than it must have", "Such a request is refused, as failurePolicy is Fail."
+		if f.Every {
+			severity, which = review.Error, "any object"
+		}
+		switch {
+		case !w.fails() && !f.Every:
+			continue // the webhook is for objects that have the field
+		case !w.fails():
+			severity, then = review.Warning, "The webhook is not called for it, as failurePolicy is Ignore."
+		}
+		if w.ushers() && (w.needed == nil || !slices.Contains(w.needed.MatchConditions, f.Condition)) {
+			about = w.lacks("matchConditions", left)
+		}
+		found = append(found, milder(problem("match-condition-fails", about, "the match condition %s, %s, has no result for a %s with %s: %s. %s Ask first whether a field "+
+			"is there: has(...), or object.metadata.?labels['KEY'].orValue('').", f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "),
+			strings.Join(f.Requests, " or a "), which, f.Why, then), severity))
+	}
+	return found
 }

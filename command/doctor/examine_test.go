@@ -315,6 +315,43 @@ func TestNeverTrue(t *testing.T) {
 	}
 }
 
+// TestConditionsThatFail: a match condition that refuses requests since it has no result is found; of usher, a command removes it.
+func TestConditionsThatFail(t *testing.T) {
+	with := func(policy registration.FailurePolicyType, expression string) func(w *entry) {
+		return func(w *entry) {
+			w.FailurePolicy, w.MatchConditions = &policy, []registration.MatchCondition{{Name: "a", Expression: expression}}
+			w.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+		}
+	}
+	const nope, annotation = "object.spec.nope == 'x'", "object.metadata.annotations['x'] == 'y'"
+	for _, c := range []struct {
+		name     string
+		w        entry
+		severity review.Severity
+		says     string
+		command  string
+	}{
+		{"a field that no Pod has", hook(with(registration.Fail, nope)), review.Error, "a CREATE of pods with any object: no Pod has the field spec.nope", "kubectl edit"},
+		{"annotations that a pod may lack", hook(with(registration.Fail, annotation)), review.Warning, "no more than it must have: no such key: annotations", "kubectl edit"},
+		{"of usher", ushers(with(registration.Fail, nope)), review.Error, "spec.nope", `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"and Ignore", hook(with(registration.Ignore, nope)), review.Warning, "is not called for it", "kubectl edit"},
+		{"annotations, and Ignore", hook(with(registration.Ignore, annotation)), "", "", ""},
+		{"a field that is asked for", hook(with(registration.Fail, "has(object.spec.nope) || object.metadata.?labels['a'].orValue('') == ''")), "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := conditionProblems(c.w, &webhookmatch.Matcher{})
+			if c.severity == "" {
+				expectOne(t, found, "")
+				return
+			}
+			expectOne(t, found, "match-condition-fails", c.says)
+			if f := found[0]; f.Severity != c.severity || !strings.Contains(f.Fix+f.Look, c.command) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
 // TestFixesGoTogether: the fixes of two findings about one webhook set the same selector, so that none undoes another.
 func TestFixesGoTogether(t *testing.T) {
 	w := hook(func(w *entry) {

@@ -69,6 +69,14 @@ func set(s subject) command {
 	return fix(strings.Join(commands, " && "))
 }
 
+// setOrEdit sets fields of the webhook if it is known to what, and else lets a person correct it.
+func setOrEdit(s subject) command {
+	if len(s.changes) == 0 {
+		return look(s.edit(), "")
+	}
+	return set(s)
+}
+
 // edit lets a person correct the webhook, unless it is usher's.
 func edit(s subject) command {
 	if s.ushers() {

@@ -189,7 +189,7 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 
 func lines(b *strings.Builder, label, text string) {
 	if text != "" {
-		fmt.Fprintf(b, "    %s%s\n", label, Harmless(text))
+		fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(Harmless(text), "\n", "\n    "))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -149,10 +150,15 @@ func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) 
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
 	case r.Bare:
 		return fmt.Sprintf("a manifest does not say which %s is sent; examine its AdmissionReview", r.kind().Kind)
-	case r.Unstored && err != nil:
-		return "the API server fills in defaults before; examine the object as it is stored: kubectl get -o yaml"
+	case r.Unstored && err != nil && !readsOutside(m.Expression, as.Kind):
+		return "the API server fills in defaults before; write those that the condition reads into the manifest"
 	}
 	return ""
+}
+
+// readsOutside reports whether an expression has no result for any object of a kind, since it reads a field that the kind does not have.
+func readsOutside(text string, kind schema.GroupVersionKind) bool {
+	return outside(expressionOf(text), kind.GroupKind()) != ""
 }
 
 // reasonOf returns the message of an error of CEL without the expression, which is shown already.

@@ -18,20 +18,8 @@ import (
 // `request.operation == 'UPDATE'` where the rules name CREATE alone: it is evaluated while no more is known of a request than what its
 // rule says. Without rules nothing is known. A condition that does not compile is not false.
 func (m *Matcher) Never(c registration.MatchCondition, rules []registration.RuleWithOperations) bool {
-	var options []cel.EnvOption
-	for _, name := range []string{"object", "oldObject", "request", "authorizer"} {
-		options = append(options, cel.Variable(name, cel.DynType))
-	}
-	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
-	if err != nil {
-		return false
-	}
-	compiled, issues := env.Compile(c.Expression)
-	if issues.Err() != nil {
-		return false
-	}
-	program, err := env.Program(compiled, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(celconfig.RuntimeCELCostBudgetMatchConditions))
-	if err != nil {
+	program, _ := partially(c.Expression)
+	if program == nil {
 		return false
 	}
 	requests := requestsOf(rules)
@@ -47,6 +35,27 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 		result, _, err := program.Eval(known)
 		return err != nil || result != celtypes.False
 	})
+}
+
+// partially returns the program of an expression that can be evaluated while not all is known, and its syntax tree; nil if it does not compile.
+func partially(expression string) (cel.Program, *cel.Ast) {
+	var options []cel.EnvOption
+	for _, name := range []string{"object", "oldObject", "request", "authorizer"} {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
+	if err != nil {
+		return nil, nil
+	}
+	compiled, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		return nil, nil
+	}
+	program, err := env.Program(compiled, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(celconfig.RuntimeCELCostBudgetMatchConditions))
+	if err != nil {
+		return nil, nil
+	}
+	return program, compiled
 }
 
 // partial is what is known of a request, and what is not.

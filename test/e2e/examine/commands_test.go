@@ -19,7 +19,7 @@ var changed = map[string]string{
 	"service-missing": "", "service-port-missing": "clientConfig/service/port",
 	"ca-bundle-missing": "clientConfig/caBundle", "ca-bundle-invalid": "clientConfig/caBundle", "ca-bundle-private-key": "clientConfig/caBundle",
 	"ca-bundle-mismatch": "clientConfig/caBundle", "ca-bundle-stale": "clientConfig/caBundle",
-	"match-condition-never": "matchConditions", "registered-twice": "", "two-amplifiers": "", "koordinator-beside-usher": "",
+	"match-condition-never": "matchConditions", "match-condition-fails": "matchConditions", "registered-twice": "", "two-amplifiers": "", "koordinator-beside-usher": "",
 	"usher-path-unknown": "clientConfig/service/path", "usher-path-differs": "clientConfig/service/path", "usher-registration-differs": "rules",
 	"usher-not-registered": "", "usher-policy-unusable": "-", "usher-rights-missing": "-",
 	"fail-token-reviews": "failurePolicy", "fail-nodes": "failurePolicy", "fail-events": "failurePolicy", "fail-control-plane": "failurePolicy",

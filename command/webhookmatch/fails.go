@@ -1,0 +1,241 @@
+package webhookmatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Failure is a match condition that has no result for some requests, which are refused then or not sent, as failurePolicy says.
+type Failure struct {
+	Condition registration.MatchCondition
+	// Requests are those without a result, such as "CREATE of pods".
+	Requests []string
+	// Every reports that there is no result for any such request: it is not the object that lacks a field.
+	Every bool
+	Why   string
+}
+
+// Failing returns the match conditions that have no result for some requests of rules: for a field that no object of the kind has, for the
+// object that a deletion does not have, or for an object with no more than it must have. A request that another condition leaves out does
+// not count.
+func (m *Matcher) Failing(conditions []registration.MatchCondition, rules []registration.RuleWithOperations) (found []Failure) {
+	var read []expression
+	for _, c := range conditions {
+		read = append(read, expressionOf(c.Expression))
+	}
+	all := make([]Failure, len(conditions))
+	for _, s := range samplesOf(rules) {
+		errs, left := s.evaluate(read)
+		for i := range read {
+			every, why := s.always(read[i], errs[i])
+			if left || why == "" {
+				continue
+			}
+			f := &all[i]
+			if f.Why == "" || every && !f.Every {
+				*f = Failure{Condition: conditions[i], Why: why, Every: every}
+			}
+			if every == f.Every {
+				f.Requests = append(f.Requests, s.text())
+			}
+		}
+	}
+	for _, f := range all {
+		if f.Why != "" {
+			f.Requests = slices.Compact(f.Requests)
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// expression is the expression of a condition.
+type expression struct {
+	program cel.Program // nil: it does not compile
+	tree    *cel.Ast
+}
+
+func expressionOf(text string) expression {
+	program, tree := partially(text)
+	return expression{program, tree}
+}
+
+// sample is a request for an object that has no more than the API server demands, and fills in.
+type sample struct {
+	partial
+	kind           schema.GroupKind // empty: unknown
+	operation      registration.OperationType
+	resource       string
+	object, before map[string]any
+}
+
+// samplesOf returns a sample for each resource and operation of rules, apart from subresources that have objects of their own.
+func samplesOf(rules []registration.RuleWithOperations) (all []sample) {
+	for _, rule := range rules {
+		operations := rule.Operations
+		if slices.Contains(operations, registration.OperationAll) {
+			operations = []registration.OperationType{registration.Create, registration.Update, registration.Delete}
+		}
+		for _, group := range rule.APIGroups {
+			for _, name := range rule.Resources {
+				base, sub, _ := strings.Cut(name, "/")
+				for _, operation := range operations {
+					own := sub == "" || sub == "*" || sub == "status" && operation == registration.Update
+					if own && operation != registration.Connect {
+						all = append(all, sampleOf(group, base, sub, operation))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func sampleOf(group, base, sub string, operation registration.OperationType) sample {
+	name := base
+	if sub == "status" {
+		name += "/" + sub
+	}
+	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: kindOf(group, base)}, operation: operation, resource: name}
+	object := minimal(s.kind)
+	if operation != registration.Delete {
+		s.object = object
+	}
+	if operation != registration.Create {
+		s.before = object
+	}
+	return s
+}
+
+func (s sample) text() string { return fmt.Sprintf("%s of %s", s.operation, s.resource) }
+
+// evaluate returns the errors of conditions that have no result, whatever is not known, and whether any condition leaves the request out.
+func (s sample) evaluate(all []expression) (errs []error, left bool) {
+	errs = make([]error, len(all))
+	for i, e := range all {
+		unknown := slices.Concat(s.unknown, []*cel.AttributePatternType{cel.AttributePattern("authorizer")})
+		for root, object := range map[string]map[string]any{"object": s.object, "oldObject": s.before} {
+			if object != nil {
+				unknown = append(unknown, unknownOf(root, s.kind, e)...)
+			}
+		}
+		vars, err := cel.PartialVars(map[string]any{"request": s.known, "object": orNull(s.object), "oldObject": orNull(s.before)}, unknown...)
+		if err != nil || e.program == nil {
+			continue
+		}
+		result, _, failed := e.program.Eval(vars)
+		errs[i], left = failed, left || failed == nil && result == celtypes.False
+	}
+	return errs, left
+}
+
+// orNull returns an object as an expression reads it: there may be none.
+func orNull(object map[string]any) any {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// always returns why a condition has no result for a sample, and whether it has none for any such request; "" if it has one, or may have.
+func (s sample) always(e expression, err error) (every bool, why string) {
+	if field := outside(e, s.kind); field != "" {
+		return true, fmt.Sprintf("no %s has the field %s", s.kind.Kind, field)
+	}
+	if err == nil {
+		return false, ""
+	}
+	without, other := "the request of a deletion has no object, but an oldObject", s
+	if s.operation == registration.Create {
+		without = "the request of a creation has no oldObject"
+	}
+	other.object, other.before = minimal(s.kind), minimal(s.kind)
+	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
+		return true, without
+	}
+	return false, reasonOf(err)
+}
+
+// objectsOf are objects with what the API server demands, and the defaults that it fills in, beside their metadata.
+var objectsOf = map[schema.GroupKind]string{
+	{Kind: "ConfigMap"}:      `{}`,
+	{Kind: "Secret"}:         `{"type": "Opaque"}`,
+	{Kind: "ServiceAccount"}: `{}`,
+	{Kind: "Namespace"}:      `{"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}`,
+	{Kind: "Pod"}: `{"spec": {"containers": [{"name": "a", "image": "a", "resources": {}, "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log",
+		"terminationMessagePolicy": "File", "volumeMounts": [{"name": "t", "mountPath": "/t", "readOnly": true}]}], "volumes": [{"name": "t", "projected": {"sources": [], "defaultMode": 420}}],
+		"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "serviceAccountName": "default", "serviceAccount": "default",
+		"securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true, "priority": 0, "preemptionPolicy": "PreemptLowerPriority",
+		"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]},
+		"status": {"phase": "Pending", "qosClass": "BestEffort"}}`,
+	{Group: "apps", Kind: "Deployment"}: `{"spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a",
+		"image": "a", "resources": {}, "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}], "restartPolicy": "Always",
+		"terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}, "schedulerName": "default-scheduler"}},
+		"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}, "status": {}}`,
+}
+
+// minimal returns an object of a kind with no more than it must have, as far as that is known.
+func minimal(kind schema.GroupKind) map[string]any {
+	object := map[string]any{}
+	if body, known := objectsOf[kind]; known {
+		_ = json.Unmarshal([]byte(body), &object) // it is JSON
+		object["kind"], object["apiVersion"] = kind.Kind, strings.TrimPrefix(kind.Group+"/v1", "/")
+	}
+	metadata := map[string]any{"name": "a", "namespace": "a", "uid": "a", "creationTimestamp": "2000-01-01T00:00:00Z", "managedFields": []any{}}
+	if kind.Kind == "Namespace" || kind.Kind == "Node" {
+		metadata["labels"] = map[string]any{metadataName: "a"}
+	}
+	object["metadata"] = metadata
+	return object
+}
+
+// unknownOf returns the members of an object of a kind of which nothing is known, as far as an expression reads them.
+func unknownOf(root string, kind schema.GroupKind, e expression) (all []*cel.AttributePatternType) {
+	if _, known := objectsOf[kind]; known {
+		return nil
+	}
+	for _, chain := range chainsOf(e.tree, root) {
+		if chain[0] != "metadata" {
+			all = append(all, cel.AttributePattern(root).QualString(chain[0]))
+		}
+	}
+	return all
+}
+
+// outside returns the field that no object of a kind has, and for which an expression has no result whatever an object holds; "" if there is none.
+func outside(e expression, kind schema.GroupKind) (field string) {
+	is := typeOf(kind)
+	if is == nil || e.program == nil {
+		return ""
+	}
+	known := map[string]any{}
+	unknown := []*cel.AttributePatternType{cel.AttributePattern("request"), cel.AttributePattern("authorizer")}
+	for _, root := range []string{"object", "oldObject"} {
+		stray := slices.DeleteFunc(chainsOf(e.tree, root), func(chain []string) bool { return !strays(is, chain) })
+		if len(stray) == 0 {
+			unknown = append(unknown, cel.AttributePattern(root))
+			continue
+		}
+		field = strings.Join(stray[0], ".")
+		object, others := holding(is, stray, root)
+		known[root], unknown = object, append(unknown, others...)
+	}
+	if field == "" {
+		return ""
+	}
+	vars, err := cel.PartialVars(known, unknown...)
+	if err != nil {
+		return ""
+	}
+	if _, _, err := e.program.Eval(vars); err == nil {
+		return ""
+	}
+	return field
+}
