@@ -15,11 +15,13 @@ type bundle struct {
 	certificates []*x509.Certificate
 	why          string // it cannot be used, or a part of it
 	key          bool   // it holds a private key
+	empty        bool
 }
 
 // readBundle reads a caBundle as the API server does: anything but a certificate is skipped.
 func readBundle(raw []byte) (b bundle) {
 	rest := raw
+	b.empty = len(raw) == 0
 	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {

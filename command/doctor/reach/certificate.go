@@ -2,6 +2,7 @@ package reach
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,8 +45,11 @@ func certificateProblems(about Subject, roots bundle, s serving, now time.Time) 
 			"authentication.",
 			t, s.from))
 	}
+	if roots.empty {
+		return append(all, publicProblems(about, s, now)...)
+	}
 	if len(roots.certificates) == 0 {
-		return all // the machine of the API server has other CAs than this one
+		return all
 	}
 	if !inTime && signer(roots, s) != nil {
 		return all // it is the leaf that is not valid
@@ -65,6 +69,21 @@ func nameProblem(about Subject, leaf *x509.Certificate, s serving) *Problem {
 	}
 	return problem("certificate-name", about, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
 		t, s.from, review.List(names), t.name())
+}
+
+// publicProblems returns the finding for a certificate that is called by a URL, without a caBundle, and that the CAs of this machine do not
+// verify. Those of the machine of the API server may be others.
+func publicProblems(about Subject, s serving, now time.Time) []*Problem {
+	t, between := about.Target, x509.NewCertPool()
+	for _, c := range s.chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := s.chain[0].Verify(x509.VerifyOptions{Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); t.URL == "" || !unknown {
+		return nil
+	}
+	return []*Problem{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of its own machine; those of this one do not verify the "+
+		"certificate of %s (%s), which is issued by %s. Unless the machines of all API servers trust that CA, each call fails.", t, s.from, issuer(s.chain))}
 }
 
 // trustProblems reports whether the certificates in a caBundle verify a server's certificate, and for how long.

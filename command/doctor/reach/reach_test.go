@@ -201,6 +201,18 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestNoBundle: a certificate behind a URL, without a caBundle, is verified by the CAs of this machine.
+func TestNoBundle(t *testing.T) {
+	now := time.Now()
+	private := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
+	local := func(c *x509.Certificate) { c.DNSNames = []string{"svc.ns.svc", "webhook.example.com"} }
+	s := serving{[]*x509.Certificate{private.issue(t, now.Add(-time.Hour), now.Add(time.Hour), local)}, "seen"}
+	url := Subject{Target: Target{URL: "https://webhook.example.com/a"}}
+	expectOne(t, certificateProblems(url, readBundle(nil), s, now), "ca-bundle-missing", `issued by "CN=CA"`)
+	expectOne(t, certificateProblems(url, readBundle(private.pem()), s, now), "")
+	expectOne(t, certificateProblems(Subject{Target: TargetOf(hook(nil).Client)}, readBundle(nil), s, now), "") // which is found by itself
+}
+
 func TestBundle(t *testing.T) {
 	now := time.Now()
 	good := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour)).pem()
