@@ -30,7 +30,7 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		w.needed, w.home = neededFor(*w, needed), usher
 	}
 	for _, w := range f.webhooks {
-		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w))))
+		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, f.namespaces))))
 	}
 	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),

@@ -3,15 +3,22 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -52,7 +59,7 @@ func (u Usher) gatesFlag() string {
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
-func (u Usher) webhookProblems(w entry) (found []review.Finding) {
+func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []review.Finding) {
 	if !w.ushers() || len(u.Paths) == 0 {
 		return nil
 	}
@@ -83,10 +90,84 @@ func (u Usher) webhookProblems(w entry) (found []review.Finding) {
 			strings.Join(lacks, "; "), otherFlags))
 	}
 	if added := webhooks.Additions(*w.needed, w.Hook); len(added) > 0 {
-		found = append(found, problem("usher-leaves-out", w.about(), "what was added to the registration leaves out more than usher does: %s. "+
-			"What is left out is neither checked nor changed.", strings.Join(added, "; ")))
+		found = append(found, w.narrowed(added, namespaces)...)
 	}
 	return found
+}
+
+// narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
+// whoever writes an object decides about it, or if it leaves out nearly all namespaces.
+func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
+	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
+	about, then, severe, mild := w.about(), "", []string(nil), []string(nil)
+	left := w.withoutOthers()
+	taken, all := w.takesIn(namespaces)
+	for _, what := range added {
+		field, _, _ := strings.Cut(what, " ")
+		change := change{field: field}
+		switch {
+		case field == "objectSelector" && w.forNamespaced():
+			change.value, then = w.neededObjects(), " Whoever writes an object decides about what is asked of it."
+		case field == "matchConditions" && !slices.ContainsFunc(left, func(c registration.MatchCondition) bool { return strings.HasPrefix(what, field+" "+c.Name+": ") }):
+			change.value, then = left, " Whoever writes an object decides about what is asked of it."
+		case field == "namespaceSelector" && all > 0 && taken*4 <= all:
+			change.value = w.neededNamespaces()
+			what += fmt.Sprintf(", which %d of the %d namespaces meet", taken, all)
+		default:
+			mild = append(mild, what)
+			continue
+		}
+		severe, about.changes = append(severe, what), withChange(about.changes, change)
+	}
+	if len(severe) > 0 {
+		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), then))
+	}
+	if len(mild) > 0 {
+		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), review.Info))
+	}
+	return found
+}
+
+// neededNamespaces returns the namespaceSelector that usher needs, with the namespaces that are left out by name.
+func (w entry) neededNamespaces() *metav1.LabelSelector {
+	names := namesLeftOut(w.NamespaceSelector)
+	switch {
+	case len(names) > 0:
+		return without(w.needed.NamespaceSelector, names)
+	case w.needed.NamespaceSelector == nil:
+		return &metav1.LabelSelector{}
+	}
+	return w.needed.NamespaceSelector
+}
+
+// forNamespaced reports whether the webhook is for objects in namespaces, which many people may write.
+func (w entry) forNamespaced() bool {
+	namespaced, _ := scopes(w.Rules, resources.BuiltIn())
+	return namespaced
+}
+
+// written matches where an expression reads what whoever sends the request writes.
+var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options)\b)`)
+
+// withoutOthers returns the match conditions without those that were added, and that read what whoever sends a request writes.
+func (w entry) withoutOthers() []registration.MatchCondition {
+	return slices.DeleteFunc(slices.Clone(w.MatchConditions), func(c registration.MatchCondition) bool {
+		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
+		return !slices.Contains(w.needed.MatchConditions, c) && c.Name != "not-excluded-pods" && w.forNamespaced() && written.MatchString(text)
+	})
+}
+
+// takesIn returns for how many namespaces the webhook is called, of those that usher needs it for.
+func (w entry) takesIn(namespaces []corev1.Namespace) (taken, all int) {
+	needed, is := selector.Of(w.needed.NamespaceSelector), selector.Of(w.NamespaceSelector)
+	for _, n := range namespaces {
+		if needed.Matches(n.Labels) {
+			if all++; is.Matches(n.Labels) {
+				taken++
+			}
+		}
+	}
+	return taken, all
 }
 
 // neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -76,7 +78,47 @@ func TestUshersWebhooks(t *testing.T) {
 			}
 			w := ushers(c.change)
 			w.needed = neededFor(w, []webhooks.Hook{needed})
-			expectOne(t, u.webhookProblems(w), c.want, says...)
+			expectOne(t, u.webhookProblems(w, nil), c.want, says...)
+		})
+	}
+	conditions := func(all ...string) func(w *entry) {
+		return func(w *entry) {
+			for i, e := range all {
+				w.MatchConditions = append(w.MatchConditions, registration.MatchCondition{Name: fmt.Sprint(i), Expression: e})
+			}
+		}
+	}
+	var namespaces []corev1.Namespace
+	for _, name := range []string{"a", "b", "c", "d"} {
+		namespaces = append(namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "team": name, "a": "b"}}})
+	}
+	pods := needed
+	pods.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
+	for _, c := range []struct {
+		name     string
+		change   func(*entry)
+		severity review.Severity
+		fix      string
+	}{
+		{"labels that authors write", func(w *entry) { w.ObjectSelector = labelled("usher", "on") }, review.Warning, `"path":"/webhooks/0/objectSelector","value":{}`},
+		{"a condition on the object", conditions("request.dryRun == false", "object.metadata.labels['a'] == 'b'"), review.Warning,
+			`"path":"/webhooks/0/matchConditions","value":[{"name":"0","expression":"request.dryRun == false"}]`},
+		{"a condition on the name", conditions("!request.name.startsWith('p')"), review.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"a condition on the user", conditions("request.userInfo.username != 'x'"), review.Info, ""},
+		{"a condition on the namespace", conditions("object.metadata.namespace != 'x'"), review.Info, ""},
+		{"one namespace of four", func(w *entry) { w.NamespaceSelector = labelled("team", "a") }, review.Warning, `"path":"/webhooks/0/namespaceSelector","value":{}`},
+		{"all four", func(w *entry) { w.NamespaceSelector = labelled("a", "b") }, review.Info, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := ushers(func(w *entry) { w.Rules = pods.Rules; c.change(w) })
+			w.needed = &pods
+			found := u.webhookProblems(w, namespaces)
+			if len(found) == 0 || found[0].ID != "usher-leaves-out" {
+				t.Fatalf("%+v", found)
+			}
+			if f := found[0]; f.Severity != c.severity || !strings.Contains(f.Fix, c.fix) || (c.fix == "") != (f.Fix == "") {
+				t.Errorf("%+v", f)
+			}
 		})
 	}
 	expectOne(t, u.problems(&snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")

@@ -79,6 +79,9 @@ func ushersFaults() []usherFault {
 			conditions, _ := w["matchConditions"].([]any)
 			w["matchConditions"] = append(conditions, map[string]any{"name": "typo", "expression": "object.spec.nope == 'x'"})
 		}), []string{"spec.nope"}},
+		{"pods with a label alone", "usher-leaves-out", entry("validating", "validate-pods.usher.dev", func(w kubetest.Object) {
+			w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"usher": "on"}}
+		}), []string{"usher in (on)"}},
 		{"no caBundle", "ca-bundle-missing", bundle(func([]byte) []byte { return nil }), nil},
 		{"a caBundle that is none", "ca-bundle-invalid", bundle(func([]byte) []byte { return []byte("my-ca") }), nil},
 		{"a key in the caBundle", "ca-bundle-private-key", bundle(func(is []byte) []byte { return slices.Concat(is, healthy.key) }), nil},
