@@ -118,6 +118,20 @@ addressType: IPv4, ports: [], endpoints: [{addresses: [10.1.0.2], conditions: {r
 rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}]}`, "registered-twice", "the cluster", "MutatingWebhookConfiguration usher-canary"},
 	{"a binding to a policy that is gone", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: replicas}, spec: {policyName: replica-limit, validationActions: [Deny]}}`,
 		"policy-missing", "ValidatingAdmissionPolicyBinding replicas", "replica-limit"},
+	{"a binding to a policy whose name is misspelt", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: replicas}, spec: {policyName: replica-limt, validationActions: [Deny]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: replica-limit}, spec: {validations: [{expression: "true"}]}}`,
+		"policy-missing", "ValidatingAdmissionPolicyBinding replicas", "Did you mean replica-limit"},
+	{"a policy for a singular", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: replica-limit}, spec: {validations: [{expression: "true"}],
+matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployment]}]}}}`, "rule-unknown-resource", "ValidatingAdmissionPolicy replica-limit", "deployments"},
+	{"parameters of a kind that is misspelt", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: replica-limit}, spec: {validations: [{expression: "true"}],
+paramKind: {apiVersion: v1, kind: ConfigMaps}}}`, "policy-param-kind", "ValidatingAdmissionPolicy replica-limit", "v1 ConfigMaps"},
+	{"a binding for no namespace", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: replicas}, spec: {policyName: replica-limit,
+matchResources: {namespaceSelector: {matchLabels: {team: mony}}}}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: replica-limit}, spec: {validations: [{expression: "true"}],
+matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]}}}`, "selector-no-namespace", "ValidatingAdmissionPolicyBinding replicas", "team=money"},
+	{"a condition on a field that is misspelt", of(check, `{"matchConditions": [{"name": "d", "expression": "object.spec.replica > 1"}]}`), "", "match-condition-fails", check, "spec.replica"},
 	{"a policy without a binding", nil, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: replica-limit}, spec: {validations: [{expression: "true"}]}}`,
 		"policy-not-bound", "ValidatingAdmissionPolicy replica-limit", "no ValidatingAdmissionPolicyBinding"},
 }

@@ -33,8 +33,12 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, f.namespaces))))
 	}
 	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
+	var policies []review.Finding
+	for _, of := range f.policies {
+		policies = append(policies, of.problems(ctx, f)...)
+	}
 	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
-		twiceProblems(f.webhooks), slices.Concat(f.policies...), usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
+		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
 			whole.Findings[i].Object = "the cluster"
@@ -80,8 +84,8 @@ func (f *snapshot) leftOut() string {
 		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; admission plug-ins that are switched off, and " +
 			"webhooks in files of the API server. Whether usher is called, a dry run shows: usher doctor --canary -n NAMESPACE"
 	}
-	return "files do not show what the Services serve, which rights usher has, and which resources the API server serves: use --cluster=api " +
-		"for these"
+	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of admission " +
+		"policies exist: use --cluster=api for these"
 }
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".

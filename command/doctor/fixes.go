@@ -57,6 +57,14 @@ func (w entry) lacks(field string, value any) subject {
 func show(s subject) command   { return look(s.show(), "") }
 func remove(s subject) command { return fix(s.remove()) }
 
+// bind binds the policy that was meant, or removes a binding to none.
+func bind(s subject) command {
+	if len(s.changes) == 0 {
+		return remove(s)
+	}
+	return set(s)
+}
+
 // set sets fields of the webhook, and of others.
 func set(s subject) command {
 	if len(s.changes) == 0 {

@@ -38,8 +38,8 @@ type snapshot struct {
 	resources  resources.Table
 	unread     []unread
 	reach      reach.Cluster
-	policies   [][]review.Finding // about admission policies, by kind
-	minor      int                // the version of Kubernetes; 0: unknown
+	policies   []admissionPolicies // by kind
+	minor      int                 // the version of Kubernetes; 0: unknown
 	revived    []types.NamespacedName
 }
 
@@ -59,16 +59,16 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 		f.unread = append(f.unread, unread{err, what})
 	}
 	configurations := make([][]entry, 2)
-	f.policies = make([][]review.Finding, len(policyKinds))
+	f.policies = make([]admissionPolicies, len(policyKinds))
 	var calls []func()
 	for i, kind := range policyKinds {
 		calls = append(calls, func() {
-			policies, bindings, err := f.readPolicies(ctx, kind)
+			policies, err := f.readPolicies(ctx, kind)
 			if err != nil {
 				failed(err, "admission policies and their bindings")
 				return
 			}
-			f.policies[i] = policyProblems(kind, policies, bindings)
+			f.policies[i] = policies
 		})
 	}
 	reader.InParallel(append(calls,

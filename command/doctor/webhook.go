@@ -141,22 +141,40 @@ func (w entry) patch(changes ...change) string {
 		if last := c.field[strings.LastIndex(c.field, ".")+1:]; last[0] >= '0' && last[0] <= '9' {
 			operation = "replace" // an element of a list
 		}
-		path := fmt.Sprintf("/webhooks/%d/%s", w.index, strings.ReplaceAll(c.field, ".", "/"))
-		all = append(all, map[string]any{"op": operation, "path": path, "value": c.value})
+		all = append(all, map[string]any{"op": operation, "path": w.path(c.field), "value": c.value})
 	}
 	return w.patched(all...)
 }
 
+// path returns where a field of the webhook, or of an admission policy or a binding, is in its object.
+func (w entry) path(field string) string {
+	name := strings.ReplaceAll(field, ".", "/")
+	switch {
+	case w.kind == mutatingKind || w.kind == validatingKind:
+		return fmt.Sprintf("/webhooks/%d/%s", w.index, name)
+	case field == "policyName":
+		return "/spec/policyName"
+	}
+	name = strings.Replace(name, "rules/", "resourceRules/", 1)
+	if strings.HasSuffix(w.kind, "Binding") {
+		return "/spec/matchResources/" + name
+	}
+	return "/spec/matchConstraints/" + name
+}
+
 // patched returns the command that changes the configuration, unless its webhooks have moved.
 func (w entry) patched(changes ...map[string]any) string {
-	test := map[string]any{"op": "test", "path": fmt.Sprintf("/webhooks/%d/name", w.index), "value": w.Name}
+	test := map[string]any{"op": "test", "path": w.path("name"), "value": w.Name}
+	if w.Name == "" { // a policy or a binding
+		test = map[string]any{"op": "test", "path": "/metadata/name", "value": w.configuration.Name}
+	}
 	text, _ := json.Marshal(append([]map[string]any{test}, changes...))
 	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), review.Word(w.configuration.Name), review.Word(string(text)))
 }
 
 // drop returns the command that removes the webhook alone.
 func (w entry) drop() string {
-	return w.patched(map[string]any{"op": "remove", "path": fmt.Sprintf("/webhooks/%d", w.index)})
+	return w.patched(map[string]any{"op": "remove", "path": strings.TrimSuffix(w.path(""), "/")})
 }
 
 // remove returns the command that removes the whole configuration.

@@ -36,7 +36,7 @@ var without = map[string]string{
 	"url-host-unknown": shows, "connection-refused": shows, "plain-http": shows, "handshake-timeout": shows, "handshake-failed": shows,
 	"certificate-usage": issued, "certificate-expired": issued, "certificate-not-yet-valid": issued, "certificate-common-name-only": issued,
 	"certificate-name": issued, "certificate-expires-soon": issued, "ca-expired": issued, "ca-expires-soon": issued, "certificate-not-seen": shows,
-	"policy-not-bound": shows, "rule-everything": shows, "rule-not-installed": shows, "not-readable": shows,
+	"policy-not-bound": shows, "policy-param-kind": shows, "policy-param-missing": shows, "rule-everything": shows, "rule-not-installed": shows, "not-readable": shows,
 	"match-condition-invalid": "the API server stores none", "side-effects": "the API server stores only None and NoneOnDryRun",
 	"usher-servers-differ": "another server is found before, by its certificate; command/doctor plants it in files",
 	"pod-runs-again":       "the suite colocation is not registered here; the command is kubectl delete pod",

@@ -25,4 +25,37 @@ func TestPolicies(t *testing.T) {
 	if found, code := doctor(ctx, t, cluster.AdminKubeconfig()); code != 0 || len(found) != 1 || found[0].ID != "policy-not-bound" {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
+	apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", object("ValidatingAdmissionPolicyBinding",
+		kubetest.Object{"policyName": "plantd", "validationActions": []string{"Deny"}})))
+	cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/planted")
+	found, code = doctor(ctx, t, cluster.AdminKubeconfig())
+	expect(t, found, code, "policy-missing", []string{"Did you mean planted"})
+	paste(ctx, t, found[0].Fix)
+	if found, code := doctor(ctx, t, cluster.AdminKubeconfig()); code != 0 || len(found) > 0 {
+		t.Errorf("exit code %d: %+v", code, found)
+	}
+}
+
+// TestPoliciesOfNothing: what keeps a policy from being asked is found, and the command ends it.
+func TestPoliciesOfNothing(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": "nothing"}, "spec": kubetest.Object{
+		"paramKind":        kubetest.Object{"apiVersion": "v1", "kind": "ConfigMap"},
+		"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "configmap", "CREATE", "Namespaced")},
+		"validations":      []kubetest.Object{{"expression": "true"}}}}
+	binding := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": kubetest.Object{"name": "nothing"}, "spec": kubetest.Object{
+		"policyName": "nothing", "validationActions": []string{"Deny"}, "paramRef": kubetest.Object{"name": "gone", "namespace": "foreign", "parameterNotFoundAction": "Deny"}}}
+	apply(t, created(ctx, registrations+"validatingadmissionpolicies", policy))
+	cluster.DeleteAfter(t, registrations+"validatingadmissionpolicies/nothing")
+	apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", binding))
+	cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/nothing")
+	found, code := doctor(ctx, t, cluster.AdminKubeconfig())
+	expect(t, found, code, "policy-param-missing", []string{"ConfigMap foreign/gone"})
+	if len(found) != 2 || found[1].ID != "rule-unknown-resource" {
+		t.Fatalf("%+v", found)
+	}
+	paste(ctx, t, found[1].Fix)
+	if found, _ := doctor(ctx, t, cluster.AdminKubeconfig()); len(found) != 1 || found[0].ID != "policy-param-missing" {
+		t.Errorf("%+v", found)
+	}
 }
