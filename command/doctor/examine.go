@@ -90,14 +90,18 @@ func (f *snapshot) leftOut() string {
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".
 func Summary(reports []review.Report) string {
-	configurations, count, webhooks := map[string]bool{}, map[review.Severity]int{}, 0
+	type told struct{ id, severity, message string } // which is printed once, for several objects
+	configurations, count, webhooks, printed := map[string]bool{}, map[review.Severity]int{}, 0, map[told]bool{}
 	for _, r := range reports {
 		if r.Webhook != "" {
 			webhooks++
 			configurations[r.Kind+" "+r.Name] = true
 		}
 		for _, f := range r.Findings {
-			count[f.Severity]++
+			if one := (told{f.ID, string(f.Severity), f.Message}); !printed[one] {
+				printed[one] = true
+				count[f.Severity]++
+			}
 		}
 	}
 	if webhooks == 0 && len(count) == 0 {

@@ -574,6 +574,9 @@ webhooks:
 	if got, want := Summary(reports), "2 webhooks in 1 configuration: 1 error, 1 warning, 1 remark"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if got, want := Summary(append(reports, reports[:2]...)), "3 webhooks in 1 configuration: 1 error, 1 warning, 1 remark"; got != want {
+		t.Errorf("what is printed once: %q, want %q", got, want)
+	}
 	if review.ExitOf(reports) != review.Refused || reports[0].Verdict != "failed" || reports[1].Verdict != "passed" {
 		t.Errorf("%d %+v", review.ExitOf(reports), reports)
 	}
