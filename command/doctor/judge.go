@@ -9,7 +9,6 @@ import (
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
-	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -55,6 +54,9 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 		report.Verdict = review.Rejected
 	}
 	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
+	for i := range missing {
+		missing[i].Fix = calls.usher.apply()
+	}
 	for i, h := range e.hooks {
 		worse := calls.judge(h, &report.Webhooks[i], func(n webhooks.Hook) bool { return e.matcher.One(ctx, request, entry{Hook: n}.hook()).Called })
 		if report.Verdict == review.Passed || report.Verdict == review.Failed && worse == review.Rejected {
@@ -67,54 +69,64 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 	return report
 }
 
+// fault is why a webhook is not called as it should be, or to no avail, with what follows for the request and the command that ends it.
+type fault struct {
+	why, fix string
+	verdict  review.Verdict
+}
+
 // judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
 func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks.Hook) bool) review.Verdict {
-	why, verdict := c.fault(h, *w, calls)
-	if why == "" {
+	found := fault{}
+	switch {
+	case w.Called:
+		if found = c.misdirected(h); found.why == "" {
+			found = c.unreachable(h)
+		}
+	case isUshers(h.Configuration, h.Name) && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope):
+		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); i >= 0 && calls(c.needed[i]) {
+			found = fault{"usher's policy needs it to be called", c.usher.apply(), review.Failed}
+		}
+	}
+	if found.why == "" {
 		return review.Passed
 	}
 	if w.Why != "" {
-		why = w.Why + "; " + why
+		w.Why += "; "
 	}
-	w.Why = why
-	if verdict == review.Rejected && h.FailurePolicy != nil && *h.FailurePolicy == "Ignore" {
-		w.Why, verdict = why+". With failurePolicy Ignore it is as if the webhook did not exist", review.Failed
+	w.Why, w.Fix = w.Why+found.why, found.fix
+	if found.verdict == review.Rejected && h.FailurePolicy != nil && *h.FailurePolicy == "Ignore" {
+		w.Why += ". With failurePolicy Ignore it is as if the webhook did not exist"
+		return review.Failed
 	}
-	return verdict
+	return found.verdict
 }
 
-// fault returns why a webhook is not called as it should be, or to no avail.
-func (c Calls) fault(h webhookmatch.Hook, w review.Webhook, calls func(webhooks.Hook) bool) (why string, verdict review.Verdict) {
-	ushers := isUshers(h.Configuration, h.Name)
-	if !w.Called {
-		misses := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope
-		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); ushers && misses && i >= 0 && calls(c.needed[i]) {
-			return "usher's policy needs it to be called: " + c.usher.apply(), review.Failed
-		}
-		return "", ""
+// misdirected returns what is wrong with the path that a webhook of usher calls.
+func (c Calls) misdirected(h webhookmatch.Hook) fault {
+	if !isUshers(h.Configuration, h.Name) || len(c.usher.Paths) == 0 {
+		return fault{}
 	}
-	if ushers && len(c.usher.Paths) > 0 {
-		path, served := entry{Hook: webhooks.Hook{ClientConfig: h.ClientConfig}}.ushersPath(c.usher.Paths)
-		switch expected := webhooks.PathOf(h.Name); {
-		case !served && nearest.Of(path, c.usher.Paths) == "" && h.ClientConfig.URL != nil: // perhaps another usher
-		case !served:
-			return "but usher does not serve the path " + path + ": the call ends with HTTP 404. fix: " + c.usher.apply(), review.Rejected
-		case path != expected:
-			return "but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run. fix: " + c.usher.apply(), review.Failed
-		}
+	path, served := entry{Hook: webhooks.Hook{ClientConfig: h.ClientConfig}}.ushersPath(c.usher.Paths)
+	switch expected := webhooks.PathOf(h.Name); {
+	case !served:
+		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.apply(), review.Rejected}
+	case path != expected:
+		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.apply(), review.Failed}
 	}
-	return c.unreachable(h)
+	return fault{}
 }
 
-// unreachable returns why the call of a webhook fails, as far as that is known.
-func (c Calls) unreachable(h webhookmatch.Hook) (why string, verdict review.Verdict) {
+// unreachable returns why the call of a webhook fails, as far as that is known. `usher doctor` has the command that ends it.
+func (c Calls) unreachable(h webhookmatch.Hook) fault {
 	if c.cluster == nil {
-		return "", ""
+		return fault{}
 	}
 	for _, p := range c.cluster.Problems(calledBy(h)) {
 		if p.Severity == review.Error && p.ID != "ca-bundle-private-key" {
-			return "and the call fails: " + strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".") + " (" + p.ID + ")", review.Rejected
+			why := strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".")
+			return fault{"and the call fails: " + why + " (usher doctor: " + p.ID + ")", "", review.Rejected}
 		}
 	}
-	return "", ""
+	return fault{}
 }

@@ -38,12 +38,12 @@ func TestJudge(t *testing.T) {
 		{"no Service", "c", nil, foreign(""), "refused", "called and the call fails: clientConfig.service is shop/policy, which does not exist"},
 		{"no Service, and Ignore", "c", nil, foreign(`,"failurePolicy":"Ignore"`), "failed", "as if the webhook did not exist"},
 		{"no Service, and not called", "c", nil, strings.Replace(foreign(""), `["pods"]`, `["secrets"]`, 1), "passed", "rules "},
-		{"a headless Service", "c", func(c string) reader.Source { return with(t, c, service, headless) }, foreign(""), "refused", "(service-headless)"},
+		{"a headless Service", "c", func(c string) reader.Source { return with(t, c, service, headless) }, foreign(""), "refused", "(usher doctor: service-headless)"},
 		{"a Service that may not be read", "c", func(c string) reader.Source { return with(t, c, service, forbidden) }, foreign(""), "passed", "called "},
-		{"of usher, at its path", "usher", nil, own("\"sideEffects", "\"failurePolicy\": \"Ignore\", \"sideEffects", "\"usher\", \"name\"", "\"shop\", \"name\""), "failed", "(service-missing)"},
+		{"of usher, at its path", "usher", nil, own("\"sideEffects", "\"failurePolicy\": \"Ignore\", \"sideEffects", "\"usher\", \"name\"", "\"shop\", \"name\""), "failed", "(usher doctor: service-missing)"},
 		{"of usher, at the path of another", "usher", nil, own("/validate-pods", "/mutate-pods"), "failed", "called but at /mutate-pods, which is the path of another webhook"},
 		{"of usher, at no path", "usher", nil, own("/validate-pods", "/validate-pod"), "refused", "usher does not serve the path /validate-pod"},
-		{"of usher, for something else", "usher", nil, own(`["pods"]`, `["secrets"]`), "failed", "usher's policy needs it to be called: usher webhooks apply"},
+		{"of usher, for something else", "usher", nil, own(`["pods"]`, `["secrets"]`), "failed", "usher's policy needs it to be called"},
 		{"of usher, absent", "usher", nil, own("validate-pods", "mutate-pods", "\"sideEffects", "\"failurePolicy\": \"Ignore\", \"sideEffects"), "failed", "registration usher's policy needs it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,6 +71,9 @@ func TestJudge(t *testing.T) {
 			}
 			if string(report.Verdict) != c.verdict || !strings.Contains(strings.Join(says, "\n"), c.says) {
 				t.Errorf("%s: %q; want %s: %s", report.Verdict, says, c.verdict, c.says)
+			}
+			if w := report.Webhooks[len(report.Webhooks)-1]; strings.HasPrefix(c.name, "of usher, a") && strings.Contains(c.says, "path") && !strings.Contains(w.Fix, "usher webhooks apply") {
+				t.Errorf("%+v", w)
 			}
 			if code := report.Exit(); (code == review.Fine) != (c.verdict == "passed") {
 				t.Errorf("exit code %d", code)
