@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	registration "k8s.io/api/admissionregistration/v1"
+
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
@@ -17,6 +19,8 @@ type Calls struct {
 	cluster *reach.Cluster // nil: it is not known what can be reached
 	usher   Usher
 	needed  []webhooks.Hook
+	// policies are what was read of the admission policies: none, if they may not be read.
+	policies []admissionPolicies
 }
 
 // Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
@@ -24,6 +28,11 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 	c := Calls{usher: usher}
 	if names := e.Ushers(); usher.Unknown == nil && len(names) > 0 && usher.Needed != nil {
 		c.needed = usher.Needed(names)
+	}
+	for _, kind := range policyKinds {
+		if all, err := readPolicies(ctx, e.source, kind); err == nil {
+			c.policies = append(c.policies, all)
+		}
 	}
 	if !e.source.Live() {
 		return c
@@ -63,10 +72,40 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 			report.Verdict = worse
 		}
 	}
+	if asked := calls.asked(ctx, e, request); len(asked) > 0 {
+		report.Hint = strings.TrimSpace(report.Hint + "\nalso asked, unless a condition leaves it out, and not looked at: " + review.List(asked))
+	}
 	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
 		report.Verdict = review.Failed
 	}
 	return report
+}
+
+// asked returns the admission policies that a request may be given to. Their conditions, and the rules that exclude, are not looked at.
+func (c Calls) asked(ctx context.Context, e *Examiner, request webhookmatch.Request) (names []string) {
+	matches := func(m *registration.MatchResources) bool {
+		if m == nil {
+			return true
+		}
+		h := webhookmatch.Hook{ValidatingWebhook: registration.ValidatingWebhook{Rules: rulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}}
+		if len(h.Rules) == 0 {
+			h.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
+		}
+		v := e.matcher.One(ctx, request, h)
+		return v.Called || v.Filter == webhookmatch.Unknown || v.Filter == webhookmatch.SideEffects
+	}
+	for _, all := range c.policies {
+		for _, b := range all.bindings {
+			name := ""
+			if p := all.bound(b); p != nil && matches(p.Spec.MatchConstraints) && matches(b.Spec.MatchResources) {
+				name = all.kind + " " + p.Metadata.Name
+			}
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // fault is why a webhook is not called as it should be, or to no avail, with what follows for the request and the command that ends it.

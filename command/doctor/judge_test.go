@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,5 +80,29 @@ func TestJudge(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 		})
+	}
+}
+
+// TestAskedPolicies: the admission policies that a request is given to are named, since what they say is not looked at.
+func TestAskedPolicies(t *testing.T) {
+	const rule = `"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":[%q]}]`
+	policy := func(name, resource string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{`+rule+`}}}`, name, resource)
+	}
+	binding := func(policy, more string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"policyName":%[1]q%s}}`, policy, more)
+	}
+	list := func(all ...string) string { return `{"items":[` + strings.Join(all, ",") + `]}` }
+	const at = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+	source := with(t, "", at+"ies", list(policy("bound", "pods"), policy("free", "pods"), policy("elsewhere", "pods"), policy("secrets", "secrets")),
+		at+"ybindings", list(binding("bound", ""), binding("secrets", ""), binding("elsewhere", `,"matchResources":{"namespaceSelector":{"matchLabels":{"team":"bank"}}}`)))
+	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`))
+	report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, doctor.Usher{}))
+	if !strings.HasSuffix(report.Hint, "not looked at: ValidatingAdmissionPolicy bound") {
+		t.Errorf("%q", report.Hint)
 	}
 }

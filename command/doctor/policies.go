@@ -44,9 +44,9 @@ type admissionPolicies struct {
 }
 
 // readPolicies reads the admission policies of a kind and their bindings. A version of Kubernetes that has none is fine.
-func (f *snapshot) readPolicies(ctx context.Context, kind string) (all admissionPolicies, err error) {
+func readPolicies(ctx context.Context, source reader.Source, kind string) (all admissionPolicies, err error) {
 	read := func(kind, resource string) (all []admissionPolicy, err error) {
-		if all, err = reader.All[admissionPolicy](f.source.List(ctx, reader.NewKind(registrationGroup, "v1", kind, resource), "")); errors.Is(err, reader.ErrNotFound) {
+		if all, err = reader.All[admissionPolicy](source.List(ctx, reader.NewKind(registrationGroup, "v1", kind, resource), "")); errors.Is(err, reader.ErrNotFound) {
 			err = nil
 		}
 		return all, err

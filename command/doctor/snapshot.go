@@ -63,7 +63,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	var calls []func()
 	for i, kind := range policyKinds {
 		calls = append(calls, func() {
-			policies, err := f.readPolicies(ctx, kind)
+			policies, err := readPolicies(ctx, source, kind)
 			if err != nil {
 				failed(err, "admission policies and their bindings")
 				return
