@@ -10,6 +10,8 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/internal/resources"
 )
 
 // Failure is a match condition that has no result for some requests, which are refused then or not sent, as failurePolicy says.
@@ -189,8 +191,11 @@ func minimal(kind schema.GroupKind) map[string]any {
 		object["kind"], object["apiVersion"] = kind.Kind, strings.TrimPrefix(kind.Group+"/v1", "/")
 	}
 	metadata := map[string]any{"name": "a", "namespace": "a", "uid": "a", "creationTimestamp": "2000-01-01T00:00:00Z", "managedFields": []any{}}
-	if kind.Kind == "Namespace" || kind.Kind == "Node" {
-		metadata["labels"] = map[string]any{metadataName: "a"}
+	if kind.Kind == "Namespace" || kind.Kind == "Node" { // which have some by themselves
+		metadata["labels"] = map[string]any{metadataName: "a", "kubernetes.io/hostname": "a", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+	}
+	if slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind && k.ClusterScoped }) {
+		delete(metadata, "namespace")
 	}
 	object["metadata"] = metadata
 	return object

@@ -43,6 +43,8 @@ func TestFailing(t *testing.T) {
 		{"CREATE /pods", "object.spec.", ""},
 		{"CREATE /pods", "authorizer.group('').resource('pods').check('get').allowed()", ""},
 		{"CREATE /namespaces", "object.metadata.labels['kubernetes.io/metadata.name'] != 'x'", ""},
+		{"CREATE rbac.authorization.k8s.io/clusterroles", "object.metadata.namespace != 'x'", "CREATE of clusterroles: no such key: namespace"},
+		{"CREATE rbac.authorization.k8s.io/roles", "object.metadata.namespace != 'x'", ""},
 		{"CREATE /nodes", "object.spec.unschedulable", ""},
 	} {
 		operations, name, _ := strings.Cut(c.rule, " ")
