@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -104,5 +105,41 @@ func TestAskedPolicies(t *testing.T) {
 	report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, doctor.Usher{}))
 	if !strings.HasSuffix(report.Hint, "not looked at: ValidatingAdmissionPolicy bound") {
 		t.Errorf("%q", report.Hint)
+	}
+}
+
+// TestCaller: a manifest is sent by whom the API server takes the caller for, and the pod of a workload by its controller.
+func TestCaller(t *testing.T) {
+	source := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/selfsubjectreviews"):
+			_, _ = fmt.Fprint(w, `{"status": {"userInfo": {"username": "jane", "groups": ["system:masters"]}}}`)
+		case strings.HasSuffix(r.URL.Path, "/mutatingwebhookconfigurations"):
+			_, _ = fmt.Fprint(w, none)
+		case r.URL.Path == configurationsPath:
+			_, _ = fmt.Fprintf(w, `{"items":[{"metadata":{"name":"c"},"webhooks":[%s]}]}`, webhookFor("/v1/pods", `,"matchConditions":[{"name":"a","expression":"'system:masters' in request.userInfo.groups"}]`))
+		default:
+			refuse(w, 404, "NotFound")
+		}
+	})
+	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := review.Document{JSON: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`)}
+	of := pod
+	of.Of, of.Controller = "ReplicaSet web", "replicaset-controller"
+	called := func(d review.Document) bool {
+		report := examiner.Examine(t.Context(), d, review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
+		return len(report.Webhooks) == 1 && report.Webhooks[0].Called
+	}
+	if called(pod) {
+		t.Error("ann is in no group")
+	}
+	if who, err := examiner.AskCaller(t.Context()); err != nil || who.Username != "jane" {
+		t.Fatalf("%v %v", who, err)
+	}
+	if !called(pod) || called(of) {
+		t.Errorf("%t %t", called(pod), called(of))
 	}
 }
