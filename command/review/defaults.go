@@ -2,13 +2,25 @@ package review
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"usher.dev/usher/internal/resources"
 )
 
 // withDefaults returns a review with the fields filled in that an API server fills in before it calls validating webhooks, and
@@ -30,15 +42,23 @@ func withDefaults(body []byte) []byte {
 	return body
 }
 
-// filled returns an object as the API server has it, or nil if its kind has no defaults here or it cannot be decoded.
+// filled returns an object as the API server has it, or nil if its kind has no type here or it cannot be decoded.
 func filled(raw json.RawMessage) json.RawMessage {
 	var is metav1.TypeMeta
-	if json.Unmarshal(raw, &is) != nil || defaults[is.GroupVersionKind()] == nil {
+	if json.Unmarshal(raw, &is) != nil {
 		return nil
 	}
-	object := defaults[is.GroupVersionKind()](raw)
-	if object == nil {
+	object, fill := any(nil), defaults[is.GroupVersionKind()]
+	if typed.Recognizes(is.GroupVersionKind()) {
+		object, _ = typed.New(is.GroupVersionKind())
+	} else if fill != nil {
+		object = &map[string]any{}
+	}
+	if object == nil || decode(raw, object) != nil {
 		return nil
+	}
+	if fill != nil {
+		fill(object)
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -47,108 +67,102 @@ func filled(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// defaults fill in the fields of the kinds of Kubernetes that are reviewed most.
-var defaults = map[schema.GroupVersionKind]func(raw []byte) any{
-	corev1.SchemeGroupVersion.WithKind("Pod"): filling(func(p *corev1.Pod) {
-		fillPod(&p.Spec)
-	}),
-	corev1.SchemeGroupVersion.WithKind("Namespace"): filling(func(n *corev1.Namespace) {
-		if n.Name != "" {
-			n.Labels = withLabel(n.Labels, corev1.LabelMetadataName, n.Name)
+// unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
+func unfilled(kind metav1.GroupVersionKind) string {
+	gvk := schema.GroupVersionKind(kind)
+	if typed.Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
+		return ""
+	}
+	return fmt.Sprintf("the fields that an API server fills in for %s of %s", gvk.Kind, gvk.GroupVersion())
+}
+
+// defaults fill in the fields of the kinds of Kubernetes of which an API server fills in any, as SetDefaults_* in
+// k8s.io/kubernetes/pkg/apis do. Fields that only a feature gate or the cluster decides about are left out.
+var defaults = map[schema.GroupVersionKind]func(object any){
+	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(fillWholePod),
+	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { fillSpec(&t.Template.Spec) }),
+	corev1.SchemeGroupVersion.WithKind("ReplicationController"): filling(fillReplicationController),
+	corev1.SchemeGroupVersion.WithKind("Namespace"):             filling(fillNamespace),
+	corev1.SchemeGroupVersion.WithKind("Node"): filling(func(n *corev1.Node) {
+		if n.Status.Allocatable == nil {
+			n.Status.Allocatable = maps.Clone(n.Status.Capacity)
 		}
 	}),
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"): filling(func(*corev1.ConfigMap) {}),
-	corev1.SchemeGroupVersion.WithKind("Secret"): filling(func(s *corev1.Secret) {
-		fill(&s.Type, corev1.SecretTypeOpaque)
-		for key, value := range s.StringData {
-			if s.Data == nil {
-				s.Data = map[string][]byte{}
-			}
-			s.Data[key] = []byte(value)
-		}
-		s.StringData = nil
-	}),
-	corev1.SchemeGroupVersion.WithKind("Service"): filling(fillService),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): filling(func(c *corev1.PersistentVolumeClaim) {
-		point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	}),
-	appsv1.SchemeGroupVersion.WithKind("Deployment"): filling(func(d *appsv1.Deployment) {
-		point(&d.Spec.Replicas, 1)
-		point(&d.Spec.RevisionHistoryLimit, 10)
-		point(&d.Spec.ProgressDeadlineSeconds, 600)
-		if fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType); d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-			point(&d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-			point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
-			point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-		}
-		fillSpec(&d.Spec.Template.Spec)
-	}),
+	corev1.SchemeGroupVersion.WithKind("Secret"):                filling(fillSecret),
+	corev1.SchemeGroupVersion.WithKind("Service"):               filling(fillService),
+	corev1.SchemeGroupVersion.WithKind("Endpoints"):             filling(fillEndpoints),
+	corev1.SchemeGroupVersion.WithKind("LimitRange"):            filling(fillLimitRange),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolume"):      filling(fillPersistentVolume),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): filling(fillClaim),
+
+	appsv1.SchemeGroupVersion.WithKind("Deployment"): filling(fillDeployment),
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"): filling(func(r *appsv1.ReplicaSet) {
 		point(&r.Spec.Replicas, 1)
 		fillSpec(&r.Spec.Template.Spec)
 	}),
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): filling(func(s *appsv1.StatefulSet) {
-		fill(&s.Spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
-		point(&s.Spec.Replicas, 1)
-		point(&s.Spec.RevisionHistoryLimit, 10)
-		if fill(&s.Spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType); s.Spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
-			point(&s.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
-			point(&s.Spec.UpdateStrategy.RollingUpdate.Partition, 0)
+	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): filling(fillStatefulSet),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):   filling(fillDaemonSet),
+	batchv1.SchemeGroupVersion.WithKind("Job"):        filling(fillJob),
+	batchv1.SchemeGroupVersion.WithKind("CronJob"):    filling(fillCronJob),
+
+	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(func(h *autoscalingv1.HorizontalPodAutoscaler) { point(&h.Spec.MinReplicas, 1) }),
+	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(fillAutoscaler),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):            filling(fillNetworkPolicy),
+	networkingv1.SchemeGroupVersion.WithKind("IngressClass"): filling(func(c *networkingv1.IngressClass) {
+		if c.Spec.Parameters != nil {
+			point(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 		}
-		point(&s.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-		fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-		fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-		fillSpec(&s.Spec.Template.Spec)
 	}),
-	appsv1.SchemeGroupVersion.WithKind("DaemonSet"): filling(func(d *appsv1.DaemonSet) {
-		point(&d.Spec.RevisionHistoryLimit, 10)
-		if fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-			point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-			point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-			point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"): filling(func(s *discoveryv1.EndpointSlice) {
+		for i := range s.Ports {
+			point(&s.Ports[i].Name, "")
+			point(&s.Ports[i].Protocol, corev1.ProtocolTCP)
 		}
-		fillSpec(&d.Spec.Template.Spec)
 	}),
-	batchv1.SchemeGroupVersion.WithKind("Job"): filling(func(j *batchv1.Job) {
-		if len(j.Labels) == 0 {
-			j.Labels = j.Spec.Template.Labels
-		}
-		if j.Spec.Completions == nil && j.Spec.Parallelism == nil {
-			point(&j.Spec.Completions, 1)
-		}
-		point(&j.Spec.Parallelism, 1)
-		if j.Spec.BackoffLimitPerIndex == nil {
-			point(&j.Spec.BackoffLimit, 6)
-		}
-		point(&j.Spec.CompletionMode, batchv1.NonIndexedCompletion)
-		point(&j.Spec.Suspend, false)
-		point(&j.Spec.ManualSelector, false)
-		replace := batchv1.TerminatingOrFailed
-		if j.Spec.PodFailurePolicy != nil {
-			replace = batchv1.Failed
-		}
-		point(&j.Spec.PodReplacementPolicy, replace)
-		fillSpec(&j.Spec.Template.Spec)
+	rbacv1.SchemeGroupVersion.WithKind("RoleBinding"):        filling(func(b *rbacv1.RoleBinding) { fillBinding(&b.RoleRef, b.Subjects) }),
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"): filling(func(b *rbacv1.ClusterRoleBinding) { fillBinding(&b.RoleRef, b.Subjects) }),
+	schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"): filling(func(c *schedulingv1.PriorityClass) {
+		point(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
 	}),
-	batchv1.SchemeGroupVersion.WithKind("CronJob"): filling(func(c *batchv1.CronJob) {
-		fill(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-		point(&c.Spec.Suspend, false)
-		point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
-		point(&c.Spec.FailedJobsHistoryLimit, 1)
-		fillSpec(&c.Spec.JobTemplate.Spec.Template.Spec)
+	storagev1.SchemeGroupVersion.WithKind("StorageClass"): filling(func(c *storagev1.StorageClass) {
+		point(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+		point(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 	}),
+	storagev1.SchemeGroupVersion.WithKind("CSIDriver"): filling(fillDriver),
+	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"): filling(func(a *storagev1.VolumeAttachment) {
+		if in := a.Spec.Source.InlineVolumeSpec; in != nil {
+			fillStored(&in.PersistentVolumeSource)
+		}
+	}),
+
+	registration.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"):   filling(fillMutating),
+	registration.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"): filling(fillValidating),
+	registration.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"): filling(func(p *registration.ValidatingAdmissionPolicy) {
+		point(&p.Spec.FailurePolicy, registration.Fail)
+		fillResources(p.Spec.MatchConstraints)
+	}),
+	registration.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"): filling(func(b *registration.ValidatingAdmissionPolicyBinding) {
+		fillResources(b.Spec.MatchResources)
+	}),
+	registration.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"): filling(func(p *registration.MutatingAdmissionPolicy) {
+		point(&p.Spec.FailurePolicy, registration.Fail)
+		fillResources(p.Spec.MatchConstraints)
+	}),
+	registration.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"): filling(func(b *registration.MutatingAdmissionPolicyBinding) {
+		fillResources(b.Spec.MatchResources)
+	}),
+
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: fillDefinition,
+	{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}: func(object any) {
+		if service := mapping(*object.(*map[string]any), "spec", "service"); service != nil {
+			absent(service, "port", int64(443))
+		}
+	},
 }
 
-// filling returns a function that decodes an object first; it returns nil for an object that cannot be decoded.
-func filling[T any](of func(*T)) func(raw []byte) any {
-	return func(raw []byte) any {
-		object := new(T)
-		if decode(raw, object) != nil {
-			return nil
-		}
-		of(object)
-		return object
-	}
+// filling returns a function for objects of one type.
+func filling[T any](of func(*T)) func(object any) {
+	return func(object any) { of(object.(*T)) }
 }
 
 // fill sets a field that is empty, point one that is absent.
@@ -162,31 +176,5 @@ func fill[T comparable](field *T, value T) {
 func point[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
-	}
-}
-
-func withLabel(labels map[string]string, key, value string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	return labels
-}
-
-func fillService(s *corev1.Service) {
-	fill(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
-	fill(&s.Spec.Type, corev1.ServiceTypeClusterIP)
-	for i := range s.Spec.Ports {
-		port := &s.Spec.Ports[i]
-		fill(&port.Protocol, corev1.ProtocolTCP)
-		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
-			port.TargetPort = intstr.FromInt32(port.Port)
-		}
-	}
-	if s.Spec.Type != corev1.ServiceTypeExternalName {
-		point(&s.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
-	}
-	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		fill(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 }

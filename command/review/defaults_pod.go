@@ -8,9 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fillPod fills in what the API server and its own plug-ins set in a pod, but for the token of its service account and what
+// fillWholePod fills in what the API server and its own plug-ins set in a pod, but for the token of its service account and what
 // depends on the cluster, such as the priority.
-func fillPod(s *corev1.PodSpec) {
+func fillWholePod(p *corev1.Pod) {
+	s := &p.Spec
 	fillSpec(s)
 	point(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	fill(&s.ServiceAccountName, "default")
@@ -54,17 +55,18 @@ func fillSpec(s *corev1.PodSpec) {
 	for i := range s.Containers {
 		fillContainer(&s.Containers[i], s.HostNetwork)
 	}
+	for i := range s.EphemeralContainers {
+		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
+		fillContainer(&c, false)
+		s.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	}
 	for i := range s.Volumes {
 		fillVolume(&s.Volumes[i].VolumeSource)
 	}
 }
 
 func fillContainer(c *corev1.Container, hostNetwork bool) {
-	pull := corev1.PullIfNotPresent
-	if name := c.Image[strings.LastIndex(c.Image, "/")+1:]; strings.HasSuffix(name, ":latest") || !strings.ContainsAny(name, ":@") {
-		pull = corev1.PullAlways
-	}
-	fill(&c.ImagePullPolicy, pull)
+	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
 	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
@@ -74,8 +76,11 @@ func fillContainer(c *corev1.Container, hostNetwork bool) {
 		}
 	}
 	for i := range c.Env {
-		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
-			fill(&from.FieldRef.APIVersion, "v1")
+		if from := c.Env[i].ValueFrom; from != nil {
+			fillFieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				point(&from.FileKeyRef.Optional, false)
+			}
 		}
 	}
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
@@ -89,6 +94,20 @@ func fillContainer(c *corev1.Container, hostNetwork bool) {
 	}
 }
 
+// pullPolicy returns the pull policy that follows from an image.
+func pullPolicy(image string) corev1.PullPolicy {
+	if name := image[strings.LastIndex(image, "/")+1:]; strings.HasSuffix(name, ":latest") || !strings.ContainsAny(name, ":@") {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func fillFieldRef(r *corev1.ObjectFieldSelector) {
+	if r != nil {
+		fill(&r.APIVersion, "v1")
+	}
+}
+
 func fillProbe(p *corev1.Probe) {
 	if p == nil {
 		return
@@ -98,6 +117,9 @@ func fillProbe(p *corev1.Probe) {
 	fill(&p.SuccessThreshold, 1)
 	fill(&p.FailureThreshold, 3)
 	fillGet(p.HTTPGet)
+	if p.GRPC != nil {
+		point(&p.GRPC.Service, "")
+	}
 }
 
 func fillGet(g *corev1.HTTPGetAction) {
@@ -118,9 +140,60 @@ func fillVolume(v *corev1.VolumeSource) {
 		point(&v.ConfigMap.DefaultMode, mode)
 	case v.DownwardAPI != nil:
 		point(&v.DownwardAPI.DefaultMode, mode)
+		fillFiles(v.DownwardAPI.Items)
 	case v.HostPath != nil:
 		point(&v.HostPath.Type, corev1.HostPathUnset)
 	case v.Projected != nil:
 		point(&v.Projected.DefaultMode, mode)
+		fillProjected(v.Projected.Sources)
+	case v.Image != nil:
+		fill(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		point(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	default:
+		fillRemote(v)
+	}
+}
+
+func fillProjected(sources []corev1.VolumeProjection) {
+	for _, s := range sources {
+		if s.DownwardAPI != nil {
+			fillFiles(s.DownwardAPI.Items)
+		}
+		if s.ServiceAccountToken != nil {
+			point(&s.ServiceAccountToken.ExpirationSeconds, 3600)
+		}
+	}
+}
+
+func fillFiles(items []corev1.DownwardAPIVolumeFile) {
+	for _, item := range items {
+		fillFieldRef(item.FieldRef)
+	}
+}
+
+// fillRemote fills in what storage elsewhere is called by.
+func fillRemote(v *corev1.VolumeSource) {
+	if v.ISCSI != nil {
+		fill(&v.ISCSI.ISCSIInterface, "default")
+	}
+	if v.RBD != nil {
+		fill(&v.RBD.RBDPool, "rbd")
+		fill(&v.RBD.RadosUser, "admin")
+		fill(&v.RBD.Keyring, "/etc/ceph/keyring")
+	}
+	fillAzureDisk(v.AzureDisk)
+	if v.ScaleIO != nil {
+		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
+		fill(&v.ScaleIO.FSType, "xfs")
+	}
+}
+
+func fillAzureDisk(d *corev1.AzureDiskVolumeSource) {
+	if d != nil {
+		point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		point(&d.FSType, "ext4")
+		point(&d.ReadOnly, false)
+		point(&d.Kind, corev1.AzureSharedBlobDisk)
 	}
 }

@@ -26,6 +26,21 @@ func TestDefaults(t *testing.T) {
 		{"a Namespace", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`, `"kubernetes.io/metadata.name":"n"`, "default"},
 		{"a Job without labels", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`,
 			`"metadata":{"name":"j","labels":{"a":"b"}}`, "tolerations"},
+		{"a NetworkPolicy", `{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"n"},"spec":{"podSelector":{},"egress":[{"ports":[{"port":53}]}]}}`,
+			`{"protocol":"TCP","port":53}]}],"policyTypes":["Ingress","Egress"]`, "null"},
+		{"an autoscaler", `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"},"behavior":{"scaleUp":{}}}}`,
+			`"minReplicas":1,"maxReplicas":3,"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]`, "metadata.labels"},
+		{"a StorageClass", `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"s"},"provisioner":"p"}`, `"reclaimPolicy":"Delete","volumeBindingMode":"Immediate"`, "status"},
+		{"a claim", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{}}`, `"volumeMode":"Filesystem"`, "null"},
+		{"a Role without rules", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r"}}`, `"rules":null`, "status"},
+		{"a RoleBinding", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"r"},"roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"}]}`,
+			`"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"u"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io"`, "status"},
+		{"a LimitRange", `{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"},"min":{"memory":"1Gi"}}]}}`,
+			`"default":{"cpu":"1"},"defaultRequest":{"cpu":"1","memory":"1Gi"}`, "status"},
+		{"a webhook configuration", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"w"},"webhooks":[{"name":"w","clientConfig":{"service":{"name":"s","namespace":"n"}},"rules":[{"operations":["CREATE"]}]}]}`,
+			`"failurePolicy":"Fail","matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{}`, "reinvocationPolicy"},
+		{"a CustomResourceDefinition", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"ws.a.b"},"spec":{"names":{"kind":"W","plural":"ws"}}}`,
+			`"conversion":{"strategy":"None"},"names":{"kind":"W","listKind":"WList","plural":"ws","singular":"w"}`, "port"},
 		{"another kind", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"mine":1}}`, `"mine": 1`, "status"},
 		{"a wrong type", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"containers":"none"}}`, `"none"`, "Always"},
 	} {
@@ -44,6 +59,37 @@ func TestDefaults(t *testing.T) {
 			report := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, look)
 			if !strings.Contains(seen, c.seen) || strings.Contains(seen, c.unseen) || string(report.Before) != string(report.After) || strings.Contains(string(report.After), "25%") {
 				t.Errorf("the route saw %s, the report has %s", seen, report.After)
+			}
+		})
+	}
+}
+
+// TestUnfilled: a check of a kind of Kubernetes whose defaults are not known allows and refuses nothing.
+func TestUnfilled(t *testing.T) {
+	const claim = `{"apiVersion":"resource.k8s.io/v1beta1","kind":"ResourceClaim","metadata":{"name":"c"}}`
+	for name, c := range map[string]struct {
+		manifest string
+		refused  field.ErrorList
+		want     Verdict
+	}{
+		"passes":                  {claim, nil, NotJudged},
+		"refused":                 {claim, field.ErrorList{field.Required(field.NewPath("spec", "x"), "")}, NotJudged},
+		"a version that is known": {`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"}}`, nil, Allowed},
+		"of somebody else":        {`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`, nil, Allowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(c.manifest), &object.Object); err != nil {
+				t.Fatal(err)
+			}
+			plural, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+			route := admit.Route{Path: "/validate-test", For: admit.Namespaced(object.GroupVersionKind(), []admissionv1.Operation{admissionv1.Create}, plural.Resource),
+				Chain: admit.Validate(admit.AsMeta, []admit.Validator[admit.Meta]{{Name: "look", Doc: "looks", Run: func(context.Context, *admit.Request, *admit.Meta) (field.ErrorList, error) {
+					return c.refused, nil
+				}}})}
+			report := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, route)
+			if report.Verdict != c.want || (c.want == NotJudged) != strings.Contains(strings.Join(report.Unjudged, ""), "fills in for ResourceClaim of resource.k8s.io/v1beta1") {
+				t.Errorf("%s because of %q", report.Verdict, report.Unjudged)
 			}
 		})
 	}

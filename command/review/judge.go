@@ -65,3 +65,10 @@ func (c Call) unknown() (all []string) {
 	}
 	return all
 }
+
+// askedFor adds to all steps of a call that they may have asked for something that is not known here.
+func (c *Call) askedFor(what string) {
+	for i := range c.Steps {
+		c.Steps[i].Unknown = append(c.Steps[i].Unknown, what)
+	}
+}

@@ -46,6 +46,9 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 			sent = withDefaults(body)
 		}
 		call, after := callRoute(ctx, route, sent, choice)
+		if what := unfilled(req.Kind); what != "" && !route.Chain.Mutates() && !d.IsReview() {
+			call.askedFor(what)
+		}
 		if after != nil {
 			report.After = after
 			if body, err = WithObject(body, after); err != nil {

@@ -1,0 +1,276 @@
+package review
+
+import (
+	"maps"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func fillNamespace(n *corev1.Namespace) {
+	fill(&n.Status.Phase, corev1.NamespaceActive)
+	if n.Name != "" {
+		n.Labels = withLabel(n.Labels, corev1.LabelMetadataName, n.Name)
+	}
+}
+
+func withLabel(labels map[string]string, key, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	return labels
+}
+
+func fillSecret(s *corev1.Secret) {
+	fill(&s.Type, corev1.SecretTypeOpaque)
+	for key, value := range s.StringData {
+		if s.Data == nil {
+			s.Data = map[string][]byte{}
+		}
+		s.Data[key] = []byte(value)
+	}
+	s.StringData = nil
+}
+
+func fillService(s *corev1.Service) {
+	fill(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
+	fillAffinity(&s.Spec)
+	fill(&s.Spec.Type, corev1.ServiceTypeClusterIP)
+	for i := range s.Spec.Ports {
+		port := &s.Spec.Ports[i]
+		fill(&port.Protocol, corev1.ProtocolTCP)
+		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
+			port.TargetPort = intstr.FromInt32(port.Port)
+		}
+	}
+	if s.Spec.Type != corev1.ServiceTypeExternalName {
+		point(&s.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
+	if balances := s.Spec.Type == corev1.ServiceTypeLoadBalancer; balances {
+		point(&s.Spec.AllocateLoadBalancerNodePorts, true)
+	}
+	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0 {
+		fill(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	}
+}
+
+func fillAffinity(s *corev1.ServiceSpec) {
+	switch s.SessionAffinity {
+	case corev1.ServiceAffinityNone:
+		s.SessionAffinityConfig = nil
+	case corev1.ServiceAffinityClientIP:
+		point(&s.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		point(&s.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		point(&s.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+	}
+}
+
+func fillEndpoints(e *corev1.Endpoints) {
+	for i := range e.Subsets {
+		for n := range e.Subsets[i].Ports {
+			fill(&e.Subsets[i].Ports[n].Protocol, corev1.ProtocolTCP)
+		}
+	}
+}
+
+// fillLimitRange fills in limits from the maximum, and requests from limits, else from the minimum.
+func fillLimitRange(r *corev1.LimitRange) {
+	for i := range r.Spec.Limits {
+		of := &r.Spec.Limits[i]
+		if of.Type == corev1.LimitTypeContainer {
+			of.Default = with(of.Max, of.Default)
+			of.DefaultRequest = with(with(of.Min, of.Default), of.DefaultRequest)
+		}
+	}
+}
+
+// with returns resources with others, which win.
+func with(all, others corev1.ResourceList) corev1.ResourceList {
+	both := corev1.ResourceList{}
+	maps.Copy(both, all)
+	maps.Copy(both, others)
+	return both
+}
+
+func fillPersistentVolume(v *corev1.PersistentVolume) {
+	fill(&v.Status.Phase, corev1.VolumePending)
+	fill(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	point(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	fillStored(&v.Spec.PersistentVolumeSource)
+}
+
+func fillStored(v *corev1.PersistentVolumeSource) {
+	if v.HostPath != nil {
+		point(&v.HostPath.Type, corev1.HostPathUnset)
+	}
+	if v.RBD != nil {
+		fill(&v.RBD.RBDPool, "rbd")
+		fill(&v.RBD.RadosUser, "admin")
+		fill(&v.RBD.Keyring, "/etc/ceph/keyring")
+	}
+	if v.ISCSI != nil {
+		fill(&v.ISCSI.ISCSIInterface, "default")
+	}
+	fillAzureDisk(v.AzureDisk)
+	if v.ScaleIO != nil {
+		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
+		fill(&v.ScaleIO.FSType, "xfs")
+	}
+}
+
+func fillClaim(c *corev1.PersistentVolumeClaim) {
+	fill(&c.Status.Phase, corev1.ClaimPending)
+	point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+}
+
+func fillNetworkPolicy(p *networkingv1.NetworkPolicy) {
+	if len(p.Spec.PolicyTypes) == 0 {
+		p.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		if len(p.Spec.Egress) > 0 {
+			p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		}
+	}
+	for _, rule := range p.Spec.Ingress {
+		fillPorts(rule.Ports)
+	}
+	for _, rule := range p.Spec.Egress {
+		fillPorts(rule.Ports)
+	}
+}
+
+func fillPorts(ports []networkingv1.NetworkPolicyPort) {
+	for i := range ports {
+		point(&ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}
+
+func fillAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) {
+	point(&h.Spec.MinReplicas, 1)
+	if len(h.Spec.Metrics) == 0 {
+		target := autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(80))}
+		h.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: target}}}
+	}
+	if b := h.Spec.Behavior; b != nil {
+		percent := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
+		pods := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}
+		fillScaling(&b.ScaleUp, pods, percent)
+		point(&b.ScaleUp.StabilizationWindowSeconds, 0)
+		fillScaling(&b.ScaleDown, percent)
+	}
+}
+
+func fillScaling(rules **autoscalingv2.HPAScalingRules, usual ...autoscalingv2.HPAScalingPolicy) {
+	point(rules, autoscalingv2.HPAScalingRules{})
+	point(&(*rules).SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	if (*rules).Policies == nil {
+		(*rules).Policies = usual
+	}
+}
+
+func fillBinding(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	fill(&role.APIGroup, rbacv1.GroupName)
+	for i := range subjects {
+		if subjects[i].Kind == rbacv1.UserKind || subjects[i].Kind == rbacv1.GroupKind {
+			fill(&subjects[i].APIGroup, rbacv1.GroupName)
+		}
+	}
+}
+
+func fillDriver(d *storagev1.CSIDriver) {
+	point(&d.Spec.AttachRequired, true)
+	point(&d.Spec.PodInfoOnMount, false)
+	point(&d.Spec.StorageCapacity, false)
+	point(&d.Spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	if len(d.Spec.VolumeLifecycleModes) == 0 {
+		d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
+	}
+	point(&d.Spec.RequiresRepublish, false)
+	point(&d.Spec.SELinuxMount, false)
+}
+
+func fillMutating(c *registration.MutatingWebhookConfiguration) {
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		fillWebhook(&w.ClientConfig, w.Rules, &w.FailurePolicy, &w.TimeoutSeconds)
+		fillSelectors(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
+		point(&w.ReinvocationPolicy, registration.NeverReinvocationPolicy)
+	}
+}
+
+func fillValidating(c *registration.ValidatingWebhookConfiguration) {
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		fillWebhook(&w.ClientConfig, w.Rules, &w.FailurePolicy, &w.TimeoutSeconds)
+		fillSelectors(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
+	}
+}
+
+func fillWebhook(client *registration.WebhookClientConfig, rules []registration.RuleWithOperations, policy **registration.FailurePolicyType, timeout **int32) {
+	point(policy, registration.Fail)
+	point(timeout, 10)
+	if client.Service != nil {
+		point(&client.Service.Port, 443)
+	}
+	for i := range rules {
+		point(&rules[i].Scope, registration.AllScopes)
+	}
+}
+
+func fillSelectors(policy **registration.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
+	point(policy, registration.Equivalent)
+	point(namespaces, metav1.LabelSelector{})
+	point(objects, metav1.LabelSelector{})
+}
+
+func fillResources(r *registration.MatchResources) {
+	if r == nil {
+		return
+	}
+	fillSelectors(&r.MatchPolicy, &r.NamespaceSelector, &r.ObjectSelector)
+	for i := range r.ResourceRules {
+		point(&r.ResourceRules[i].Scope, registration.AllScopes)
+	}
+	for i := range r.ExcludeResourceRules {
+		point(&r.ExcludeResourceRules[i].Scope, registration.AllScopes)
+	}
+}
+
+// fillDefinition fills in the fields of a CustomResourceDefinition, which has no type here.
+func fillDefinition(object any) {
+	spec := mapping(*object.(*map[string]any), "spec")
+	names := mapping(spec, "names")
+	if names == nil {
+		return
+	}
+	kind, _ := names["kind"].(string)
+	absent(names, "singular", strings.ToLower(kind))
+	absent(names, "listKind", kind+"List")
+	absent(spec, "conversion", map[string]any{"strategy": "None"})
+	if service := mapping(spec, "conversion", "webhook", "clientConfig", "service"); service != nil {
+		absent(service, "port", int64(443))
+	}
+}
+
+// mapping returns the mapping at a path, or nil.
+func mapping(of map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		of, _ = of[name].(map[string]any)
+	}
+	return of
+}
+
+// absent sets a member that is absent or empty.
+func absent(of map[string]any, key string, value any) {
+	if is := of[key]; is == nil || is == "" {
+		of[key] = value
+	}
+}

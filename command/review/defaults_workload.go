@@ -1,0 +1,111 @@
+package review
+
+import (
+	"math"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func fillReplicationController(r *corev1.ReplicationController) {
+	if r.Spec.Template != nil {
+		if len(r.Spec.Selector) == 0 {
+			r.Spec.Selector = r.Spec.Template.Labels
+		}
+		if len(r.Labels) == 0 {
+			r.Labels = r.Spec.Template.Labels
+		}
+		fillSpec(&r.Spec.Template.Spec)
+	}
+	point(&r.Spec.Replicas, 1)
+}
+
+func fillDeployment(d *appsv1.Deployment) {
+	point(&d.Spec.Replicas, 1)
+	point(&d.Spec.RevisionHistoryLimit, 10)
+	point(&d.Spec.ProgressDeadlineSeconds, 600)
+	if fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType); d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		point(&d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+		point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+	}
+	fillSpec(&d.Spec.Template.Spec)
+}
+
+func fillStatefulSet(s *appsv1.StatefulSet) {
+	fill(&s.Spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	point(&s.Spec.Replicas, 1)
+	point(&s.Spec.RevisionHistoryLimit, 10)
+	update := &s.Spec.UpdateStrategy
+	if update.Type == "" {
+		point(&update.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+	}
+	if fill(&update.Type, appsv1.RollingUpdateStatefulSetStrategyType); update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
+		point(&update.RollingUpdate.Partition, 0)
+	}
+	point(&s.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	for i := range s.Spec.VolumeClaimTemplates {
+		claim := &s.Spec.VolumeClaimTemplates[i]
+		claim.APIVersion, claim.Kind = "v1", "PersistentVolumeClaim"
+		fillClaim(claim)
+	}
+	fillSpec(&s.Spec.Template.Spec)
+}
+
+func fillDaemonSet(d *appsv1.DaemonSet) {
+	point(&d.Spec.RevisionHistoryLimit, 10)
+	if fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	fillSpec(&d.Spec.Template.Spec)
+}
+
+func fillJob(j *batchv1.Job) {
+	if len(j.Labels) == 0 {
+		j.Labels = j.Spec.Template.Labels
+	}
+	if j.Spec.Completions == nil && j.Spec.Parallelism == nil {
+		point(&j.Spec.Completions, 1)
+	}
+	point(&j.Spec.Parallelism, 1)
+	if j.Spec.BackoffLimitPerIndex != nil {
+		point(&j.Spec.BackoffLimit, math.MaxInt32)
+	}
+	point(&j.Spec.BackoffLimit, 6)
+	point(&j.Spec.CompletionMode, batchv1.NonIndexedCompletion)
+	point(&j.Spec.Suspend, false)
+	point(&j.Spec.ManualSelector, false)
+	replace := batchv1.TerminatingOrFailed
+	if j.Spec.PodFailurePolicy != nil {
+		replace = batchv1.Failed
+	}
+	point(&j.Spec.PodReplacementPolicy, replace)
+	fillConditions(j.Spec.PodFailurePolicy)
+	fillSpec(&j.Spec.Template.Spec)
+}
+
+func fillCronJob(c *batchv1.CronJob) {
+	fill(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	point(&c.Spec.Suspend, false)
+	point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
+	point(&c.Spec.FailedJobsHistoryLimit, 1)
+	fillConditions(c.Spec.JobTemplate.Spec.PodFailurePolicy)
+	fillSpec(&c.Spec.JobTemplate.Spec.Template.Spec)
+}
+
+func fillConditions(p *batchv1.PodFailurePolicy) {
+	if p == nil {
+		return
+	}
+	for i := range p.Rules {
+		for n := range p.Rules[i].OnPodConditions {
+			fill(&p.Rules[i].OnPodConditions[n].Status, corev1.ConditionTrue)
+		}
+	}
+}
