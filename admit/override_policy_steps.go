@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/internal/selector"
@@ -12,8 +13,8 @@ import (
 
 // CheckSteps returns the problems of overrides with steps that do not exist, or that their conditions never match, and of
 // those by which the author of an object could make it an exception. steps are all steps, and clusterScoped those that are
-// about objects outside of namespaces only.
-func (all Overrides) CheckSteps(steps, clusterScoped []string, modes Modes, at *field.Path) (problems field.ErrorList) {
+// about objects outside of namespaces only, and optIn are the labels that the namespaces have for which usher is called.
+func (all Overrides) CheckSteps(steps, clusterScoped []string, optIn []Label, modes Modes, at *field.Path) (problems field.ErrorList) {
 	made := all.Compile()
 	for i := range all {
 		at := at.Index(i)
@@ -25,7 +26,7 @@ func (all Overrides) CheckSteps(steps, clusterScoped []string, modes Modes, at *
 					"namespaces never match; select by users, groups or labels of the object, or leave the step out"))
 			}
 		}
-		if problem := exemptsItself(made, i, modes, at); problem != nil {
+		if problem := exemptsItself(made, i, all[i].narrows(optIn), modes, at); problem != nil {
 			problems = append(problems, problem)
 		}
 	}
@@ -37,11 +38,22 @@ func (o *OverrideSpec) inNamespaces() bool {
 	return len(o.Namespaces) > 0 || !selector.Empty(o.NamespaceSelector)
 }
 
+// narrows reports whether the override names namespaces, or asks them for a label that not each namespace has for which usher is called.
+func (o *OverrideSpec) narrows(optIn []Label) bool {
+	if len(o.Namespaces) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(selector.Of(o.NamespaceSelector), func(c selector.Constraint) bool {
+		everywhere := func(l Label) bool { return l.Key == c.Key && c.Allows(l.Value) }
+		return !c.Absent && !(c.Except && c.Key == corev1.LabelMetadataName) && !slices.ContainsFunc(optIn, everywhere)
+	})
+}
+
 // exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
-// writes.
-func exemptsItself(all []Override, i int, modes Modes, at *field.Path) *field.Error {
+// writes. narrow says that it is for some namespaces only.
+func exemptsItself(all []Override, i int, narrow bool, modes Modes, at *field.Path) *field.Error {
 	o := all[i]
-	if o.Selector == nil || len(o.Namespaces) > 0 || o.NamespaceSelector != nil {
+	if o.Selector == nil || narrow {
 		return nil
 	}
 	loosened := slices.IndexFunc(o.Steps, func(step string) bool { return Loosens(all, i, step, modes.Of(step)) })
@@ -49,15 +61,20 @@ func exemptsItself(all []Override, i int, modes Modes, at *field.Path) *field.Er
 		return nil
 	}
 	subjects := slices.Concat(o.Users, o.Groups)
-	why, anyone := "anyone can write labels; name the namespaces as well, or users or groups", slices.IndexFunc(subjects, actsForAnyone)
+	why, anyone := "anyone can write labels", slices.IndexFunc(subjects, actsForAnyone)
+	way := "; name the namespaces as well, or users or groups"
 	switch {
 	case anyone >= 0:
-		why = subjects[anyone] + " sends the objects of all users; name the namespaces as well"
+		why, way = subjects[anyone]+" sends the objects of all users", "; name the namespaces as well"
 	case len(subjects) > 0:
 		return nil
 	}
+	if o.NamespaceSelector != nil {
+		why += ", and namespaceSelector " + o.NamespaceSelector.String() + " selects every namespace that usher is called for, or all but a few"
+		way += ", or select namespaces by a label and its value, such as team=web, which only some of them have"
+	}
 	return field.Forbidden(at.Child("selector"), fmt.Sprintf(
-		"%s would be %s for every object with these labels, and %s", o.Steps[loosened], o.Mode, why))
+		"%s would be %s for every object with these labels, and %s%s", o.Steps[loosened], o.Mode, why, way))
 }
 
 // actsForAnyone reports whether a user or group of this name sends requests on behalf of all users, as controllers do:

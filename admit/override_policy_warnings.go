@@ -31,7 +31,7 @@ func (all Overrides) Warnings(modes Modes, at *field.Path) (texts []string) {
 			warn("loosens %s for ever; give it an end with until", o.Steps[loosened])
 		}
 		subjects := slices.Concat(o.Users, o.Groups)
-		if anyone := slices.IndexFunc(subjects, actsForAnyone); anyone >= 0 && loosened >= 0 && !all[i].inNamespaces() {
+		if anyone := slices.IndexFunc(subjects, actsForAnyone); anyone >= 0 && loosened >= 0 && !all[i].narrows(nil) {
 			warn("loosens %s for all users: %s sends what any of them asks for; name namespaces as well", o.Steps[loosened], subjects[anyone])
 		}
 		for _, step := range o.Steps {

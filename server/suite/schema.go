@@ -16,15 +16,19 @@ import (
 func (s List) Schema() config.Schema {
 	var paths, order []string
 	var steps []admit.Step
+	var optIn []admit.Label
 	for _, route := range s.Table(NoPolicy, gate.Defaults(s.Gates())) {
 		paths, steps = append(paths, route.Path), append(steps, route.Chain.Steps()...)
+		if !slices.Contains(optIn, route.OptIn) && route.OptIn.Key != "" {
+			optIn = append(optIn, route.OptIn)
+		}
 	}
 	modes := ""
 	for _, suite := range s {
 		order, modes = append(order, suite.Default...), modes+suite.DefaultModes
 	}
 	names, clusterScoped := s.Steps()
-	schema := append(config.SchemaOf(steps...), ratelimit.Section(paths), overridesSection(names, clusterScoped), modesSection(names, modes))
+	schema := append(config.SchemaOf(steps...), ratelimit.Section(paths), overridesSection(names, clusterScoped, optIn), modesSection(names, modes))
 	place := func(section config.Declared) int {
 		if i := slices.Index(order, section.SectionName()); i >= 0 {
 			return i
@@ -56,12 +60,12 @@ func modesSection(steps []string, inDefault string) config.Section[admit.Modes] 
 		Check: func(modes admit.Modes, at *field.Path) field.ErrorList { return modes.CheckSteps(steps, at) }}
 }
 
-// overridesSection returns the section overrides, of the given steps.
-func overridesSection(steps, clusterScoped []string) config.Section[admit.Overrides] {
+// overridesSection returns the section overrides, of the given steps. optIn are the labels by which namespaces opt in.
+func overridesSection(steps, clusterScoped []string, optIn []admit.Label) config.Section[admit.Overrides] {
 	return config.Section[admit.Overrides]{Name: "overrides", Setting: true, Check: admit.Overrides.Check,
 		Tag: `doc:"exceptions to the modes; the first that matches a request sets the mode of its steps"`,
 		CheckWith: func(all admit.Overrides, policy *config.Policy, at *field.Path) field.ErrorList {
-			return all.CheckSteps(steps, clusterScoped, config.SectionOf[admit.Modes](policy), at)
+			return all.CheckSteps(steps, clusterScoped, optIn, config.SectionOf[admit.Modes](policy), at)
 		},
 		Warnings: func(all admit.Overrides, policy *config.Policy, at *field.Path) []string {
 			return all.Warnings(config.SectionOf[admit.Modes](policy), at)

@@ -14,7 +14,7 @@ import (
 // ofSteps returns the sections modes and overrides of some steps.
 func ofSteps() []config.Declared {
 	steps := []string{"denied-names", "environment", "lifespan", "overcommit"}
-	return []config.Declared{modesSection(steps, ""), overridesSection(steps, []string{"overcommit"})}
+	return []config.Declared{modesSection(steps, ""), overridesSection(steps, []string{"overcommit"}, []admit.Label{{Key: "in", Value: "yes"}})}
 }
 
 // override returns a policy with one override: a valid one, to which more is added.
@@ -75,6 +75,8 @@ func TestOverrideProblems(t *testing.T) {
 			"overrides[0].selector: Forbidden: denied-names would be off for every object with these labels, and system:authenticated sends the objects of all users"}},
 		{"by a controller", override("mode: off, users: ['system:serviceaccount:kube-system:replicaset-controller'], selector: {matchLabels: {a: b}}"), []string{
 			"replicaset-controller sends the objects of all users; name the namespaces as well"}},
+		{"in every namespace that has opted in", override("mode: off, namespaceSelector: {matchLabels: {in: 'yes'}}, selector: {matchLabels: {a: b}}"), []string{
+			"anyone can write labels, and namespaceSelector in=yes selects every namespace that usher is called for"}},
 		{"with an empty namespaceSelector", override("mode: off, namespaceSelector: {}, selector: {matchLabels: {a: b}}"), []string{"anyone can write labels"}},
 		{"from a stricter one that follows", `{modes: {lifespan: dryrun}, overrides: [{name: a, steps: [lifespan], mode: dryrun, selector: {matchLabels: {a: b}}, reason: x},
 			{name: b, steps: [lifespan], mode: enforce, namespaces: [prod], reason: x}]}`, []string{"overrides[0].selector: Forbidden: lifespan would be dryrun"}},
