@@ -23,6 +23,20 @@ func Question(name string, known []string) string {
 	return ""
 }
 
+// Slip reports whether a name is not another one, but would be with one letter inserted, removed or replaced, with two neighbours
+// changed round, or in the other case.
+func Slip(name, other string) bool {
+	a, b := strings.ToLower(name), strings.ToLower(other)
+	if a == b || distance(a, b, 2) == 1 {
+		return name != other
+	}
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	return len(a) == len(b) && i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+}
+
 // distance returns how many letters must be inserted, removed or replaced to turn a into b, or limit if it is that or more (Levenshtein).
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {

@@ -23,3 +23,15 @@ func TestOf(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// TestSlip: one slip of the finger, and no more.
+func TestSlip(t *testing.T) {
+	for name, want := range map[string]bool{
+		"admission-webhok": true, "admission-webhookk": true, "admission-webhoox": true, "admission-wehbook": true, "Admission-Webhook": true, "admission-webhoko": true,
+		"admission-webhook": false, "admission-webho": false, "admission": false, "": false, "damission-wehbook": false, "kadmission-webhoo": false,
+	} {
+		if got := Slip(name, "admission-webhook"); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -155,6 +155,9 @@ func beyond(want, is *metav1.LabelSelector) *metav1.LabelSelector {
 		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
 			continue // by --exclude-namespace
 		}
+		if want != nil && misspelt(want, r.Key) != "" {
+			continue // not added, but written in place of another
+		}
 		for _, w := range labelselector.Requirements(want) {
 			if w.Key == r.Key && w.Operator == r.Operator {
 				r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(value string) bool { return slices.Contains(w.Values, value) })

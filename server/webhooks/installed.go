@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -21,7 +22,7 @@ import (
 )
 
 // AsInstalled returns a registrar that restores a registration: in each entry what Lacks finds becomes as the routes need it,
-// and so do the path, the caBundle and what no flag chooses. What was chosen stays, such as failurePolicy Ignore, timeouts,
+// and so do the path, the caBundle and what no flag chooses. An entry that calls another server than most do calls theirs. What was chosen stays, such as failurePolicy Ignore, timeouts,
 // excluded namespaces, a URL, or who fills in the caBundle; an entry that is missing is registered
 // where the rest is, with the failurePolicy of its route. of
 // returns the routes, given the names of the registered entries.
@@ -47,7 +48,44 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
 	}
 	r.Routes, r.At, r.Force, r.asInstalled = of(NamesOf(all.Webhooks)), r.At.asIn(all), true, true
+	if r.saved == nil { // what a keeper restores was chosen
+		if r.home, err = r.At.homeOf(all.Webhooks); err != nil {
+			return r, err
+		}
+		if r.At.URL = ""; r.home.URL != nil {
+			r.At.URL = baseOf(*r.home.URL)
+		}
+	}
 	return r, nil
+}
+
+// homeOf returns the client configuration of an entry that calls the server that most entries call. A Service that is not the one at
+// the address does not count.
+func (a Address) homeOf(entries []Hook) (*registration.WebhookClientConfig, error) {
+	callers, clients := map[string][]string{}, map[string]*registration.WebhookClientConfig{}
+	for _, w := range entries {
+		if a.isCalledBy(w) {
+			server := serverOf(w.ClientConfig)
+			callers[server], clients[server] = append(callers[server], w.Name), &w.ClientConfig
+		}
+	}
+	servers := slices.SortedFunc(maps.Keys(callers), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(callers[y]), len(callers[x])), strings.Compare(x, y))
+	})
+	if first := servers[0]; len(servers) > 1 && len(callers[first]) == len(callers[servers[1]]) {
+		return nil, fmt.Errorf("--as-installed: %s calls %s, and %s calls %s: nothing shows which of them is usher; register it where it is, "+
+			"with usher webhooks apply --url URL, or --service for a Service, and the flags of its registration in place of --as-installed",
+			strings.Join(callers[first], ", "), first, strings.Join(callers[servers[1]], ", "), servers[1])
+	}
+	return clients[servers[0]], nil
+}
+
+// serverOf returns what a client configuration calls, without the path and the port of a Service.
+func serverOf(c registration.WebhookClientConfig) string {
+	if s := c.Service; s != nil {
+		return "the Service " + s.Namespace + "/" + s.Name
+	}
+	return baseOf(value(c.URL))
 }
 
 // NamesOf returns the names of usher's entries by which it is known which suites are registered: of those that call the path of their
@@ -142,8 +180,11 @@ func (r Registrar) restore(wanted *configuration, bare, is configuration) {
 }
 
 // restoredClient returns the client configuration of an entry: the URL or the port of the Service that is registered, with the
-// right path, and its caBundle, unless this cannot verify what usher serves.
+// right path, and its caBundle, unless this cannot verify what usher serves; in place of another server those of the others.
 func (r Registrar) restoredClient(w Hook, is registration.WebhookClientConfig) registration.WebhookClientConfig {
+	if r.home != nil && serverOf(is) != serverOf(*r.home) {
+		is = *r.home
+	}
 	next := is
 	path := PathOf(w.Name)
 	switch {

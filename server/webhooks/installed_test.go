@@ -61,6 +61,19 @@ func TestAsInstalled(t *testing.T) {
 		{"rules", func(c *configuration) { c.Webhooks[1].Rules[0].Operations = []registration.OperationType{"UPDATE"} }, []string{"~ validate-b.usher.dev: rules:"}},
 		{"no selector", func(c *configuration) { c.Webhooks[0].NamespaceSelector = nil },
 			[]string{"~ validate-a.usher.dev: namespaceSelector: <none> -> in=yes,kubernetes.io/metadata.name notin (kube-system,rook-ceph,usher)"}},
+		{"a label of the selector is misspelt", func(c *configuration) { c.Webhooks[0].NamespaceSelector.MatchLabels = map[string]string{"iin": "yes"} },
+			[]string{"~ validate-a.usher.dev: namespaceSelector: iin=yes,kubernetes.io/metadata.name notin (kube-system,rook-ceph,usher),usher.dev/exempt notin (true) -> in=yes,"}},
+		{"another URL than the others", func(c *configuration) {
+			byURL(c)
+			c.Webhooks[1].ClientConfig = registration.WebhookClientConfig{URL: new("https://other/validate-b"), CABundle: []byte("other")}
+		}, []string{"~ validate-b.usher.dev: clientConfig: https://other/validate-b -> https://door/base/validate-b"}},
+		{"a URL beside Services", func(c *configuration) {
+			c.Webhooks[0].ClientConfig = registration.WebhookClientConfig{URL: new("https://other/validate-a"), CABundle: []byte("x")}
+		}, []string{"~ validate-a.usher.dev: clientConfig: https://other/validate-a -> Service usher/usher port 443 /validate-a"}},
+		{"another Service beside URLs", func(c *configuration) {
+			byURL(c)
+			c.Webhooks[0].ClientConfig = registration.WebhookClientConfig{Service: &registration.ServiceReference{Namespace: "other", Name: "usher", Path: new("/validate-a")}, CABundle: []byte("x")}
+		}, []string{"~ validate-a.usher.dev: clientConfig: Service other/usher port 0 /validate-a -> https://door/base/validate-a"}},
 		{"an old condition", func(c *configuration) {
 			c.Webhooks[0].MatchConditions = append(c.Webhooks[0].MatchConditions, registration.MatchCondition{Name: "changed", Expression: "false"})
 		}, []string{"~ validate-a.usher.dev: matchConditions:"}},
@@ -103,10 +116,13 @@ func TestAsInstalled(t *testing.T) {
 	}
 }
 
-// TestAsInstalledElsewhere: what calls another Service, or nothing, is no installation to restore.
+// TestAsInstalledElsewhere: what calls another Service, or nothing, is no installation to restore, nor what calls two servers alike.
 func TestAsInstalledElsewhere(t *testing.T) {
 	of := func([]string) []admit.Route { return installedRoutes() }
+	undecided := needed(installedRoutes()[:2], Address{URL: "https://door"})[1]
+	undecided.Webhooks[1].ClientConfig.URL = new("https://other/validate-b")
 	for want, is := range map[string]configuration{
+		"validate-a.usher.dev calls https://door, and validate-b.usher.dev calls https://other: nothing shows": undecided,
 		"pass --service door/usher": needed(installedRoutes(), Address{Namespace: "door", Service: "usher"})[1],
 		"usher is not registered":   {TypeMeta: configurationType("Validating"), ObjectMeta: metav1.ObjectMeta{Name: "usher"}},
 	} {

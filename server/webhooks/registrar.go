@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +29,9 @@ type Registrar struct {
 	At     Address
 	Force  bool // take over the fields that others have set, and the registration of another Service
 
-	asInstalled bool            // see AsInstalled
-	saved       []configuration // how usher was registered, where an entry is missing; nil if that is not known
+	asInstalled bool                              // see AsInstalled
+	home        *registration.WebhookClientConfig // what entries that call another server are to call; nil: they stay
+	saved       []configuration                   // how usher was registered, where an entry is missing; nil if that is not known
 }
 
 // Plan lists what registering would change.

@@ -7,11 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/internal/nearest"
+	labelselector "usher.dev/usher/internal/selector"
 )
 
 // withOthers returns the needed selector with what others have added to the registered one, such as AKS, which keeps
 // webhooks away from its own namespaces. A selector is one field for the API server, so usher and they cannot own their
-// parts of it; a part belongs to the writer that knows its label.
+// parts of it; a part belongs to the writer that knows its label. A misspelt label of usher's is nobody's.
 func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector {
 	if registered == nil {
 		return needed
@@ -21,12 +24,12 @@ func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector 
 	}
 	merged := needed.DeepCopy()
 	for _, key := range slices.Sorted(maps.Keys(registered.MatchLabels)) {
-		if !knows(needed, key) {
+		if !knows(needed, key) && misspelt(needed, key) == "" {
 			metav1.AddLabelToSelector(merged, key, registered.MatchLabels[key])
 		}
 	}
 	for _, part := range registered.MatchExpressions {
-		if !knows(needed, part.Key) {
+		if !knows(needed, part.Key) && misspelt(needed, part.Key) == "" {
 			merged.MatchExpressions = append(merged.MatchExpressions, part)
 		}
 	}
@@ -44,6 +47,16 @@ func knows(needed *metav1.LabelSelector, key string) bool {
 	_, label := needed.MatchLabels[key]
 	return label || key == metadataName || strings.HasPrefix(key, "usher.dev/") ||
 		slices.ContainsFunc(needed.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+}
+
+// misspelt returns the label that usher selects by and that another label was meant to be, or "".
+func misspelt(needed *metav1.LabelSelector, key string) string {
+	for _, r := range append(labelselector.Requirements(needed), metav1.LabelSelectorRequirement{Key: metadataName}) {
+		if nearest.Slip(key, r.Key) {
+			return r.Key
+		}
+	}
+	return ""
 }
 
 // sameParts reports whether two selectors are the same except for the order of their expressions.

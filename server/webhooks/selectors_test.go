@@ -21,6 +21,10 @@ func TestWithOthers(t *testing.T) {
 			"control-plane notin (true),kubernetes.io/metadata.name notin (a,b),x=y"},
 		{"ours is gone, theirs kept", "", "usher.dev/exempt notin (true),x=y", "x=y"},
 		{"all of it is gone", "", "usher.dev/exempt notin (true)", ""},
+		{"our opt-in has a letter too few", "usher-in=yes", "usher-n=yes,x=y", "usher-in=yes,x=y"},
+		{"our opt-in is also there misspelt", "usher-in=yes", "usehr-in=yes,usher-in=yes", "usher-in=yes"},
+		{"the name of namespaces is misspelt", "kubernetes.io/metadata.name notin (a)", "kubernetes.io/metadata.nme notin (a)", "kubernetes.io/metadata.name notin (a)"},
+		{"only like our opt-in", "usher-in=yes", "usher-nn1=yes", "usher-in=yes,usher-nn1=yes"},
 		{"our opt-in has another value", "in=yes", "in=no", "in=yes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
