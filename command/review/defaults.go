@@ -105,7 +105,12 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	batchv1.SchemeGroupVersion.WithKind("Job"):        filling(fillJob),
 	batchv1.SchemeGroupVersion.WithKind("CronJob"):    filling(fillCronJob),
 
-	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(func(h *autoscalingv1.HorizontalPodAutoscaler) { point(&h.Spec.MinReplicas, 1) }),
+	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(func(h *autoscalingv1.HorizontalPodAutoscaler) {
+		point(&h.Spec.MinReplicas, 1)
+		if h.Annotations["autoscaling.alpha.kubernetes.io/metrics"] == "" { // other metrics
+			point(&h.Spec.TargetCPUUtilizationPercentage, 80)
+		}
+	}),
 	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(fillAutoscaler),
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):            filling(fillNetworkPolicy),
 	networkingv1.SchemeGroupVersion.WithKind("IngressClass"): filling(func(c *networkingv1.IngressClass) {

@@ -16,11 +16,15 @@ func fillWholePod(p *corev1.Pod) {
 	point(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	fill(&s.ServiceAccountName, "default")
 	fill(&s.DeprecatedServiceAccount, s.ServiceAccountName)
-	for i := range s.InitContainers {
-		fillRequests(&s.InitContainers[i].Resources)
-	}
-	for i := range s.Containers {
-		fillRequests(&s.Containers[i].Resources)
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			fillRequests(&containers[i].Resources)
+			for n := range containers[i].Ports {
+				if port := &containers[i].Ports[n]; s.HostNetwork {
+					fill(&port.HostPort, port.ContainerPort)
+				}
+			}
+		}
 	}
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
@@ -50,14 +54,14 @@ func fillSpec(s *corev1.PodSpec) {
 	point(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	point(&s.SecurityContext, corev1.PodSecurityContext{})
 	for i := range s.InitContainers {
-		fillContainer(&s.InitContainers[i], s.HostNetwork)
+		fillContainer(&s.InitContainers[i])
 	}
 	for i := range s.Containers {
-		fillContainer(&s.Containers[i], s.HostNetwork)
+		fillContainer(&s.Containers[i])
 	}
 	for i := range s.EphemeralContainers {
 		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
-		fillContainer(&c, false)
+		fillContainer(&c)
 		s.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
 	}
 	for i := range s.Volumes {
@@ -65,15 +69,12 @@ func fillSpec(s *corev1.PodSpec) {
 	}
 }
 
-func fillContainer(c *corev1.Container, hostNetwork bool) {
+func fillContainer(c *corev1.Container) {
 	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
 	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
 		fill(&c.Ports[i].Protocol, corev1.ProtocolTCP)
-		if hostNetwork {
-			fill(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
-		}
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {

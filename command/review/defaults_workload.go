@@ -57,6 +57,9 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 }
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
+	if d.Annotations[appsv1.DeprecatedTemplateGeneration] == "" {
+		d.Annotations = withLabel(d.Annotations, appsv1.DeprecatedTemplateGeneration, "1")
+	}
 	point(&d.Spec.RevisionHistoryLimit, 10)
 	if fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
