@@ -127,7 +127,7 @@ var checks = map[schema.GroupVersionKind]func(raw []byte) (field.ErrorList, erro
 		return invalidWorkload(&r.Spec.Template, r.Spec.Selector)
 	}),
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): checking(func(s *appsv1.StatefulSet) field.ErrorList {
-		return invalidWorkload(&s.Spec.Template, s.Spec.Selector)
+		return invalidWorkload(withClaims(s), s.Spec.Selector)
 	}),
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"): checking(func(d *appsv1.DaemonSet) field.ErrorList {
 		return invalidWorkload(&d.Spec.Template, d.Spec.Selector)

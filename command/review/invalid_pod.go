@@ -3,6 +3,7 @@ package review
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,61 @@ func invalidPod(spec *corev1.PodSpec, at *field.Path) (problems field.ErrorList)
 		}
 		names[c.Name] = true
 	}
+	problems = append(problems, invalidVolumes(spec, at)...)
+	if spec.HostNetwork {
+		problems = append(problems, invalidHostPorts(spec.Containers, at.Child("containers"))...)
+	}
 	problems = append(problems, storable.Containers(spec.InitContainers, true, spec.Volumes, at.Child("initContainers"))...)
 	return append(problems, storable.Containers(spec.Containers, false, spec.Volumes, at.Child("containers"))...)
+}
+
+// invalidVolumes checks that volumes have different names, and that there is one for each mount and device.
+func invalidVolumes(spec *corev1.PodSpec, at *field.Path) (problems field.ErrorList) {
+	known := map[string]bool{}
+	for i, v := range spec.Volumes {
+		if known[v.Name] {
+			problems = append(problems, field.Duplicate(at.Child("volumes").Index(i).Child("name"), v.Name))
+		}
+		known[v.Name] = true
+	}
+	check := func(name string, at *field.Path) {
+		if !known[name] {
+			problems = append(problems, field.NotFound(at.Child("name"), name))
+		}
+	}
+	each := func(containers []corev1.Container, at *field.Path) {
+		for i, c := range containers {
+			for n, m := range c.VolumeMounts {
+				check(m.Name, at.Index(i).Child("volumeMounts").Index(n))
+			}
+			for n, d := range c.VolumeDevices {
+				check(d.Name, at.Index(i).Child("volumeDevices").Index(n))
+			}
+		}
+	}
+	each(spec.InitContainers, at.Child("initContainers"))
+	each(spec.Containers, at.Child("containers"))
+	return problems
+}
+
+// invalidHostPorts checks containers that have the network of their node, where a hostPort that is left out is the containerPort.
+func invalidHostPorts(containers []corev1.Container, at *field.Path) (problems field.ErrorList) {
+	for i, c := range containers {
+		for n, p := range c.Ports {
+			if p.HostPort != 0 && p.HostPort != p.ContainerPort {
+				problems = append(problems, field.Invalid(at.Index(i).Child("ports").Index(n).Child("hostPort"), p.HostPort, "must match containerPort when hostNetwork is true"))
+			}
+		}
+	}
+	return problems
+}
+
+// withClaims returns the template of a StatefulSet with the volumes of its claims, which replace others of the same names.
+func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
+	template := s.Spec.Template.DeepCopy()
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name })
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: claim.Name})
+	}
+	return template
 }

@@ -32,6 +32,14 @@ func TestInvalid(t *testing.T) {
 		{"no containers, and refused afterwards", "name: p", "", refuse("/validate-test"), Invalid, "spec.containers"},
 		{"no containers, and refused before", "name: p", "", refuse("/mutate-test"), Denied, "spec.containers"},
 		{"a wrong type, which is first", "name: p", "containers: {}", refuse("/mutate-test"), Invalid, "spec.containers: must be a list"},
+		{"a volume twice", "name: p", "containers: [{name: c, image: i}], volumes: [{name: a}, {name: b}, {name: a}]", refuse("/validate-test"), Invalid, `spec.volumes[2].name: Duplicate value: "a"`},
+		{"a mount of no volume", "name: p", "containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]}], volumes: [{name: a}]", refuse("/validate-test"), Invalid,
+			`spec.containers[0].volumeMounts[1].name: Not found: "b"`},
+		{"a device of no volume", "name: p", "initContainers: [{name: d, image: i, volumeDevices: [{name: b, devicePath: /b}]}], containers: [{name: c, image: i}]", refuse("/validate-test"), Invalid,
+			`spec.initContainers[0].volumeDevices[0].name: Not found: "b"`},
+		{"another port of the node", "name: p", "hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), Invalid,
+			"spec.containers[0].ports[1].hostPort: Invalid value: 82"},
+		{"another port of the node, forwarded", "name: p", "containers: [{name: c, image: i, ports: [{containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), Denied, ""},
 		{"no name", "labels: {}", "containers: [{name: c, image: i}]", refuse("/validate-test"), Invalid, "metadata.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,9 +59,10 @@ func TestInvalid(t *testing.T) {
 // TestInvalidKinds: what an API server refuses of kinds that are no pods.
 func TestInvalidKinds(t *testing.T) {
 	for manifest, want := range map[string]string{
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":1}}`:             "data: must be text, and is a number",
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}`:           "",
-		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":"text"}`:              "spec: must be a mapping, and is text",
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":1}}`:   "data: must be text, and is a number",
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}`: "",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":"text"}`:    "spec: must be a mapping, and is text",
+		`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"s"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","volumeMounts":[{"name":"data","mountPath":"/a"}]}]}},"volumeClaimTemplates":[{"metadata":{"name":"data"}}]}}`: "",
 		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"Not_A_Name"}}`:                     "metadata.name",
 		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`: "spec: must be a mapping, and is a list",
 		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"data":{"a":1}}`:    "",
