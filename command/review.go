@@ -133,9 +133,13 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	run := &reviewing{Program: p, o: o, policy: policy, asked: review.Asked{Remedy: ", which is in none of the files; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	where := "is in none of the files"
+	if o.doctor && o.registered.source == "api" {
+		where = "neither the cluster nor a file shows"
+	}
+	run := &reviewing{Program: p, o: o, policy: policy, asked: review.Asked{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	read := p.readDocuments(o.files, o.recursive)
-	if run.given, err = run.stored(read); err != nil {
+	if run.given, err = run.stored(ctx, read); err != nil {
 		return err
 	}
 	if err := run.load(everything); err != nil {

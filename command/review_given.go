@@ -1,7 +1,9 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/suite"
 )
@@ -21,9 +24,10 @@ import (
 const everything = -1
 
 // stored returns the objects among the documents that count as stored: all but pods, which would count against quotas
-// before they are created. With --assume-namespace-labels, Namespaces that are in none of the files are added.
-func (r *reviewing) stored(documents []review.Document) (given []manifest.Object, err error) {
-	wanted := map[string]bool{}
+// before they are created. With --doctor and an API server, its Namespaces are added, and with --assume-namespace-labels others
+// that are in none of the files.
+func (r *reviewing) stored(ctx context.Context, documents []review.Document) (given []manifest.Object, err error) {
+	var wanted []string
 	for _, d := range documents {
 		var o struct {
 			metav1.PartialObjectMetadata
@@ -35,32 +39,63 @@ func (r *reviewing) stored(documents []review.Document) (given []manifest.Object
 		if o.Kind != "Pod" && o.Kind != "AdmissionReview" {
 			given = append(given, manifest.Object{TypeMeta: o.TypeMeta, Place: manifest.Place{File: d.Source}, JSON: d.JSON})
 		}
-		for _, name := range []string{o.Namespace, o.Request.Namespace, r.o.Namespace} {
-			wanted[name] = name != ""
-		}
-	}
-	if r.o.namespaceLabels == nil {
-		return given, nil
+		wanted = append(wanted, o.Namespace, o.Request.Namespace, r.o.Namespace)
 	}
 	known, err := namespaceLabels(r.o.clusterSource.dir, documents)
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if _, there := known[name]; wanted[name] && !there {
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(wanted)
+	wanted = slices.DeleteFunc(slices.Compact(wanted), func(name string) bool { return name == "" || known[name] != nil })
+	there, err := r.namespacesOf(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range wanted {
+		if object, found := there[name]; found {
+			given = append(given, object)
+		} else if r.o.namespaceLabels != nil {
 			given = append(given, namespaceWith(name, r.o.namespaceLabels))
 		}
 	}
-	return given, err
+	return given, nil
 }
+
+// namespacesOf returns those Namespaces that the cluster of --doctor has. It prints what could not be read.
+func (r *reviewing) namespacesOf(ctx context.Context, names []string) (map[string]manifest.Object, error) {
+	there := map[string]manifest.Object{}
+	if !r.o.doctor || r.o.registered.source != "api" {
+		return there, nil // those of files are read with all else
+	}
+	source, err := r.o.registered.openSource()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		raw, err := source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name)
+		switch {
+		case errors.Is(err, reader.ErrNotFound):
+		case err != nil:
+			_, _ = fmt.Fprintf(r.Err, "warning: the Namespace %s of the cluster is not known: %s\n", name, admit.Printable(err.Error()))
+		default:
+			there[name] = manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: "the cluster"}, JSON: raw}
+		}
+	}
+	return there, nil
+}
+
+// coreNamespace is the type of Namespaces.
+var coreNamespace = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
 
 // namespaceWith returns a Namespace with labels, and with the label that every Namespace has.
 func namespaceWith(name string, labels map[string]string) manifest.Object {
 	all := map[string]string{corev1.LabelMetadataName: name}
 	maps.Copy(all, labels)
-	is := metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
-	raw, err := json.Marshal(metav1.PartialObjectMetadata{TypeMeta: is, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}})
+	raw, err := json.Marshal(metav1.PartialObjectMetadata{TypeMeta: coreNamespace, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}})
 	if err != nil {
 		panic(fmt.Sprintf("a Namespace that cannot be encoded: %v", err))
 	}
-	return manifest.Object{TypeMeta: is, Place: manifest.Place{File: "--assume-namespace-labels"}, JSON: raw}
+	return manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: "--assume-namespace-labels"}, JSON: raw}
 }
 
 // without loads usher so that the object of a document does not count as stored while it is reviewed itself.
