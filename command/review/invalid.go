@@ -94,10 +94,18 @@ func nameOf(kind schema.GroupVersionKind) apivalidation.ValidateNameFunc {
 		return apivalidation.ValidateServiceAccountName
 	case kind.Group == "" && kind.Kind == "Service":
 		return apivalidation.NameIsDNSLabel
-	case known, kind.Group == "" && slices.Contains([]string{"ConfigMap", "Secret", "Node"}, kind.Kind), strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, "k8s.io"):
+	case known, slices.Contains(subdomains, kind.GroupKind()), strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, "k8s.io"):
 		return apivalidation.NameIsDNSSubdomain
 	}
 	return nameInPath
+}
+
+// subdomains are kinds of Kubernetes beside those of checks whose names are DNS subdomains.
+var subdomains = []schema.GroupKind{
+	{Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "Node"}, {Kind: "LimitRange"}, {Kind: "ResourceQuota"}, {Kind: "PersistentVolume"}, {Kind: "PersistentVolumeClaim"},
+	{Kind: "Endpoints"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}, {Group: "networking.k8s.io", Kind: "NetworkPolicy"}, {Group: "networking.k8s.io", Kind: "Ingress"},
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}, {Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "scheduling.k8s.io", Kind: "PriorityClass"},
+	{Group: "coordination.k8s.io", Kind: "Lease"},
 }
 
 // nameInPath is the check of names that are only parts of URLs.

@@ -63,9 +63,11 @@ func TestInvalidKinds(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}`: "",
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":"text"}`:    "spec: must be a mapping, and is text",
 		`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"s"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","volumeMounts":[{"name":"data","mountPath":"/a"}]}]}},"volumeClaimTemplates":[{"metadata":{"name":"data"}}]}}`: "",
-		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"Not_A_Name"}}`:                     "metadata.name",
-		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`: "spec: must be a mapping, and is a list",
-		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"data":{"a":1}}`:    "",
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"Not_A_Name"}}`:                         "metadata.name",
+		`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"Not_A_Name"}}`: "metadata.name",
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"Not_A_Name"}}`:  "",
+		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`:     "spec: must be a mapping, and is a list",
+		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"data":{"a":1}}`:        "",
 	} {
 		if got := strings.Join(invalid([]byte(manifest)), "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", manifest, got, want)
