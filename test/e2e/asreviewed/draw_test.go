@@ -109,6 +109,17 @@ var expressions = []struct{ group, resource, expression string }{
 	{"", "services", "object.spec.type == 'ClusterIP' && object.spec.ports.all(p, p.protocol == 'TCP')"},
 	{"", "namespaces", "object.metadata.name.startsWith('o')"},
 	{"", "secrets", "object.type == 'Opaque'"},
+	{"", "persistentvolumeclaims", "object.spec.volumeMode == 'Filesystem'"},
+	{"networking.k8s.io", "networkpolicies", "!('Ingress' in object.spec.?policyTypes.orValue([]))"},
+	{"networking.k8s.io", "networkpolicies", "object.spec.?egress.orValue([]).all(e, e.ports.all(p, p.protocol == 'UDP'))"},
+	{"autoscaling", "horizontalpodautoscalers", "object.spec.metrics.all(m, m.resource.name != 'cpu')"},
+	{"autoscaling", "horizontalpodautoscalers", "object.spec.minReplicas >= 1 && object.spec.?behavior.scaleUp.selectPolicy.orValue('Max') == 'Max'"},
+	{"rbac.authorization.k8s.io", "*", "!has(object.subjects) || object.subjects.all(s, s.kind == 'ServiceAccount' || s.apiGroup == 'rbac.authorization.k8s.io')"},
+	{"rbac.authorization.k8s.io", "roles", "object.rules == null || object.rules.size() < 2"},
+	{"storage.k8s.io", "storageclasses", "object.reclaimPolicy == 'Retain' || object.volumeBindingMode == 'Immediate'"},
+	{"scheduling.k8s.io", "priorityclasses", "object.preemptionPolicy != 'PreemptLowerPriority' || object.metadata.name.startsWith('o')"},
+	{"policy", "poddisruptionbudgets", "object.spec.?minAvailable.hasValue() || !has(object.spec.unhealthyPodEvictionPolicy)"},
+	{"discovery.k8s.io", "endpointslices", "object.ports.all(p, p.protocol == 'TCP' && p.name == '')"},
 }
 
 // match draws resources that a rule is for.
@@ -158,6 +169,9 @@ func (d draws) namespaces(round int) (all []kubetest.Object) {
 	return all
 }
 
+// clusterScoped are the kinds that are drawn and are in no namespace.
+var clusterScoped = []string{"Namespace", "StorageClass", "PriorityClass"}
+
 // object draws an object, one in six of which the API server does not take.
 func (d draws) object(i int, namespaces []kubetest.Object) kubetest.Object {
 	kind := pick(d, sorted(kinds)...)
@@ -166,7 +180,7 @@ func (d draws) object(i int, namespaces []kubetest.Object) kubetest.Object {
 	}
 	version, name, _ := strings.Cut(kind, " ")
 	meta := kubetest.Object{"name": fmt.Sprintf("%s%d", pick(d, "o", "o", "rude-"), i), "labels": d.labels()}
-	if name != "Namespace" {
+	if !slices.Contains(clusterScoped, name) {
 		meta["namespace"] = pick(d, namespaces...).String("metadata", "name")
 	}
 	o := kubetest.Object{"apiVersion": version, "kind": name, "metadata": meta}
@@ -199,6 +213,48 @@ var kinds = map[string]func(draws, kubetest.Object){
 	"v1 Service": func(d draws, o kubetest.Object) {
 		o["spec"] = kubetest.Object{"selector": kubetest.Object{"app": "web"}, "ports": []any{kubetest.Object{"port": 80}}}
 	},
+	"v1 PersistentVolumeClaim": func(d draws, o kubetest.Object) {
+		o["spec"] = kubetest.Object{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "x", "resources": kubetest.Object{"requests": kubetest.Object{"storage": "1Gi"}}}
+	},
+	"networking.k8s.io/v1 NetworkPolicy": func(d draws, o kubetest.Object) {
+		spec := kubetest.Object{"podSelector": kubetest.Object{}}
+		if d.one(2) {
+			spec["egress"] = []any{kubetest.Object{"ports": []any{kubetest.Object{"port": 53}}}}
+		}
+		if d.one(3) {
+			spec["policyTypes"] = []string{"Egress"}
+		}
+		o["spec"] = spec
+	},
+	"autoscaling/v2 HorizontalPodAutoscaler": func(d draws, o kubetest.Object) {
+		spec := kubetest.Object{"maxReplicas": 3, "scaleTargetRef": kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}}
+		if d.one(2) {
+			spec["behavior"] = kubetest.Object{"scaleDown": kubetest.Object{"selectPolicy": "Min"}}
+		}
+		o["spec"] = spec
+	},
+	"policy/v1 PodDisruptionBudget": func(d draws, o kubetest.Object) {
+		o["spec"] = kubetest.Object{"selector": kubetest.Object{}, pick(d, "minAvailable", "maxUnavailable"): 1}
+	},
+	"rbac.authorization.k8s.io/v1 Role": func(d draws, o kubetest.Object) {
+		if d.one(2) {
+			o["rules"] = []any{kubetest.Object{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get"}}}
+		}
+	},
+	"rbac.authorization.k8s.io/v1 RoleBinding": func(d draws, o kubetest.Object) {
+		o["roleRef"] = kubetest.Object{"kind": "ClusterRole", "name": "view"}
+		o["subjects"] = []any{kubetest.Object{"kind": pick(d, "User", "Group"), "name": "x"}}
+	},
+	"discovery.k8s.io/v1 EndpointSlice": func(d draws, o kubetest.Object) {
+		o["addressType"], o["endpoints"], o["ports"] = "IPv4", []any{kubetest.Object{"addresses": []string{"10.1.2.3"}}}, []any{kubetest.Object{"port": 80}}
+	},
+	"storage.k8s.io/v1 StorageClass": func(d draws, o kubetest.Object) {
+		o["provisioner"] = "example.com/x"
+		if d.one(2) {
+			o["volumeBindingMode"] = "WaitForFirstConsumer"
+		}
+	},
+	"scheduling.k8s.io/v1 PriorityClass": func(d draws, o kubetest.Object) { o["value"] = 7 },
 	"v1 Namespace": func(d draws, o kubetest.Object) {
 		if d.one(2) {
 			o["metadata"].(kubetest.Object)["labels"].(kubetest.Object)["admission-webhook"] = "enabled"
@@ -260,6 +316,22 @@ var faults = []func(kubetest.Object){
 	},
 	func(o kubetest.Object) {
 		podSpecOf(o, func(s map[string]any) { s["containers"] = append(s["containers"].([]any), s["containers"].([]any)[0]) })
+	},
+	func(o kubetest.Object) {
+		podSpecOf(o, func(s map[string]any) {
+			s["volumes"] = []any{kubetest.Object{"name": "a", "emptyDir": kubetest.Object{}}, kubetest.Object{"name": "a", "emptyDir": kubetest.Object{}}}
+		})
+	},
+	func(o kubetest.Object) {
+		podSpecOf(o, func(s map[string]any) {
+			s["containers"].([]any)[0].(map[string]any)["volumeMounts"] = []any{kubetest.Object{"name": "none", "mountPath": "/a"}}
+		})
+	},
+	func(o kubetest.Object) {
+		podSpecOf(o, func(s map[string]any) {
+			s["hostNetwork"] = true
+			s["containers"].([]any)[0].(map[string]any)["ports"] = []any{kubetest.Object{"containerPort": 80, "hostPort": 81}}
+		})
 	},
 	func(o kubetest.Object) { podSpecOf(o, func(s map[string]any) { s["restartPolicy"] = "Sometimes" }) },
 	func(o kubetest.Object) {

@@ -215,10 +215,14 @@ func collectionOf(o kubetest.Object) string {
 	if o.String("apiVersion") == "v1" {
 		path = "/api/v1"
 	}
-	if o.String("kind") != "Namespace" {
+	if !slices.Contains(clusterScoped, o.String("kind")) {
 		path += "/namespaces/" + o.String("metadata", "namespace")
 	}
-	return path + "/" + strings.ToLower(o.String("kind")) + "s"
+	plural := strings.ToLower(o.String("kind")) + "s"
+	if before, found := strings.CutSuffix(plural, "ys"); found {
+		plural = before + "ies"
+	}
+	return path + "/" + strings.Replace(plural, "sss", "sses", 1)
 }
 
 // podOf returns the pod that a controller makes of a workload; nil if it has no template.
