@@ -4,11 +4,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/internal/poddefaults"
 )
 
 // FillNew sets what the API server and its own plug-ins set in a new pod before they call webhooks, and not in a template: the
-// service account, requests, the defaults of LimitRanges, and two tolerations. The token of the service account, the
-// priority and what else depends on the cluster is missing.
+// service account, requests, the defaults of LimitRanges, two tolerations, and the defaults of containers and volumes that
+// mutators have added. The token of the service account, the priority and what else depends on the cluster is missing.
 func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 	spec := p.root.Get("spec")
 	account := spec.Get("serviceAccountName")
@@ -22,9 +25,34 @@ func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 		links.Set(true)
 	}
 	for c := range p.Containers() {
+		if !c.root.Get("terminationMessagePath").Exists() { // the API server has set it in templates
+			fillAdded(c.root, poddefaults.Container)
+		}
 		c.Resources().fillNew(ranges)
 	}
+	for volume := range spec.Get("volumes").Elements() {
+		if defaultsAreMissing(volume) {
+			fillAdded(volume, func(v *corev1.Volume) { poddefaults.Volume(&v.VolumeSource) })
+		}
+	}
 	p.tolerateFailingNodes()
+}
+
+// defaultsAreMissing reports whether a volume lacks what the API server sets in the kinds of volumes that are used most.
+func defaultsAreMissing(volume *document.Value) bool {
+	for _, kind := range [...]string{"configMap", "secret", "projected", "downwardAPI"} {
+		if v := volume.Get(kind); v.Exists() {
+			return !v.Get("defaultMode").Exists()
+		}
+	}
+	return volume.Get("hostPath").Exists() && !volume.At("hostPath", "type").Exists()
+}
+
+// fillAdded sets the defaults of a typed part of a pod.
+func fillAdded[T any](v *document.Value, fill func(*T)) {
+	before, after := document.As[T](v), document.As[T](v)
+	fill(&after)
+	document.Record(v, before, after)
 }
 
 // fillNew sets requests that are missing to the limits, and then both to the defaults of LimitRanges.

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/internal/resources"
 )
 
@@ -79,8 +80,8 @@ func unfilled(kind metav1.GroupVersionKind) string {
 // defaults fill in the fields of the kinds of Kubernetes of which an API server fills in any, as SetDefaults_* in
 // k8s.io/kubernetes/pkg/apis do. Fields that only a feature gate or the cluster decides about are left out.
 var defaults = map[schema.GroupVersionKind]func(object any){
-	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(fillWholePod),
-	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { fillSpec(&t.Template.Spec) }),
+	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(poddefaults.Pod),
+	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { poddefaults.Spec(&t.Template.Spec) }),
 	corev1.SchemeGroupVersion.WithKind("ReplicationController"): filling(fillReplicationController),
 	corev1.SchemeGroupVersion.WithKind("Namespace"):             filling(fillNamespace),
 	corev1.SchemeGroupVersion.WithKind("Node"): filling(func(n *corev1.Node) {
@@ -98,7 +99,7 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	appsv1.SchemeGroupVersion.WithKind("Deployment"): filling(fillDeployment),
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"): filling(func(r *appsv1.ReplicaSet) {
 		point(&r.Spec.Replicas, 1)
-		fillSpec(&r.Spec.Template.Spec)
+		poddefaults.Spec(&r.Spec.Template.Spec)
 	}),
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): filling(fillStatefulSet),
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):   filling(fillDaemonSet),

@@ -12,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"usher.dev/usher/internal/poddefaults"
 )
 
 func fillNamespace(n *corev1.Namespace) {
@@ -119,7 +121,7 @@ func fillStored(v *corev1.PersistentVolumeSource) {
 	if v.ISCSI != nil {
 		fill(&v.ISCSI.ISCSIInterface, "default")
 	}
-	fillAzureDisk(v.AzureDisk)
+	poddefaults.AzureDisk(v.AzureDisk)
 	if v.ScaleIO != nil {
 		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
 		fill(&v.ScaleIO.FSType, "xfs")

@@ -7,6 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"usher.dev/usher/internal/poddefaults"
 )
 
 func fillReplicationController(r *corev1.ReplicationController) {
@@ -17,7 +19,7 @@ func fillReplicationController(r *corev1.ReplicationController) {
 		if len(r.Labels) == 0 {
 			r.Labels = r.Spec.Template.Labels
 		}
-		fillSpec(&r.Spec.Template.Spec)
+		poddefaults.Spec(&r.Spec.Template.Spec)
 	}
 	point(&r.Spec.Replicas, 1)
 }
@@ -31,7 +33,7 @@ func fillDeployment(d *appsv1.Deployment) {
 		point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 		point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 	}
-	fillSpec(&d.Spec.Template.Spec)
+	poddefaults.Spec(&d.Spec.Template.Spec)
 }
 
 func fillStatefulSet(s *appsv1.StatefulSet) {
@@ -53,7 +55,7 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 		claim.APIVersion, claim.Kind = "v1", "PersistentVolumeClaim"
 		fillClaim(claim)
 	}
-	fillSpec(&s.Spec.Template.Spec)
+	poddefaults.Spec(&s.Spec.Template.Spec)
 }
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
@@ -66,7 +68,7 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
-	fillSpec(&d.Spec.Template.Spec)
+	poddefaults.Spec(&d.Spec.Template.Spec)
 }
 
 func fillJob(j *batchv1.Job) {
@@ -90,7 +92,7 @@ func fillJob(j *batchv1.Job) {
 	}
 	point(&j.Spec.PodReplacementPolicy, replace)
 	fillConditions(j.Spec.PodFailurePolicy)
-	fillSpec(&j.Spec.Template.Spec)
+	poddefaults.Spec(&j.Spec.Template.Spec)
 }
 
 func fillCronJob(c *batchv1.CronJob) {
@@ -99,7 +101,7 @@ func fillCronJob(c *batchv1.CronJob) {
 	point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
 	point(&c.Spec.FailedJobsHistoryLimit, 1)
 	fillConditions(c.Spec.JobTemplate.Spec.PodFailurePolicy)
-	fillSpec(&c.Spec.JobTemplate.Spec.Template.Spec)
+	poddefaults.Spec(&c.Spec.JobTemplate.Spec.Template.Spec)
 }
 
 func fillConditions(p *batchv1.PodFailurePolicy) {

@@ -1,4 +1,6 @@
-package review
+// Package poddefaults fills in what the API server and its own plug-ins set in pods and templates of pods, after the defaults of
+// core/v1.
+package poddefaults
 
 import (
 	"maps"
@@ -8,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fillWholePod fills in what the API server and its own plug-ins set in a pod, but for the token of its service account and what
+// Pod fills in what the API server and its own plug-ins set in a pod, but for the token of its service account and what
 // depends on the cluster, such as the priority.
-func fillWholePod(p *corev1.Pod) {
+func Pod(p *corev1.Pod) {
 	s := &p.Spec
-	fillSpec(s)
+	Spec(s)
 	point(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	fill(&s.ServiceAccountName, "default")
 	fill(&s.DeprecatedServiceAccount, s.ServiceAccountName)
@@ -46,30 +48,31 @@ func fillRequests(r *corev1.ResourceRequirements) {
 	r.Requests = requests
 }
 
-// fillSpec fills in what pods and templates of pods have in common.
-func fillSpec(s *corev1.PodSpec) {
+// Spec fills in what pods and templates of pods have in common.
+func Spec(s *corev1.PodSpec) {
 	fill(&s.DNSPolicy, corev1.DNSClusterFirst)
 	fill(&s.RestartPolicy, corev1.RestartPolicyAlways)
 	fill(&s.SchedulerName, corev1.DefaultSchedulerName)
 	point(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	point(&s.SecurityContext, corev1.PodSecurityContext{})
 	for i := range s.InitContainers {
-		fillContainer(&s.InitContainers[i])
+		Container(&s.InitContainers[i])
 	}
 	for i := range s.Containers {
-		fillContainer(&s.Containers[i])
+		Container(&s.Containers[i])
 	}
 	for i := range s.EphemeralContainers {
 		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
-		fillContainer(&c)
+		Container(&c)
 		s.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
 	}
 	for i := range s.Volumes {
-		fillVolume(&s.Volumes[i].VolumeSource)
+		Volume(&s.Volumes[i].VolumeSource)
 	}
 }
 
-func fillContainer(c *corev1.Container) {
+// Container fills in the fields of a container.
+func Container(c *corev1.Container) {
 	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
 	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
@@ -130,7 +133,8 @@ func fillGet(g *corev1.HTTPGetAction) {
 	}
 }
 
-func fillVolume(v *corev1.VolumeSource) {
+// Volume fills in the fields of a volume.
+func Volume(v *corev1.VolumeSource) {
 	const mode = 0o644
 	switch {
 	case *v == corev1.VolumeSource{}:
@@ -183,18 +187,33 @@ func fillRemote(v *corev1.VolumeSource) {
 		fill(&v.RBD.RadosUser, "admin")
 		fill(&v.RBD.Keyring, "/etc/ceph/keyring")
 	}
-	fillAzureDisk(v.AzureDisk)
+	AzureDisk(v.AzureDisk)
 	if v.ScaleIO != nil {
 		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
 		fill(&v.ScaleIO.FSType, "xfs")
 	}
 }
 
-func fillAzureDisk(d *corev1.AzureDiskVolumeSource) {
+// AzureDisk fills in the fields of such a volume; nil is left alone.
+func AzureDisk(d *corev1.AzureDiskVolumeSource) {
 	if d != nil {
 		point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 		point(&d.FSType, "ext4")
 		point(&d.ReadOnly, false)
 		point(&d.Kind, corev1.AzureSharedBlobDisk)
+	}
+}
+
+// fill sets a field that is empty, point one that is absent.
+func fill[T comparable](field *T, value T) {
+	var empty T
+	if *field == empty {
+		*field = value
+	}
+}
+
+func point[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
 	}
 }

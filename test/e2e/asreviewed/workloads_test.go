@@ -1,0 +1,67 @@
+package asreviewed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.dev/usher/e2e/kubetest"
+)
+
+// TestWorkloadsAsTheirPods: the author of a workload hears that its pods would be denied exactly when the pod is that its
+// controller creates. One Namespace has a LimitRange, whose defaults pods get and templates do not.
+func TestWorkloadsAsTheirPods(t *testing.T) {
+	ctx := cluster.Within(t, 20*time.Minute)
+	d, seen, rounds := draws{kubetest.Random(t)}, map[string]int{}, rounds(t)
+	unregister(ctx, t)
+	namespaces := make([][]kubetest.Object, rounds)
+	for i := range rounds {
+		namespaces[i] = d.namespaces(2000 + i)[:2] // those that have opted in
+		createNamespaces(ctx, t, namespaces[i])
+		create(ctx, t, "/api/v1/namespaces/"+namespaces[i][0].String("metadata", "name")+"/limitranges", decode(`{"metadata": {"name": "defaults"},
+			"spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}}]}}`))
+	}
+	for i := range rounds {
+		policy := d.policy()
+		policy["names"], policy["workloads"] = kubetest.Object{"denied": []string{"rude"}}, kubetest.Object{"mode": pick(d, "warn", "enforce")}
+		serve(ctx, t, encode(policy), 2000+i)
+		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) {
+			for n := range 24 {
+				if o := d.object(n, namespaces[i]); podOf(o) != nil {
+					seen[compareWorkload(ctx, t, encode(policy), o)]++
+				}
+			}
+		})
+	}
+	t.Log(seen)
+	unregister(ctx, t)
+	if seen["allowed"] == 0 || seen["denied"] == 0 {
+		t.Errorf("the pods were %v", seen)
+	}
+}
+
+// compareWorkload sends a workload and its pod, and returns what became of the pod.
+func compareWorkload(ctx context.Context, t *testing.T, policy string, o kubetest.Object) string {
+	t.Helper()
+	response, err := cluster.Admin().Do(ctx, "POST", collectionOf(o)+"?dryRun=All", "application/json", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict, answer := verdictOf(response)
+	ofItself := verdict == "denied" && !strings.Contains(answer, "validate-workloads.usher.dev")
+	if verdict == "invalid" || verdict == "error" || ofItself {
+		return "not compared"
+	}
+	of, podAnswer, _ := send(ctx, t, o, true, false)
+	if of == "invalid" || of == "error" { // a rule that cannot be evaluated is neither a refusal nor none
+		return "not compared"
+	}
+	warned := slices.ContainsFunc(response.Warnings, func(w string) bool { return strings.Contains(w, "its pods would be denied") })
+	if heard := warned || verdict == "denied"; heard != (of == "denied") {
+		t.Errorf("the pod is %s: %s\npolicy: %s\nworkload: %s\n%s: %s, warnings %q", of, podAnswer, policy, encode(o), verdict, answer, response.Warnings)
+	}
+	return of
+}
