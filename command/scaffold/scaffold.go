@@ -85,6 +85,14 @@ func (s Step) Label() string { return "example.com/" + s.Name }
 // Pointer is the label in a JSON pointer.
 func (s Step) Pointer() string { return "example.com~1" + s.Name }
 
+// Route is the name of the route that runs the step.
+func (s Step) Route() string {
+	if s.Validator {
+		return "validate-pods"
+	}
+	return "mutate-pods"
+}
+
 // room is the folder of the step.
 func (s Step) room() string { return s.kind() + "s" }
 
@@ -100,20 +108,21 @@ func (s Step) list() string { return filepath.Join(s.room(), s.room()+".go") }
 
 // files maps the templates to the files that they become.
 func (s Step) files() map[string]string {
-	base, route := filepath.Join(s.room(), strings.ReplaceAll(s.Name, "-", "_")), map[bool]string{true: "validate-pods", false: "mutate-pods"}[s.Validator]
+	base := filepath.Join(s.room(), strings.ReplaceAll(s.Name, "-", "_"))
 	files := map[string]string{
 		s.kind() + ".go":      base + ".go",
 		s.kind() + "_test.go": base + "_test.go",
-		"review.json":         filepath.Join("test", "testdata", "reviews", route, s.Name+".json"),
+		"review.json":         filepath.Join("test", "testdata", "reviews", s.Route(), s.Name+".json"),
 	}
 	if s.Section {
 		files["section.yaml"] = filepath.Join("samples", "policies", s.Name+".yaml")
+		files["case.yaml"] = filepath.Join("samples", "tests", s.Name, "case.yaml")
 	}
 	return files
 }
 
-// Write writes the files of the step and its line in the list and, with a section, the section into the documented policy. It returns
-// the names of the files.
+// Write writes the files of the step and its line in the list and, with a section, the section into the documented policy and the one
+// with which all steps run together. It returns the names of the files.
 func (s Step) Write(root string) (written []string, err error) {
 	texts := map[string][]byte{}
 	for name, file := range s.files() {
@@ -124,16 +133,14 @@ func (s Step) Write(root string) (written []string, err error) {
 	if texts[s.list()], err = s.listed(root); err != nil {
 		return nil, err
 	}
-	if policy, sample := filepath.Join("samples", "policy.yaml"), s.files()["section.yaml"]; s.Section {
-		before, err := os.ReadFile(filepath.Join(root, policy))
-		if err != nil {
+	if s.Section {
+		if err := s.intoPolicies(root, texts); err != nil {
 			return nil, err
 		}
-		texts[policy] = slices.Concat(before, []byte("\n"), texts[sample])
-		texts[sample] = slices.Concat([]byte(schemaLine), texts[sample])
 	}
 	for file, text := range texts {
-		if err := os.WriteFile(filepath.Join(root, file), text, 0o644); err != nil {
+		err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755)
+		if err = errors.Join(err, os.WriteFile(filepath.Join(root, file), text, 0o644)); err != nil {
 			return nil, err
 		}
 		written = append(written, file)
@@ -141,6 +148,39 @@ func (s Step) Write(root string) (written []string, err error) {
 	slices.Sort(written)
 	return written, nil
 }
+
+// The policies that have the section of every step.
+var (
+	documented = filepath.Join("samples", "policy.yaml")
+	together   = filepath.Join("test", "testdata", "policies", "together.yaml")
+)
+
+// intoPolicies adds the section to the policies that have that of every step. In the documented one the sections of steps come before
+// modes and overrides, which are about all steps.
+func (s Step) intoPolicies(root string, texts map[string][]byte) error {
+	policy, err := os.ReadFile(filepath.Join(root, documented))
+	if err != nil {
+		return err
+	}
+	all, err := os.ReadFile(filepath.Join(root, together))
+	if err != nil {
+		return err
+	}
+	sample := s.files()["section.yaml"]
+	section, end := texts[sample], len(policy)
+	if at := aboutAll.FindIndex(policy); at != nil {
+		end = at[0]
+	}
+	texts[documented] = slices.Concat(bytes.TrimRight(policy[:end], "\n"), []byte("\n\n"), section, []byte("\n"), policy[end:])
+	texts[documented] = append(bytes.TrimRight(texts[documented], "\n"), '\n')
+	_, bare, _ := bytes.Cut(section, []byte("\n")) // without its comment
+	texts[together] = slices.Concat(all, bare)
+	texts[sample] = slices.Concat([]byte(schemaLine), section)
+	return nil
+}
+
+// aboutAll finds modes or overrides, with the comment above it.
+var aboutAll = regexp.MustCompile(`(?m)(^#.*\n)*^(modes|overrides):`)
 
 // schemaLine names the schema of a sample to editors.
 const schemaLine = "# yaml-language-server: $schema=../schema/policy.json\n"

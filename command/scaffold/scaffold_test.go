@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,7 @@ import (
 // goldens are tested in test/e2e/newstep.
 func TestSteps(t *testing.T) {
 	root, dir := checkout(t), t.TempDir()
-	for _, file := range []string{"go.mod", "mutators/mutators.go", "validators/validators.go", "samples/policy.yaml"} {
+	for _, file := range []string{"go.mod", "mutators/mutators.go", "validators/validators.go", "samples/policy.yaml", "test/testdata/policies/together.yaml"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +40,15 @@ func TestSteps(t *testing.T) {
 			if filepath.Ext(file) == ".go" {
 				overlay[filepath.Join(root, file)] = filepath.Join(dir, file)
 			}
+		}
+	}
+	for file, want := range map[string]string{
+		"samples/policy.yaml":                   "\ntheStepFour:\n(.*\n)*.*\nmodes:\n(.*\n)*overrides:\n(- .*\n|  .*\n)*$",
+		"samples/tests/the-step-four/case.yaml": "config: ../../policies/the-step-four.yaml\n",
+		"test/testdata/policies/together.yaml":  "\ntheStepFour:\n  value: ",
+	} {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s does not match %q: %v\n%s", file, want, err, text)
 		}
 	}
 	if out, err := exec.CommandContext(t.Context(), "gofmt", "-l", dir).CombinedOutput(); err != nil || len(out) > 0 {

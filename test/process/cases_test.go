@@ -248,7 +248,7 @@ func TestSamplesAreTested(t *testing.T) {
 	policies, _ := filepath.Glob("samples/policies/*.yaml")
 	for _, file := range policies {
 		if !strings.Contains(text, "../"+filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)) {
-			t.Errorf("no case is under %s", file)
+			t.Errorf("no case is under %s: add one to a file below samples/tests, with config: ../../policies/%s", file, filepath.Base(file))
 		}
 	}
 	if len(reports) < 40 || len(policies) < 5 {

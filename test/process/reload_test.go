@@ -246,6 +246,9 @@ func TestProcessHalfAPolicy(t *testing.T) {
 	at := regexp.MustCompile(`(?m)^[a-zA-Z]+:`).FindAllStringIndex(whole, -1)
 	last := at[len(at)-1]
 	half, missing := whole[:last[0]], strings.TrimSuffix(whole[last[0]:last[1]], ":")
+	if missing != "overrides" {
+		t.Fatalf("samples/policy.yaml ends with the section %s: move it above modes, so that overrides, which is of no step, is the last", missing)
+	}
 	for _, c := range []struct {
 		args             []string
 		dropped, current float64

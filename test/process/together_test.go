@@ -63,7 +63,7 @@ func wantAllAwake(t *testing.T, routes []admit.Route) {
 	for _, r := range routes {
 		for _, s := range r.Chain.Steps() {
 			if s.Idle && strings.HasSuffix(r.Path, "-pods") {
-				t.Errorf("%s: step %s is idle: the policy has nothing for it", r.Path, s.Name)
+				t.Errorf("%s: step %s is idle: test/testdata/policies/together.yaml lacks its section", r.Path, s.Name)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func TestNewStep(t *testing.T) {
 		"bin/usher new step settled-pods --section",
 		"go vet ./mutators ./validators",
 		"go test . ./mutators ./validators",
-		"go test ./test/process -run Golden",
+		"go test ./test/process -run 'Golden|SamplesAreTested|EverythingTogether|HalfAPolicy'",
 	} {
 		run := exec.CommandContext(t.Context(), "sh", "-c", line)
 		run.Dir = dir
