@@ -132,6 +132,7 @@ func (r *reviewing) load(without int) error {
 	if without == everything {
 		r.empty = emptyOf(in.Cluster)
 	}
+	r.switchesOn = in.SwitchesOn
 	if r.routes, r.loaded = in.Routes(), without; r.o.explain {
 		r.routes = review.Explained(r.routes)
 	}

@@ -32,6 +32,8 @@ type reviewing struct {
 	asked  review.Asked      // what steps have asked for that is not known
 	empty  []string          // the collections without an object
 	absent []string          // those of them that steps have looked at
+
+	switchesOn func(path string) string // the gates that switch on a route
 }
 
 // withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
@@ -139,7 +141,7 @@ func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (
 }
 
 func (r *reviewing) chooser(documents []review.Document) (review.Chooser, error) {
-	c := review.Chooser{Routes: r.routes, Path: r.o.path}
+	c := review.Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.switchesOn}
 	if r.o.allRoutes {
 		return c, nil
 	}

@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 listen=${LISTEN:-127.0.0.1:9443}
 ca=${STATE:-.state}/ca.crt
+usher=${USHER:-bin/usher}
 if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz"; then
 	if curl -sSk --max-time 5 -o /dev/null "https://$listen/healthz" 2>/dev/null; then
 		echo "a server answers on https://$listen, but not with a certificate of $ca: it was started from another checkout, or with another STATE." >&2
@@ -48,14 +49,15 @@ post() {
 	policy=$(policy_of "$1")
 	if [ -n "$policy" ]; then
 		echo "under $policy, without the server:"
-		answer=$(bin/usher review "$file" --path "/${1%%/*}" --config "$policy" --cluster-dir samples/cluster -o patch)
+		answer=$("$usher" review "$file" --path "/${1%%/*}" --config "$policy" --cluster-dir samples/cluster \
+			--feature-gates "$(cat samples/feature-gates)" -o patch)
 		set -- $?
 		printf '%s\n' "$answer"
-		case $answer in *'"op"'*) answer='"patchType"' ;; esac
+		case $answer in *'    patch:'*) answer='"patchType"' ;; esac
 		return "$1"
 	fi
 	answer=$(curl -sS --max-time 10 --cacert "$ca" -H 'Content-Type: application/json' --data-binary "@$file" "https://$listen/${1%%/*}") || exit 2
-	printf '%s\n' "$answer" | bin/usher show
+	printf '%s\n' "$answer" | "$usher" show
 }
 
 total=0 allowed=0 changed=0 denied=0 other=0

@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
-	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/suite"
 )
 
@@ -55,9 +54,11 @@ type instance struct {
 	catalogue review.Catalogue
 	kinds     review.Kinds
 	notCalled func(admit.Route, *admit.Request) string
-	steps     []string // all that there are
-	asked     *questions
-	err       error
+	// switchesOn returns the gates that switch on a route.
+	switchesOn func(path string) string
+	steps      []string // all that there are
+	asked      *questions
+	err        error
 }
 
 // questions is what steps have asked for that is not in an opened cluster. One case at a time asks.
@@ -170,7 +171,7 @@ func (w *instances) under(s setting, opened opened) *instance {
 		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
 		return made
 	}
-	made.routes = opened.Routes()
+	made.routes, made.switchesOn = opened.Routes(), opened.SwitchesOn
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
@@ -197,15 +198,7 @@ func (w *instances) policy(text string) (*config.Policy, error) {
 
 // choose returns the routes that are called for a review.
 func (w *instance) choose(path string, body []byte) (review.Choice, error) {
-	if path != "" && !slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.Path == path }) {
-		var paths []string
-		for _, r := range w.routes {
-			paths = append(paths, r.Path)
-		}
-		return review.Choice{}, fmt.Errorf("path %s: there is no such route%s", path,
-			cmp.Or(nearest.Question(path, paths), " under these gates; `usher steps` lists them"))
-	}
-	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase}.Choose(body)
+	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
 }
 
 // inCase names a setting of the request as a case has it.
@@ -213,6 +206,9 @@ func inCase(name, value string) string {
 	keys := map[string]string{"operation": "request.operation", "subresource": "request.subresource", "as": "request.user"}
 	if name = cmp.Or(keys[name], name); value == "" {
 		return name
+	}
+	if name == "feature-gates" {
+		return "gates: {" + strings.NewReplacer("=", ": ", ",", ", ").Replace(value) + "}"
 	}
 	return name + ": " + value
 }

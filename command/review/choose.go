@@ -44,6 +44,8 @@ type Chooser struct {
 	NotCalled func(admit.Route, *admit.Request) string
 	// Setting names a setting of the request with a value, or "", for a hint. Nil: as a flag of usher review.
 	Setting func(name, value string) string
+	// SwitchesOn returns the feature gates that switch on a route that is off, or "". Nil: none is off.
+	SwitchesOn func(path string) string
 }
 
 // setting names a setting of the request.
@@ -74,13 +76,19 @@ func (c Chooser) Choose(body []byte) (Choice, error) {
 	return choice, nil
 }
 
-// noSuchPath returns the error for a path that is of no route, with the most similar one.
+// noSuchPath returns the error for a path that is of no route, or of none that is on, with the gates or the most similar path.
 func (c Chooser) noSuchPath() error {
+	at := c.setting("path", c.Path)
+	if c.SwitchesOn != nil {
+		if gates := c.SwitchesOn(c.Path); gates != "" {
+			return fmt.Errorf("%s: the route is off; %s switches it on", at, c.setting("feature-gates", gates))
+		}
+	}
 	var paths []string
 	for _, r := range c.Routes {
 		paths = append(paths, r.Path)
 	}
-	return fmt.Errorf("--path %s: there is no such route%s", c.Path, cmp.Or(nearest.Question(c.Path, paths), "; `usher steps` lists them"))
+	return fmt.Errorf("%s: there is no such route%s", at, cmp.Or(nearest.Question(c.Path, paths), "; `usher steps` lists them"))
 }
 
 func (c Chooser) choose(req *admit.Request) (choice Choice) {

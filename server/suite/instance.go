@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -85,6 +86,26 @@ func (in Instance) Off() (off []admit.Route) {
 		}
 	}
 	return off
+}
+
+// SwitchesOn returns the gates that switch a route on which they switch off, such as "A=true,B=false"; empty if there is none.
+func (in Instance) SwitchesOn(path string) string {
+	off := in.Off()
+	i := slices.IndexFunc(off, func(r admit.Route) bool { return r.Path == path })
+	if i < 0 {
+		return ""
+	}
+	names := []gate.Name{off[i].Gate}
+	if steps := off[i].Chain.Steps(); len(steps) > 0 && len(off[i].Chain.Gated(in.Gates.On).Steps()) == 0 {
+		names = append(names, steps[0].Gate)
+	}
+	var settings []string
+	for _, name := range names {
+		if bare, negated := strings.CutPrefix(string(name), "!"); !in.Gates.On(name) {
+			settings = append(settings, fmt.Sprintf("%s=%t", bare, !negated))
+		}
+	}
+	return strings.Join(settings, ",")
 }
 
 // around returns what overrides depend on: nothing while routes are only listed.

@@ -72,6 +72,7 @@ func TestCaseSituations(t *testing.T) {
 		{"an unknown key, beside a case that fails: 2 wins", map[string]string{"case.yaml": aCase(aPod, "{verdict: denied}") + "---\nexpects: {}\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "did you mean expect?"},
 		{"a step that does not exist", map[string]string{"case.yaml": aCase(aPod, "{verdict: allowed, steps: {enviroment: changed}}")}, "", 2, "did you mean environment?"},
 		{"a path that does not exist", map[string]string{"case.yaml": "path: /mutate-podz\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "did you mean /mutate-pods?"},
+		{"a path that is off", map[string]string{"case.yaml": "path: /validate-configmap\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "path: /validate-configmap: the route is off; gates: {ConfigMapValidatingWebhook: true} switches it on"},
 		{"a gate that does not exist", map[string]string{"case.yaml": "gates: {Nope: true}\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "unrecognized feature gate: Nope"},
 		{"a suite that does not exist", map[string]string{"case.yaml": "suites: [nope]\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "must be core or colocation"},
 		{"a policy that is invalid", map[string]string{"case.yaml": "config: p.yaml\n" + aCase(aPod, "{verdict: allowed}"), "p.yaml": "env: 1\n"}, "", 2, "the policy is invalid"},

@@ -178,6 +178,8 @@ func TestExitCodes(t *testing.T) {
 		{"", "steps --effective --cluster-dir no-such-directory", 2, []string{"no-such-directory"}},
 		{"", "steps lifespn", 2, []string{"there is no step lifespn; did you mean lifespan?"}},
 		{pod, "review --path /mutat-pods", 2, []string{"--path /mutat-pods: there is no such route; did you mean /mutate-pods?"}},
+		{pod, "review --path /validate-configmap", 2, []string{"--path /validate-configmap: the route is off; --feature-gates ConfigMapValidatingWebhook=true switches it on"}},
+		{pod, "review --path /validate-pod-binding", 2, []string{"--path /validate-pod-binding: the route is off; --feature-gates BindingAdmissionWebhook=true switches it on"}},
 		{"", "show samples/reviews/mutate-pods/lifespan-three.json", 2, []string{"this is a request, not an answer"}},
 		{"apiVersion: V1\nkind: Pod\nmetadata: {name: p}\n", "review", 2, []string{"apiVersion V1: Pod has no such version; did you mean v1?"}},
 		{"", "show no-such-file", 2, []string{"no-such-file"}},

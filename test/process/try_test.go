@@ -1,12 +1,16 @@
 package process
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/test/harness"
 )
 
 // TestTrySaysWhoAnswers: samples/try.sh tells a server of another checkout from none, and says what to do.
@@ -36,5 +40,33 @@ func TestTrySaysWhoAnswers(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+// TestTryAnswersTheShelf: samples/try.sh brings the answers that samples/README.md has, also those for which it needs no server.
+func TestTryAnswersTheShelf(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	p := launched(t, launch{state: state, args: []string{"--cluster-dir", "samples/cluster", "--feature-gates", strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates"))}})
+	try := exec.CommandContext(t.Context(), "samples/try.sh")
+	try.Env = append(os.Environ(), processMode+"="+asItIs, "USHER="+self, "LISTEN="+p.reviews, "STATE="+state)
+	out, err := try.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shelf := harness.ReadFile(t, "samples/README.md")
+	rows := func(answer string) int {
+		return len(regexp.MustCompile(`(?m)^\| \[.*\| `+answer+`[^|]*\|$`).FindAllString(shelf, -1))
+	}
+	want := fmt.Sprintf("%d reviews: %d allowed (%d changed), %d denied, %d not answered as a review\n",
+		rows(""), rows("allowed")+rows("changed"), rows("changed"), rows("denied"), rows("HTTP"))
+	if !strings.HasSuffix(string(out), want) {
+		t.Errorf("it does not end with %s\n%s", want, out)
 	}
 }
