@@ -112,7 +112,7 @@ func (r *run) unmet(key string, e expectation, want any) review.Finding {
 
 // because returns why the verdict is as it is.
 func (r *run) because() string {
-	if message, _ := r.got["message"].(string); message != "" && r.report.Verdict != review.Invalid {
+	if message, _ := r.got["message"].(string); message != "" && r.report.Verdict != review.Invalid && r.report.Verdict != review.NotJudged {
 		return ": " + message
 	}
 	reasons := slices.Concat(r.report.Invalid, r.report.Unjudged)

@@ -18,23 +18,22 @@ func (c Call) passed() bool {
 }
 
 // judge sets the verdict that follows from the calls. It is Allowed or Denied only if nothing that is not known here
-// could change that.
+// could change that. What is not known is listed whatever the verdict.
 func (r *Report) judge() {
-	certain, failed, open := true, false, false
+	certain, denied, failed, open := true, false, false, false
 	for _, c := range r.Calls {
-		denied := c.Outcome == string(handlers.Denied)
-		if denied && certain && c.refusesAnyway() {
-			r.Verdict, r.Unjudged = Denied, nil
-			return
-		}
-		failed = failed || !c.passed() && !denied
-		open = open || denied
+		refused, unknown := c.Outcome == string(handlers.Denied), c.unknown()
+		denied = denied || refused && certain && c.refusesAnyway()
+		failed = failed || !c.passed() && !refused && len(unknown) == 0
+		open = open || refused
 		if !strings.HasPrefix(c.Path, "/validate-") {
-			certain = certain && len(c.unknown()) == 0
+			certain = certain && len(unknown) == 0
 		}
-		r.Unjudged = append(r.Unjudged, c.unknown()...)
+		r.Unjudged = append(r.Unjudged, unknown...)
 	}
 	switch {
+	case denied:
+		r.Verdict = Denied
 	case failed:
 		r.Verdict = Errored
 	case open || len(r.Unjudged) > 0:
@@ -63,6 +62,14 @@ func (c Call) unknown() (all []string) {
 			all = append(all, fmt.Sprintf("%s asks for %s", s.Name, what))
 		}
 	}
+	step, _, _ := strings.Cut(c.Message, ": ")
+	for _, what := range c.failedFor {
+		if text := fmt.Sprintf("%s asks for %s", step, what); strings.Contains(c.Message, noSuchKey) && strings.Contains(c.Message, "namespaceObject") {
+			all = append(all, text+"; for labels that a Namespace may lack, write namespaceObject.metadata.?labels.?env.orValue('')")
+		} else {
+			all = append(all, text)
+		}
+	}
 	return all
 }
 
@@ -72,3 +79,6 @@ func (c *Call) askedFor(what string) {
 		c.Steps[i].Unknown = append(c.Steps[i].Unknown, what)
 	}
 }
+
+// noSuchKey is in the error of an expression that selects a field which an object lacks.
+const noSuchKey = "no such key: "

@@ -1,6 +1,9 @@
 package review
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestJudge: a verdict holds only if nothing that is not known here could change it.
 func TestJudge(t *testing.T) {
@@ -26,6 +29,7 @@ func TestJudge(t *testing.T) {
 		{"refused after a change that may be another", []Call{mutate(asks), validate("denied", refuses)}, NotJudged},
 		{"refused before any step", []Call{validate("denied")}, Denied},
 		{"failed", []Call{validate("error", passes), validate("allowed", passes)}, Errored},
+		{"failed for what is not known", []Call{{Path: "/validate-rules", Outcome: "error", failedFor: []string{"the Namespace n"}}}, NotJudged},
 		{"failed and refused", []Call{validate("error", passes), validate("denied", refuses)}, Denied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -33,8 +37,9 @@ func TestJudge(t *testing.T) {
 			if r.judge(); r.Verdict != c.want {
 				t.Errorf("%s, want %s", r.Verdict, c.want)
 			}
-			if (r.Verdict == NotJudged) != (len(r.Unjudged) > 0) {
-				t.Errorf("%s because of %q", r.Verdict, r.Unjudged)
+			asked := slices.ContainsFunc(c.calls, func(c Call) bool { return len(c.unknown()) > 0 })
+			if asked != (len(r.Unjudged) > 0) {
+				t.Errorf("%s, and what is not known is %q", r.Verdict, r.Unjudged)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ func (r Report) junitProblem() *junitProblem {
 	if r.Verdict == Invalid {
 		p.Message = Harmless(r.Invalid[0])
 	}
-	if len(r.Unjudged) > 0 {
+	if len(r.Unjudged) > 0 && r.Verdict == NotJudged {
 		p.Message = Harmless(r.Unjudged[0])
 	}
 	if i := unknownWebhook(r.Webhooks); i >= 0 {

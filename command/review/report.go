@@ -148,6 +148,8 @@ type Call struct {
 	Steps   []Step      `json:"steps,omitempty"`
 	Patch   []Operation `json:"patch,omitempty"`
 
+	failedFor []string // what the step that failed asked for, and is not known here
+
 	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.
 	// Configuration and Webhook are its names, and Round counts from 1: in round 2 it was called again.
 	Configuration string `json:"configuration,omitempty"`

@@ -117,6 +117,9 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 	call.Outcome, call.Code, call.Untouched, call.Refusal = string(d.Outcome), d.Code, d.Untouched, d.Refusal
 	if d.Err != nil {
 		call.Message = d.Err.Error()
+		if choice.Unknown != nil {
+			call.failedFor = choice.Unknown()
+		}
 	}
 	if d.Response == nil {
 		return call, nil

@@ -151,15 +151,18 @@ func (s Subject) title() string {
 }
 
 func callText(b *strings.Builder, c Call, style Style) {
-	verdict := c.Outcome
-	if c.Outcome == "denied" {
+	verdict, color := c.Outcome, verdictColors[c.Outcome]
+	switch {
+	case c.Outcome == "denied":
 		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
+	case c.Outcome != "mutated" && len(c.unknown()) > 0:
+		verdict, color = string(NotJudged), verdictColors[string(NotJudged)]
 	}
 	if c.Webhook != "" {
 		webhookCallText(b, c, style)
 	}
 	if c.Path != "" {
-		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(verdictColors[c.Outcome], verdict))
+		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(color, verdict))
 	}
 	for _, s := range c.Steps {
 		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, c.Path))
@@ -200,10 +203,12 @@ func OutcomeOf(s Step, path string) string {
 		return "skipped"
 	case len(s.Refused) > 0:
 		return "refused"
-	case strings.HasPrefix(path, "/validate-"):
-		return "passed"
 	case len(s.Patch) > 0:
 		return "changed"
+	case len(s.Unknown) > 0:
+		return string(NotJudged)
+	case strings.HasPrefix(path, "/validate-"):
+		return "passed"
 	}
 	return "nothing to do"
 }

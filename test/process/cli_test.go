@@ -86,6 +86,10 @@ func TestExitCodes(t *testing.T) {
 	}
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: nginx}]}\n"
 	mirror := "apiVersion: v1\nkind: Pod\nmetadata: {name: offensive, annotations: {kubernetes.io/config.mirror: 6d0b}}\nspec: {nodeName: node-1, containers: [{name: c, image: d}]}\n"
+	const rule = "rules:\n- name: r\n  match: {apiGroups: [''], resources: [pods], operations: [CREATE]}\n  validations: [{expression: \"EXPRESSION != 'production'\", message: nope}]\n"
+	asks, fails := filepath.Join(dir, "asks.yaml"), filepath.Join(dir, "fails.yaml")
+	putFile(t, asks, []byte(strings.Replace(rule, "EXPRESSION", "namespaceObject.metadata.?labels.?env.orValue('')", 1)+"labelRules:\n- {name: owner, label: owner, required: true}\n"))
+	putFile(t, fails, []byte(strings.Replace(rule, "EXPRESSION", "namespaceObject.metadata.labels.env", 1)))
 	stages := filepath.Join(dir, "stages.yaml")
 	if err := os.WriteFile(stages, []byte("labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n"+
 		"rules:\n- name: never\n  match: {apiGroups: [\"\"], resources: [pods], operations: [CREATE], namespaceSelector: {matchLabels: {stage: prod}}}\n"+
@@ -133,6 +137,9 @@ func TestExitCodes(t *testing.T) {
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}, spec: {containers: [{name: c, image: d}]}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}, spec: {containers: [{name: c, image: d}]}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"d"}]}} {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`, "review", 0, []string{"skipped  1 object of kinds that no route is for: 1 Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
 		{pod, "review --suite core --config " + stages, 2, []string{"not judged  CREATE Pod", "not judged: label-rules asks for the Namespace default, which is in none of the files", "1 object: 1 not judged"}},
+		{pod, "review --suite core --config " + asks, 1, []string{"denied  CREATE Pod", "/validate-rules  not judged\n    rules                  not judged\n    not judged: rules asks for the Namespace default"}},
+		{pod, "review --suite core --path /validate-rules --config " + fails, 2, []string{"not judged  CREATE Pod", "/validate-rules  not judged\n", "no such key: labels",
+			"not judged: rules asks for the Namespace default", "write namespaceObject.metadata.?labels.?env.orValue('')"}},
 		{pod, "review --suite core -q -o junit --config " + stages, 2, []string{`errors="1"`, "label-rules asks for the Namespace default"}},
 		{prod + pod, "review --suite core -q --config " + stages, 1, []string{"label-rules            refused", "rules                  refused", "1 denied, 1 skipped"}},
 		{pod, "review --suite core --assume-namespace-labels stage=test --config " + stages, 0, []string{"1 object: 1 allowed"}},
