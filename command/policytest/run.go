@@ -68,8 +68,30 @@ func (w *instances) tellOnce(all []*Case, settings []setting, problems []error) 
 	}
 }
 
-// suggest adds the command that makes what is expected what is, to the last finding that it would end.
+// unseen says what to correct where no verdict of the policy came about: expecting this would hide that nothing is tested.
+var unseen = map[review.Verdict]string{
+	review.Skipped:   "no route has looked at the object: correct the case, its cluster or its gates; if this is meant, write verdict: skipped",
+	review.Errored:   "the object could not be reviewed: correct the policy or the case; if this is meant, write verdict: error",
+	review.NotJudged: "add what is asked for to the cluster of the case; if this is meant, write verdict: not judged",
+}
+
+// unseen returns what to correct if another verdict was expected, and none of the policy came about.
+func (r *Result) unseen() string {
+	if !slices.ContainsFunc(r.Report.Findings, func(f review.Finding) bool { return f.ID == "verdict" }) {
+		return ""
+	}
+	got, _ := r.got["verdict"].(string)
+	return unseen[review.Verdict(got)]
+}
+
+// suggest adds the command that makes what is expected what is, to the last finding that it would end. Where no verdict of the policy
+// came about, it says what to correct.
 func (r *Result) suggest(command string) {
+	if correct := r.unseen(); correct != "" {
+		i := slices.IndexFunc(r.Report.Findings, func(f review.Finding) bool { return f.ID == "verdict" })
+		r.Report.Findings[i].Look = correct
+		return
+	}
 	for i := range slices.Backward(r.Report.Findings) {
 		f := &r.Report.Findings[i]
 		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == review.Error {

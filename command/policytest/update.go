@@ -78,6 +78,9 @@ func replaceFile(file string, text []byte) error {
 
 // updated returns the text of a file with one case updated.
 func (r Result) updated(text []byte, written map[string]string) (changed []byte, lines []string, err error) {
+	if correct := r.unseen(); correct != "" {
+		return text, []string{r.say("verdict", r.Case.expect["verdict"].line, "not updated: "+correct)}, nil
+	}
 	block, values := expectBlock{}, map[string]any{}
 	if block, err = findExpect(text, r.Case); err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package process
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,16 +90,29 @@ expect:
 	}
 }
 
+// aRule is a policy with one rule about pods, to be completed by its expression.
+const aRule = `rules:
+- name: r
+  match: {apiGroups: [""], resources: [pods], operations: [CREATE]}
+  validations: [{expression: "%s", message: nope}]
+`
+
 // TestCaseUpdateIsCareful: what cannot be updated stays as it is.
 func TestCaseUpdateIsCareful(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"in one line", "{manifest: pod.yaml, expect: {verdict: allowed}}\n", "cannot be updated where it is written in braces"},
 		{"an error", "manifest: pod.yaml\nexpects: {}\nexpect:\n  verdict: allowed\n", "did you mean expect?"},
 		{"no object", "manifest: pod.yaml\nexpect:\n  verdict: denied\n  after: {a: b}\n", "after not updated: nothing is stored; remove it"},
+		{"an object that no route has looked at", "manifest: {apiVersion: v1, kind: Secret, metadata: {name: s}}\nexpect:\n  verdict: allowed\n  code: 200\n", "verdict not updated: no route has looked at the object"},
+		{"an object that was not judged", "config: asks.yaml\nmanifest: pod.yaml\npath: /validate-rules\nexpect:\n  verdict: allowed\n", "verdict not updated: add what is asked for to the cluster of the case"},
+		{"an object that could not be reviewed", "config: fails.yaml\nmanifest: pod.yaml\npath: /validate-rules\nexpect:\n  verdict: allowed\n", "verdict not updated: the object could not be reviewed"},
 		{"what is expected of a part", "manifest: pod.yaml\nexpect:\n  verdict: denied\n  causes: {contains: [{field: x}]}\n", "causes not updated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := directory(t, map[string]string{"pod.yaml": rude, "case.yaml": c.text})
+			dir := directory(t, map[string]string{"pod.yaml": rude, "case.yaml": c.text, "asks.yaml": fmt.Sprintf(aRule, "namespaceObject.metadata.name != 'x'"), "fails.yaml": fmt.Sprintf(aRule, "object.metadata.labels.team == 'a'")})
+			if _, out, _ := run(t, "", "test", dir); strings.Contains(c.want, "verdict not updated") && strings.Contains(out, "--update") {
+				t.Errorf("it suggests to accept what hides that nothing is tested:\n%s", out)
+			}
 			code, out, errors := run(t, "", "test", "--update", dir)
 			text, err := os.ReadFile(filepath.Join(dir, "case.yaml"))
 			if code == 0 || err != nil || string(text) != c.text || !strings.Contains(out+errors, c.want) {
