@@ -105,20 +105,32 @@ func answerInShort(golden string) string {
 }
 
 // TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
-// colocation/README.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite; existing rows
-// are left alone.
+// colocation/README.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite. A row that says what the doc
+// said before, by the golden of `usher steps`, follows it; others are left alone.
 func (h House) TestGoldenStepTables(t *testing.T) {
 	for _, s := range h.Suites() {
-		file := h.stepTable(s.Name)
+		file, before := h.stepTable(s.Name), h.docsBefore(t, s.Name)
 		lines := strings.Split(harness.ReadFile(t, file), "\n")
 		last := slices.Index(lines, "| path | step | what it does |") + 1
 		for _, r := range h.defaultWorld(t).Routes() {
 			if r.Suite == s.Name {
-				lines, last = addRows(lines, last, r)
+				lines, last = addRows(lines, last, r, before)
 			}
 		}
 		harness.CompareGolden(t, file, strings.Join(lines, "\n"))
 	}
+}
+
+// docsBefore returns the docs of a suite's steps by their names, as the golden of `usher steps` has them.
+func (h House) docsBefore(t *testing.T, suite string) map[string]string {
+	file, docs := "test/testdata/steps.golden", map[string]string{}
+	if suite != h.core() {
+		file = "test/testdata/steps-" + suite + ".golden"
+	}
+	for _, step := range regexp.MustCompile(`(?m)^  \d+\. (\S+) +(.*)$`).FindAllStringSubmatch(harness.ReadFile(t, file), -1) {
+		docs[step[1]] = step[2]
+	}
+	return docs
 }
 
 // stepTable returns the page with the table of a suite's steps.
@@ -129,15 +141,18 @@ func (h House) stepTable(suite string) string {
 	return suite + "/README.md"
 }
 
-// addRows adds the rows of a route's steps that lines lack, each after the row before it. last is the line of the row
-// before the first; the line of the last row is returned.
-func addRows(lines []string, last int, r admit.Route) ([]string, int) {
+// addRows adds the rows of a route's steps that lines lack, each after the row before it, and rewrites those that say what the step's
+// doc said before. last is the line of the row before the first; the line of the last row is returned.
+func addRows(lines []string, last int, r admit.Route, before map[string]string) ([]string, int) {
 	for _, s := range r.Chain.Steps() {
 		row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
 		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) })
 		if at < 0 {
 			at = last + 1
 			lines = slices.Insert(lines, at, row+" "+s.Doc+" |")
+		}
+		if lines[at] == row+" "+before[s.Name]+" |" {
+			lines[at] = row + " " + s.Doc + " |"
 		}
 		last = max(last, at)
 	}
