@@ -95,6 +95,41 @@ func containsTexts(whole string, part any) bool {
 	return ok
 }
 
+// missing returns what a value lacks of a part that it does not contain: of a list the elements that it contains nowhere, unless only
+// their order differs, and of a mapping the members.
+func missing(whole, part any) any {
+	switch part := part.(type) {
+	case map[string]any:
+		mapping, ok := whole.(map[string]any)
+		lacks := map[string]any{}
+		for key, value := range part {
+			if inner, found := mapping[key]; !found {
+				lacks[key] = value
+			} else if !contains(inner, value) {
+				lacks[key] = missing(inner, value)
+			}
+		}
+		if ok {
+			return lacks
+		}
+	case []any:
+		lacks := slices.DeleteFunc(slices.Clone(part), func(element any) bool { return contains(whole, []any{element}) })
+		if len(lacks) > 0 {
+			return lacks
+		}
+	}
+	return part
+}
+
+// missingTexts returns those of a list of texts that a text does not contain.
+func missingTexts(whole string, part any) any {
+	list, ok := part.([]any)
+	if !ok {
+		return part
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(each any) bool { return containsTexts(whole, each) })
+}
+
 // refusalID matches the id of a refusal at the end of a message, and of the message of a cause.
 var refusalID = regexp.MustCompile(` \(refusal [0-9a-f]{8}\)$|, refusal [0-9a-f]{8}(\))$`)
 

@@ -55,6 +55,24 @@ func TestContains(t *testing.T) {
 	}
 }
 
+// TestMissing: only what is missing is named.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct{ whole, part, want string }{
+		{`{"a":1,"b":{"c":2,"d":3}}`, `{"a":1,"b":{"c":2,"d":4,"e":5},"f":6}`, `{"b":{"d":4,"e":5},"f":6}`},
+		{`[{"a":1},{"b":2}]`, `[{"b":2},{"c":3}]`, `[{"c":3}]`},
+		{`[1,2]`, `[2,1]`, `[2,1]`}, // in another order
+		{`[1]`, `[1,1]`, `[1,1]`},
+		{`"abc"`, `["b"]`, `["b"]`}, {`null`, `{"a":1}`, `{"a":1}`}, {`1`, `2`, `2`},
+	} {
+		if got := missing(value(t, c.whole), value(t, c.part)); !equal(got, value(t, c.want)) {
+			t.Errorf("%s of %s: %s, want %s", c.part, c.whole, asJSON(got), c.want)
+		}
+	}
+	if got := missingTexts("rule team: set it", value(t, `["rule team", "is immutable"]`)); !equal(got, value(t, `["is immutable"]`)) {
+		t.Errorf("of texts: %s", asJSON(got))
+	}
+}
+
 // TestWithoutID: the id of a refusal depends on the name of the workload, and is not compared.
 func TestWithoutID(t *testing.T) {
 	for given, want := range map[string]string{

@@ -98,7 +98,11 @@ func (r *run) unmet(key string, e expectation, want any) review.Finding {
 	case key == "steps":
 		f.Message = stepsMessage(want.(map[string]any), got.(map[string]any))
 	case e.contains:
-		f.Message = fmt.Sprintf("does not contain what is expected:\n%s\ngot:\n%s", indented(asYAML(want)), indented(asYAML(got)))
+		lacks := missing(got, want)
+		if text, ok := got.(string); ok {
+			lacks = missingTexts(text, want)
+		}
+		f.Message = fmt.Sprintf("does not contain:\n%s\ngot:\n%s", indented(asYAML(lacks)), indented(asYAML(got)))
 	case key == "after" && got == nil:
 		f.Message = "expected an object, got none: nothing is stored"
 	case isScalar(want) && isScalar(got):

@@ -78,6 +78,7 @@ func TestCaseSituations(t *testing.T) {
 		{"a policy that is invalid", map[string]string{"case.yaml": "config: p.yaml\n" + aCase(aPod, "{verdict: allowed}"), "p.yaml": "env: 1\n"}, "", 2, "the policy is invalid"},
 		{"several objects", map[string]string{"case.yaml": aCase("pods.yaml", "{verdict: allowed}"), "pods.yaml": aPod + "\n---\n" + rude}, "", 2, "there are 2 objects, and a case is about one"},
 		{"a workload and its pods", map[string]string{"case.yaml": "config: p.yaml\n" + aCase("d.yaml", "{verdict: denied}"), "d.yaml": deployment, "p.yaml": teamPolicy}, "", 2, "write two cases, with reviewed: workload and with reviewed: pod"},
+		{"two texts, of which one is missing", map[string]string{"case.yaml": aCase(rude, `{verdict: denied, message: {contains: [choose another name, is immutable]}}`)}, "", 1, "does not contain:\n      - is immutable\n    got:\n"},
 		{"the workload alone", map[string]string{"case.yaml": "config: p.yaml\nreviewed: workload\n" + aCase("d.yaml", "{verdict: denied, message: {contains: spec.template.metadata}}"), "d.yaml": deployment, "p.yaml": teamPolicy}, "", 0, "1 passed"},
 		{"its pods alone", map[string]string{"case.yaml": "config: p.yaml\nreviewed: pod\n" + aCase("d.yaml", "{verdict: denied, message: {contains: \": metadata.labels\"}}"), "d.yaml": deployment, "p.yaml": teamPolicy}, "", 0, "1 passed"},
 		{"no such directory", map[string]string{}, "DIR/nowhere", 2, "no such file"},
