@@ -30,7 +30,7 @@ func greet(out io.Writer, o server.Options, at server.Addresses) {
 	}
 	for _, sample := range []string{"mutate-pods/lifespan-three", "validate-pods/denied-names", "mutate-nodes/overcommit"} {
 		path, _, _ := strings.Cut(sample, "/")
-		fmt.Fprintf(&text, "  curl %s-H 'Content-Type: application/json' -d @samples/reviews/%s.json %s://%s/%s | %s show\n",
+		fmt.Fprintf(&text, "  curl -sS %s-H 'Content-Type: application/json' -d @samples/reviews/%s.json %s://%s/%s | %s show\n",
 			trust, sample, scheme, reachable(at.Reviews), path, called())
 	}
 	_, _ = fmt.Fprintln(out, text.String())

@@ -137,7 +137,7 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if o.doctor && o.registered.source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Program: p, o: o, policy: policy, asked: review.Asked{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, asked: review.Asked{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	read := p.readDocuments(o.files, o.recursive)
 	if run.given, err = run.stored(ctx, read); err != nil {
 		return err
@@ -234,7 +234,7 @@ func manifestFiles(name string, recursive bool) (files []string, err error) {
 func (p Program) showCommand() *cobra.Command {
 	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, read from a file or standard input, in readable form",
 		Example: `  # while usher serves in another terminal
-  curl --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json https://127.0.0.1:9443/validate-pods | usher show`,
+  curl -sS --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json https://127.0.0.1:9443/validate-pods | usher show`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			in, err := p.openFile(append(files, "-")[0])

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,18 +154,22 @@ func (r *reviewing) noteAbsent(routes []admit.Route) {
 	for _, route := range routes {
 		for _, s := range route.Chain.Steps() {
 			for _, name := range s.Needs {
-				if !s.Idle && s.Mode != admit.Off && slices.Contains(r.empty, name) && !slices.Contains(r.absent, name) {
-					r.absent = append(r.absent, name)
+				if !s.Idle && s.Mode != admit.Off && slices.Contains(r.empty, name) && !slices.Contains(r.absent[route.Path], name) {
+					r.absent[route.Path] = append(r.absent[route.Path], name)
 				}
 			}
 		}
 	}
 }
 
-// absentText says what the steps took as absent, or "".
-func (r *reviewing) absentText() string {
-	if len(r.absent) == 0 {
-		return ""
+// absentOf returns what the steps of some routes took as absent.
+func (r *reviewing) absentOf(of func(path string) bool) (names []string) {
+	for _, route := range r.routes {
+		for _, name := range r.absent[route.Path] {
+			if of(route.Path) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
-	return "No file has any " + strings.Join(r.absent, ", ") + ": steps that look at them found none. --cluster-dir adds files.\n"
+	return names
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,11 +28,11 @@ type reviewing struct {
 	policy *config.Policy
 	routes []admit.Route
 	kinds  review.Catalogue
-	given  []manifest.Object // among the documents, which count as stored
-	loaded int               // the index of the given object that the routes do not see; -1: they see all
-	asked  review.Asked      // what steps have asked for that is not known
-	empty  []string          // the collections without an object
-	absent []string          // those of them that steps have looked at
+	given  []manifest.Object   // among the documents, which count as stored
+	loaded int                 // the index of the given object that the routes do not see; -1: they see all
+	asked  review.Asked        // what steps have asked for that is not known
+	empty  []string            // the collections without an object
+	absent map[string][]string // by path, those of them that steps of a route have looked at
 
 	switchesOn func(path string) string // the gates that switch on a route
 }
@@ -181,10 +182,13 @@ func (r *reviewing) print(reports []review.Report) error {
 	}
 	style := r.style()
 	style.Patch = r.o.output == "patch"
-	hidden := ""
+	hidden, shown := "", map[string]bool{}
 	for _, report := range reports {
 		if r.o.mainOnly {
 			report.Calls, hidden = r.withoutIdleSuites(report.Calls, hidden)
+		}
+		for _, call := range report.Calls {
+			shown[call.Path] = true
 		}
 		if review.Unrouted(report) && len(reports) > 1 {
 			continue
@@ -198,11 +202,24 @@ func (r *reviewing) print(reports []review.Report) error {
 	if text := review.UnroutedText(reports); text != "" && len(reports) > 1 && (!r.o.quiet || r.o.strict) {
 		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
 	}
-	_, _ = fmt.Fprintf(r.Out, "%s\n%s", review.Summary(reports), r.absentText())
-	if hidden != "" {
-		_, _ = fmt.Fprintf(r.Out, "The suite %[1]s had nothing to change or refuse where it is not shown: --suite %[1]s shows its steps.\n", hidden)
-	}
+	_, _ = fmt.Fprintln(r.Out, review.Summary(reports))
+	r.printAbsent(shown, hidden)
 	return code
+}
+
+// printAbsent says what the steps of the shown routes took as absent, and in one line what those of the hidden suite did.
+func (r *reviewing) printAbsent(shown map[string]bool, hidden string) {
+	seen := r.absentOf(func(path string) bool { return shown[path] || hidden == "" })
+	if len(seen) > 0 {
+		_, _ = fmt.Fprintf(r.Out, "No file has any %s: steps that look at them found none. --cluster-dir adds files.\n", strings.Join(seen, ", "))
+	}
+	if hidden != "" {
+		without := ""
+		if names := r.absentOf(func(path string) bool { return !shown[path] }); len(names) > 0 {
+			without = ", without any " + strings.Join(names, ", ") + " in the files"
+		}
+		_, _ = fmt.Fprintf(r.Out, "The suite %[1]s had nothing to change or refuse where it is not shown%[2]s: --suite %[1]s shows its steps.\n", hidden, without)
+	}
 }
 
 // idle reports whether a call is allowed, and its steps had nothing to do or to say.

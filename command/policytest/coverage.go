@@ -142,7 +142,7 @@ func (c Coverage) lines() (lines []string) {
 	add := func(what, without string, s Share) {
 		line := fmt.Sprintf("%s: %d of %d (%.1f %%)", what, s.Shown, s.All, s.Percent)
 		if s.All == 0 {
-			line = what + ": there is none"
+			line = what + ": none in this policy"
 		}
 		if len(s.Missing) > 0 {
 			line += "; " + without + ":"

@@ -114,7 +114,7 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 }
 
 // noRoute is the hint for an object of a kind that no route is for.
-const noRoute = "no route is for this kind of object; `usher steps` lists the routes"
+const noRoute = "no route is for this kind of object under this policy; `usher steps` lists the routes"
 
 // hint says how to reach a route for a kind of object that was sent in another way.
 func (c Chooser) hint(req *admit.Request) string {

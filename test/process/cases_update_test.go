@@ -218,7 +218,7 @@ func TestCoverageOfBrokenCases(t *testing.T) {
 	one := aCase("{apiVersion: v1, kind: Pod, metadata: {name: p}}", "{verdict: allowed}")
 	dir := directory(t, map[string]string{"case.yaml": "name: a\n" + one + "---\nname: b\n" + one, "p.yaml": "surprise: 1\n"})
 	code, out, _ := run(t, "", "test", "--coverage", "--config", filepath.Join(dir, "p.yaml"), dir)
-	for _, want := range []string{"there is none", "not measured: 2 of 2 cases, which could not be run", "2 cases: 2 errors", "as for case "} {
+	for _, want := range []string{"none in this policy", "not measured: 2 of 2 cases, which could not be run", "2 cases: 2 errors", "as for case "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
