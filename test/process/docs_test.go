@@ -40,6 +40,7 @@ func TestWritingAStepCompiles(t *testing.T) {
 	if check == nil {
 		t.Fatal("the page has no TestTeamLabel")
 	}
+	add("admit/pod_hostname_test.go", numberOfThePage)
 	add("mutators/team_label_test.go", "package mutators\n\nimport \"testing\"\n\n"+check[1])
 	raw, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -49,11 +50,35 @@ func TestWritingAStepCompiles(t *testing.T) {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay="+file, "-run=^TestTeamLabel$", "-v", "./mutators", "./admit").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestTeamLabel") {
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay="+file, "-run=^Test(TeamLabel|ANumber)$", "-v", "./mutators", "./admit").CombinedOutput()
+	if err != nil || strings.Count(string(out), "\n--- PASS: ") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// numberOfThePage tests the number of the page's second file.
+const numberOfThePage = `package admit
+
+import (
+	"testing"
+
+	"usher.dev/usher/admit/document"
+)
+
+func TestANumber(t *testing.T) {
+	d, err := document.Parse([]byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := AsPod(d)
+	if pod.ActiveDeadline() != nil {
+		t.Error("a number that is not there")
+	}
+	if pod.SetActiveDeadline(60); *pod.ActiveDeadline() != 60 {
+		t.Error(*pod.ActiveDeadline())
+	}
+}
+`
 
 // TestTryItWithoutACluster runs the commands in the sections "Try it without a cluster" of the pages. What a section
 // shows must be in the output of its commands; "…" stands for any text.
