@@ -78,7 +78,7 @@ var sections = map[string]func(draws) any{
 	"nodeSelector": func(d draws) any { return kubetest.Object{"clusterDefault": kubetest.Object{"os": "linux"}} },
 	"rules": func(d draws) any {
 		var all []any
-		for i := range 1 + d.IntN(4) {
+		for i := range 2 + d.IntN(5) {
 			of := pick(d, expressions...)
 			match := d.selected(kubetest.Object{"apiGroups": []string{of.group}, "resources": []string{of.resource}, "operations": []string{"CREATE", "UPDATE"}}, "objectSelector")
 			all = append(all, kubetest.Object{"name": fmt.Sprintf("r%d", i), "match": match, "onError": pick(d, "deny", "deny", "fail"), "validations": []any{kubetest.Object{"expression": of.expression, "message": "no"}}})
@@ -175,7 +175,7 @@ var clusterScoped = []string{"Namespace", "StorageClass", "PriorityClass"}
 // object draws an object, one in six of which the API server does not take.
 func (d draws) object(i int, namespaces []kubetest.Object) kubetest.Object {
 	kind := pick(d, sorted(kinds)...)
-	if d.one(3) {
+	if d.one(3) || strings.Contains(kind, ".k8s.io/") && d.one(2) {
 		kind = "v1 Pod"
 	}
 	version, name, _ := strings.Cut(kind, " ")
