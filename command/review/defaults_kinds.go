@@ -75,6 +75,7 @@ func fillAffinity(s *corev1.ServiceSpec) {
 	}
 }
 
+//lint:ignore SA1019 rules may still be for Endpoints
 func fillEndpoints(e *corev1.Endpoints) {
 	for i := range e.Subsets {
 		for n := range e.Subsets[i].Ports {
