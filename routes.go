@@ -5,8 +5,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -35,10 +33,7 @@ func core() suite.Suite {
 		Routes: func(policy *config.Policy, _ gate.Set) []admit.Route {
 			return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
 		},
-		Kinds: map[metav1.GroupVersionKind]func() any{
-			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):  func() any { return &corev1.Pod{} },
-			metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node")): func() any { return &corev1.Node{} },
-		},
+		Kinds: suite.TypesOfPods(),
 	}
 }
 

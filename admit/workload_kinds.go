@@ -2,8 +2,6 @@ package admit
 
 import (
 	admissionv1 "k8s.io/api/admission/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +18,7 @@ type WorkloadKind struct {
 
 // WorkloadKinds returns the kinds of Kubernetes with a pod template.
 func WorkloadKinds() []WorkloadKind {
-	apps, batch, core := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, corev1.SchemeGroupVersion
+	apps, batch, core := schema.GroupVersion{Group: "apps", Version: "v1"}, schema.GroupVersion{Group: "batch", Version: "v1"}, corev1.SchemeGroupVersion
 	return []WorkloadKind{
 		workloadKind(apps, "Deployment", "deployments", "replicaset-controller", (*podMaker).ofDeployment, "spec", "template"),
 		workloadKind(apps, "ReplicaSet", "replicasets", "replicaset-controller", (*podMaker).ofOwner, "spec", "template"),

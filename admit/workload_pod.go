@@ -57,10 +57,15 @@ func (k WorkloadKind) appendPod(b []byte, workload *document.Document) []byte {
 
 // finish sets in a pod what the controller of its workload does.
 func (k WorkloadKind) finish(workload, pod *document.Document) {
-	template := workload.Root().At(k.Template...).Bytes()
-	sum := fnv.New32a() // in the place of the controller's own, which nothing depends on
-	_, _ = sum.Write(template[:min(len(template), 4096)])
-	k.complete(&podMaker{Meta{workload.Root()}, pod.Root(), fmt.Sprintf("%08x", sum.Sum32())})
+	k.complete(&podMaker{Meta{workload.Root()}, pod.Root(), hashOf(Meta{workload.Root()})})
+}
+
+// hashOf returns a hash in the place of the controller's own of the template, on which nothing depends: the same for the same
+// workload, however it is written.
+func hashOf(workload Meta) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(workload.root.At("metadata", "namespace").Text() + "/" + workload.Name()))
+	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
 // PodOfTemplate returns the pod of a template in a kind of which nothing else is known, as Pod does.
@@ -72,7 +77,7 @@ func PodOfTemplate(workload *document.Document, path []string) *document.Documen
 type podMaker struct {
 	owner Meta
 	pod   *document.Value
-	hash  string // of the template, in the place of the controller's own
+	hash  string // see hashOf
 }
 
 func (p *podMaker) meta(names ...string) *document.Value { return p.pod.Get("metadata").At(names...) }

@@ -51,7 +51,11 @@ func workloads(policy *WorkloadPolicy, rules LabelRules, ask admit.Questions) ad
 				return nil, fmt.Errorf("namespace %s: %w", req.Namespace, err)
 			}
 			verdict, err := judgeWorkload(ctx, req, kind, ranges)
-			return kind.InWorkload(slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return ofTemplate(req, p, rules) })), err
+			problems := kind.InWorkload(slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return ofTemplate(req, p, rules) }))
+			if len(problems) == 0 {
+				req.Explain("nothing refuses its pods, apart from label rules that judge workloads themselves")
+			}
+			return problems, err
 		},
 	}
 }

@@ -262,7 +262,7 @@ func TestCertsInit(t *testing.T) {
 	if code, _, errors := run(t, "", "certs", "init", "--out", dir); code != 2 || !strings.Contains(errors, "--overwrite") {
 		t.Errorf("a CA was overwritten: %d %s", code, errors)
 	}
-	if code, out, errors := run(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 3 {
+	if code, out, errors := run(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 4 {
 		t.Errorf("%d %s %s", code, out, errors)
 	}
 	s := start(t, "--cert-dir", dir)

@@ -21,8 +21,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -70,10 +68,7 @@ func program() suite.List {
 	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
 	core.Default = []string{"names", "lifespan", "env", "overcommit", "modes"}
 	core.DefaultModes = "modes:      {denied-names: enforce}          # a rule's name: enforce | warn | dryrun | off; default enforce\n"
-	core.Kinds = map[metav1.GroupVersionKind]func() any{
-		admit.Pods()[0].Kind:       func() any { return &corev1.Pod{} },
-		admit.NodeStatus()[0].Kind: func() any { return &corev1.Node{} },
-	}
+	core.Kinds = suite.TypesOfPods()
 	var state *cluster.Cluster
 	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
 	core.Use = func(opened *cluster.Cluster) { state = opened }
