@@ -134,6 +134,13 @@ func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports
 	if err := json.Unmarshal([]byte(out), &reports); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	wantExit(t, err, reports)
+	return reports
+}
+
+// wantExit compares the exit code of a command with the verdicts.
+func wantExit(t *testing.T, err error, reports []report) {
+	t.Helper()
 	code := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
@@ -141,7 +148,6 @@ func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports
 	if want := exitOf(reports); code != want {
 		t.Errorf("the exit code is %d, want %d", code, want)
 	}
-	return reports
 }
 
 func exitOf(reports []report) int {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -145,13 +144,7 @@ func reviewChange(ctx context.Context, t *testing.T, namespaces []kubetest.Objec
 	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	code := 0
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		code = exit.ExitCode()
-	}
-	if want := exitOf(reports); code != want {
-		t.Errorf("the exit code is %d, want %d", code, want)
-	}
+	wantExit(t, err, reports)
 	return reports[0]
 }
 
