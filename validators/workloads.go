@@ -24,7 +24,8 @@ type WorkloadPolicy struct {
 }
 
 // workloadsSection is the section workloads.
-var workloadsSection = config.Section[*WorkloadPolicy]{Name: "workloads", Tag: `doc:"what becomes of a Deployment, or another object with a pod template, whose pods would be refused"`}
+var workloadsSection = config.Section[*WorkloadPolicy]{Name: "workloads", Setting: true,
+	Tag: `doc:"what becomes of a Deployment, or another object with a pod template, whose pods would be refused"`}
 
 const workloadsName = "workloads"
 

@@ -96,6 +96,14 @@ const world = `
 {apiVersion: batch/v1, kind: CronJob, metadata: {name: stored, namespace: shop}, spec: {schedule: 0 0 * * *,
   jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}
 ---
+{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: stored, namespace: shop}, spec: {selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
+---
+{apiVersion: v1, kind: ReplicationController, metadata: {name: stored, namespace: shop}, spec: {selector: {a: b},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
+---
+{apiVersion: v1, kind: PodTemplate, metadata: {name: stored, namespace: shop}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
+---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: stored, namespace: shop}, rules: []}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: stored, namespace: shop},

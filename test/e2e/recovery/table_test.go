@@ -31,17 +31,19 @@ const (
 	mixed = "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles"
 	slo   = "/api/v1/namespaces/koordinator-system/configmaps"
 
-	label    = `{"metadata": {"labels": {"seen": "yes"}}}`
-	finalize = `{"metadata": {"finalizers": ["example.com/keep"]}}`
-	pod      = `{"metadata": {"name": "new"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`
-	template = `"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`
-	workload = `{"metadata": {"name": "new"}, "spec": {` + template + `}}`
-	job      = `{"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}`
-	service  = `{"metadata": {"name": "new"}, "spec": {"ports": [{"port": 80}]}}`
-	named    = `{"metadata": {"name": "new"}}`
-	role     = `{"metadata": {"name": "new"}, "rules": []}`
-	newQuota = `{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "new"}, "spec": {"max": {"cpu": "4"}, "min": {"cpu": "1"}}}`
-	bound    = `{"metadata": {"name": "new"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}`
+	label       = `{"metadata": {"labels": {"seen": "yes"}}}`
+	finalize    = `{"metadata": {"finalizers": ["example.com/keep"]}}`
+	pod         = `{"metadata": {"name": "new"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`
+	podTemplate = `"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`
+	template    = `"selector": {"matchLabels": {"a": "b"}}, ` + podTemplate
+	controller  = `{"metadata": {"name": "new"}, "spec": {"selector": {"a": "b"}, ` + podTemplate + `}}`
+	workload    = `{"metadata": {"name": "new"}, "spec": {` + template + `}}`
+	job         = `{"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}`
+	service     = `{"metadata": {"name": "new"}, "spec": {"ports": [{"port": 80}]}}`
+	named       = `{"metadata": {"name": "new"}}`
+	role        = `{"metadata": {"name": "new"}, "rules": []}`
+	newQuota    = `{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "new"}, "spec": {"max": {"cpu": "4"}, "min": {"cpu": "1"}}}`
+	bound       = `{"metadata": {"name": "new"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}`
 )
 
 // table has requests for each row of the table in docs/operations.md, by the beginning of the row.
@@ -66,6 +68,12 @@ var table = map[string][]request{
 		{"UPDATE jobs", "PATCH", batch + "jobs/stored", label},
 		{"CREATE cronjobs", "POST", batch + "cronjobs", `{"metadata": {"name": "new"}, "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": ` + job + `}}}`},
 		{"UPDATE cronjobs", "PATCH", batch + "cronjobs/stored", label},
+		{"CREATE replicasets", "POST", apps + "replicasets", workload},
+		{"UPDATE replicasets", "PATCH", apps + "replicasets/stored", label},
+		{"CREATE replicationcontrollers", "POST", core + "replicationcontrollers", controller},
+		{"UPDATE replicationcontrollers", "PATCH", core + "replicationcontrollers/stored", label},
+		{"CREATE podtemplates", "POST", core + "podtemplates", `{"metadata": {"name": "new"}, ` + podTemplate + `}`},
+		{"UPDATE podtemplates", "PATCH", core + "podtemplates/stored", label},
 	},
 	"what `restrictions` or `rules` name in a namespace": {
 		{"DELETE deployments", "DELETE", apps + "deployments/stored", ""},

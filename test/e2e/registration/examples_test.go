@@ -25,6 +25,10 @@ func TestExamples(t *testing.T) {
 			"template": kubetest.Object{"metadata": kubetest.Object{"labels": labels}, "spec": pod("")["spec"]}}}); err != nil {
 		t.Fatal(err)
 	}
+	status := `{"status": {"observedGeneration": 1}}` // as its controller writes it, without which nothing is known
+	if _, err := cluster.Admin().Patch(ctx, deployments+"/web/status", kubetest.MergePatch, status); err != nil {
+		t.Fatal(err)
+	}
 	page, err := os.ReadFile("../../../docs/command-line.md")
 	if err != nil {
 		t.Fatal(err)

@@ -60,19 +60,20 @@ func TestWhatOthersSetStays(t *testing.T) {
 	change("kubectl-edit", func(w, _ kubetest.Object) { w["failurePolicy"] = "Ignore" })
 	stays := name + `: failurePolicy stays "Ignore", as "kubectl-edit" has set it; usher needs "Fail"`
 	apply(ctx, t, 1, []string{"nothing to do", stays, "--force-conflicts"}, "--exclude-namespace=rook-ceph")
-	apply(ctx, t, 1, []string{"+ validate-workloads.usher.dev", stays}, "--exclude-namespace=rook-ceph", "--config="+policyWithWorkloads(t))
-	apply(ctx, t, 0, []string{`failurePolicy: "Ignore" -> "Fail"`, "- validate-workloads.usher.dev"}, "--exclude-namespace=rook-ceph", "--force-conflicts")
+	apply(ctx, t, 1, []string{"+ validate-rules.usher.dev", stays}, "--exclude-namespace=rook-ceph", "--config="+policyWithRules(t))
+	apply(ctx, t, 0, []string{`failurePolicy: "Ignore" -> "Fail"`, "- validate-rules.usher.dev"}, "--exclude-namespace=rook-ceph", "--force-conflicts")
 	apply(ctx, t, 0, []string{"nothing to do"}, "--exclude-namespace=rook-ceph")
 	if out, code := run(ctx, t, "remove", "--kubeconfig="+cluster.AdminKubeconfig()); code != 2 || !strings.Contains(out, "not usher's are removed with them: of.somebody.else") {
 		t.Errorf("remove: %d %s", code, out)
 	}
 }
 
-// policyWithWorkloads returns a policy that needs another webhook.
-func policyWithWorkloads(t *testing.T) string {
+// policyWithRules returns a policy that needs another webhook.
+func policyWithRules(t *testing.T) string {
 	t.Helper()
 	file := t.TempDir() + "/policy.yaml"
-	text := content(t, usher.PolicyFile()) + "\nlabelRules: [{name: team, label: team, required: true, workloads: true}]\n"
+	text := content(t, usher.PolicyFile()) + "\nrules: [{name: few, match: {apiGroups: [apps], resources: [deployments], operations: [CREATE]}, " +
+		"validations: [{expression: object.spec.replicas < 9, message: too many}]}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
