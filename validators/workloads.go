@@ -38,7 +38,7 @@ func workloads(policy *WorkloadPolicy, rules LabelRules, ask admit.Questions) ad
 		mode = cmp.Or(policy.Mode, admit.Warn)
 	}
 	return admit.Validator[admit.Workload]{
-		Name: workloadsName, Doc: "judges the pods that workloads would create by all that refuses pods", For: admit.PodTemplates(admissionv1.Create, admissionv1.Update),
+		Name: workloadsName, Doc: "warns the author of a workload, or refuses it, if its pods would be refused", For: admit.PodTemplates(admissionv1.Create, admissionv1.Update),
 		Needs: []string{admit.CollectionNamespaces, admit.CollectionLimitRanges}, Section: workloadsSection, Idle: mode == admit.Off,
 		Mode: mode, OfPods: true,
 		Run: func(ctx context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
