@@ -170,6 +170,8 @@ func conditions(r Entry, at Address) []registration.MatchCondition {
 	}
 	if len(at.ExcludedPods) > 0 && r.aboutWrittenPods() {
 		all = append(all, notExcludedPods(at.ExcludedPods))
+	} else if len(at.ExcludedPods) > 0 && r.aboutTemplates() {
+		all = append(all, notExcludedTemplates(at.ExcludedPods))
 	}
 	if at.SkipKubelets && (r.aboutNewPods() || r.ofEveryKind()) {
 		all = append(all, registration.MatchCondition{Name: kubeletCondition, Expression: notKubelet})

@@ -28,10 +28,31 @@ has(object.spec) && has(object.spec.serviceAccountName) &&
 request.namespace + "/" + object.spec.serviceAccountName in %s)`, list)}
 }
 
-// excludedPods returns the service accounts of a condition that notExcludedPods has made.
+// notExcludedTemplates is notExcludedPods for objects with a pod template.
+func notExcludedTemplates(accounts []string) registration.MatchCondition {
+	list, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(accounts))))
+	var names []string
+	for _, path := range []string{"template", "spec.template", "spec.jobTemplate.spec.template"} {
+		names = append(names, accountOf("object", path+".spec.serviceAccountName"))
+	}
+	return registration.MatchCondition{Name: podsCondition, Expression: fmt.Sprintf(`![%s].exists(name,
+request.namespace + "/" + name in %s)`, strings.Join(names, ",\n"), list)}
+}
+
+// accountOf returns a CEL expression for a text at a path, or "" if there is none.
+func accountOf(at, path string) string {
+	var has []string
+	for name := range strings.SplitSeq(path, ".") {
+		at += "." + name
+		has = append(has, "has("+at+")")
+	}
+	return strings.Join(has, " && ") + " ? " + at + ` : ""`
+}
+
+// excludedPods returns the service accounts of a condition that notExcludedPods or notExcludedTemplates has made.
 func excludedPods(c registration.MatchCondition) (accounts []string) {
 	text := strings.TrimSuffix(c.Expression[strings.LastIndex(c.Expression, " in ")+len(" in "):], ")")
-	if c.Name != podsCondition || json.Unmarshal([]byte(text), &accounts) != nil || notExcludedPods(accounts) != c {
+	if c.Name != podsCondition || json.Unmarshal([]byte(text), &accounts) != nil || notExcludedPods(accounts) != c && notExcludedTemplates(accounts) != c {
 		return nil // somebody else's
 	}
 	return accounts
@@ -57,5 +78,12 @@ func (e Entry) aboutWrittenPods() bool {
 		}
 		m.Groups = []string{m.Kind.Group}
 		return m.Kind.Group == corev1.GroupName && m.Overlaps(written)
+	})
+}
+
+// aboutTemplates reports whether an entry is for objects with a pod template, which are judged by their pods.
+func (e Entry) aboutTemplates() bool {
+	return slices.ContainsFunc(e.For, func(m admit.Match) bool {
+		return slices.ContainsFunc(admit.WorkloadKinds(), func(k admit.WorkloadKind) bool { return m.Kind == k.GroupVersionKind })
 	})
 }
