@@ -72,7 +72,7 @@ func disabled(ctx context.Context, t *testing.T) {
 	if _, err := cluster.Kubectl(ctx, strings.Fields(disable)...); err != nil {
 		t.Fatal(err)
 	}
-	within(ctx, t, time.Second, gone)
+	within(ctx, t, 10*time.Second, gone) // a marker that is not armed may appear for a moment, later on a busy machine
 	for range 5 {
 		time.Sleep(300 * time.Millisecond)
 		if err := gone(ctx); err != nil {
