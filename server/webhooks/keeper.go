@@ -102,8 +102,19 @@ func (k *Keeper) Keep(ctx context.Context, m MarkerState, states []State, read R
 		return "", k.refresh(ctx, m, read)
 	case k.mayRestore(m):
 		return k.restore(ctx, m, of, trusts)
+	case k.left(m, states):
+		if err := k.Client.Delete(ctx, markerPath()); !apierrors.IsNotFound(err) {
+			return "", explained(err)
+		}
 	}
 	return "", nil
+}
+
+// left reports whether a marker that is not armed stands beside no registration at all: a replica has made it at the very moment when
+// usher was disabled. It restores nothing, but whoever disabled usher would find it.
+func (k *Keeper) left(m MarkerState, states []State) bool {
+	return m.found && m.Annotations[keptService] == k.service() && m.Annotations[keptArmed] != "true" &&
+		!slices.ContainsFunc(states, func(s State) bool { return !s.Missing })
 }
 
 // refresh writes the marker beside a registration that is whole. A new one is armed by a later look, which sees that the
