@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// PodVerdict is what the routes for pods say of a pod that is yet to be created.
+// PodVerdict is the verdict of the routes for pods on a pod that does not exist yet.
 type PodVerdict struct {
 	Problems []Problem // for which they would refuse it, with paths in the pod
 	Warnings []string

@@ -19,7 +19,7 @@ type Calls struct {
 	cluster *reach.Cluster // nil: it is not known what can be reached
 	usher   Usher
 	needed  []webhooks.Hook
-	// policies are what was read of the admission policies: none, if they may not be read.
+	// policies holds the admission policies of the cluster; it is empty if they may not be read.
 	policies []admissionPolicies
 }
 

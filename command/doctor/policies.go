@@ -206,7 +206,7 @@ func (all admissionPolicies) paramProblems(ctx context.Context, f *snapshot, b, 
 	}
 	r, err := f.paramResource(ctx, *of)
 	if err != nil || r.Namespaced && ref.Namespace == "" {
-		return nil // which is told of the policy, or differs from request to request
+		return nil // an unknown kind is reported for the policy; parameters in the namespace of the request differ by request
 	}
 	exists, err := f.hasParam(ctx, *ref, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), r.Name)
 	if err != nil {

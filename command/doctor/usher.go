@@ -96,7 +96,7 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 }
 
 // narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
-// whoever writes an object decides about it, or if it leaves out nearly all namespaces.
+// authors of objects can decide what is left out, or if nearly all namespaces are.
 func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
 	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
 	about, then, severe, mild := w.about(), "", []string(nil), []string(nil)
@@ -146,10 +146,10 @@ func (w entry) forNamespaced() bool {
 	return namespaced
 }
 
-// written matches where an expression reads what whoever sends the request writes.
+// written matches where an expression reads what the author of a request writes.
 var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options)\b)`)
 
-// withoutOthers returns the match conditions without those that were added, and that read what whoever sends a request writes.
+// withoutOthers returns the match conditions without those that were added, and that read what the author of a request writes.
 func (w entry) withoutOthers() []registration.MatchCondition {
 	return slices.DeleteFunc(slices.Clone(w.MatchConditions), func(c registration.MatchCondition) bool {
 		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
