@@ -35,8 +35,11 @@ func (r *Request) JudgePod(ctx context.Context, kind WorkloadKind, by authentica
 	sent := len(r.Object.Sent())
 	created := r.creating(by)
 	body := created.appendReview(make([]byte, 0, sent+1024), func(b []byte) []byte { return kind.appendPod(b, r.Object) })
-	if body == nil || created.read(body) != nil {
+	if body == nil {
 		return verdict, nil // the API server refuses a workload without a template
+	}
+	if err := created.read(body); err != nil {
+		return verdict, fmt.Errorf("the pod: %w", err)
 	}
 	defer created.Release()
 	kind.finish(r.Object, created.Object)

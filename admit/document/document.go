@@ -74,7 +74,7 @@ func (d *Document) Edits() int { return d.edits }
 func (d *Document) Sent() []byte { return d.root.sent }
 
 // Bytes returns the current document, with all edits.
-func (d *Document) Bytes() []byte { return d.root.appendTo(nil) }
+func (d *Document) Bytes() []byte { return d.root.AppendTo(nil) }
 
 // Try runs f and keeps the edits it records. If f returns an error, Try undoes them, restores the document's error, and
 // returns the error. In a nested Try, only the outer one undoes.

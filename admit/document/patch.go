@@ -104,7 +104,7 @@ func (v *Value) appendElementPatches(b, path []byte) []byte {
 
 // appendOperation appends an operation that results in the current value of v.
 func (v *Value) appendOperation(b []byte, op string, path []byte) []byte {
-	return append(v.appendTo(append(appendOperation(b, op, path), `,"value":`...)), '}')
+	return append(v.AppendTo(append(appendOperation(b, op, path), `,"value":`...)), '}')
 }
 
 // appendOperation appends an operation without its value and its end.
@@ -130,10 +130,7 @@ func appendKey(path []byte, key string) []byte {
 }
 
 // AppendTo appends the current JSON of v, with all edits.
-func (v *Value) AppendTo(b []byte) []byte { return v.appendTo(b) }
-
-// appendTo appends the current JSON of v.
-func (v *Value) appendTo(b []byte) []byte {
+func (v *Value) AppendTo(b []byte) []byte {
 	if !v.changedBelow() {
 		return append(b, v.base...)
 	}
@@ -151,7 +148,7 @@ func (v *Value) appendTo(b []byte) []byte {
 		if kind == '{' {
 			b = append(AppendText(b, child.name), ':')
 		}
-		b = child.appendTo(b)
+		b = child.AppendTo(b)
 	}
 	return append(b, kind+2) // '{'+2 is '}', '['+2 is ']'
 }

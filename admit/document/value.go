@@ -146,7 +146,7 @@ func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
 // Bytes returns the current value as JSON, which must not be changed or kept; nil if there is none.
 func (v *Value) Bytes() []byte {
 	if v.changedBelow() {
-		return v.appendTo(nil)
+		return v.AppendTo(nil)
 	}
 	return slices.Clip(v.base)
 }
