@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -197,6 +198,7 @@ func (r *sidecars) replaceMap(v reflect.Value) bool {
 	}
 	key := reflect.New(v.Type().Key()).Elem()
 	if keys := v.MapKeys(); len(keys) > 0 && r.IntN(2) == 0 {
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) // so that a seed repeats the choice
 		key.Set(choose(r, keys...))
 	} else {
 		key.SetString(choose(r, append(texts, "cpu", "hugepages-2Mi", "hugepages-3", "hugepages-x", "hugepages--1", "example.com/x", "requests.cpu", "requests.example.com/x",

@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,13 +40,7 @@ func TestStorable(t *testing.T) {
 	const batch = 200 // a policy may have at most 500 containers
 	refused, let := 0, map[string]int{}
 	for range *drawn / batch {
-		all := make([]entry, batch)
-		for i := range all {
-			all[i] = random.entry(i)
-			for _, err := yaml.Marshal(all[i]); err != nil; _, err = yaml.Marshal(all[i]) { // a key of over 1,024 characters
-				all[i] = random.entry(i)
-			}
-		}
+		all := random.entries(batch)
 		problems := load(t, all)
 		for i, e := range all {
 			wrong := judge(t, e)
@@ -64,6 +59,34 @@ func TestStorable(t *testing.T) {
 	t.Logf("%d drawn, %d refused, beyond: %v", *drawn, refused, let)
 	if refused < *drawn/10 || refused > *drawn*9/10 {
 		t.Error("too few are refused, or nearly all: the drawing tests nothing")
+	}
+}
+
+// entries draws n injections that a policy may have.
+func (r *sidecars) entries(n int) []entry {
+	all := make([]entry, n)
+	for i := range all {
+		all[i] = r.entry(i)
+		for _, err := yaml.Marshal(all[i]); err != nil; _, err = yaml.Marshal(all[i]) { // a key of over 1,024 characters
+			all[i] = r.entry(i)
+		}
+	}
+	return all
+}
+
+// TestTheSeedRepeatsTheDrawing: TestStorable draws the same sidecars again with the same seed, and others with another one.
+func TestTheSeedRepeatsTheDrawing(t *testing.T) {
+	value := kubetest.Seed(t)
+	var drawings []string
+	for _, value := range []uint64{value, value, value + 1} {
+		random, all := &sidecars{rand.New(rand.NewPCG(value, value))}, strings.Builder{}
+		for _, e := range random.entries(*drawn) {
+			all.WriteString(e.json(t))
+		}
+		drawings = append(drawings, all.String())
+	}
+	if drawings[0] != drawings[1] || drawings[0] == drawings[2] {
+		t.Error("want the first two drawings to be equal, and the third to differ")
 	}
 }
 
