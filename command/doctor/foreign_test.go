@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -168,11 +169,24 @@ func TestShippedConfigurations(t *testing.T) {
 	}
 }
 
-// TestTwice: the same registered in two configurations is reported, and what differs in a selector is not.
+// TestTwice: the same registered in two configurations is reported, and what differs in anything that decides about calls is not.
 func TestTwice(t *testing.T) {
 	first, second := hook(nil), hook(func(w *entry) { w.configuration.Name = "d" })
-	other := hook(func(w *entry) { w.configuration.Name, w.NamespaceSelector = "e", labelled("a", "b") })
-	expectOne(t, twiceProblems([]entry{first, other}), "")
-	expectOne(t, twiceProblems([]entry{first, second, other}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com", "\nkubectl delete validatingwebhookconfiguration d")
+	expectOne(t, twiceProblems([]entry{first, second}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com", "\nkubectl delete validatingwebhookconfiguration d")
 	expectOne(t, twiceProblems([]entry{first, first}), "registered-twice", "refuses such a configuration")
+	for name, differ := range map[string]func(w *entry){
+		"kind":              func(w *entry) { w.kind = mutatingKind },
+		"Service":           func(w *entry) { w.ClientConfig.Service.Name += "2" },
+		"path":              func(w *entry) { w.ClientConfig.Service.Path = new("/other") },
+		"rules":             func(w *entry) { w.Rules = slices.Clone(w.Rules); w.Rules[0].Operations = []registration.OperationType{registration.Delete} },
+		"namespaceSelector": func(w *entry) { w.NamespaceSelector = labelled("a", "b") },
+		"objectSelector":    func(w *entry) { w.ObjectSelector = labelled("a", "b") },
+		"matchConditions":   func(w *entry) { w.MatchConditions = []registration.MatchCondition{{Name: "a", Expression: "true"}} },
+	} {
+		other := hook(func(w *entry) { w.configuration.Name = "e"; differ(w) })
+		if found := twiceProblems([]entry{first, other}); len(found) > 0 {
+			t.Errorf("another %s: %+v", name, found)
+		}
+		expectOne(t, twiceProblems([]entry{first, other, second}), "registered-twice", "configuration d")
+	}
 }

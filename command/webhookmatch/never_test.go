@@ -58,6 +58,10 @@ func TestNeverOfRules(t *testing.T) {
 		{"has(request.userInfo.groups) && 'a' in request.userInfo.groups", []registration.RuleWithOperations{pods}, false},
 		{"request.?name.orValue('') == 'a'", []registration.RuleWithOperations{pods}, false},
 		{"request.requestKind.kind == 'Pod'", []registration.RuleWithOperations{pods}, false},
+		{"has(request.userInfo) && has(request.userInfo.groups)", []registration.RuleWithOperations{pods}, false},
+		{"has(request.namespace)", []registration.RuleWithOperations{pods}, false},
+		{"has(request.options)", []registration.RuleWithOperations{pods}, false},
+		{"request.nothing == 'a'", []registration.RuleWithOperations{pods}, false}, // no result
 	} {
 		if is := new(Matcher).Never(registration.MatchCondition{Expression: c.expression}, c.rules); is != c.want {
 			t.Errorf("%s for %v: %v", c.expression, c.rules, is)
