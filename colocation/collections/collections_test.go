@@ -105,6 +105,8 @@ func TestLabelRules(t *testing.T) {
 		{"a key twice", `{"enable":"true","rules":"[{\"name\":\"a\",\"name\":\"b\",\"requiredLabels\":[\"l\"]}]"}`, "b()", "data[rules][0].name: is there twice, and the last one counts"},
 		{"in another case", `{"enable":"true","rules":"[{\"Name\":\"a\",\"requiredlabels\":[\"l\"],\"namespacewhitelist\":[\"n\"]}]"}`, "a(n)",
 			"data[rules][0].requiredlabels: is read, but should be written requiredLabels"},
+		{"once in another case", `{"enable":"true","rules":"[{\"name\":\"a\",\"requiredLabels\":[\"l\"],\"namespaceWhitelist\":[\"n\"],\"NamespaceWhitelist\":[\"m\"]}]"}`, "a(m)",
+			"data[rules][0].NamespaceWhitelist: is there twice, and the last one counts"},
 		{"two", `{"enable":"true","rules":"[{\"name\":\"b\",\"requiredLabels\":[\"l\"]},{\"name\":\"b\",\"requiredLabels\":[\"l\"]}]"}`, "b() b()", ""},
 		{"off", `{"enable":"no","rules":"[{\"name\":\"b\",\"requiredLabels\":[\"l\"]}]"}`, "", ""},
 		{"asks for nothing", `{"enable":"true","rules":"[{\"name\":\"c\"}]"}`, "c()", "rule 1 (c) requires no labels"},
