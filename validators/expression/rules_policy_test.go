@@ -74,6 +74,8 @@ func TestRulesWarnings(t *testing.T) {
 		{"the same versions", rule("a", v1) + "," + rule("b", v1), ""},
 		{"another resource", rule("a", v1) + "," + rule("b", `resources: [replicasets]`), ""},
 		{"no resource", rule("a", `resources: [deployments, deployment]`), "rules[0].match.resources[1]: no request matches deployment: "},
+		{"an expression of a new version", strings.Replace(rule("a", v1), `"true"`, `"object.a.orValue(true)"`, 1), "line 1 column 17: orValue of a value that is not optional has no result"},
+		{"a function of a new version", strings.Replace(rule("a", v1), `"true"`, `"quantity('1').isInteger() && isSemver('1.0.0')"`, 1), "a ValidatingAdmissionPolicy with this needs Kubernetes 1."},
 		{"all versions", rule("a", `resources: [deployments]`) + "," + rule("b", `resources: ["*", "*/scale"]`), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
