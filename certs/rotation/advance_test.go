@@ -364,6 +364,31 @@ func TestOldCopies(t *testing.T) {
 }
 
 // TestOldCopyEndsEarlier: a CA is trusted for as long as its last leaf is valid, although an old copy of the Secret does not know it.
+// TestOldCopyOfAnotherName: a replica that has just started finds an old copy, and in the caBundles a CA of another name that the copy
+// does not know: other replicas may serve what it has signed.
+func TestOldCopyOfAnotherName(t *testing.T) {
+	o := installed(t)
+	before := []map[string][]byte{caData(o.state), tlsData(o.state)}
+	o.view.Now = o.view.Now.Add(day)
+	stranger, ca := authorityFrom(t, "another CA", 7, o.view.Now, o.view.Now.Add(365*day)), caData(o.state)
+	ca[activeCert], ca[activeKey] = stranger.Cert, stranger.Key
+	o.state = read(ca, tlsData(o.state))
+	for range 3 {
+		o.step()
+		o.trustAll()
+	}
+	served := parse(o.state.Leaf.Cert)
+	if !signed(parse(stranger.Cert), served) || !bytes.Equal(o.view.Served.Cert, o.state.Leaf.Cert) {
+		t.Fatal("the CA of another name does not sign")
+	}
+	fresh := &one{t: t, state: read(before[0], before[1]), view: View{Now: o.view.Now.Add(time.Hour), Entries: slices.Clone(o.view.Entries)}}
+	fresh.step()
+	fresh.want(true, 2, "from an old copy of the Secret")
+	if !verifies(served, fresh.state.Bundle, fresh.view.Now) {
+		t.Error("the bundle does not trust what is served")
+	}
+}
+
 func TestOldCopyEndsEarlier(t *testing.T) {
 	o := installed(t)
 	old := caData(o.state)
@@ -504,10 +529,13 @@ func TestARemovedCAStaysRemoved(t *testing.T) {
 	o.want(false, 0, "is no longer trusted")
 	o.state = read(o.stored())
 	o.state.Bundle, o.view.Known, o.view.Entries[0] = copies, copies, copies
-	o.step()
-	o.want(false, 0, "")
-	if verifies(parse(before.Cert), o.state.Bundle, o.view.Now) {
-		t.Error("it is trusted again")
+	fresh := &one{t: t, state: o.state, view: View{Now: o.view.Now, Entries: slices.Clone(o.view.Entries)}}
+	for _, o := range []*one{o, fresh} {
+		o.step()
+		o.want(false, 0, "")
+		if verifies(parse(before.Cert), o.state.Bundle, o.view.Now) {
+			t.Error("it is trusted again")
+		}
 	}
 }
 

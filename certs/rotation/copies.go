@@ -28,13 +28,13 @@ func (a *advance) copies() certList {
 }
 
 // setAside finds out whether somebody has put an old copy of the Secret back: there are copies of CAs that it does not know, newer than
-// those of the same name that it knows. Whatever it says of the ends of leaves may be too early, and its CAs must not sign: all are
+// those of the same name that it knows, or, when a replica has just started and remembers none, than all that it knows. Whatever it says of the ends of leaves may be too early, and its CAs must not sign: all are
 // retired.
 func (a *advance) setAside(copies certList) {
 	noneSigns := parse(a.Active.Cert) == nil && parse(a.Next.Cert) == nil
 	isNewer := func(ca *x509.Certificate) bool {
 		_, lost := a.Lost[ca.SerialNumber.Text(16)]
-		newest := a.newestNamed(ca.RawSubject)
+		newest := a.newestLike(ca)
 		return !lost && !slices.ContainsFunc(a.authorities(), ca.Equal) && (noneSigns || newest != nil && ca.NotBefore.After(newest.NotBefore))
 	}
 	if a.Lost == nil || !slices.ContainsFunc(copies, isNewer) {
@@ -53,10 +53,12 @@ func (a *advance) setAside(copies certList) {
 	a.assumeEnds()
 }
 
-// newestNamed returns the newest known CA with a name, or nil.
-func (a *advance) newestNamed(subject []byte) (newest *x509.Certificate) {
+// newestLike returns the newest known CA that a copy of another is compared with, or nil. CAs of other names in the caBundles are
+// somebody else's, unless a replica does not remember which were usher's.
+func (a *advance) newestLike(other *x509.Certificate) (newest *x509.Certificate) {
+	remembers := a.view.Served.Cert != nil || len(a.view.Known) > 0
 	for _, ca := range a.authorities() {
-		if bytes.Equal(ca.RawSubject, subject) && (newest == nil || ca.NotBefore.After(newest.NotBefore)) {
+		if like := !remembers || bytes.Equal(ca.RawSubject, other.RawSubject); like && (newest == nil || ca.NotBefore.After(newest.NotBefore)) {
 			newest = ca
 		}
 	}

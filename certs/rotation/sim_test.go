@@ -394,6 +394,17 @@ var faults = []fault{
 		}
 		w.put(caPath, map[string]any{activeCert: ca.Cert, activeKey: ca.Key})
 	}},
+	{"the CA is somebody else's, with another name", (*world).putStranger},
+	{"a CA with another name signs, and an old copy of both is back when a replica starts", func(w *world) {
+		w.mu.Lock()
+		before := w.next
+		w.mu.Unlock()
+		w.putStranger()
+		w.run(3 * time.Minute)
+		w.replicas[0].stop()
+		w.restoreFrom(before, caPath, tlsPath)
+		w.start(0)
+	}},
 	{"the API server is away", func(w *world) {
 		w.mu.Lock()
 		w.away = true
@@ -433,10 +444,22 @@ func (w *world) put(path string, data any) {
 	w.edit(path, func(o map[string]any) { o["data"] = data })
 }
 
+// putStranger replaces the CA by one that usher has not made.
+func (w *world) putStranger() {
+	ca := authorityFrom(w.t, "another CA", 7, w.now(), w.now().Add(caLife))
+	w.put(caPath, map[string]any{activeCert: ca.Cert, activeKey: ca.Key})
+}
+
 // restore puts earlier data of Secrets back, of one moment.
 func (w *world) restore(paths ...string) {
 	w.mu.Lock()
 	at := w.rnd.IntN(w.next)
+	w.mu.Unlock()
+	w.restoreFrom(at, paths...)
+}
+
+func (w *world) restoreFrom(at int, paths ...string) {
+	w.mu.Lock()
 	data := map[string]any{}
 	for _, path := range paths {
 		for _, one := range w.history[path] {
