@@ -182,7 +182,7 @@ func (c *Cluster) Status() []Status {
 	for k, r := range c.rows {
 		if c.wanted[k] {
 			p := c.healths[k]
-			all = append(all, Status{Name: r.name, Objects: s.collected[k].objects.size, Synced: s.collected[k].synced,
+			all = append(all, Status{Name: r.name, Objects: s.collected[k].objects.Len(), Synced: s.collected[k].synced,
 				LastEvent: p.last, Watched: s.api, Missing: p.missing, Err: p.err})
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/internal/cow"
 )
 
 // Collection declares a set of objects that is kept, each as a T. To add a collection, declare it, list it in a
@@ -41,6 +43,9 @@ type Compiled[T, C any] struct {
 	// Compile compiles it. Problems are logged and reported, but the compiled value is used. If Compile returns an
 	// error, which is also reported, or panics, the previously compiled value stays in use.
 	Compile func(Objects[T]) (compiled C, problems []error, err error)
+	// Update, if not nil, is called instead of Compile once a value has been compiled. It returns what Compile would, at
+	// the cost of what has changed: each object before and after, or the zero T if there is none.
+	Update func(before C, changed iter.Seq2[T, T]) (compiled C, problems []error)
 }
 
 // Declared is a *Collection or a *Compiled of any type.
@@ -59,7 +64,7 @@ type row struct {
 	keep              func(r *row, raw []byte) (*item, error)
 	// compile returns nil if the previously compiled value stays in use. It is nil for collections that are not
 	// compiled.
-	compile func(table) (compiled any, problems []error)
+	compile func(*collected) (compiled any, problems []error)
 }
 
 // decode decodes an object.
@@ -72,8 +77,11 @@ func (c *Collection[T]) row() row {
 
 func (c *Compiled[T, C]) row() row {
 	r := c.Collection.row()
-	r.compile = func(objects table) (any, []error) {
-		compiled, problems, err := c.Compile(Objects[T]{objects})
+	r.compile = func(now *collected) (any, []error) {
+		if before, some := now.compiled.(C); some && c.Update != nil {
+			return c.Update(before, changedFrom(Objects[T]{now.from}, Objects[T]{now.objects}))
+		}
+		compiled, problems, err := c.Compile(Objects[T]{now.objects})
 		if err != nil {
 			return nil, append(problems, err)
 		}
@@ -153,14 +161,14 @@ func (c *Compiled[T, C]) Get(s Snapshot) (compiled C, err error) {
 }
 
 // Objects are the objects of a collection at one moment. They are immutable.
-type Objects[T any] struct{ table table }
+type Objects[T any] struct{ all cow.Map[any] }
 
 // Len returns the number of objects.
-func (o Objects[T]) Len() int { return o.table.size }
+func (o Objects[T]) Len() int { return o.all.Len() }
 
 // Get returns the object with the given key.
 func (o Objects[T]) Get(key string) (object T, known bool) {
-	found, known := o.table.get(key)
+	found, known := o.all.Get(key)
 	if known {
 		object = found.(T)
 	}
@@ -170,7 +178,7 @@ func (o Objects[T]) Get(key string) (object T, known bool) {
 // Each yields the keys and objects in no particular order.
 func (o Objects[T]) Each() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
-		for key, object := range o.table.all() {
+		for key, object := range o.all.All() {
 			if !yield(key, object.(T)) {
 				return
 			}
@@ -180,12 +188,25 @@ func (o Objects[T]) Each() iter.Seq2[string, T] {
 
 // Sorted returns the objects sorted by key, in a new slice.
 func (o Objects[T]) Sorted() []T {
-	objects := maps.Collect(o.table.all())
+	objects := maps.Collect(o.all.All())
 	list := make([]T, 0, len(objects))
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
 		list = append(list, objects[key].(T))
 	}
 	return list
+}
+
+// changedFrom yields the objects that changed, before and after; the zero T if there is none.
+func changedFrom[T any](before, after Objects[T]) iter.Seq2[T, T] {
+	return func(yield func(was, is T) bool) {
+		for key := range after.all.ChangedFrom(before.all) {
+			was, had := before.Get(key)
+			is, has := after.Get(key)
+			if (had != has || !sameKept(was, is)) && !yield(was, is) {
+				return
+			}
+		}
+	}
 }
 
 // catalogue holds the declared collections, in order, and which of them are kept. It is immutable.

@@ -38,7 +38,7 @@ func (c *Cluster) follow(k int, notify func(Follower)) {
 
 // seen returns an object in the form for followers.
 func (c *Cluster) seen(k int, i *item) Object {
-	kept, _ := c.latest().collected[k].objects.get(i.key())
+	kept, _ := c.latest().collected[k].objects.Get(i.key())
 	return Object{Key: i.key(), Version: i.ResourceVersion, Kept: kept, Annotations: i.annotations}
 }
 

@@ -92,7 +92,7 @@ func TestFollow(t *testing.T) {
 		c := watching(t, f, followed(follower))
 		follower.mu.Lock()
 		follower.check = func(s Object) {
-			if kept, _ := c.latest().collected[c.index["podnodes"]].objects.get(s.Key); kept != s.Kept {
+			if kept, _ := c.latest().collected[c.index["podnodes"]].objects.Get(s.Key); kept != s.Kept {
 				t.Errorf("%s: what was told is not in force, or twice in memory", s.Key)
 			}
 		}

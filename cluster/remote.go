@@ -135,7 +135,7 @@ func (c *Cluster) received(k int, raw []byte, err error) (Object, error) {
 	found := Object{Key: i.key(), Version: i.ResourceVersion, Kept: i.kept, Annotations: i.annotations}
 	if i.err != nil {
 		known := false
-		if found.Kept, known = c.latest().collected[k].objects.get(i.key()); !known {
+		if found.Kept, known = c.latest().collected[k].objects.Get(i.key()); !known {
 			return Object{}, i.err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/cow"
 )
 
 // Snapshot is the state of the cluster at one moment. It is immutable, and the objects that it returns must not be
@@ -29,10 +30,11 @@ type state struct {
 // collected is the state of one collection.
 type collected struct {
 	synced   bool
-	objects  table
+	objects  cow.Map[any]
 	bad      map[string]error // errors of objects that do not decode, by key; never modified in place
 	compiled any
-	problems []error // from compiling
+	from     cow.Map[any] // the objects that compiled was compiled from
+	problems []error      // from compiling
 }
 
 // Changed returns a channel that is closed when a newer snapshot is available. To wait for a condition, check it on a
@@ -89,10 +91,12 @@ func (s *state) put(k int, i *item) (changed bool) {
 		return true
 	}
 	changed = c.clearBad(i.key())
-	if before, known := c.objects.get(i.key()); known && sameKept(before, i.kept) {
+	if before, known := c.objects.Get(i.key()); known && sameKept(before, i.kept) {
 		return changed // most changes of a pod concern parts that are not kept
 	}
-	c.objects = c.objects.with(i.key(), i.kept)
+	edit := c.objects.Edit()
+	edit.Set(i.key(), i.kept)
+	c.objects = edit.Done()
 	return true
 }
 
@@ -113,8 +117,10 @@ func (c *collected) clearBad(key string) (changed bool) {
 func (s *state) remove(k int, key string) (changed bool) {
 	c := &s.collected[k]
 	changed = c.clearBad(key)
+	edit := c.objects.Edit()
+	edit.Delete(key)
 	before := c.objects
-	c.objects = before.without(key)
+	c.objects = edit.Done()
 	return changed || c.objects != before
 }
 
@@ -124,7 +130,7 @@ func (s *state) replace(k int, items []*item) {
 	c := &s.collected[k]
 	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
 	for _, i := range items {
-		before, known := c.objects.get(i.key())
+		before, known := c.objects.Get(i.key())
 		if i.err != nil {
 			bad[i.key()] = i.err
 		}
@@ -136,8 +142,8 @@ func (s *state) replace(k int, items []*item) {
 			changed = true
 		}
 	}
-	if changed || len(objects) != c.objects.size {
-		c.objects = tableOf(objects)
+	if changed || len(objects) != c.objects.Len() {
+		c.objects = cow.Of(objects)
 	}
 	c.bad, c.synced = bad, true
 }
@@ -148,21 +154,21 @@ func (s *state) compile(k int) {
 	if compile == nil || !c.synced {
 		return
 	}
-	compiled, problems := compileSafely(compile, c.objects)
+	compiled, problems := compileSafely(compile, c)
 	if compiled != nil {
-		c.compiled = compiled
+		c.compiled, c.from = compiled, c.objects
 	}
 	c.problems = problems
 }
 
 // compileSafely returns a panic as a problem: an unusual object must not crash the process repeatedly.
-func compileSafely(compile func(table) (any, []error), objects table) (compiled any, problems []error) {
+func compileSafely(compile func(*collected) (any, []error), c *collected) (compiled any, problems []error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			compiled, problems = nil, []error{fmt.Errorf("panic: %v", cause)}
 		}
 	}()
-	return compile(objects)
+	return compile(c)
 }
 
 // problems returns the problems of all objects, in the order of collections and keys.

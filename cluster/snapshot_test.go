@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -36,39 +37,6 @@ func TestRules(t *testing.T) {
 	}
 	if got := keeping("rules").Rules(); len(got) != 1 || len(got[0].ResourceNames) != 1 {
 		t.Errorf("the ConfigMap alone: %v", got)
-	}
-}
-
-func TestTable(t *testing.T) {
-	random := seeds.Random(t)
-	table, want := table{}, map[string]any{}
-	for step := range 3000 {
-		key := fmt.Sprint("key-", random.IntN(900))
-		before, beforeWant := table, maps.Clone(want)
-		if random.IntN(3) == 0 {
-			table = table.without(key)
-			delete(want, key)
-		} else {
-			table = table.with(key, step)
-			want[key] = step
-		}
-		if step%500 == 0 {
-			table = tableOf(want)
-		}
-		if step%100 == 0 && (!maps.Equal(maps.Collect(before.all()), beforeWant) || before.size != len(beforeWant)) {
-			t.Fatal("a change changed the old table")
-		}
-	}
-	if !maps.Equal(maps.Collect(table.all()), want) || table.size != len(want) {
-		t.Error("the table differs from a map")
-	}
-	for key, object := range want {
-		if got, ok := table.get(key); !ok || got != object {
-			t.Errorf("%s: %v %v", key, got, ok)
-		}
-	}
-	if _, ok := table.get("none"); ok {
-		t.Error("a key that is not there was found")
 	}
 }
 
@@ -130,7 +98,7 @@ func TestAnyOrder(t *testing.T) {
 // visible returns everything about a snapshot except the layout of its tables.
 func visible(s *state) (all []any) {
 	for _, of := range s.collected {
-		all = append(all, maps.Collect(of.objects.all()), of.objects.size, of.compiled, of.synced)
+		all = append(all, maps.Collect(of.objects.All()), of.objects.Len(), of.compiled, of.synced)
 	}
 	for _, problem := range s.problems() {
 		all = append(all, problem.Error())
@@ -240,6 +208,57 @@ func TestCompile(t *testing.T) {
 	}
 	if logged := len(hook.AllEntries()); logged != 3 { // synced, and two problems
 		t.Errorf("%d log entries", logged)
+	}
+}
+
+// TestUpdate: a value that is updated with each change, some of which fail, is the value that would be compiled anew.
+func TestUpdate(t *testing.T) {
+	random, compiled, strange := seeds.Random(t), 0, false
+	profiles := profilesWith(func(all Objects[*thing]) (map[string]string, []error, error) {
+		compiled++
+		names := map[string]string{}
+		for _, p := range all.Each() {
+			names[p.Name] = p.Spec.SchedulerName
+		}
+		return names, nil, nil
+	})
+	profiles.Update = func(before map[string]string, changed iter.Seq2[*thing, *thing]) (map[string]string, []error) {
+		after := maps.Clone(before)
+		for was, is := range changed {
+			if strange {
+				panic("strange profile")
+			}
+			if was != nil && before[was.Name] != was.Spec.SchedulerName || is != nil && was != nil && was.Name != is.Name {
+				t.Fatalf("%+v became %+v", was, is)
+			}
+			if is != nil {
+				after[is.Name] = is.Spec.SchedulerName
+			} else {
+				delete(after, was.Name)
+			}
+		}
+		return after, []error{errors.New("updated")}
+	}
+	c := made(Options{Catalogue: []Declared{profiles}, Needs: []string{profiles.Name}}, nil)
+	_ = c.to(profiles.Name).Replace(nil, "")
+	next := func() event {
+		object := []string{"", `{"spec":{"schedulerName":"a"}}`, `{"spec":{"schedulerName":"b"}}`}[random.IntN(3)]
+		return event{profiles.Name, fmt.Sprintf("p%d", random.IntN(5)), object}
+	}
+	for n := range 500 {
+		strange = random.IntN(5) == 0 && n < 499
+		if next().send(t, c); random.IntN(10) == 0 {
+			_ = c.to(profiles.Name).Replace([]any{event{profiles.Name, "p1", "{}"}.item(t), event{profiles.Name, fmt.Sprint("p", n), "{}"}.item(t)}, "")
+		}
+		all, _ := profiles.All(c.Now())
+		want, _, _ := profiles.Compile(all)
+		if got, _ := profiles.Get(c.Now()); !strings.Contains(fmt.Sprint(c.Problems()), "panic") && !maps.Equal(got, want) {
+			t.Fatalf("updated %v, compiled %v", got, want)
+		}
+		compiled--
+	}
+	if len(c.Problems()) != 1 || compiled != 1 {
+		t.Errorf("problems %v, compiled %d times", c.Problems(), compiled)
 	}
 }
 

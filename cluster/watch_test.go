@@ -325,7 +325,7 @@ func differences(f *clustertest.Server, c *Cluster) (wrong []string) {
 			if !c.wanted[k] {
 				continue
 			}
-			known := maps.Collect(c.latest().collected[k].objects.all())
+			known := maps.Collect(c.latest().collected[k].objects.All())
 			for key, raw := range f.Stored[r.resource] {
 				if _, ok := known[key]; !ok || r.name == "pods" && stepOf(raw) != known[key].(*podMeta).labels["step"] {
 					wrong = append(wrong, key)
