@@ -1,9 +1,12 @@
 package collections
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
@@ -22,6 +25,7 @@ var ElasticQuotas = &cluster.Compiled[*quota.Quota, *quota.Tree]{
 		}),
 	},
 	Compile: compileQuotas,
+	Update:  updateQuotas,
 }
 
 // elasticQuota is an api.ElasticQuota that does not decode its status: it is not validated, and not used here.
@@ -39,6 +43,16 @@ func compileQuotas(all cluster.Objects[*quota.Quota]) (*quota.Tree, []error, err
 	}
 	tree := quota.NewTree(list)
 	return tree, tree.Problems(), nil
+}
+
+// updateQuotas changes the tree.
+func updateQuotas(before *quota.Tree, changed iter.Seq2[*quota.Quota, *quota.Quota]) (*quota.Tree, []error) {
+	changes := map[types.NamespacedName]*quota.Quota{}
+	for was, is := range changed {
+		changes[cmp.Or(is, was).Identity()] = is
+	}
+	tree := before.With(changes)
+	return tree, tree.Problems()
 }
 
 // QuotaTree returns the tree of all stored elastic quotas.

@@ -2,65 +2,43 @@ package quota
 
 import (
 	"cmp"
+	"iter"
 	"slices"
-	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/internal/cow"
 )
 
-// Tree is the set of all quotas at one moment. It is immutable and independent of the order in which quotas were added.
+// Tree is the set of all quotas at one moment. It is immutable, and independent of the order in which quotas were added:
+// a tree that was changed by With equals a new one of the same quotas.
 // The root quota is always part of it, even if no object exists for it.
 type Tree struct {
-	all        []*Quota // by age, including duplicates
-	quotas     map[string]*Quota
-	children   map[string][]string // by parent, sorted; also for parents that do not exist
-	byBinding  map[string]*Quota   // by namespace: the quota whose annotation lists it
-	duplicates []*Quota            // quotas whose name another quota has
-	contested  []contested
-	flaws      func() []*Flaw // computed once, on demand
+	named    cow.Map[rank]                // by name
+	children cow.Map[[]string]            // by parent, sorted; also for parents that do not exist
+	listing  cow.Map[rank]                // by namespace: the quotas whose annotations list it
+	sums     cow.Map[corev1.ResourceList] // by parent: what the min of its children adds up to
+	flaws    cow.Map[[]*Flaw]             // by site
 }
 
-// contested is a namespace that several quotas list.
-type contested struct {
-	namespace    string
-	holds, wants *Quota
+// rank holds quotas that claim the same, by age: the first has it.
+type rank struct {
+	first  *Quota
+	others []*Quota
 }
 
 // NewTree returns the tree of the given quotas. If two have the same name or list the same namespace, the older one
 // wins.
 func NewTree(quotas []*Quota) *Tree {
 	quotas = slices.Clone(quotas)
-	slices.SortFunc(quotas, byAge)
-	return newTree(quotas)
-}
-
-// newTree returns the tree of quotas that are sorted by age.
-func newTree(quotas []*Quota) *Tree {
-	t := &Tree{all: quotas, quotas: make(map[string]*Quota, len(quotas)), children: map[string][]string{}, byBinding: map[string]*Quota{}}
-	t.flaws = sync.OnceValue(t.findFlaws)
+	slices.SortFunc(quotas, func(a, b *Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), byAge(a, b)) }) // so that lists grow at their ends
+	e := (&Tree{}).edit()
 	for _, q := range quotas {
-		if _, taken := t.quotas[q.Name]; taken {
-			t.duplicates = append(t.duplicates, q)
-			continue
-		}
-		t.quotas[q.Name] = q
-		if q.Parent != "" {
-			t.children[q.Parent] = append(t.children[q.Parent], q.Name)
-		}
-		for _, namespace := range q.Namespaces {
-			if holds, taken := t.byBinding[namespace]; !taken {
-				t.byBinding[namespace] = q
-			} else if holds != q {
-				t.contested = append(t.contested, contested{namespace, holds, q})
-			}
-		}
+		e.replace(q.Name, nil, q)
 	}
-	for _, names := range t.children {
-		slices.Sort(names)
-	}
-	return t
+	return e.done()
 }
 
 // byAge compares quotas by age, then by name.
@@ -70,17 +48,23 @@ func byAge(a, b *Quota) int {
 
 // Get returns the quota with a name.
 func (t *Tree) Get(name string) (*Quota, bool) {
-	q, ok := t.quotas[name]
-	return q, ok
+	named, ok := t.named.Get(name)
+	return named.first, ok
+}
+
+// quota returns the quota with a name, or nil.
+func (t *Tree) quota(name string) *Quota {
+	named, _ := t.named.Get(name)
+	return named.first
 }
 
 // Len returns the number of quotas.
-func (t *Tree) Len() int { return len(t.quotas) }
+func (t *Tree) Len() int { return t.named.Len() }
 
 // Names returns all names, sorted.
 func (t *Tree) Names() []string {
-	names := make([]string, 0, len(t.quotas))
-	for name := range t.quotas {
+	names := make([]string, 0, t.Len())
+	for name := range t.named.All() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -88,17 +72,23 @@ func (t *Tree) Names() []string {
 }
 
 // Children returns the names of a quota's children, sorted.
-func (t *Tree) Children(name string) []string { return t.children[name] }
+func (t *Tree) Children(name string) []string {
+	children, _ := t.children.Get(name)
+	return children
+}
 
 // HolderOf returns the quota that lists a namespace in its annotation, or nil.
-func (t *Tree) HolderOf(namespace string) *Quota { return t.byBinding[namespace] }
+func (t *Tree) HolderOf(namespace string) *Quota {
+	listing, _ := t.listing.Get(namespace)
+	return listing.first
+}
 
 // Path returns the quota and its ancestors, from the quota up to the top, the last one before the root quota. It ends
 // at a parent that does not exist. If it runs into a cycle, it ends with the alphabetically first name of the cycle, so
 // that all quotas of one cycle have the same top.
 func (t *Tree) Path(name string) []*Quota {
 	var path []*Quota
-	for q := t.quotas[name]; q != nil && q.Name != api.RootQuota; q = t.quotas[q.Parent] {
+	for q := t.quota(name); q != nil && q.Name != api.RootQuota; q = t.quota(q.Parent) {
 		if n := len(path); n > 0 && path[n/2] == q { // tortoise and hare: cheap however long the chain
 			return endAtFirst(append(path, q))
 		}
@@ -143,18 +133,18 @@ type Binding struct {
 // DisableDefaultQuota) only the label counts, even if it is empty.
 func (t *Tree) Bind(k BindingKey, labelOnly bool) Binding {
 	b := Binding{Name: api.DefaultQuota, Via: "default"}
-	switch own := t.quotas[k.Namespace]; {
+	switch own := t.quota(k.Namespace); {
 	case k.Label != "" || labelOnly:
 		b = Binding{Name: k.Label, Via: "label"}
 	case own != nil && own.Namespace == k.Namespace && k.Namespace != "":
 		b = Binding{Name: own.Name, Via: "namespace name"}
 	default:
-		if q := t.byBinding[k.Namespace]; q != nil {
+		if q := t.HolderOf(k.Namespace); q != nil {
 			b = Binding{Name: q.Name, Via: "namespace annotation"}
 		}
 	}
 	if !api.ReservedQuota(b.Name) {
-		b.Quota = t.quotas[b.Name]
+		b.Quota = t.quota(b.Name)
 	}
 	return b
 }
@@ -167,31 +157,48 @@ func (b Binding) Unknown() bool {
 
 // At returns the quota with a name in a namespace, even if another quota counts under that name; nil if there is none.
 func (t *Tree) At(id types.NamespacedName) *Quota {
-	q := t.quotas[id.Name]
-	if q == nil || q.Namespace == id.Namespace {
-		return q
-	}
-	for _, double := range t.duplicates {
-		if double.Identity() == id {
-			return double
+	named, _ := t.named.Get(id.Name)
+	for q := range named.all() {
+		if q.Namespace == id.Namespace {
+			return q
 		}
 	}
 	return nil
 }
 
-// With returns the tree with some quotas added or replaced, or removed where the value is nil.
+// With returns the tree with some quotas added or replaced, or removed where the value is nil. It costs what the changed
+// quotas and their relatives cost; the rest is shared.
 func (t *Tree) With(changes map[types.NamespacedName]*Quota) *Tree {
-	list := make([]*Quota, 0, len(t.all)+len(changes))
-	for _, q := range t.all {
-		if _, changed := changes[q.Identity()]; !changed {
-			list = append(list, q)
+	e := t.edit()
+	for id, q := range changes {
+		e.replace(id.Name, t.At(id), q)
+	}
+	return e.done()
+}
+
+// all yields the quotas, the first one first.
+func (r rank) all() iter.Seq[*Quota] {
+	return func(yield func(*Quota) bool) {
+		if r.first == nil || !yield(r.first) {
+			return
+		}
+		for _, q := range r.others {
+			if !yield(q) {
+				return
+			}
 		}
 	}
-	for _, q := range changes {
-		if q != nil {
-			at, _ := slices.BinarySearchFunc(list, q, byAge)
-			list = slices.Insert(list, at, q)
-		}
+}
+
+// replace returns the rank with a quota in place of another. Either may be nil.
+func (r rank) replace(was, is *Quota) rank {
+	if len(r.others) == 0 && (r.first == was || r.first == nil) {
+		return rank{first: is} // as nearly always
 	}
-	return newTree(list)
+	all := slices.DeleteFunc(slices.Collect(r.all()), func(q *Quota) bool { return q == was })
+	if is != nil {
+		at, _ := slices.BinarySearchFunc(all, is, byAge)
+		all = slices.Insert(all, at, is)
+	}
+	return rank{all[0], all[1:]}
 }
