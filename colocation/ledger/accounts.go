@@ -26,8 +26,9 @@ type accounts struct {
 	version string // the pods are known up to this resourceVersion
 	pods    map[string]*account
 	byKey   map[quota.BindingKey]*held
-	used    map[string]sum // by quota: the charges of the quota and all its descendants in tree
-	apart   map[string]sum // by quota: the part of used that the specs of the pods do not request; negative if they request more
+	keysOf  map[string]map[quota.BindingKey]bool // by the quota that they belong to in tree
+	used    map[string]sum                       // by quota: the charges of the quota and all its descendants in tree
+	apart   map[string]sum                       // by quota: the part of used that the specs of the pods do not request; negative if they request more
 	tree    *quota.Tree
 	// gone maps the UIDs of deleted pods to the time until which they matter: a reservation may still wait for them.
 	gone map[types.UID]time.Time
@@ -46,6 +47,7 @@ type accounts struct {
 type held struct {
 	sum, apart sum
 	pods       int
+	quota      string // that the key belongs to in the tree
 }
 
 // account is the charge of one pod.
@@ -72,7 +74,7 @@ func newAccounts(o Options) *accounts {
 
 func (a *accounts) clear() {
 	a.pods, a.byKey, a.used, a.apart = map[string]*account{}, map[quota.BindingKey]*held{}, map[string]sum{}, map[string]sum{}
-	a.ending, a.tree = map[string]*account{}, nil
+	a.ending, a.keysOf, a.tree = map[string]*account{}, map[string]map[quota.BindingKey]bool{}, nil
 }
 
 // Replace implements Follower.
@@ -226,16 +228,7 @@ func (a *accounts) refresh(tree *quota.Tree) {
 			delete(a.ending, key)
 		}
 	}
-	if a.tree == tree {
-		return
-	}
-	a.tree, a.used, a.apart = tree, map[string]sum{}, map[string]sum{}
-	for key, of := range a.byKey {
-		for _, q := range a.path(key) {
-			sumOf(a.used, q.Name).add(corev1.ResourceList(of.sum))
-			if len(of.apart) > 0 {
-				sumOf(a.apart, q.Name).add(corev1.ResourceList(of.apart))
-			}
-		}
+	if a.tree != tree {
+		a.move(tree)
 	}
 }

@@ -67,6 +67,48 @@ func TestAccountsOrder(t *testing.T) {
 	}
 }
 
+// TestAccountsMove: while pods and the tree change, the sums are those of the pods in the tree, and nothing is kept of quotas
+// and pods that are gone.
+func TestAccountsMove(t *testing.T) {
+	rng := seed.Random(t)
+	for range 300 {
+		b, there := lay(t, makeQuota("top", "", "cpu=9")), map[string]*quota.Pod{}
+		for version := range 30 {
+			switch rng.IntN(3) {
+			case 0:
+				q := makeQuota([]string{"top", "a", "b", "a1", "n"}[rng.IntN(5)], []string{"", "top", "a", "b", "a1"}[rng.IntN(5)], "cpu=9")
+				q.Namespace, q.Namespaces = []string{quotaNamespace, q.Name}[rng.IntN(2)], [][]string{nil, {q.Name}, {"n"}}[rng.IntN(3)]
+				change := map[types.NamespacedName]*quota.Quota{{Namespace: quotaNamespace, Name: q.Name}: nil, {Namespace: q.Name, Name: q.Name}: nil}
+				if rng.IntN(4) > 0 {
+					change[q.Identity()] = q
+				}
+				b.tree = b.tree.With(change)
+			case 1:
+				p := randomPod(rng, b.clock, []string{"a/", "b/", "a1/", "n/"}[rng.IntN(4)]+strconv.Itoa(rng.IntN(3)), version)
+				p.Labelled = p.Labelled || rng.IntN(3) == 0
+				b.Pods().Put(seenPod(p, version+1))
+				there[podKey(p)] = p
+			case 2:
+				for _, key := range slices.Sorted(maps.Keys(there))[:min(1, len(there))] {
+					b.Pods().Remove(seenPod(there[key], version+1))
+					delete(there, key)
+				}
+			}
+			if got, want := usedNow(b), counted(b, there); got != want {
+				t.Fatalf("%s, but the pods are %s", got, want)
+			}
+		}
+		for key, p := range there {
+			b.Pods().Remove(seenPod(p, 100))
+			delete(there, key)
+		}
+		b.tree = quota.NewTree(nil)
+		if usedNow(b); len(b.accounts.keysOf)+len(b.accounts.used)+len(b.accounts.byKey) > 0 {
+			t.Fatalf("kept: %v %v", b.accounts.keysOf, b.accounts.used)
+		}
+	}
+}
+
 func randomPod(rng *rand.Rand, now time.Time, key string, version int) *quota.Pod {
 	p := makePod(key, fmt.Sprintf("u%d", rng.IntN(3)), fmt.Sprintf("cpu=%dm memory=%d", rng.IntN(3000), rng.IntN(5)))
 	switch rng.IntN(6) {

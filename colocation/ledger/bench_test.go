@@ -125,6 +125,43 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
+// BenchmarkChangedQuota is the first decision after a change of a quota, among many with pods and records.
+func BenchmarkChangedQuota(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		for _, change := range []string{"none", "limits", "parent"} {
+			b.Run(fmt.Sprintf("quotas=%d/%s", n, change), func(b *testing.B) {
+				_, tree := crowd(n, 0)
+				l := lay(b)
+				var objects, pods []Seen
+				for i, name := range tree.Names() {
+					q, _ := tree.Get(name)
+					objects = append(objects, Seen{Key: "quotas/" + name, Version: "1", Object: q, Record: `{"by":"r"}`})
+					pods = append(pods, seenPod(makePod(name+"/p", name, "cpu=1 memory=1Gi"), i+1))
+				}
+				l.Quotas().Replace(objects, "1")
+				l.Pods().Replace(pods, "1")
+				changed := *objects[n/2].Object.(*quota.Quota)
+				switch change {
+				case "limits":
+					changed.Max = amounts("cpu=1")
+				case "parent":
+					changed.Parent = "q20"
+				}
+				trees := []*quota.Tree{tree, tree.With(map[types.NamespacedName]*quota.Quota{changed.Identity(): &changed})}
+				ask, i := askIn(tree, 5), 0
+				b.ReportAllocs()
+				for b.Loop() {
+					i++
+					l.known.Store(trees[i%2])
+					if v, err := l.Judge(context.Background(), ask); v.Excess != nil || err != nil {
+						b.Fatal(v, err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // The cost of a decision does not depend on the number of pods or quotas. A factor of ten is allowed for a busy
 // machine.
 func TestCostDoesNotGrow(t *testing.T) {

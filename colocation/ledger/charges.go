@@ -16,10 +16,11 @@ func (a *accounts) charge(one *account) {
 	if of == nil {
 		of = &held{sum: sum{}}
 		a.byKey[key] = of
+		a.bind(key, of)
 	}
 	of.pods++
 	of.sum.add(one.charge)
-	for _, q := range a.path(key) {
+	for _, q := range a.path(of) {
 		sumOf(a.used, q.Name).add(one.charge)
 	}
 	a.chargeApart(of, one, sum.add)
@@ -35,8 +36,9 @@ func (a *accounts) discharge(one *account) {
 	of.sum.sub(one.charge)
 	if of.pods--; of.pods == 0 {
 		delete(a.byKey, key)
+		a.unbind(key, of)
 	}
-	for _, q := range a.path(key) {
+	for _, q := range a.path(of) {
 		sumOf(a.used, q.Name).sub(one.charge)
 	}
 	a.chargeApart(of, one, sum.sub)
@@ -53,7 +55,7 @@ func (a *accounts) chargeApart(of *held, one *account, change func(sum, corev1.R
 		of.apart = sum{}
 	}
 	change(of.apart, apart)
-	for _, q := range a.path(one.pod.BindingKey()) {
+	for _, q := range a.path(of) {
 		change(sumOf(a.apart, q.Name), apart)
 	}
 }
@@ -70,9 +72,89 @@ func (a *accounts) apartOf(pod *quota.Pod, charge corev1.ResourceList) sum {
 }
 
 // path returns the quotas that the pods of a key are charged to, in the tree of the last refresh.
-func (a *accounts) path(key quota.BindingKey) []*quota.Quota {
+func (a *accounts) path(of *held) []*quota.Quota {
 	if a.tree == nil {
 		return nil
 	}
-	return a.tree.Path(a.tree.Bind(key, a.labelOnly).Name)
+	return a.tree.Path(of.quota)
+}
+
+// bind finds the quota of a key.
+func (a *accounts) bind(key quota.BindingKey, of *held) {
+	if a.tree == nil {
+		return
+	}
+	of.quota = a.tree.Bind(key, a.labelOnly).Name
+	keys := a.keysOf[of.quota]
+	if keys == nil {
+		keys = map[quota.BindingKey]bool{}
+		a.keysOf[of.quota] = keys
+	}
+	keys[key] = true
+}
+
+func (a *accounts) unbind(key quota.BindingKey, of *held) {
+	keys := a.keysOf[of.quota]
+	if delete(keys, key); len(keys) == 0 {
+		delete(a.keysOf, of.quota)
+	}
+}
+
+// move charges the pods to the quotas of another tree. Only those that count elsewhere there cost anything.
+func (a *accounts) move(tree *quota.Tree) {
+	var names, namespaces map[string]bool
+	moving := a.byKey
+	if a.tree != nil {
+		names, namespaces = tree.Moved(a.tree)
+		moving = a.moving(names, namespaces)
+	}
+	for key, of := range moving {
+		a.chargeAll(of, sum.sub)
+		a.unbind(key, of)
+	}
+	a.tree = tree
+	for key, of := range moving {
+		a.bind(key, of)
+		a.chargeAll(of, sum.add)
+	}
+	a.forget(names)
+}
+
+// forget drops the sums of the quotas that do not exist.
+func (a *accounts) forget(names map[string]bool) {
+	for name := range names {
+		if _, exists := a.tree.Get(name); !exists {
+			delete(a.used, name)
+			delete(a.apart, name)
+		}
+	}
+}
+
+// moving returns the keys of some quotas, and those of the pods without a label in some namespaces.
+func (a *accounts) moving(names, namespaces map[string]bool) map[quota.BindingKey]*held {
+	keys := map[quota.BindingKey]*held{}
+	for name := range names {
+		for key := range a.keysOf[name] {
+			keys[key] = a.byKey[key]
+		}
+	}
+	for namespace := range namespaces {
+		for _, labelled := range []bool{false, true} { // with an empty one
+			key := quota.BindingKey{Namespace: namespace, Labelled: labelled}
+			if of := a.byKey[key]; of != nil {
+				keys[key] = of
+			}
+		}
+	}
+	return keys
+}
+
+// chargeAll adds the charges of a key to the sums of its quotas, or subtracts them.
+func (a *accounts) chargeAll(of *held, change func(sum, corev1.ResourceList)) {
+	for _, q := range a.path(of) {
+		change(sumOf(a.used, q.Name), corev1.ResourceList(of.sum))
+		if len(of.apart) > 0 {
+			change(sumOf(a.apart, q.Name), corev1.ResourceList(of.apart))
+		}
+	}
 }

@@ -25,9 +25,7 @@ type objects struct {
 	// onRecord, if not nil, is called for each record that admits a pod which had ended.
 	onRecord func([]reservation)
 
-	tree        *quota.Tree       // the tree that misplaced and misplacedOn belong to; nil if they must be computed again
-	misplaced   map[string]record // by the name of the top that the reservations belong to
-	misplacedOn map[types.NamespacedName]bool
+	misplaced misplaced
 }
 
 // parsed caches the last record of an object, so that its text is parsed once.
@@ -46,7 +44,7 @@ func newObjects() *objects {
 	return &objects{
 		shown: map[types.NamespacedName]shown{}, writers: map[types.NamespacedName]*writers{},
 		known: map[types.NamespacedName]Object{}, records: map[types.NamespacedName]bool{}, parsed: map[types.NamespacedName]parsed{},
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), misplaced: newMisplaced(),
 	}
 }
 
@@ -85,7 +83,7 @@ func (o *objects) Replace(all []Seen, version string) {
 	if older(version, o.floor) {
 		o.floor = "" // the store was restored from a backup
 	}
-	o.known, o.records, o.tree = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, nil
+	o.known, o.records, o.misplaced = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, newMisplaced()
 	for _, seen := range all {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)
@@ -139,7 +137,7 @@ func (o *objects) remove(key types.NamespacedName, version string) {
 		delete(o.records, key)
 		delete(o.parsed, key)
 		delete(o.writers, key)
-		o.tree = nil
+		o.misplaced.forget(key)
 	}
 }
 
@@ -237,10 +235,10 @@ func (o *objects) store(object Object) {
 		o.noteWriter(key, object.Record)
 		o.noteRevivals(object)
 	}
-	o.known[key] = object
-	if has := object.Record != ""; has != o.records[key] || o.misplacedOn[key] {
-		o.tree = nil
+	if o.known[key].Record != object.Record {
+		o.misplaced.note(key, (object.Record != "") != o.records[key])
 	}
+	o.known[key] = object
 	if object.Record != "" {
 		o.records[key] = true
 	} else {
@@ -255,44 +253,6 @@ func (o *objects) noteRevivals(object Object) {
 	}
 	if found, err := o.parse(object); err == nil {
 		o.onRecord(found.Pods)
-	}
-}
-
-// misplacedBelow returns the reservations of a tree that are stored on other objects than its top: their quotas were in
-// another tree, or below another top.
-func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.tree != tree {
-		o.tree, o.misplaced, o.misplacedOn = tree, map[string]record{}, map[types.NamespacedName]bool{}
-		for key := range o.records {
-			o.findMisplaced(key)
-		}
-	}
-	return o.misplaced[top]
-}
-
-// findMisplaced records the reservations of an object that belong to another tree than the object's own.
-func (o *objects) findMisplaced(key types.NamespacedName) {
-	found, err := o.parse(o.known[key])
-	if err != nil {
-		return
-	}
-	tops := map[string]string{}
-	for _, r := range found.Pods {
-		top, known := tops[r.Quota]
-		if !known {
-			if path := o.tree.Path(r.Quota); len(path) > 0 {
-				top = path[len(path)-1].Name
-			}
-			tops[r.Quota] = top
-		}
-		if top == key.Name {
-			continue
-		}
-		o.misplacedOn[key] = true
-		all := o.misplaced[top]
-		o.misplaced[top] = record{Seen: newest(all.Seen, found.Seen), Tree: newest(all.Tree, found.Tree), Pods: append(all.Pods, r)}
 	}
 }
 
