@@ -118,7 +118,7 @@ bench-compare: ## these and the steps of colocation against a revision in turns 
 	bin/load compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
 load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while the cluster grows; ARGS=cluster: through a real API server; 8 to 20 minutes, Linux; overwrites the tables in docs
-	go build -C test/bench -o ../../bin/load .
+	go build -C test/bench -o ../../bin/load . && go build -C test/bench -o ../../bin/constant ./constant
 ifeq ($(ARGS),growth)
 	bin/load growth -write
 else ifeq ($(ARGS),cluster)

@@ -13,6 +13,7 @@
 //
 //	report/    statistics, and the files of a run
 //	plot/      charts
+//	constant/  the program that usher is measured beside
 //	cluster/   reports on the rounds of test/e2e/throughput
 //	compare/   runs benchmarks by turns, and judges them
 package main
@@ -45,8 +46,7 @@ func main() {
 	}
 }
 
-// command runs the program. The subcommands constant and plain are internal: load starts itself with them as separate
-// processes.
+// command runs the program. The subcommand plain is internal: load starts itself with it as a separate process.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	word := ""
 	if len(args) > 0 {
@@ -63,8 +63,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return profile(ctx, args[1], strings.Join(args[2:], ""), progress)
 	case word == "table" && len(args) == 2:
 		return tableFile(args[1], out)
-	case (word == constant || word == plain) && len(args) == 2:
-		return serveYardstick(word, args[1])
+	case word == plain && len(args) == 2:
+		return servePlain(args[1])
 	}
 	return load(ctx, args, out, progress)
 }

@@ -17,6 +17,9 @@ import (
 // usherBinary is the output of `make build`.
 const usherBinary = "bin/usher"
 
+// constantBinary is built with load.
+const constantBinary = "bin/constant"
+
 // manifests is the directory, under the one of a run, of what stands for the cluster.
 const manifests = "cluster"
 
@@ -78,7 +81,12 @@ func (b *bench) serverCommand(name string, flags []string) (*exec.Cmd, error) {
 	switch name {
 	case before:
 		binary = b.before
-	case constant, plain:
+	case constant:
+		if _, err := os.Stat(constantBinary); err != nil {
+			return nil, fmt.Errorf("%w: `make load` builds it; load runs from the root of the source", err)
+		}
+		return exec.Command(constantBinary, b.dir), nil
+	case plain:
 		self, err := os.Executable()
 		return exec.Command(self, name, b.dir), err
 	}

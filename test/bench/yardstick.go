@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -24,9 +23,9 @@ const (
 	before   = "before"   // another binary of usher, to compare with
 )
 
-// serveYardstick serves one of the two yardsticks until the process ends, with usher's certificate, limits and
-// collectors. It writes its addresses to standard error in the format of usher.
-func serveYardstick(name, certDir string) error {
+// servePlain serves the usual pipeline until the process ends, with usher's certificate, limits and collectors. It writes its
+// addresses to standard error in the format of usher.
+func servePlain(certDir string) error {
 	source, err := certs.Open(certDir)
 	if err != nil {
 		return err
@@ -39,13 +38,9 @@ func serveYardstick(name, certDir string) error {
 	if err != nil {
 		return err
 	}
-	handler := answerConstant
-	if name == plain {
-		handler = answerPlain
-	}
 	failed := make(chan error, 2)
 	go func() {
-		failed <- newServer(handler).Serve(tls.NewListener(reviews, certs.TLSConfig(source.GetCertificate)))
+		failed <- newServer(answerPlain).Serve(tls.NewListener(reviews, certs.TLSConfig(source.GetCertificate)))
 	}()
 	go func() { failed <- newServer(metrics().ServeHTTP).Serve(ops) }()
 	err = json.NewEncoder(os.Stderr).Encode(serving{Message: servingMessage, Reviews: reviews.Addr().String(), Operations: ops.Addr().String()})
@@ -68,14 +63,4 @@ func metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-}
-
-// answerConstant reads the whole body but does not parse it.
-func answerConstant(w http.ResponseWriter, r *http.Request) {
-	if _, err := io.ReadAll(r.Body); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"5fad46fe-2cf1-49b4-a7e2-047d5777f6d8","allowed":true}}`)
 }
