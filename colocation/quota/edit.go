@@ -214,8 +214,7 @@ func (t *Tree) Moved(before *Tree) (names, namespaces map[string]bool) {
 	for name := range t.named.ChangedFrom(before.named) {
 		was, is := before.quota(name), t.quota(name)
 		if (was == nil) != (is == nil) || parentOf(was) != parentOf(is) {
-			before.addBelow(names, name)
-			t.addBelow(names, name)
+			t.addBelow(names, name) // the same as in the tree before, but for quotas that have another parent themselves
 		}
 		if was.ownsNamespace() != is.ownsNamespace() {
 			namespaces[name] = true

@@ -45,6 +45,9 @@ func TestChanges(t *testing.T) {
 			if got != again || got != plain {
 				t.Fatalf("%s\nafter %v\n%s\na new tree\n%s\nplainly\n%s", was, changes, got, again, plain)
 			}
+			if got, want := sumsOf(tree), sumsOf(NewTree(list)); got != want {
+				t.Fatalf("%s\nafter %v\n%s\nsums %s, want %s", was, changes, tell(tree), got, want)
+			}
 			if moved := wronglyStill(before, tree); moved != "" {
 				t.Fatalf("%s\nafter %v\n%s\nand it is not known that pods move: %s", was, changes, got, moved)
 			}
@@ -75,7 +78,7 @@ func randomChange(random *rand.Rand, stored map[types.NamespacedName]*Quota) (ty
 		q.Namespaces = [][]string{nil, {"a"}, {"b", "a"}, {"c", "c"}, {"ns1"}}[random.IntN(5)]
 	case 2:
 		q.Min = []corev1.ResourceList{nil, {"cpu": resource.MustParse("1")}, {"cpu": resource.MustParse("1000m"), "memory": resource.MustParse("1Gi")},
-			{"memory": resource.MustParse("1073741824")}}[random.IntN(4)]
+			{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1073741824")}}[random.IntN(4)]
 	case 3:
 		q.IsParent, q.TreeID = random.IntN(3) > 0, pick("", "", "t")
 	case 4:
@@ -101,6 +104,18 @@ func tell(t *Tree) string {
 		fmt.Fprintln(&b, problem.(*Flaw).Kind, problem.(*Flaw).Quotas, problem)
 	}
 	return b.String()
+}
+
+// sumsOf describes the sums of min.
+func sumsOf(t *Tree) string {
+	var list []string
+	for parent, sum := range t.sums.All() {
+		for name, amount := range sum {
+			list = append(list, fmt.Sprint(parent, name, amount.Value()))
+		}
+	}
+	slices.Sort(list)
+	return fmt.Sprint(t.sums.Len(), list)
 }
 
 func idOf(q *Quota) string {
