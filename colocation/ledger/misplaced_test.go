@@ -39,30 +39,42 @@ func TestMisplaced(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				continue // nothing is decided meanwhile
 			}
-			if got, want := tellMisplaced(o, tree, names), tellMisplaced(relearned(o), tree, names); before != tree && got != want {
+			if got, want := tellMisplaced(o, tree, names), tellPlainly(o, tree); before != tree && got != want {
 				t.Fatalf("%s, want %s", got, want)
 			}
 		}
 	}
 }
 
-// relearned returns objects that know the same, and have found nothing yet.
-func relearned(o *objects) *objects {
-	again := newObjects()
-	for _, object := range o.known {
-		again.update(object)
+// tellMisplaced describes what is found.
+func tellMisplaced(o *objects, tree *quota.Tree, tops []string) string {
+	pods := map[string][]string{}
+	for _, top := range append(tops, "") {
+		for _, r := range o.misplacedBelow(tree, top).Pods {
+			pods[top] = append(pods[top], fmt.Sprint(r.Pod, r.Quota, r.UID))
+			slices.Sort(pods[top])
+		}
 	}
-	return again
+	return fmt.Sprint(pods)
 }
 
-func tellMisplaced(o *objects, tree *quota.Tree, tops []string) (text string) {
-	for _, top := range append(tops, "") {
-		var pods []string
-		for _, r := range o.misplacedBelow(tree, top).Pods {
-			pods = append(pods, fmt.Sprint(r.Pod, r.Quota, r.UID))
+// tellPlainly describes what should be found.
+func tellPlainly(o *objects, tree *quota.Tree) string {
+	pods := map[string][]string{}
+	for key, object := range o.known {
+		found, _ := parseRecord(object.Record)
+		for _, r := range found.Pods {
+			top := ""
+			if path := tree.Path(r.Quota); len(path) > 0 {
+				top = path[len(path)-1].Name
+			}
+			if top != key.Name {
+				pods[top] = append(pods[top], fmt.Sprint(r.Pod, r.Quota, r.UID))
+			}
 		}
-		slices.Sort(pods)
-		text += fmt.Sprint(top, pods, " ")
 	}
-	return text
+	for top := range pods {
+		slices.Sort(pods[top])
+	}
+	return fmt.Sprint(pods)
 }
