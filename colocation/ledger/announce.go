@@ -110,8 +110,7 @@ func (r record) announcing(c change) record {
 // review, because the API server would then ask again.
 func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Quota, names []string) {
 	id := c.identity()
-	before := tree.With(map[types.NamespacedName]*quota.Quota{id: c.Old})
-	after := tree.With(map[types.NamespacedName]*quota.Quota{id: c.New})
+	before, after := having(tree, id, c.Old), having(tree, id, c.New)
 	all := map[string]bool{}
 	switch {
 	case c.Old == nil:
@@ -145,6 +144,14 @@ func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Qu
 		tops = append(tops, at[name])
 	}
 	return tops, slices.Sorted(maps.Keys(all))
+}
+
+// having returns the tree with a state of a quota that treats pods equally.
+func having(tree *quota.Tree, id types.NamespacedName, q *quota.Quota) *quota.Tree {
+	if sameForPods(tree.At(id), q) {
+		return tree
+	}
+	return tree.With(map[types.NamespacedName]*quota.Quota{id: q})
 }
 
 // joins adds the quotas of a path whose sums grow because pods move to it from another path.

@@ -13,17 +13,25 @@ import (
 //
 // Two maps are equal (==) only if no entry was set or deleted between them.
 type Map[V any] struct {
-	parts *[parts]*part[V]
-	size  int
+	groups *[width]*group[V]
+	size   int
 }
 
-const parts = 1024
+// A map has width groups of width parts.
+const width = 32
 
-type part[V any] struct{ entries map[string]V }
+type (
+	group[V any] [width]*part[V]
+	part[V any]  struct{ entries map[string]V }
+)
 
 var hashSeed = maphash.MakeSeed()
 
-func partOf(key string) int { return int(maphash.String(hashSeed, key) % parts) }
+// place returns the group and the part of a key.
+func place(key string) (i, j int) {
+	hash := maphash.String(hashSeed, key)
+	return int(hash % width), int(hash / width % width)
+}
 
 // Of makes a Map from a map, which it does not retain.
 func Of[V any](all map[string]V) Map[V] {
@@ -39,23 +47,20 @@ func (m Map[V]) Len() int { return m.size }
 
 // Get returns the value of a key.
 func (m Map[V]) Get(key string) (value V, ok bool) {
-	if m.parts == nil {
-		return value, false
-	}
-	value, ok = m.parts[partOf(key)].all()[key]
+	i, j := place(key)
+	value, ok = m.group(i).part(j).all()[key]
 	return value, ok
 }
 
 // All yields all keys and values in no particular order.
 func (m Map[V]) All() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
-		if m.parts == nil {
-			return
-		}
-		for _, p := range m.parts {
-			for key, value := range p.all() {
-				if !yield(key, value) {
-					return
+		for i := range width {
+			for j := range width {
+				for key, value := range m.group(i).part(j).all() {
+					if !yield(key, value) {
+						return
+					}
 				}
 			}
 		}
@@ -66,18 +71,13 @@ func (m Map[V]) All() iter.Seq2[string, V] {
 // From a map to one that was edited from it they are few; between others, they are all keys of both.
 func (m Map[V]) ChangedFrom(before Map[V]) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for i := range parts {
-			was, is := before.part(i), m.part(i)
+		for i := range width {
+			was, is := before.group(i), m.group(i)
 			if was == is {
 				continue
 			}
-			for key := range was.all() {
-				if !yield(key) {
-					return
-				}
-			}
-			for key := range is.all() {
-				if _, twice := was.all()[key]; !twice && !yield(key) {
+			for j := range width {
+				if was.part(j) != is.part(j) && !eitherHas(was.part(j).all(), is.part(j).all(), yield) {
 					return
 				}
 			}
@@ -85,11 +85,33 @@ func (m Map[V]) ChangedFrom(before Map[V]) iter.Seq[string] {
 	}
 }
 
-func (m Map[V]) part(i int) *part[V] {
-	if m.parts == nil {
+// eitherHas yields the keys of two maps, each once.
+func eitherHas[V any](was, is map[string]V, yield func(string) bool) bool {
+	for key := range was {
+		if !yield(key) {
+			return false
+		}
+	}
+	for key := range is {
+		if _, twice := was[key]; !twice && !yield(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m Map[V]) group(i int) *group[V] {
+	if m.groups == nil {
 		return nil
 	}
-	return m.parts[i]
+	return m.groups[i]
+}
+
+func (g *group[V]) part(j int) *part[V] {
+	if g == nil {
+		return nil
+	}
+	return g[j]
 }
 
 func (p *part[V]) all() map[string]V {
@@ -113,7 +135,7 @@ func (e *Edit[V]) Done() Map[V] { return e.Map }
 
 // Set sets the value of a key.
 func (e *Edit[V]) Set(key string, value V) {
-	entries := e.own(partOf(key))
+	entries := e.own(place(key))
 	if _, known := entries[key]; !known {
 		e.size++
 	}
@@ -123,24 +145,33 @@ func (e *Edit[V]) Set(key string, value V) {
 // Delete deletes a key.
 func (e *Edit[V]) Delete(key string) {
 	if _, known := e.Get(key); known {
-		delete(e.own(partOf(key)), key)
+		delete(e.own(place(key)), key)
 		e.size--
 	}
 }
 
 // own returns a part that only this Edit has.
-func (e *Edit[V]) own(i int) map[string]V {
-	switch {
-	case e.parts == nil:
-		e.parts = new([parts]*part[V])
-	case e.parts == e.before.parts:
-		copied := *e.parts
-		e.parts = &copied
+func (e *Edit[V]) own(i, j int) map[string]V {
+	if e.groups == nil || e.groups == e.before.groups {
+		e.groups = copyOf(e.groups)
 	}
-	if p := e.parts[i]; p == nil {
-		e.parts[i] = &part[V]{map[string]V{}}
-	} else if p == e.before.part(i) {
-		e.parts[i] = &part[V]{maps.Clone(p.entries)}
+	if e.groups[i] == nil || e.groups[i] == e.before.group(i) {
+		e.groups[i] = copyOf(e.groups[i])
 	}
-	return e.parts[i].entries
+	p := &e.groups[i][j]
+	if *p == nil {
+		*p = &part[V]{map[string]V{}}
+	} else if *p == e.before.group(i).part(j) {
+		*p = &part[V]{maps.Clone((*p).entries)}
+	}
+	return (*p).entries
+}
+
+// copyOf returns a copy; of nil, something empty.
+func copyOf[T any](from *T) *T {
+	copied := new(T)
+	if from != nil {
+		*copied = *from
+	}
+	return copied
 }
