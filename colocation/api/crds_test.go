@@ -39,7 +39,7 @@ type crd struct {
 			Name                     string
 			Served, Storage          bool
 			Subresources             map[string]any
-			AdditionalPrinterColumns []any
+			AdditionalPrinterColumns []map[string]string
 			Schema                   struct{ OpenAPIV3Schema property }
 		}
 	}
@@ -107,7 +107,7 @@ var kinds = []struct {
 }{
 	{ClusterColocationProfileKind, ClusterColocationProfileResource, ClusterColocationProfile{}, "Cluster", nil, true},
 	{ReservationKind, ReservationResource, Reservation{}, "Cluster", nil, true},
-	{ElasticQuotaKind, ElasticQuotaResource, ElasticQuota{}, "Namespaced", nil, false},
+	{ElasticQuotaKind, ElasticQuotaResource, ElasticQuota{}, "Namespaced", nil, true},
 	{ElasticQuotaProfileKind, ElasticQuotaProfileResource, ElasticQuotaProfile{}, "Namespaced", []string{"eqp"}, false},
 }
 
@@ -274,6 +274,7 @@ func TestStoredQuantitiesAreRead(t *testing.T) {
 	pattern := readCRD(t, "elasticquotas").at("spec", "max").AdditionalProperties.Pattern
 	for _, other := range []property{
 		readCRD(t, "elasticquotas").at("spec", "min"), readCRD(t, "elasticquotas").at("status", "used"),
+		readCRD(t, "elasticquotas").at("status", "reserved"), readCRD(t, "elasticquotas").at("status", "limit"),
 		readCRD(t, "reservations").at("status", "allocatable"), readCRD(t, "reservations").at("status", "allocated"),
 	} {
 		if got := other.AdditionalProperties.Pattern; got != pattern {
@@ -290,6 +291,23 @@ func TestStoredQuantitiesAreRead(t *testing.T) {
 		_, err := quantity.ParseQuantity(text)
 		if stored.MatchString(text) != want || want && err != nil {
 			t.Errorf("%q: stored %v, want %v; read: %v", text, !want, want, err)
+		}
+	}
+}
+
+// TestQuotaColumns: what kubectl get shows of a quota are fields of its schema.
+func TestQuotaColumns(t *testing.T) {
+	c := readCRD(t, "elasticquotas")
+	var paths []string
+	for _, column := range c.Spec.Versions[0].AdditionalPrinterColumns {
+		paths = append(paths, column["jsonPath"])
+	}
+	if want := []string{".status.used", ".status.reserved", ".status.limit", ".status.binds", ".metadata.creationTimestamp"}; !slices.Equal(paths, want) {
+		t.Errorf("columns %v, want %v", paths, want)
+	}
+	for _, path := range paths[:4] {
+		if p := c.at(strings.Split(path, ".")[1:]...); p.Type != "object" {
+			t.Errorf("%s is %+v", path, p)
 		}
 	}
 }

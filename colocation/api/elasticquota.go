@@ -1,6 +1,7 @@
 package api
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -32,8 +33,16 @@ type ElasticQuotaSpec struct {
 	Max ResourceList `json:"max,omitempty"`
 }
 
-// ElasticQuotaStatus is not a subresource: a user who may write the quota may write its status.
+// ElasticQuotaStatus is what the pods of an elastic quota take. In usher's CRD it is a subresource, and usher writes it. In
+// Koordinator's it is not: a user who may write the quota may write its status, and has Used alone.
 type ElasticQuotaStatus struct {
-	// Used is the total of the requests of the quota's running pods, as computed by the scheduler.
+	// Used is the total of the requests of the pods of the quota and of those below it; Koordinator's scheduler counts
+	// running pods only.
 	Used ResourceList `json:"used,omitempty"`
+	// Reserved is what usher holds for pods that were admitted and not observed yet, beyond Used; Limit are the quota's own
+	// limits at admission.
+	Reserved ResourceList `json:"reserved,omitempty"`
+	Limit    ResourceList `json:"limit,omitempty"`
+	// Binds names, for each limited resource, the quota on the path to the top of the tree that has the least left of it.
+	Binds map[corev1.ResourceName]string `json:"binds,omitempty"`
 }
