@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fieldManager identifies usher in the managedFields of what it writes.
-const fieldManager = "usher"
+// FieldManager identifies usher in the managedFields of what it writes.
+const FieldManager = "usher"
 
 // errFiles is the error of requests that need an API server.
 var errFiles = errors.New("cluster: it is read from files, there is no API server")
@@ -93,8 +93,23 @@ func (c *Cluster) Annotate(ctx context.Context, collection string, name types.Na
 	if err != nil {
 		return Object{}, err
 	}
-	raw, err := c.at(client.Patch(types.MergePatchType), k, name).Param("fieldManager", fieldManager).Body(body).DoRaw(ctx)
+	raw, err := c.at(client.Patch(types.MergePatchType), k, name).Param("fieldManager", FieldManager).Body(body).DoRaw(ctx)
 	return c.received(k, raw, err)
+}
+
+// WriteStatus sets the status of an object to what status encodes to, by its subresource: members that it lacks stay. Only the given
+// version is changed. It fails like Annotate, and with NotFound if the kind has no such subresource.
+func (c *Cluster) WriteStatus(ctx context.Context, collection string, name types.NamespacedName, version string, status any) error {
+	client, k, err := c.remote(collection)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": version}, "status": status})
+	if err != nil {
+		return err
+	}
+	request := c.at(client.Patch(types.MergePatchType), k, name).Suffix("status")
+	return request.Param("fieldManager", FieldManager).Body(body).Do(ctx).Error()
 }
 
 func (c *Cluster) client() (rest.Interface, error) {

@@ -18,6 +18,10 @@ var (
 		"When the oldest reservation that still stands was made; without reservations there is no series.")
 	quotaRevived = metric.Gauge("usher_quota_revived_pods",
 		"Pods that had ended and whose status says that they run again, which no replica has admitted: they count, and may exceed a limit.")
+	quotaStatusWrites = metric.Counter("usher_quota_status_writes_total",
+		"Attempts to write where a quota stands to its status: written, conflict (another write came first; tried again) or failed.", "result")
+	quotaStatusWithheld = metric.Gauge("usher_quota_status_withheld",
+		"Why usher does not write the status of quotas: the number of quotas that another writer has (writer), and 1 if the CRD has no status subresource (subresource).", "reason")
 	quotaReservations = metric.Gauge("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.")
 )
 
@@ -31,6 +35,7 @@ func quotaMetrics(q *quotas) prometheus.Collector {
 		for what, n := range map[string]int64{"pods": s.WaitsForPods, "tree": s.WaitsForTree, "change": s.WaitsForChange, "turn": s.WaitsForTurn} {
 			add(quotaWaits, float64(n), what)
 		}
+		q.status.collect(add)
 		add(quotaReads, float64(s.Reads), "conflict")
 		add(quotaReads, float64(q.asked.Load()), "name")
 		add(quotaDecided, float64(s.Decided))
@@ -40,4 +45,16 @@ func quotaMetrics(q *quotas) prometheus.Collector {
 			add(quotaOldest, float64(s.Oldest.Unix()))
 		}
 	})
+}
+
+// collect adds what a writer has done, and why it does not write; nothing if there is none.
+func (w *statusWriter) collect(add metric.Add) {
+	if w == nil {
+		return
+	}
+	for result, n := range map[string]int64{"written": w.written.Load(), "conflict": w.conflicts.Load(), "failed": w.failures.Load()} {
+		add(quotaStatusWrites, float64(n), result)
+	}
+	add(quotaStatusWithheld, float64(w.others.Load()), "writer")
+	add(quotaStatusWithheld, metric.Flag(w.lacks.Load()), "subresource")
 }

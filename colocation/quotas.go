@@ -27,6 +27,7 @@ type quotas struct {
 	cluster   atomic.Pointer[cluster.Cluster] // nil until it is opened
 	pending   *rules.Pending
 	ledger    *ledger.Ledger // nil unless quotas are evaluated
+	status    *statusWriter  // nil unless they are evaluated for an API server
 	labelOnly bool
 	watched   bool // the cluster is an API server, where other replicas admit quotas too
 
@@ -50,6 +51,9 @@ func newQuotas(o options, source string, gates gate.Set, evaluated bool, log log
 		settings.Store = records{q}
 	}
 	q.ledger = ledger.New(settings)
+	if source == "api" {
+		q.status = newStatusWriter(q, log)
+	}
 	return q
 }
 
@@ -139,12 +143,15 @@ func (q *quotas) missing(ctx context.Context, name string) bool {
 	return err == nil && !exists
 }
 
-// run maintains the records, and with childRequest the annotations of the quotas, until ctx ends.
+// run maintains the records and the status of the quotas, and with childRequest their annotations, until ctx ends.
 func (q *quotas) run(ctx context.Context, childRequest bool) {
 	if q.ledger == nil {
 		return
 	}
 	go q.ledger.Run(ctx)
+	if q.status != nil {
+		go q.status.run(ctx)
+	}
 	if childRequest {
 		go q.ledger.KeepChildRequests(ctx, 2*time.Second, collections.Records{Cluster: q.cluster.Load()}.WriteChildRequest)
 	}

@@ -215,7 +215,7 @@ func TestQuotaRules(t *testing.T) {
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{"scheduling.sigs.k8s.io"}, Resources: []string{"elasticquotas"}, Verbs: watch},
 		{APIGroups: []string{"quota.koordinator.sh"}, Resources: []string{"elasticquotaprofiles"}, Verbs: watch},
-		{APIGroups: []string{"scheduling.sigs.k8s.io"}, Resources: []string{"elasticquotas"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{"scheduling.sigs.k8s.io"}, Resources: []string{"elasticquotas", "elasticquotas/status"}, Verbs: []string{"patch"}},
 	}
 	if !reflect.DeepEqual(rules, want) {
 		t.Errorf("%v", rules)

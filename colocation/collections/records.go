@@ -19,10 +19,10 @@ import (
 // the ledger keeps its records in memory.
 type Records struct{ Cluster *cluster.Cluster }
 
-// WriteRule returns the permission that writing records and WriteChildRequest need.
+// WriteRule returns the permission that writing records, WriteChildRequest and WriteQuotaStatus need.
 func WriteRule() rbacv1.PolicyRule {
 	quotas := api.ElasticQuotaResource
-	return rbacv1.PolicyRule{APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource}, Verbs: []string{"patch"}}
+	return rbacv1.PolicyRule{APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource, quotas.Resource + "/status"}, Verbs: []string{"patch"}}
 }
 
 // Read implements ledger.Store.

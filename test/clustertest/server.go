@@ -31,6 +31,7 @@ type Server struct {
 	WatchList bool                                  // offers sendInitialEvents
 	Page      int                                   // at most so many objects in a list, 0 for all
 	Missing   map[string]bool                       // resources without CRD
+	StatusOf  map[string]bool                       // resources with the subresource
 	Refuse    map[string]int                        // resource to the HTTP code of every answer
 	Accept    map[string]string                     // resource to the header of the last list or watch
 	Single    []Request                             // for one object
@@ -53,7 +54,7 @@ type Request struct{ Method, URI, ContentType, Accept, Body string }
 // New starts a server that is closed at the end of the test.
 func New(t testing.TB) *Server {
 	f := &Server{Latest: 100, Stored: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}),
-		Missing: map[string]bool{}, Refuse: map[string]int{}, Accept: map[string]string{}, WatchList: true, kinds: map[string]Kind{}}
+		Missing: map[string]bool{}, StatusOf: map[string]bool{}, Refuse: map[string]int{}, Accept: map[string]string{}, WatchList: true, kinds: map[string]Kind{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(func() { f.CloseClientConnections(); f.Close() })
 	return f
@@ -134,6 +135,13 @@ func WithVersion(k Kind, key, object string, version int) string {
 
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if n := len(path); n == 3 && path[0] == "apis" {
+		f.discover(w)
+		return
+	} else if n > 5 && path[n-1] == "status" {
+		f.status(w, r, path[n-3], path[n-4]+"/"+path[n-2])
+		return
+	}
 	if n := len(path); slices.Index(path, "namespaces") == n-4 && n > 4 { // namespaces, namespace, resource, name
 		f.one(w, r, path[n-2], path[n-3]+"/"+path[n-1])
 		return
@@ -158,6 +166,33 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.watch(w, r, resource)
 	}
+}
+
+// discover answers with the resources of a group, as all of its kinds have been stored.
+func (f *Server) discover(w http.ResponseWriter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for resource := range f.kinds {
+		names = append(names, fmt.Sprintf(`{"name":%q}`, resource))
+		if f.StatusOf[resource] {
+			names = append(names, fmt.Sprintf(`{"name":%q}`, resource+"/status"))
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","resources":[%s]}`, strings.Join(names, ","))
+}
+
+// status answers a request for the subresource of an object, which is not found if its kind has none.
+func (f *Server) status(w http.ResponseWriter, r *http.Request, resource, key string) {
+	f.mu.Lock()
+	has := f.StatusOf[resource]
+	f.mu.Unlock()
+	if !has {
+		answerStatus(w, http.StatusNotFound, "NotFound")
+		return
+	}
+	f.one(w, r, resource, key)
 }
 
 // one answers a request for one object in a namespace.

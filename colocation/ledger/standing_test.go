@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+)
+
+// TestStandings: what is used, reserved and limited in each quota, and by which quota on its path the least is left.
+func TestStandings(t *testing.T) {
+	org, a, b := makeQuota("org", "", "cpu=10 memory=8Gi"), makeQuota("a", "org", "cpu=8"), makeQuota("b", "org", "cpu=8")
+	org.IsParent = true
+	b.Admission = amounts("cpu=3")
+	l := lay(t, org, a, b, makeQuota(api.DefaultQuota, "", "cpu=1"))
+	l.Pods().Put(seenPod(makePod("a/one", "1", "cpu=6 memory=1Gi gpu=1"), 3))
+	expect(t, "reserved", l.reserve(l.Ledger, ask(makePod("b/two", "2", "cpu=1"))), "granted")
+	check := func(want map[string]string) {
+		t.Helper()
+		all, err := l.Standings()
+		if err != nil || len(all) != len(want) {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for _, s := range all {
+			text, _ := json.Marshal(s.Status)
+			expect(t, s.Quota.Name, string(text), want[s.Quota.Name])
+		}
+	}
+	check(map[string]string{
+		"a":   `{"used":{"cpu":"6","gpu":"1","memory":"1Gi"},"limit":{"cpu":"8"},"binds":{"cpu":"a","memory":"org"}}`,
+		"b":   `{"used":{"cpu":"0"},"reserved":{"cpu":"1"},"limit":{"cpu":"3"},"binds":{"cpu":"b","memory":"org"}}`,
+		"org": `{"used":{"cpu":"6","gpu":"1","memory":"1Gi"},"reserved":{"cpu":"1"},"limit":{"cpu":"10","memory":"8Gi"},"binds":{"cpu":"org","memory":"org"}}`,
+	})
+	l.Pods().Put(seenPod(makePod("a/more", "3", "cpu=2"), 4))
+	if all, _ := l.Standings(); all[1].Status.Binds["cpu"] != "org" {
+		t.Errorf("one cpu is left in org, two are in b: %v", all[1].Status.Binds)
+	}
+}
+
+// TestStandingsUnknown: before the pods are listed, nothing is said, not zero.
+func TestStandingsUnknown(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=8"))
+	l := New(Options{Tree: b.options.Tree, Store: b.store, Counting: quota.Counting{}})
+	if all, err := l.Standings(); !errors.Is(err, errBehind) || all != nil {
+		t.Errorf("%v, %v", all, err)
+	}
+}

@@ -1,0 +1,243 @@
+package colocation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/colocation/ledger"
+)
+
+const (
+	// statusRest is the least time between two writes of the status of one quota, by any replica.
+	statusRest = 10 * time.Second
+	// statusEvery is the time between two looks at all quotas, and statusBatch the most quotas that one look reads or writes.
+	statusEvery = 5 * time.Second
+	statusBatch = 50
+	// statusElsewhere is how long a quota is left alone that another writer has, and how long a CRD without the subresource.
+	statusElsewhere = time.Minute
+)
+
+// statusStore is where the status of quotas is: on the API server.
+type statusStore struct {
+	supported func(context.Context) (bool, error)
+	read      func(context.Context, types.NamespacedName) (collections.QuotaStatus, error)
+	write     func(context.Context, types.NamespacedName, collections.QuotaStatus, api.ElasticQuotaStatus) error
+}
+
+// statusWriter writes where quotas stand to their status, for those who may not ask usher. The record of the ledger is not
+// written, and no decision waits for it. Replicas compute the same: the first that finds a difference writes it, in the version that
+// it has read, so that another one gets a conflict, and then finds nothing to write.
+type statusWriter struct {
+	statusStore
+	standings func() ([]ledger.Standing, error)
+	now       func() time.Time
+	log       logrus.FieldLogger
+
+	known map[types.NamespacedName]knownStatus
+	last  string    // the name of the quota that was read last
+	pause time.Time // until then nothing is tried, after a failure
+	has   bool      // the CRD has the subresource
+	quiet bool      // the failure has been logged
+
+	written, conflicts, failures atomic.Int64
+	others                       atomic.Int64 // quotas that another writer has
+	lacks                        atomic.Bool  // the CRD is known to lack the subresource
+}
+
+// knownStatus is what a replica knows of the status of one quota.
+type knownStatus struct {
+	status api.ElasticQuotaStatus // as the API server has it; nothing if it is not known
+	until  time.Time              // it is left alone
+	others string                 // another writer
+}
+
+// newStatusWriter returns the writer for a cluster, which is available once it is open.
+func newStatusWriter(q *quotas, log logrus.FieldLogger) *statusWriter {
+	to := func() collections.Records { return collections.Records{Cluster: q.cluster.Load()} }
+	store := statusStore{
+		supported: func(ctx context.Context) (bool, error) { return to().HasQuotaStatus(ctx) },
+		read: func(ctx context.Context, name types.NamespacedName) (collections.QuotaStatus, error) {
+			return to().ReadQuotaStatus(ctx, name)
+		},
+		write: func(ctx context.Context, name types.NamespacedName, was collections.QuotaStatus, is api.ElasticQuotaStatus) error {
+			return to().WriteQuotaStatus(ctx, name, was, is)
+		},
+	}
+	return &statusWriter{statusStore: store, standings: q.standings, now: time.Now, log: log, known: map[types.NamespacedName]knownStatus{}}
+}
+
+// heardWithin bounds the age of what is written: API servers send something about each kind every minute.
+const heardWithin = 2 * time.Minute
+
+// standings returns where the quotas stand, unless a watch is broken or silent: another replica may know better.
+func (q *quotas) standings() ([]ledger.Standing, error) {
+	for _, s := range q.cluster.Load().Status() {
+		if s.Name != api.CollectionPodRequests && s.Name != api.CollectionElasticQuotas || s.Missing {
+			continue
+		}
+		if s.Err != nil || time.Since(s.LastEvent) > heardWithin {
+			return nil, fmt.Errorf("the watch of %s is not current: %w", s.Name, admit.ErrNotReady)
+		}
+	}
+	return q.ledger.Standings()
+}
+
+// run writes until ctx ends.
+func (w *statusWriter) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(statusEvery + rand.N(statusEvery)):
+			w.round(ctx)
+		}
+	}
+}
+
+// round writes the quotas that have changed, at most statusBatch. The next round goes on where it ended.
+func (w *statusWriter) round(ctx context.Context) {
+	now := w.now()
+	if now.Before(w.pause) {
+		return
+	}
+	all, err := w.standings()
+	if err != nil {
+		return // not known yet: nothing can be said
+	}
+	w.forget(all)
+	budget := statusBatch
+	for _, s := range after(all, w.last) {
+		known := w.known[s.Quota]
+		if now.Before(known.until) || (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+			continue
+		}
+		if budget--; budget < 0 || !w.supports(ctx) {
+			break
+		}
+		if w.last = s.Quota.Name; !w.one(ctx, s) {
+			break
+		}
+	}
+	w.count()
+}
+
+// after returns quotas in order, beginning after a name.
+func after(all []ledger.Standing, name string) []ledger.Standing {
+	for i := range all {
+		if all[i].Quota.Name > name {
+			return append(all[i:len(all):len(all)], all[:i]...)
+		}
+	}
+	return all
+}
+
+// forget drops what is known of quotas that do not exist any more.
+func (w *statusWriter) forget(all []ledger.Standing) {
+	kept := make(map[types.NamespacedName]knownStatus, len(w.known))
+	for _, s := range all {
+		if known, has := w.known[s.Quota]; has {
+			kept[s.Quota] = known
+		}
+	}
+	w.known = kept
+}
+
+func (w *statusWriter) count() {
+	others := int64(0)
+	for _, known := range w.known {
+		if known.others != "" {
+			others++
+		}
+	}
+	w.others.Store(others)
+}
+
+// supports reports whether the CRD has the status as a subresource. Without it, usher would have to write the whole object, and
+// everybody who may write a quota could write its status: then it is left to others.
+func (w *statusWriter) supports(ctx context.Context) bool {
+	if w.has {
+		return true
+	}
+	has, err := w.supported(ctx)
+	if err != nil {
+		w.failed(err)
+		return false
+	}
+	if w.has = has; !has {
+		w.pause = w.now().Add(statusElsewhere)
+		if !w.lacks.Load() {
+			w.log.Warn("the CRD elasticquotas.scheduling.sigs.k8s.io has no status subresource: usher does not write the status of quotas; that of deploy/crds has one")
+		}
+	}
+	w.lacks.Store(!has)
+	return has
+}
+
+// one writes one quota, if it has to. It reports whether the next one can be tried.
+func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
+	now := w.now()
+	was, err := w.read(ctx, s.Quota)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true // deleted, as the watch will show
+	case err != nil:
+		return w.failed(err)
+	case was.Others != "":
+		w.leave(s.Quota, was.Others)
+		return true
+	}
+	known := knownStatus{status: was.Status}
+	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Says(s.Status) && rest > 0 {
+		known.until = now.Add(rest) // managedFields have whole seconds, and clocks may differ
+	} else if !was.Says(s.Status) {
+		if err := w.write(ctx, s.Quota, was, s.Status); err != nil {
+			return w.unwritten(err)
+		}
+		w.written.Add(1)
+		known = knownStatus{status: s.Status, until: now.Add(statusRest)}
+	}
+	w.known[s.Quota], w.quiet = known, false
+	return true
+}
+
+// unwritten notes why a write has failed. After a conflict the quota is read again in the next round.
+func (w *statusWriter) unwritten(err error) bool {
+	if apierrors.IsConflict(err) {
+		w.conflicts.Add(1)
+		return true
+	}
+	if apierrors.IsNotFound(err) {
+		w.has = false // the quota is deleted, or the CRD was replaced: discovery tells
+		return true
+	}
+	return w.failed(err)
+}
+
+// failed notes a failure. Others would fail, too.
+func (w *statusWriter) failed(err error) bool {
+	w.failures.Add(1)
+	w.pause = w.now().Add(statusRest)
+	if !w.quiet {
+		w.quiet = true
+		w.log.WithError(err).Warn("cannot write the status of quotas; it is tried again")
+	}
+	return false
+}
+
+// leave leaves a quota to another writer for a while.
+func (w *statusWriter) leave(quota types.NamespacedName, writer string) {
+	if w.known[quota].others != writer {
+		w.log.WithFields(logrus.Fields{"quota": quota.String(), "writer": writer}).Info("another writer has the status of a quota: usher leaves it alone")
+	}
+	w.known[quota] = knownStatus{others: writer, until: w.now().Add(statusElsewhere)}
+}

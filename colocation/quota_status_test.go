@@ -1,0 +1,240 @@
+package colocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/collections"
+	"usher.dev/usher/colocation/ledger"
+	"usher.dev/usher/internal/metric"
+)
+
+// desk is an API server with the status of quotas, and what replicas find to write.
+type desk struct {
+	clock  time.Time
+	stored map[string]collections.QuotaStatus
+	lacks  bool  // its CRD has no status subresource
+	err    error // of every request
+	now    []ledger.Standing
+	calls  []string
+}
+
+func newDesk() *desk {
+	return &desk{clock: time.Unix(1e9, 0), stored: map[string]collections.QuotaStatus{}}
+}
+
+// stand sets what a quota uses.
+func (d *desk) stand(name string, used int64) {
+	status := api.ElasticQuotaStatus{Used: api.ResourceList{"cpu": *resource.NewQuantity(used, resource.DecimalSI)}}
+	d.now = slices.DeleteFunc(d.now, func(s ledger.Standing) bool { return s.Quota.Name == name })
+	d.now = append(d.now, ledger.Standing{Quota: types.NamespacedName{Namespace: "org", Name: name}, Status: status})
+	slices.SortFunc(d.now, func(a, b ledger.Standing) int { return strings.Compare(a.Quota.Name, b.Quota.Name) })
+	if _, has := d.stored[name]; !has {
+		d.stored[name] = collections.QuotaStatus{Version: "1"}
+	}
+}
+
+// replica returns a writer on the desk, and its log.
+func (d *desk) replica() (*statusWriter, *test.Hook) {
+	log, hook := test.NewNullLogger()
+	log.SetLevel(logrus.InfoLevel)
+	log.SetOutput(io.Discard)
+	gone := &apierrors.StatusError{}
+	gone.ErrStatus.Reason, gone.ErrStatus.Code = "NotFound", http.StatusNotFound
+	store := statusStore{
+		supported: func(context.Context) (bool, error) { d.calls = append(d.calls, "discovery"); return !d.lacks, d.err },
+		read: func(_ context.Context, key types.NamespacedName) (collections.QuotaStatus, error) {
+			d.calls = append(d.calls, "read "+key.Name)
+			found, has := d.stored[key.Name]
+			if d.err == nil && !has {
+				return found, gone
+			}
+			return found, d.err
+		},
+		write: func(_ context.Context, key types.NamespacedName, was collections.QuotaStatus, is api.ElasticQuotaStatus) error {
+			d.calls = append(d.calls, "write "+key.Name+" "+amount(is.Used["cpu"]))
+			switch {
+			case d.err != nil:
+				return d.err
+			case d.lacks:
+				return gone
+			case d.stored[key.Name].Version != was.Version:
+				return apierrors.NewConflict(api.ElasticQuotaResource.GroupResource(), key.Name, nil)
+			}
+			d.stored[key.Name] = collections.QuotaStatus{Version: was.Version + "1", Status: is, Written: d.clock.Truncate(time.Second)}
+			return nil
+		},
+	}
+	return &statusWriter{statusStore: store, log: log, now: func() time.Time { return d.clock }, known: map[types.NamespacedName]knownStatus{},
+		standings: func() ([]ledger.Standing, error) { return d.now, nil }}, hook
+}
+
+func amount(q resource.Quantity) string { return q.String() }
+
+// expect lets some time pass, runs a round, and compares what was asked of the API server.
+func (d *desk) expect(t *testing.T, w *statusWriter, after time.Duration, want ...string) {
+	t.Helper()
+	d.clock, d.calls = d.clock.Add(after), nil
+	if w.round(t.Context()); !slices.Equal(d.calls, want) {
+		t.Errorf("asked %q, want %q", d.calls, want)
+	}
+}
+
+// TestStatusWrites: a quota is written if it has changed, once in ten seconds, by one replica.
+func TestStatusWrites(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	d.stand("b", 1)
+	one, _ := d.replica()
+	two, _ := d.replica()
+	d.expect(t, one, 0, "discovery", "read a", "write a 1", "read b", "write b 1")
+	d.expect(t, two, time.Second, "discovery", "read a", "read b")
+	d.expect(t, one, time.Hour)
+	d.expect(t, two, time.Hour)
+	d.stand("b", 2)
+	d.expect(t, one, 0, "read b", "write b 2")
+	d.stand("b", 3)
+	d.expect(t, one, 9*time.Second)
+	d.expect(t, two, 0, "read b") // the other replica has just written
+	d.stand("b", 2)
+	d.expect(t, one, 2*time.Second)
+	d.expect(t, two, 20*time.Second) // it has read that
+	d.now = d.now[:1]
+	d.expect(t, one, time.Hour)
+	d.stand("b", 2)
+	delete(d.stored, "b")
+	d.expect(t, one, 0, "read b")
+}
+
+// TestStatusRace: of two replicas that have read the same version one writes.
+func TestStatusRace(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	w, _ := d.replica()
+	read := w.read
+	w.read = func(ctx context.Context, key types.NamespacedName) (collections.QuotaStatus, error) {
+		found, err := read(ctx, key)
+		found.Version = "0"
+		return found, err
+	}
+	d.expect(t, w, 0, "discovery", "read a", "write a 1")
+	w.read = read
+	d.expect(t, w, time.Second, "read a", "write a 1")
+	if w.conflicts.Load() != 1 || w.written.Load() != 1 || w.failures.Load() != 0 {
+		t.Error(w.conflicts.Load(), w.written.Load(), w.failures.Load())
+	}
+}
+
+// TestStatusOfAnother: what another writer has is left alone, is counted, and is written once that writer has gone.
+func TestStatusOfAnother(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	d.stored["a"] = collections.QuotaStatus{Version: "1", Others: "koord-scheduler"}
+	w, logged := d.replica()
+	d.expect(t, w, 0, "discovery", "read a")
+	d.stand("a", 2)
+	d.expect(t, w, 59*time.Second)
+	d.expect(t, w, time.Second, "read a")
+	checkStatusMetrics(t, w, 0, 0, 0, 1, 0)
+	if n := len(logged.AllEntries()); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	d.stored["a"] = collections.QuotaStatus{Version: "1"}
+	d.expect(t, w, time.Minute, "read a", "write a 2")
+	checkStatusMetrics(t, w, 1, 0, 0, 0, 0)
+}
+
+// TestStatusWithoutSubresource: the CRD of somebody else is left alone, which is said once; one that is replaced is noticed.
+func TestStatusWithoutSubresource(t *testing.T) {
+	d := newDesk()
+	d.lacks = true
+	d.stand("a", 1)
+	w, logged := d.replica()
+	d.expect(t, w, 0, "discovery")
+	d.expect(t, w, 30*time.Second)
+	d.expect(t, w, 30*time.Second, "discovery")
+	checkStatusMetrics(t, w, 0, 0, 0, 0, 1)
+	if n := len(logged.AllEntries()); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	d.lacks = false
+	d.expect(t, w, time.Minute, "discovery", "read a", "write a 1")
+	checkStatusMetrics(t, w, 1, 0, 0, 0, 0)
+	d.lacks = true
+	d.stand("a", 2)
+	d.expect(t, w, time.Minute, "read a", "write a 2")
+	d.expect(t, w, 0, "discovery")
+	checkStatusMetrics(t, w, 1, 0, 0, 0, 1)
+}
+
+// TestStatusFails: a failure is logged once and tried again, beginning with another quota.
+func TestStatusFails(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	d.stand("b", 1)
+	w, logged := d.replica()
+	d.err = errors.New("forbidden")
+	d.expect(t, w, 0, "discovery")
+	d.expect(t, w, 9*time.Second)
+	w.has = true
+	d.expect(t, w, time.Second, "read a")
+	d.expect(t, w, 10*time.Second, "read b")
+	checkStatusMetrics(t, w, 0, 0, 3, 0, 0)
+	if n := len(logged.AllEntries()); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	d.err = nil
+	d.expect(t, w, 10*time.Second, "read a", "write a 1", "read b", "write b 1")
+	w.standings = func() ([]ledger.Standing, error) { return nil, errors.New("not known yet") }
+	d.expect(t, w, time.Hour)
+}
+
+// TestStatusBatch: a round is bounded, and the next one goes on.
+func TestStatusBatch(t *testing.T) {
+	d := newDesk()
+	for i := range statusBatch + 2 {
+		d.stand(fmt.Sprintf("q%02d", i), 1)
+	}
+	w, _ := d.replica()
+	w.round(t.Context())
+	if n := w.written.Load(); n != statusBatch {
+		t.Errorf("wrote %d", n)
+	}
+	d.expect(t, w, time.Second, "read q50", "write q50 1", "read q51", "write q51 1")
+}
+
+func checkStatusMetrics(t *testing.T, w *statusWriter, written, conflict, failed, writer, subresource int) {
+	t.Helper()
+	want := fmt.Sprintf(`
+# HELP usher_quota_status_withheld Why usher does not write the status of quotas: the number of quotas that another writer has (writer), and 1 if the CRD has no status subresource (subresource).
+# TYPE usher_quota_status_withheld gauge
+usher_quota_status_withheld{reason="subresource"} %d
+usher_quota_status_withheld{reason="writer"} %d
+# HELP usher_quota_status_writes_total Attempts to write where a quota stands to its status: written, conflict (another write came first; tried again) or failed.
+# TYPE usher_quota_status_writes_total counter
+usher_quota_status_writes_total{result="conflict"} %d
+usher_quota_status_writes_total{result="failed"} %d
+usher_quota_status_writes_total{result="written"} %d
+`, subresource, writer, conflict, failed, written)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metric.Collector(w.collect))
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
