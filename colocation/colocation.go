@@ -59,7 +59,7 @@ func (s *Suite) Value() suite.Suite {
 		Gates: api.Gates(), Kinds: s.Kinds(),
 		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
 		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start,
-		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain,
+		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain, Usage: usage,
 	}
 }
 

@@ -86,7 +86,7 @@ func (p Program) Root() *cobra.Command {
 	root.SetFlagErrorFunc(unknownFlag)
 	addGroup(root, "Serve and deploy", p.serveCommand(), p.webhooksCommand(), p.certsCommand())
 	addGroup(root, "Write and test policies", p.reviewCommand(), p.testCommand(), p.stepsCommand(), p.schemaCommand(), p.showCommand(), p.newCommand())
-	addGroup(root, "Look into a cluster", p.doctorCommand(), p.explainCommand())
+	addGroup(root, "Look into a cluster", p.doctorCommand(), p.explainCommand(), p.quotaCommand())
 	addGroup(root, "Learn", p.learnCommand(), p.playgroundCommand())
 	root.AddCommand(p.versionCommand())
 	p.complete(root)

@@ -63,6 +63,8 @@ type Suite struct {
 	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including
 	// reasons. It is called before the review is decided, so that the review itself is not counted yet.
 	Explain func(body []byte, why bool) ([]Note, error)
+	// Usage answers what `usher quota` asks; nil if the suite has no quotas.
+	Usage func(context.Context, UsageQuestion) (Usage, error)
 }
 
 // Opening is the argument of Suite.Open.

@@ -1,0 +1,377 @@
+package colocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/server/suite"
+)
+
+// usage answers what the quotas of a namespace have left from the status that usher has written, because its owners may
+// read little more. What they may not read is not known.
+func usage(ctx context.Context, ask suite.UsageQuestion) (suite.Usage, error) {
+	v, err := readVisible(ctx, ask)
+	if err != nil {
+		return suite.Usage{}, err
+	}
+	answer := suite.Usage{Namespace: ask.Namespace, Quotas: []suite.QuotaUsage{}}
+	if !v.whole {
+		answer.Notes = append(answer.Notes, "this user may not read the quotas of other namespaces")
+	}
+	for _, name := range v.of(ask.Namespace, &answer) {
+		answer.Quotas = append(answer.Quotas, v.usageOf(name))
+	}
+	answer.Takes = v.takes(ask)
+	return answer, nil
+}
+
+// visible are the quotas that a user may read.
+type visible struct {
+	tree      *quota.Tree
+	stored    map[types.NamespacedName]*api.ElasticQuota
+	whole     bool // they are all that exist
+	labelOnly bool
+}
+
+func readVisible(ctx context.Context, ask suite.UsageQuestion) (visible, error) {
+	v := visible{whole: true, stored: map[types.NamespacedName]*api.ElasticQuota{}, labelOnly: ask.Gates.On(api.GateDisableDefaultQuota)}
+	kind := reader.Kind{GroupVersionKind: api.ElasticQuotaKind, Resource: api.ElasticQuotaResource.Resource}
+	list, err := ask.Source.List(ctx, kind, "")
+	if reader.IsForbidden(err) {
+		v.whole = false
+		list, err = ask.Source.List(ctx, kind, ask.Namespace)
+	}
+	if errors.Is(err, reader.ErrNotFound) {
+		return v, errors.New("the API server has no elastic quotas: their CRD is not installed")
+	}
+	all, err := reader.All[api.ElasticQuota](list, err)
+	if err != nil {
+		return v, err
+	}
+	quotas := make([]*quota.Quota, len(all))
+	for i := range all {
+		quotas[i] = quota.Of(&all[i])
+		v.stored[quotas[i].Identity()] = &all[i]
+	}
+	v.tree = quota.NewTree(quotas)
+	return v, nil
+}
+
+// of returns the names of the quotas of a namespace, that of its pods first, and notes what is to know of them.
+func (v visible) of(namespace string, answer *suite.Usage) (names []string) {
+	own := v.tree.Bind(quota.BindingKey{Namespace: namespace}, false)
+	switch {
+	case v.labelOnly:
+		answer.Notes = append(answer.Notes, "only a label chooses the quota of a pod")
+	case own.Quota != nil:
+		names = append(names, own.Name)
+		answer.Notes = append(answer.Notes, fmt.Sprintf("pods without a quota label count for %s (via %s)", own.Name, own.Via))
+	case v.whole:
+		answer.Notes = append(answer.Notes, fmt.Sprintf("no quota is for the pods of namespace %s: those without a quota label are not limited", namespace))
+	default:
+		answer.Unknown = append(answer.Unknown, fmt.Sprintf("whether a quota elsewhere lists namespace %s; an administrator sees it with the same command", namespace))
+	}
+	for _, name := range v.tree.Names() {
+		if q, _ := v.tree.Get(name); q != nil && q.Namespace == namespace && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// level is what is known of one quota on a path, for one resource.
+type level struct {
+	quota          *quota.Quota
+	used, reserved *quota.Amount // nil: not known
+	limit          *quota.Amount // nil: none
+	source         string
+}
+
+func (v visible) level(q *quota.Quota, name corev1.ResourceName) level {
+	l, status := level{quota: q}, v.stored[q.Identity()].Status
+	if used, has := status.Used[name]; has {
+		l.used = &used
+	} else if written(status) {
+		l.used = &quota.Amount{}
+	}
+	if reserved := status.Reserved[name]; written(status) {
+		l.reserved = &reserved
+	}
+	if limit, source, limited := q.Limit(name); limited {
+		l.limit, l.source = &limit, source
+	}
+	return l
+}
+
+// written reports whether usher has written a status: Koordinator's scheduler writes what is used alone.
+func written(status api.ElasticQuotaStatus) bool { return len(status.Limit)+len(status.Binds) > 0 }
+
+// left returns what a quota has left by its own limit; nil if it is not known.
+func (l level) left() *quota.Amount {
+	if l.limit == nil || l.used == nil || l.reserved == nil {
+		return nil
+	}
+	left := l.limit.DeepCopy()
+	left.Sub(*l.used)
+	left.Sub(*l.reserved)
+	return &left
+}
+
+func (l level) by() string { return fmt.Sprintf("%s (%s)", l.quota.Name, l.source) }
+
+// unread returns the name of the first quota above a path that is not known; empty: the path goes up to the top.
+func (v visible) unread(path []*quota.Quota) string {
+	if top := path[len(path)-1]; top.Parent != api.RootQuota {
+		if _, known := v.tree.Get(top.Parent); !known {
+			return top.Parent
+		}
+	}
+	return ""
+}
+
+const notReadable = ", which this user may not read"
+
+// bound says what is known of a resource on a path.
+type bound struct {
+	left   *quota.Amount // the least that is known
+	by     string
+	most   bool // less may be left
+	limits bool // a quota limits the resource, or may
+}
+
+// bound returns the least that is left on a path, by what can be read, and by what usher says of what cannot.
+func (v visible) bound(path []*quota.Quota, name corev1.ResourceName) (b bound) {
+	for _, q := range path {
+		l := v.level(q, name)
+		if l.limit == nil {
+			continue
+		}
+		b.limits = true
+		switch left := l.left(); {
+		case left == nil && !b.most:
+			b.most, b.by = true, q.Name+", of which is not known what is used"
+		case left != nil && (b.left == nil || left.Cmp(*b.left) < 0):
+			if b.left = left; !b.most {
+				b.by = l.by()
+			}
+		}
+	}
+	status, above := v.stored[path[0].Identity()].Status, v.unread(path)
+	if above == "" {
+		return b
+	}
+	switch binds, said := status.Binds[name]; {
+	case !written(status):
+		b.limits, b.most, b.by = true, true, above+notReadable
+	case said && !slices.ContainsFunc(path, func(q *quota.Quota) bool { return q.Name == binds }):
+		b.limits, b.most, b.by = true, true, binds+notReadable
+	}
+	return b
+}
+
+// usageOf returns what a quota has left.
+func (v visible) usageOf(name string) suite.QuotaUsage {
+	path := v.tree.Path(name)
+	if len(path) == 0 {
+		return suite.QuotaUsage{Name: name}
+	}
+	q := path[0]
+	made, stored := suite.QuotaUsage{Namespace: q.Namespace, Name: q.Name}, v.stored[q.Identity()]
+	if q.Parent != api.RootQuota {
+		made.Parent = q.Parent
+	}
+	for _, m := range stored.ManagedFields {
+		if m.Manager == cluster.FieldManager && m.Subresource == "status" && m.Time != nil {
+			made.AsOf = &m.Time.Time
+		}
+	}
+	for _, name := range v.resources(path) {
+		l, b := v.level(q, name), v.bound(path, name)
+		made.Resources = append(made.Resources, suite.ResourceUsage{Name: name, Used: text(l.used), Reserved: text(l.reserved), Limit: text(l.limit),
+			Left: text(b.left), LeftMost: b.most && b.left != nil, By: b.by, Unlimited: !b.limits})
+	}
+	return made
+}
+
+// resources returns the resources that are used in the first quota of a path, or limited on it, sorted.
+func (v visible) resources(path []*quota.Quota) []corev1.ResourceName {
+	status, names := v.stored[path[0].Identity()].Status, map[corev1.ResourceName]bool{}
+	for _, list := range []api.ResourceList{status.Used, status.Reserved} {
+		for name := range list {
+			names[name] = true
+		}
+	}
+	for name := range status.Binds {
+		names[name] = true
+	}
+	for _, q := range path {
+		for _, list := range []corev1.ResourceList{q.Max, q.Admission} {
+			for name := range list {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func text(a *quota.Amount) *string {
+	if a == nil {
+		return nil
+	}
+	s := a.String()
+	return &s
+}
+
+// planned are the pods of one quota.
+type planned struct {
+	suite.QuotaTake
+	path []*quota.Quota
+	sum  map[corev1.ResourceName]quota.Amount
+}
+
+// takes returns what planned pods would take, by quota.
+func (v visible) takes(ask suite.UsageQuestion) (all []suite.QuotaTake) {
+	var plans []*planned
+	for _, pods := range ask.Pods {
+		one := v.plan(pods, ask)
+		same := slices.IndexFunc(plans, func(p *planned) bool { return p.Quota == one.Quota && p.Fits == one.Fits && p.Why == one.Why })
+		if same < 0 {
+			plans = append(plans, one)
+			continue
+		}
+		plans[same].Of, plans[same].Pods = append(plans[same].Of, one.Of...), plans[same].Pods+one.Pods
+		plans[same].add(one.sum)
+	}
+	taken := map[string]*planned{} // in each quota, by all plans
+	for _, p := range plans {
+		for _, name := range v.levels(p.path) {
+			if taken[name] == nil {
+				taken[name] = &planned{sum: map[corev1.ResourceName]quota.Amount{}}
+			}
+			taken[name].add(p.sum)
+		}
+	}
+	for _, p := range plans {
+		v.judge(p, taken)
+		all = append(all, p.QuotaTake)
+	}
+	return all
+}
+
+// levels returns the names of the quotas on a path, with the first one above it that is not known.
+func (v visible) levels(path []*quota.Quota) (names []string) {
+	for _, q := range path {
+		names = append(names, q.Name)
+	}
+	if len(path) > 0 && v.unread(path) != "" {
+		names = append(names, v.unread(path))
+	}
+	return names
+}
+
+func (p *planned) add(more map[corev1.ResourceName]quota.Amount) {
+	for name, amount := range more {
+		total := p.sum[name].DeepCopy()
+		total.Add(amount)
+		p.sum[name] = total
+	}
+}
+
+// plan places pods in their quota. Fits is set where that alone decides.
+func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned {
+	p := &planned{QuotaTake: suite.QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: map[corev1.ResourceName]quota.Amount{}}
+	if pods.Unknown != "" {
+		p.Fits, p.Why = suite.FitsUnknown, pods.Unknown
+		return p
+	}
+	meta := pods.Pod.ObjectMeta
+	if meta.Namespace == "" {
+		meta.Namespace = ask.Namespace
+	}
+	counted := quota.PodOf(&meta, &pods.Pod.Spec, &pods.Pod.Status)
+	charge := counting(ask.Gates).Charge(counted)
+	for name, amount := range charge {
+		if !amount.IsZero() {
+			p.sum[name] = times(amount, pods.Count)
+		}
+	}
+	switch b := v.tree.Bind(counted.BindingKey(), v.labelOnly); {
+	case b.Quota != nil && b.Quota.IsParent && !ask.Gates.On(api.GateSupportParentQuotaSubmitPod):
+		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
+	case b.Quota != nil:
+		p.Quota, p.path = b.Name, v.tree.Path(b.Name)
+	case !v.whole:
+		p.Fits, p.Why = suite.FitsUnknown, "their quota is none that this user may read"
+	case b.Unknown():
+		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("there is no quota %s, which their label names", admit.Shorten(b.Name, 80))
+	default:
+		p.Fits, p.Why = suite.FitsYes, "no quota limits them"
+	}
+	return p
+}
+
+// times returns an amount n times. n may be large, so that it is doubled, not added up.
+func times(amount quota.Amount, n int64) quota.Amount {
+	total, doubled := quota.Amount{Format: amount.Format}, amount.DeepCopy()
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			total.Add(doubled)
+		}
+		doubled.Add(doubled.DeepCopy())
+	}
+	return total
+}
+
+// judge says whether pods fit into their quota and those above it.
+func (v visible) judge(p *planned, taken map[string]*planned) {
+	if p.Fits == "" {
+		p.Fits = suite.FitsYes
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.sum)) {
+		amount := p.sum[name]
+		row := suite.ResourceTake{Name: name, Takes: amount.String(), Fits: p.Fits}
+		if len(p.path) > 0 {
+			row.Fits, row.By = v.fits(p.path, name, taken)
+		}
+		p.Resources = append(p.Resources, row)
+	}
+	if len(p.path) == 0 {
+		return
+	}
+	for _, row := range p.Resources {
+		if row.Fits == suite.FitsNo || row.Fits == suite.FitsUnknown && p.Fits == suite.FitsYes {
+			p.Fits = row.Fits
+		}
+	}
+}
+
+// fits says whether what is taken of a resource fits on a path, and whose limit decides that.
+func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[string]*planned) (fits, by string) {
+	for _, q := range path {
+		l := v.level(q, name)
+		if left := l.left(); left != nil && left.Cmp(taken[q.Name].sum[name]) < 0 {
+			return suite.FitsNo, l.by()
+		}
+	}
+	b, above := v.bound(path, name), v.unread(path)
+	switch {
+	case b.most:
+		return suite.FitsUnknown, b.by
+	case above != "" && b.left != nil && b.left.Cmp(taken[above].sum[name]) < 0: // there may be just as much left above
+		return suite.FitsUnknown, above + notReadable
+	case !b.limits:
+		return suite.FitsYes, ""
+	}
+	return suite.FitsYes, b.by
+}

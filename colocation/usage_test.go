@@ -1,0 +1,204 @@
+package colocation
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/suite"
+)
+
+// tenants is a tree of two namespaces, as JSON items: org has the least left of memory, and team-a of cpu.
+var tenants = map[string][]string{
+	"top": {`{"metadata":{"name":"org","namespace":"top","labels":{"quota.scheduling.koordinator.sh/is-parent":"true"}},"spec":{"max":{"cpu":"20","memory":"10Gi"}},
+		"status":{"used":{"cpu":"6","memory":"8Gi"},"limit":{"cpu":"20","memory":"10Gi"},"binds":{"cpu":"org","memory":"org"}}}`,
+		`{"metadata":{"name":"team-b","namespace":"top","labels":{"quota.scheduling.koordinator.sh/parent":"org"},"annotations":{"quota.scheduling.koordinator.sh/namespaces":"[\"team-b\"]"}},
+		"spec":{"max":{"cpu":"4"}}}`},
+	"team-a": {`{"metadata":{"name":"team-a","namespace":"team-a","labels":{"quota.scheduling.koordinator.sh/parent":"org"},
+		"managedFields":[{"manager":"usher","subresource":"status","time":"2026-11-27T13:00:00Z"}]},"spec":{"max":{"cpu":"8"}},
+		"status":{"used":{"cpu":"6","memory":"2Gi"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"team-a","memory":"org"}}}`,
+		`{"metadata":{"name":"extra","namespace":"team-a","labels":{"quota.scheduling.koordinator.sh/parent":"org"}},"spec":{"max":{"cpu":"8"}},
+		"status":{"used":{"cpu":"6"},"limit":{"cpu":"8"},"binds":{"cpu":"extra","memory":"org"}}}`,
+		`{"metadata":{"name":"scheduled","namespace":"team-a"},"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"3"}}}`,
+		`{"metadata":{"name":"new","namespace":"team-a"},"spec":{"max":{"cpu":"8"}}}`},
+}
+
+// seenBy returns the source of a user who may list quotas in all namespaces, or in some.
+func seenBy(t *testing.T, namespaces ...string) reader.Source {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		rest, _ := strings.CutPrefix(r.URL.Path, "/apis/scheduling.sigs.k8s.io/v1alpha1/")
+		parts := strings.Split(rest, "/")
+		var items []string
+		for namespace, list := range tenants {
+			if len(namespaces) == 0 && len(parts) == 1 || len(parts) == 3 && parts[1] == namespace && strings.Contains(fmt.Sprint(namespaces), namespace) {
+				items = append(items, list...)
+			}
+		}
+		if items == nil {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"kind":"ElasticQuotaList","apiVersion":"v1","items":[%s]}`, strings.Join(items, ","))
+	}))
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader.API(client)
+}
+
+// pods returns planned pods in a namespace; label names their quota.
+func pods(namespace, label, requests string, count int64) suite.PlannedPods {
+	list := corev1.ResourceList{}
+	for _, pair := range strings.Fields(requests) {
+		name, amount, _ := strings.Cut(pair, "=")
+		list[corev1.ResourceName(name)] = resource.MustParse(amount)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
+	if label != "" {
+		pod.Labels = map[string]string{api.LabelQuotaName: label}
+	}
+	return suite.PlannedPods{Of: "Deployment x", Pod: pod, Count: count}
+}
+
+func answerTo(t *testing.T, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
+	t.Helper()
+	gates, err := gate.Parse("", api.Gates())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := usage(t.Context(), suite.UsageQuestion{Source: source, Namespace: namespace, Gates: gates, Pods: planned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// said returns the rows of a quota, such as "cpu 6 1 8 1 team-a (spec.max)".
+func said(u suite.Usage, name string) (rows []string) {
+	or := func(s *string) string {
+		if s == nil {
+			return "?"
+		}
+		return *s
+	}
+	for _, q := range u.Quotas {
+		for _, r := range q.Resources {
+			if q.Name == name {
+				most := ""
+				if r.LeftMost {
+					most = "<="
+				}
+				rows = append(rows, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s%s %s", r.Name, or(r.Used), or(r.Reserved), or(r.Limit), most, or(r.Left), r.By)))
+			}
+		}
+	}
+	return rows
+}
+
+// TestUsage: an administrator sees what is left on the whole path; a tenant what is left in his own quota, and whose limit it is
+// that he may not see. What nobody has written is not known, never zero.
+func TestUsage(t *testing.T) {
+	all, own := seenBy(t), seenBy(t, "team-a")
+	for _, c := range []struct {
+		source reader.Source
+		quota  string
+		want   []string
+	}{
+		{all, "team-a", []string{"cpu 6 1 8 1 team-a (spec.max)", "memory 2Gi 0 ? 2Gi org (spec.max)"}},
+		{own, "team-a", []string{"cpu 6 1 8 1 team-a (spec.max)", "memory 2Gi 0 ? ? org, which this user may not read"}},
+		{own, "scheduled", []string{"cpu 3 ? 8 ? scheduled, of which is not known what is used"}},
+		{own, "new", []string{"cpu ? ? 8 ? new, of which is not known what is used"}},
+	} {
+		if got := said(answerTo(t, c.source, "team-a"), c.quota); strings.Join(got, "; ") != strings.Join(c.want, "; ") {
+			t.Errorf("%s: %q, want %q", c.quota, got, c.want)
+		}
+	}
+	u := answerTo(t, own, "team-a")
+	if u.Quotas[0].Name != "team-a" || u.Quotas[0].AsOf == nil || u.Quotas[1].AsOf != nil || u.Quotas[0].Parent != "org" {
+		t.Errorf("%+v", u.Quotas)
+	}
+	if b := answerTo(t, all, "team-b"); len(b.Quotas) != 1 || b.Quotas[0].Name != "team-b" || !strings.Contains(b.Notes[0], "via namespace annotation") {
+		t.Errorf("%+v", b)
+	}
+	if b := answerTo(t, all, "elsewhere"); len(b.Quotas) != 0 || len(b.Unknown) != 0 || !strings.Contains(b.Notes[0], "are not limited") {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestUsageUnread: a user who may not list the quotas of his namespace gets an error, and of other namespaces, a doubt.
+func TestUsageUnread(t *testing.T) {
+	if _, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
+		t.Error(err)
+	}
+	tenants["empty"] = []string{`{"metadata":{"name":"empty-x","namespace":"empty"},"spec":{}}`}
+	defer delete(tenants, "empty")
+	u := answerTo(t, seenBy(t, "empty"), "empty", pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1))
+	if len(u.Unknown) != 1 || len(u.Takes) != 1 || u.Takes[0].Fits != suite.FitsUnknown || u.Takes[0].Pods != 2 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestUsageTakes: what pods would take, whether that fits, and by whose limit.
+func TestUsageTakes(t *testing.T) {
+	all, own := seenBy(t), seenBy(t, "team-a")
+	for _, c := range []struct {
+		what   string
+		source reader.Source
+		pods   []suite.PlannedPods
+		want   string
+	}{
+		{"one fits", all, []suite.PlannedPods{pods("", "", "cpu=500m", 2)}, "2 team-a yes: cpu 1 yes team-a (spec.max)"},
+		{"three do not", all, []suite.PlannedPods{pods("", "", "cpu=500m", 3)}, "3 team-a no: cpu 1500m no team-a (spec.max)"},
+		{"nor do two objects", own, []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "team-a", "cpu=1", 1)}, "2 team-a no: cpu 2 no team-a (spec.max)"},
+		{"the parent is full", all, []suite.PlannedPods{pods("", "", "memory=1Gi", 3)}, "3 team-a no: memory 3Gi no org (spec.max)"},
+		{"the parent may not be read", own, []suite.PlannedPods{pods("", "", "memory=1Gi cpu=1", 1)},
+			"1 team-a not known: cpu 1 yes team-a (spec.max), memory 1Gi not known org, which this user may not read"},
+		{"two quotas below a parent that may not be read", own, []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "extra", "cpu=2", 1)},
+			"1 team-a not known: cpu 1 not known org, which this user may not read; 1 extra not known: cpu 2 not known org, which this user may not read"},
+		{"not limited", own, []suite.PlannedPods{pods("", "", "gpu=1", 1)}, "1 team-a yes: gpu 1 yes"},
+		{"a parent", all, []suite.PlannedPods{pods("", "org", "cpu=1", 1)}, "1 org no: cpu 1 no"},
+		{"no such quota", all, []suite.PlannedPods{pods("", "typo", "cpu=1", 1)}, "1 typo no: cpu 1 no"},
+		{"no quota", all, []suite.PlannedPods{pods("free", "", "cpu=1", 1)}, "1  yes: cpu 1 yes"},
+		{"not counted", all, []suite.PlannedPods{{Of: "DaemonSet d", Unknown: "a pod on each node"}}, "0  not known:"},
+		{"not written", own, []suite.PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, of which is not known what is used"},
+		{"very many", all, []suite.PlannedPods{pods("", "", "cpu=1", 2147483647)}, "2147483647 team-a no: cpu 2147483647 no team-a (spec.max)"},
+	} {
+		var got []string
+		for _, take := range answerTo(t, c.source, "team-a", c.pods...).Takes {
+			var rows []string
+			for _, r := range take.Resources {
+				rows = append(rows, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Name, r.Takes, r.Fits, r.By)))
+			}
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s: %s", take.Pods, take.Quota, take.Fits, strings.Join(rows, ", "))))
+		}
+		if text := strings.Join(got, "; "); text != c.want {
+			t.Errorf("%s: %s\nwant %s", c.what, text, c.want)
+		}
+	}
+}
+
+// TestUsageJSON: what is not known is null, never a number.
+func TestUsageJSON(t *testing.T) {
+	text, err := json.Marshal(answerTo(t, seenBy(t, "team-a"), "team-a").Quotas[0].Resources[1])
+	if want := `{"name":"memory","used":"2Gi","reserved":"0","limit":null,"left":null,"by":"org, which this user may not read"}`; err != nil || string(text) != want {
+		t.Errorf("%s\n%v", text, err)
+	}
+}

@@ -1,0 +1,97 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/usage"
+	"usher.dev/usher/server/suite"
+)
+
+const quotaHelp = `Print what the elastic quotas of a namespace have left, and by whose limit: of the quota itself, or of one above it.
+
+It needs only the right to get and list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not
+read is "not known", and "at most" means that a quota that may not be read has less.
+
+With -f, print what the pods of a manifest would take, and whether they fit. The pods of a Job are those that run at a time.
+
+The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if it is not known.`
+
+// quotaOptions are the flags of usher quota.
+type quotaOptions struct {
+	namespace, output string
+	files             []string
+	clusterSource     clusterFlags
+	gates             gate.Set
+}
+
+// quotaCommand is `usher quota`.
+func (p Program) quotaCommand() *cobra.Command {
+	o := quotaOptions{clusterSource: clusterFlags{source: "api"}}
+	c := &cobra.Command{Use: "quota [flags]", Short: "what an elastic quota has left, and what a manifest would take", Long: quotaHelp, Args: noArgs,
+		Example: `  # what is left for the pods of a namespace?
+  usher quota -n team-a --cluster-dir samples/cluster
+  # would these pods fit?
+  usher quota -n team-a -f samples/manifests/quota-pod.yaml --cluster-dir samples/cluster`}
+	set := c.Flags()
+	set.SortFlags = false
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace whose quotas are shown (default: default)")
+	set.StringArrayVarP(&o.files, "file", "f", nil, "manifest whose pods would be created; - is standard input; may be repeated")
+	set.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.clusterSource.addTo(set)
+	suites := p.addSuiteFlags(c, false)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.clusterSource.dir != "" && !c.Flags().Changed("cluster") {
+			o.clusterSource.source = "files"
+		}
+		if o.gates, err = suites.parsed(o.clusterSource.source); err != nil {
+			return err
+		}
+		if o.output != "text" && o.output != "json" {
+			return fmt.Errorf("-o %s: must be text or json", o.output)
+		}
+		if err := o.clusterSource.check(); err != nil {
+			return err
+		}
+		return p.quota(c.Context(), o)
+	}
+	return c
+}
+
+func (p Program) quota(ctx context.Context, o quotaOptions) error {
+	at := slices.IndexFunc(p.Suites, func(s suite.Suite) bool { return s.Usage != nil })
+	if at < 0 {
+		return errors.New("this usher has no suite with quotas")
+	}
+	source, err := o.clusterSource.openSource()
+	if err != nil {
+		return err
+	}
+	ask := suite.UsageQuestion{Source: source, Namespace: cmp.Or(o.namespace, "default"), Gates: o.gates}
+	for _, file := range o.files {
+		pods, err := usage.Plan(p.readFile(file))
+		if err != nil {
+			return err
+		}
+		ask.Pods = append(ask.Pods, pods...)
+	}
+	answer, err := p.Suites[at].Usage(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if len(o.files) > 0 && len(ask.Pods) == 0 {
+		answer.Notes = append(answer.Notes, "the manifests have no pods")
+	}
+	if o.output == "json" {
+		err = usage.JSON(p.Out, answer)
+	} else {
+		usage.Text(p.Out, answer, p.style().Color)
+	}
+	return cmp.Or(err, exit(usage.ExitOf(answer), "not everything is known"))
+}

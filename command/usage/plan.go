@@ -1,0 +1,131 @@
+// Package usage makes of manifests the pods that would count for quotas, and prints what quotas have left.
+package usage
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/poddefaults"
+	"usher.dev/usher/server/suite"
+)
+
+// Plan returns the pods that the objects of manifests would lead to, with the requests that the API server fills in from limits.
+// Objects of Kubernetes without pods are left out; of other kinds it is not known.
+func Plan(documents []review.Document) (all []suite.PlannedPods, err error) {
+	isWorkload := func(*unstructured.Unstructured) bool { return false }
+	for _, d := range review.WithPods(documents, nil, review.Options{}, isWorkload) {
+		if d.Err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Source, d.Err)
+		}
+		object, workload := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+		if err := json.Unmarshal(d.JSON, &object.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Source, err)
+		}
+		if d.Workload != nil {
+			if err := json.Unmarshal(d.Workload, &workload.Object); err != nil {
+				return nil, fmt.Errorf("%s: %w", d.Source, err)
+			}
+		}
+		if pods, counts := planned(object, workload); counts {
+			all = append(all, pods)
+		}
+	}
+	return all, nil
+}
+
+// planned returns the pods of one object, or of the workload whose pod it is. counts is false if it makes none.
+func planned(object, workload *unstructured.Unstructured) (p suite.PlannedPods, counts bool) {
+	of := workload
+	if len(workload.Object) == 0 {
+		of = object
+	}
+	p.Of = of.GetKind() + " " + of.GetName()
+	if of.GetName() == "" {
+		p.Of = of.GetKind() + " " + of.GetGenerateName()
+	}
+	switch gvk := object.GroupVersionKind(); {
+	case gvk.Group == "" && gvk.Kind == "Pod":
+	case ofKubernetes(gvk.GroupKind()):
+		return p, false
+	default:
+		p.Unknown = fmt.Sprintf("whether %s has pods is not known", p.Of)
+		return p, true
+	}
+	pod := &corev1.Pod{}
+	raw, err := object.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(raw, pod)
+	}
+	if err != nil {
+		p.Unknown = fmt.Sprintf("%s cannot be read as pods: %v", p.Of, err)
+		return p, true
+	}
+	poddefaults.Pod(pod)
+	p.Pod = pod
+	p.Count, p.Unknown = countOf(of)
+	return p, p.Count > 0 || p.Unknown != ""
+}
+
+// ofKubernetes reports whether a kind is of Kubernetes itself: those of others are in groups with other domains.
+func ofKubernetes(kind schema.GroupKind) bool {
+	return !strings.Contains(kind.Group, ".") || strings.HasSuffix(kind.Group, ".k8s.io") && !strings.HasSuffix(kind.Group, ".x-k8s.io")
+}
+
+// countOf returns how many pods an object has at a time, or why that is not known.
+func countOf(o *unstructured.Unstructured) (count int64, unknown string) {
+	switch o.GetKind() {
+	case "Pod":
+		return 1, ""
+	case "PodTemplate":
+		return 0, ""
+	case "DaemonSet":
+		return 0, fmt.Sprintf("%s has a pod on each node that it selects", o.GetKind()+" "+o.GetName())
+	case "Job":
+		return ofJob(o.Object["spec"])
+	case "CronJob":
+		spec, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "jobTemplate", "spec")
+		return ofJob(spec)
+	}
+	replicas, found, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas")
+	if err != nil || !found || replicas == nil {
+		return 1, ""
+	}
+	return number(replicas, "spec.replicas")
+}
+
+// ofJob returns how many pods run at a time, of one job.
+func ofJob(spec any) (int64, string) {
+	var job batchv1.JobSpec
+	raw, err := json.Marshal(spec)
+	if err == nil {
+		err = json.Unmarshal(raw, &job)
+	}
+	if err != nil {
+		return 0, fmt.Sprintf("the spec of the job cannot be read: %v", err)
+	}
+	count := int64(1)
+	if job.Parallelism != nil {
+		count = int64(*job.Parallelism)
+	}
+	if job.Completions != nil {
+		count = min(count, int64(*job.Completions))
+	}
+	return count, ""
+}
+
+func number(value any, field string) (int64, string) {
+	if n, is := value.(int64); is && n >= 0 {
+		return n, ""
+	}
+	if n, is := value.(float64); is && n >= 0 && n == float64(int64(n)) {
+		return int64(n), ""
+	}
+	return 0, fmt.Sprintf("%s is %v, not a number of pods", field, value)
+}

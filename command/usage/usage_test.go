@@ -1,0 +1,112 @@
+package usage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/suite"
+)
+
+const template = `template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}]}}`
+
+// TestPlan: each object is as many pods as it has at a time, with the requests that follow from limits.
+func TestPlan(t *testing.T) {
+	for _, c := range []struct{ kind, version, spec, want string }{
+		{"Deployment", "apps/v1", `{replicas: 3, ` + template + `}`, "3 2"},
+		{"Deployment", "apps/v1", `{` + template + `}`, "1 2"},
+		{"Deployment", "apps/v1", `{replicas: 0, ` + template + `}`, ""},
+		{"StatefulSet", "apps/v1", `{replicas: 2, ` + template + `}`, "2 2"},
+		{"Deployment", "apps/v1", `{replicas: many, ` + template + `}`, "spec.replicas is many, not a number of pods"},
+		{"DaemonSet", "apps/v1", `{` + template + `}`, "DaemonSet x has a pod on each node that it selects"},
+		{"Job", "batch/v1", `{parallelism: 5, completions: 4, ` + template + `}`, "4 2"},
+		{"Job", "batch/v1", `{completions: 4, ` + template + `}`, "1 2"},
+		{"CronJob", "batch/v1", `{schedule: "* * * * *", jobTemplate: {spec: {parallelism: 2, ` + template + `}}}`, "2 2"},
+		{"Pod", "v1", `{containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}]}`, "1 1"},
+		{"Service", "v1", `{}`, ""},
+		{"PodDisruptionBudget", "policy/v1", `{}`, ""},
+		{"ElasticQuota", "scheduling.sigs.k8s.io/v1alpha1", `{}`, ""},
+		{"Rollout", "argoproj.io/v1alpha1", `{replicas: 3, ` + template + `}`, "whether Rollout x has pods is not known"},
+	} {
+		text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, spec: %s}", c.version, c.kind, c.spec)
+		all, err := Plan(review.Read("test", strings.NewReader(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, p := range all {
+			got = p.Unknown
+			if p.Unknown == "" {
+				got = fmt.Sprintf("%d %s", p.Count, p.Pod.Spec.Containers[0].Resources.Requests.Cpu())
+				if p.Of != c.kind+" x" {
+					t.Errorf("%s: %s", text, p.Of)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", text, got, c.want)
+		}
+	}
+	if _, err := Plan(review.Read("test", strings.NewReader("a: ["))); err == nil {
+		t.Error("a manifest that cannot be read")
+	}
+}
+
+func says(s string) *string { return &s }
+
+// TestText: what is not known is said, names are harmless, and only a terminal gets colors.
+func TestText(t *testing.T) {
+	u := suite.Usage{
+		Quotas: []suite.QuotaUsage{{Name: "team\x1b[31m", Resources: []suite.ResourceUsage{
+			{Name: "cpu", Used: says("6"), Reserved: says("1"), Limit: says("8"), Left: says("1"), LeftMost: true, By: "org"}, {Name: "memory", By: "org"}, {Name: "gpu", Unlimited: true, Used: says("1")}}}},
+		Takes:   []suite.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: suite.FitsNo, Resources: []suite.ResourceTake{{Name: "cpu", Takes: "4", Fits: suite.FitsNo, By: "team (spec.max)"}}}},
+		Unknown: []string{"something"},
+	}
+	var plain, colored bytes.Buffer
+	Text(&plain, u, false)
+	Text(&colored, u, true)
+	want := `QUOTA      RESOURCE  USED       RESERVED   LIMIT  LEFT       BY
+team�[31m  cpu       6          1          8      at most 1  org
+team�[31m  memory    not known  not known  none   not known  org
+team�[31m  gpu       1          not known  none   no limit
+
+PODS  OF              QUOTA  RESOURCE  TAKES  FITS  BY
+2     Deployment web  team   cpu       4      no    team (spec.max)
+not known: something
+taken as written, as new pods, with requests from limits: LimitRanges, RuntimeClasses and webhooks may change them
+`
+	if plain.String() != want {
+		t.Errorf("%s", plain.String())
+	}
+	if !strings.Contains(colored.String(), "\x1b[31m2     Deployment web") || !strings.Contains(colored.String(), "\x1b[1mQUOTA") {
+		t.Errorf("%q", colored.String())
+	}
+}
+
+// TestExit: what is not known counts.
+func TestExit(t *testing.T) {
+	quota := func(r suite.ResourceUsage) suite.Usage {
+		return suite.Usage{Quotas: []suite.QuotaUsage{{Resources: []suite.ResourceUsage{r}}}}
+	}
+	takes := func(fits ...string) (u suite.Usage) {
+		for _, f := range fits {
+			u.Takes = append(u.Takes, suite.QuotaTake{Fits: f})
+		}
+		return u
+	}
+	for i, c := range []struct {
+		usage suite.Usage
+		want  review.Exit
+	}{
+		{suite.Usage{}, review.Fine}, {suite.Usage{Unknown: []string{"x"}}, review.Unjudged},
+		{quota(suite.ResourceUsage{Left: says("1")}), review.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), review.Unjudged},
+		{quota(suite.ResourceUsage{}), review.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), review.Fine},
+		{takes(suite.FitsYes), review.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), review.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), review.Refused},
+	} {
+		if got := ExitOf(c.usage); got != c.want {
+			t.Errorf("%d: %v, want %v", i, got, c.want)
+		}
+	}
+}
