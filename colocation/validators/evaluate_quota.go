@@ -78,7 +78,7 @@ func (q QuotaAdmission) step(
 		default:
 			req.Explain("the pod fits into quota %s (via %s) and those above it", b.Name, b.Via)
 		}
-		return refusals(verdict), nil
+		return withCommand(refusals(verdict), req.Namespace), nil
 	}
 }
 
@@ -158,6 +158,14 @@ func countedPod(req *admit.Request, pod *admit.Pod, allocated corev1.PodStatus) 
 
 // maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
 const maxRefusals = 10
+
+// withCommand returns refusals, the last of which names the command that shows what is left.
+func withCommand(problems field.ErrorList, namespace string) field.ErrorList {
+	if n := len(problems); n > 0 {
+		problems[n-1].Detail += fmt.Sprintf("; `usher quota -n %s` shows what is left", namespace)
+	}
+	return problems
+}
 
 // refusals returns a problem for each resource of each quota that does not fit.
 func refusals(verdict quota.PodVerdict) (problems field.ErrorList) {

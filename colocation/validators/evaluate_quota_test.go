@@ -125,7 +125,15 @@ func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
 			t.Errorf("a warning is cut: %s", w)
 		}
 	}
-	return strings.Join(append(texts(problems), req.Warnings()...), "\n")
+	shown := texts(problems)
+	if n := len(shown); n > 0 && strings.Contains(shown[0], "Forbidden: quota ") {
+		hint := "; `usher quota -n " + req.Namespace + "` shows what is left"
+		if !strings.HasSuffix(shown[n-1], hint) || strings.Count(strings.Join(shown, ""), hint) != 1 {
+			t.Errorf("%q: the last one, and no other, names the command", shown)
+		}
+		shown[n-1] = strings.TrimSuffix(shown[n-1], hint)
+	}
+	return strings.Join(append(shown, req.Warnings()...), "\n")
 }
 
 const (
