@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 const auditLog = "audit.log"
@@ -37,8 +38,9 @@ rules:
 type AuditEvent struct {
 	Stage, Level, Verb, RequestURI, UserAgent string
 
-	AuditID string
-	User    struct {
+	RequestReceivedTimestamp time.Time
+	AuditID                  string
+	User                     struct {
 		Username string
 		Groups   []string
 	}

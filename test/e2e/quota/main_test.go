@@ -6,6 +6,7 @@
 //	held_test.go       pods that hold more or less than they request: resizes that wait
 //	quotas_test.go     changes of quotas
 //	tenant*_test.go    what a tenant may try
+//	status_test.go     what tenants see of their quotas
 //	late_test.go       a watch that lags by more than the expiry
 //	tree_test.go       changes of quotas that a watch has not shown
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
