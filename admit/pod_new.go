@@ -1,7 +1,11 @@
 package admit
 
 import (
+	"fmt"
+	"iter"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -9,9 +13,12 @@ import (
 	"usher.dev/usher/internal/poddefaults"
 )
 
+// limitRangerAnnotation is where the plug-in LimitRanger says what it has set in a pod.
+const limitRangerAnnotation = "kubernetes.io/limit-ranger"
+
 // FillNew sets what the API server and its own plug-ins set in a new pod before they call webhooks, and not in a template: the
-// service account, requests, the defaults of LimitRanges, two tolerations, and the defaults of containers and volumes that
-// mutators have added. The token of the service account, the priority and what else depends on the cluster is missing.
+// service account, ports of the node, resources, two tolerations, and the defaults of containers and volumes that mutators have
+// added. The token of the service account, the priority and what else depends on the cluster is missing.
 func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 	spec := p.root.Get("spec")
 	account := spec.Get("serviceAccountName")
@@ -28,14 +35,39 @@ func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 		if !c.root.Get("terminationMessagePath").Exists() { // the API server has set it in templates
 			fillAdded(c.root, poddefaults.Container)
 		}
-		c.Resources().fillNew(ranges)
 	}
+	if document.As[bool](spec.Get("hostNetwork")) {
+		p.fillHostPorts()
+	}
+	p.FillResources(ranges)
 	for volume := range spec.Get("volumes").Elements() {
 		if defaultsAreMissing(volume) {
 			fillAdded(volume, func(v *corev1.Volume) { poddefaults.Volume(&v.VolumeSource) })
 		}
 	}
 	p.tolerateFailingNodes()
+}
+
+// FillName names a new object after its generateName, as the API server does between mutating and validating webhooks.
+func (m Meta) FillName() {
+	if prefix := m.GenerateName(); prefix != "" && m.Name() == "" {
+		m.root.At("metadata", "name").SetText(GeneratedName(prefix))
+	}
+}
+
+// GeneratedName returns a name that an API server may make of a generateName: cut to 58 characters, with five more.
+func GeneratedName(prefix string) string { return prefix[:min(len(prefix), 58)] + "x7k2p" }
+
+// fillHostPorts sets the ports of the node, which containers in its network share.
+func (p *Pod) fillHostPorts() {
+	for c := range p.Containers() {
+		for port := range c.root.Get("ports").Elements() {
+			at, number := port.Get("hostPort"), document.As[int32](port.Get("containerPort"))
+			if document.As[int32](at) == 0 && number != 0 {
+				at.Set(number)
+			}
+		}
+	}
 }
 
 // defaultsAreMissing reports whether a volume lacks what the API server sets in the kinds of volumes that are used most.
@@ -55,16 +87,41 @@ func fillAdded[T any](v *document.Value, fill func(*T)) {
 	document.Record(v, before, after)
 }
 
-// fillNew sets requests that are missing to the limits, and then both to the defaults of LimitRanges.
-func (r Requirements) fillNew(ranges []*corev1.LimitRange) {
-	fill(r.Requests(), r.Limits())
-	for _, limitRange := range ranges {
-		for _, item := range limitRange.Spec.Limits {
-			if item.Type == corev1.LimitTypeContainer {
-				fillFrom(r.Requests(), item.DefaultRequest)
-				fillFrom(r.Limits(), item.Default)
+// FillResources sets requests that are missing to the limits, and then both to the defaults of the LimitRanges of the namespace,
+// as the API server does before it calls mutating webhooks, and again if they have changed the pod.
+func (p *Pod) FillResources(ranges []*corev1.LimitRange) {
+	for c := range p.Containers() {
+		fill(c.Resources().Requests(), c.Resources().Limits())
+	}
+	for _, r := range ranges {
+		p.fillFromRange(r)
+	}
+}
+
+// fillFromRange sets the defaults of one LimitRange, and says so in an annotation, as the plug-in LimitRanger does.
+func (p *Pod) fillFromRange(r *corev1.LimitRange) {
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	for _, item := range r.Spec.Limits {
+		if item.Type == corev1.LimitTypeContainer {
+			maps.Copy(requests, item.DefaultRequest)
+			maps.Copy(limits, item.Default)
+		}
+	}
+	var said []string
+	add := func(kind string, containers iter.Seq[*Container]) {
+		for c := range containers {
+			if set := fillFrom(c.Resources().Requests(), requests); len(set) > 0 {
+				said = append(said, fmt.Sprintf("%s request for %s %s", strings.Join(set, ", "), kind, c.Name()))
+			}
+			if set := fillFrom(c.Resources().Limits(), limits); len(set) > 0 {
+				said = append(said, fmt.Sprintf("%s limit for %s %s", strings.Join(set, ", "), kind, c.Name()))
 			}
 		}
+	}
+	add("container", p.RegularContainers())
+	add("init container", p.InitContainers())
+	if len(said) > 0 {
+		p.SetAnnotation(limitRangerAnnotation, "LimitRanger plugin set: "+strings.Join(said, "; "))
 	}
 }
 
@@ -76,12 +133,18 @@ func fill(list, from Resources) {
 	}
 }
 
-func fillFrom(list Resources, defaults corev1.ResourceList) {
-	for name, q := range defaults {
+// fillFrom sets what is missing in a list, and returns the names of that in order.
+func fillFrom(list Resources, defaults corev1.ResourceList) (set []string) {
+	for name := range defaults {
 		if !list.Has(name) {
-			list.Set(name, q)
+			set = append(set, string(name))
 		}
 	}
+	slices.Sort(set)
+	for _, name := range set {
+		list.Set(corev1.ResourceName(name), defaults[corev1.ResourceName(name)])
+	}
+	return set
 }
 
 // tolerateFailingNodes adds the tolerations of the plug-in DefaultTolerationSeconds, with its default of 300 s.

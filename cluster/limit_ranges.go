@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/poddefaults"
 )
 
 // LimitRanges is the collection of all LimitRanges, by namespace. It is declared here because the core suite has no room
@@ -14,6 +15,7 @@ var LimitRanges = &Compiled[*corev1.LimitRange, map[string][]*corev1.LimitRange]
 		Keep: Keep(func(o *corev1.LimitRange) *corev1.LimitRange {
 			kept := &corev1.LimitRange{Spec: o.Spec}
 			kept.Name, kept.Namespace = o.Name, o.Namespace
+			poddefaults.LimitRange(kept) // files lack what an API server sets
 			return kept
 		}),
 	},
@@ -26,7 +28,7 @@ var LimitRanges = &Compiled[*corev1.LimitRange, map[string][]*corev1.LimitRange]
 	},
 }
 
-// LimitRanges returns the LimitRanges of a namespace, sorted by name, with their specs. They must not be modified.
+// LimitRanges returns the LimitRanges of a namespace, sorted by name, with their specs and the defaults of those. They must not be modified.
 func (r Reader) LimitRanges(namespace string) ([]*corev1.LimitRange, error) {
 	byNamespace, err := LimitRanges.Get(r.Now())
 	return byNamespace[namespace], err

@@ -23,7 +23,7 @@ import (
 const everything = -1
 
 // stored returns the objects among the documents that count as stored: all but pods, which would count against quotas
-// before they are created. With --doctor and an API server, its Namespaces are added, and with --assume-namespace-labels others
+// before they are created. With --doctor and an API server, its Namespaces and LimitRanges are added, and with --assume-namespace-labels others
 // that are in none of the files.
 func (r *reviewing) stored(ctx context.Context, documents []review.Document) (given []manifest.Object, err error) {
 	var wanted []string
@@ -45,11 +45,14 @@ func (r *reviewing) stored(ctx context.Context, documents []review.Document) (gi
 		return nil, err
 	}
 	slices.Sort(wanted)
-	wanted = slices.DeleteFunc(slices.Compact(wanted), func(name string) bool { return name == "" || known[name] != nil })
-	there, err := r.namespacesOf(ctx, wanted)
+	wanted = slices.DeleteFunc(slices.Compact(wanted), func(name string) bool { return name == "" })
+	source, err := r.liveSource()
 	if err != nil {
 		return nil, err
 	}
+	given = append(given, r.limitRangesOf(ctx, source, wanted)...)
+	wanted = slices.DeleteFunc(wanted, func(name string) bool { return known[name] != nil })
+	there := r.namespacesOf(ctx, source, wanted)
 	for _, name := range wanted {
 		if object, found := there[name]; found {
 			given = append(given, object)
@@ -60,15 +63,20 @@ func (r *reviewing) stored(ctx context.Context, documents []review.Document) (gi
 	return given, nil
 }
 
-// namespacesOf returns those Namespaces that the cluster of --doctor has. It prints what could not be read.
-func (r *reviewing) namespacesOf(ctx context.Context, names []string) (map[string]manifest.Object, error) {
-	there := map[string]manifest.Object{}
+// liveSource returns the cluster of --doctor; nil without one, or if it is read from files, with all else.
+func (r *reviewing) liveSource() (*reader.Source, error) {
 	if !r.o.doctor || r.o.registered.source != "api" {
-		return there, nil // those of files are read with all else
+		return nil, nil
 	}
 	source, err := r.o.registered.openSource()
-	if err != nil {
-		return nil, err
+	return &source, err
+}
+
+// namespacesOf returns those Namespaces that a cluster has. It prints what could not be read.
+func (r *reviewing) namespacesOf(ctx context.Context, source *reader.Source, names []string) map[string]manifest.Object {
+	there := map[string]manifest.Object{}
+	if source == nil {
+		return there
 	}
 	for _, name := range names {
 		raw, err := source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name)
@@ -80,7 +88,25 @@ func (r *reviewing) namespacesOf(ctx context.Context, names []string) (map[strin
 			there[name] = manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: "the cluster"}, JSON: raw}
 		}
 	}
-	return there, nil
+	return there
+}
+
+// limitRangesOf returns the LimitRanges that a cluster has in Namespaces, and notes which could not be read.
+func (r *reviewing) limitRangesOf(ctx context.Context, source *reader.Source, namespaces []string) (all []manifest.Object) {
+	if source == nil {
+		return nil
+	}
+	r.unread = map[string]error{}
+	for _, name := range namespaces {
+		found, err := source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), name)
+		if err != nil && !errors.Is(err, reader.ErrNotFound) {
+			r.unread[name] = err
+		}
+		for _, raw := range found {
+			all = append(all, manifest.Object{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, Place: manifest.Place{File: "the cluster"}, JSON: raw})
+		}
+	}
+	return all
 }
 
 // coreNamespace is the type of Namespaces.
@@ -131,7 +157,7 @@ func (r *reviewing) load(without int) error {
 	if without == everything {
 		r.empty = emptyOf(in.Cluster)
 	}
-	r.switchesOn = in.SwitchesOn
+	r.switchesOn, r.ranges = in.SwitchesOn, in.LimitRanges
 	if r.routes, r.loaded = in.Routes(), without; r.o.explain {
 		r.routes = review.Explained(r.routes)
 	}

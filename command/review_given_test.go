@@ -10,17 +10,22 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.dev/usher/command/review"
 )
 
-// TestNamespacesOfTheCluster: with --doctor --cluster=api, a Namespace that is in no file is that of the cluster, and one that cannot be read is said.
+// TestNamespacesOfTheCluster: with --doctor --cluster=api, a Namespace that is in no file is that of the cluster, with its LimitRanges, and what cannot
+// be read is said.
 func TestNamespacesOfTheCluster(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/api/v1/namespaces/apps":
 			_, _ = fmt.Fprint(w, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"apps","labels":{"team":"red"}}}`)
-		case "/api/v1/namespaces/secret":
+		case "/api/v1/namespaces/apps/limitranges":
+			_, _ = fmt.Fprint(w, `{"apiVersion":"v1","kind":"LimitRangeList","metadata":{},"items":[{"metadata":{"name":"small","namespace":"apps"}}]}`)
+		case "/api/v1/namespaces/secret", "/api/v1/namespaces/secret/limitranges":
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`)
 		default:
@@ -41,18 +46,25 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 	documents += "---\n{apiVersion: v1, kind: Namespace, metadata: {name: mine}}\n"
 	for source, want := range map[string]string{"api": "apps", "files": ""} {
 		var errs bytes.Buffer
-		r := &reviewing{Program: Program{Err: &errs}, o: reviewOptions{doctor: true, registered: clusterFlags{source: source, kubeconfig: kubeconfig}}}
+		r := &reviewing{Program: Program{Err: &errs}, o: reviewOptions{doctor: true, registered: clusterFlags{source: source, kubeconfig: kubeconfig}},
+			ranges: func(string) ([]*corev1.LimitRange, error) { return nil, nil }}
 		given, err := r.stored(t.Context(), review.Read("test", strings.NewReader(documents)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		got, ranges := "", 0
 		for _, o := range given {
 			if o.Kind == "Namespace" && o.File != "test" && strings.Contains(string(o.JSON), `"team":"red"`) {
 				got += "apps"
 			}
+			if o.Kind == "LimitRange" && strings.Contains(string(o.JSON), `"namespace":"apps"`) {
+				ranges++
+			}
 		}
-		if says := errs.String(); got != want || len(given) != 5+len(want)/4 || strings.Contains(says, "secret") != (source == "api") || strings.Contains(says, "gone") {
+		if _, err := r.limitRanges("secret"); ranges != len(want)/4 || (err != nil) != (source == "api") {
+			t.Errorf("%s: %d LimitRanges of apps; those of secret: %v", source, ranges, err)
+		}
+		if says := errs.String(); got != want || len(given) != 5+len(want)/2 || strings.Contains(says, "secret") != (source == "api") || strings.Contains(says, "gone") {
 			t.Errorf("%s: %d objects, %q, and it says %q", source, len(given), got, says)
 		}
 	}

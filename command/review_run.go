@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -35,6 +36,8 @@ type reviewing struct {
 	absent map[string][]string // by path, those of them that steps of a route have looked at
 
 	switchesOn func(path string) string // the gates that switch on a route
+	ranges     func(namespace string) ([]*corev1.LimitRange, error)
+	unread     map[string]error // by namespace, why the LimitRanges of the cluster are not known
 }
 
 // withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
@@ -116,12 +119,20 @@ func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, 
 		return review.Report{}, err
 	}
 	r.asked.Unknown() // what was asked before
-	choice.Unknown, choice.Validate = r.asked.Unknown, true
+	choice.Unknown, choice.Validate, choice.LimitRanges = r.asked.Unknown, true, r.limitRanges
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	report := review.Run(ctx, d, body, choice, kinds)
 	report.Notes = notes
 	return report, nil
+}
+
+// limitRanges returns the LimitRanges of a namespace, or why they are not known.
+func (r *reviewing) limitRanges(namespace string) ([]*corev1.LimitRange, error) {
+	if err := r.unread[namespace]; err != nil {
+		return nil, fmt.Errorf("the LimitRanges of the Namespace %s of the cluster are not known: %w", namespace, err)
+	}
+	return r.ranges(namespace)
 }
 
 // examiner returns what knows the webhooks of the cluster; nil without --doctor.

@@ -142,7 +142,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			continue
 		}
 		w.asked.Unknown() // what was asked before
-		choice.Documents, choice.Validate, choice.Unknown = true, true, w.asked.Unknown
+		choice.Documents, choice.Validate, choice.Unknown, choice.LimitRanges = true, true, w.asked.Unknown, w.LimitRanges
 		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, w.Suites.Kinds())))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {

@@ -67,6 +67,9 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 	if err != nil {
 		return r.finding(sidecarName, "the result with a foreign sidecar could not be sent: "+err.Error(), "")
 	}
+	if third.Verdict == review.Invalid {
+		return nil // such as by a LimitRange, which bounds all containers together
+	}
 	if third.Verdict != review.Allowed && third.Verdict != review.Skipped {
 		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+because(third), "")
 	}

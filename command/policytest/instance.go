@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -56,6 +57,7 @@ type instance struct {
 	notCalled func(admit.Route, *admit.Request) string
 	// switchesOn returns the gates that switch on a route.
 	switchesOn func(path string) string
+	ranges     func(namespace string) ([]*corev1.LimitRange, error)
 	steps      []string // all that there are
 	asked      *questions
 	err        error
@@ -171,7 +173,7 @@ func (w *instances) under(s setting, opened opened) *instance {
 		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
 		return made
 	}
-	made.routes, made.switchesOn = opened.Routes(), opened.SwitchesOn
+	made.routes, made.switchesOn, made.ranges = opened.Routes(), opened.SwitchesOn, opened.LimitRanges
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
@@ -222,7 +224,7 @@ func (w *instance) review(ctx context.Context, d review.Document, path string, b
 	w.asked.Lock()
 	defer w.asked.Unlock()
 	w.asked.Unknown() // what was asked before
-	choice.Unknown, choice.Validate = w.asked.Unknown, true
+	choice.Unknown, choice.Validate, choice.LimitRanges = w.asked.Unknown, true, w.ranges
 	return review.Run(ctx, d, body, choice, w.kinds), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
@@ -32,6 +33,8 @@ type Choice struct {
 	Validate bool
 	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
 	Assumed bool
+	// LimitRanges returns the LimitRanges of a namespace, whose defaults new pods get, and which may refuse them. Nil: there are none.
+	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 	// Unknown returns what has been asked for since the last call and is not known here. Nil: all is known.
 	Unknown func() []string
 }

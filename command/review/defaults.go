@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/internal/resources"
 )
@@ -65,6 +67,9 @@ func filled(raw json.RawMessage) json.RawMessage {
 	if err != nil {
 		return nil
 	}
+	if _, pod := object.(*corev1.Pod); pod {
+		return editJSON(text, func(d *document.Document) { admit.AsPod(d).FillNew(nil) })
+	}
 	return text
 }
 
@@ -80,7 +85,7 @@ func unfilled(kind metav1.GroupVersionKind) string {
 // defaults fill in the fields of the kinds of Kubernetes of which an API server fills in any, as SetDefaults_* in
 // k8s.io/kubernetes/pkg/apis do. Fields that only a feature gate or the cluster decides about are left out.
 var defaults = map[schema.GroupVersionKind]func(object any){
-	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(poddefaults.Pod),
+	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(func(p *corev1.Pod) { poddefaults.Spec(&p.Spec) }),
 	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { poddefaults.Spec(&t.Template.Spec) }),
 	corev1.SchemeGroupVersion.WithKind("ReplicationController"): filling(fillReplicationController),
 	corev1.SchemeGroupVersion.WithKind("Namespace"):             filling(fillNamespace),
@@ -92,7 +97,7 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	corev1.SchemeGroupVersion.WithKind("Secret"):                filling(fillSecret),
 	corev1.SchemeGroupVersion.WithKind("Service"):               filling(fillService),
 	corev1.SchemeGroupVersion.WithKind("Endpoints"):             filling(fillEndpoints),
-	corev1.SchemeGroupVersion.WithKind("LimitRange"):            filling(fillLimitRange),
+	corev1.SchemeGroupVersion.WithKind("LimitRange"):            filling(poddefaults.LimitRange),
 	corev1.SchemeGroupVersion.WithKind("PersistentVolume"):      filling(fillPersistentVolume),
 	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): filling(fillClaim),
 

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"maps"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
@@ -82,25 +81,6 @@ func fillEndpoints(e *corev1.Endpoints) {
 			fill(&e.Subsets[i].Ports[n].Protocol, corev1.ProtocolTCP)
 		}
 	}
-}
-
-// fillLimitRange fills in limits from the maximum, and requests from limits, else from the minimum.
-func fillLimitRange(r *corev1.LimitRange) {
-	for i := range r.Spec.Limits {
-		of := &r.Spec.Limits[i]
-		if of.Type == corev1.LimitTypeContainer {
-			of.Default = with(of.Max, of.Default)
-			of.DefaultRequest = with(with(of.Min, of.Default), of.DefaultRequest)
-		}
-	}
-}
-
-// with returns resources with others, which win.
-func with(all, others corev1.ResourceList) corev1.ResourceList {
-	both := corev1.ResourceList{}
-	maps.Copy(both, all)
-	maps.Copy(both, others)
-	return both
 }
 
 func fillPersistentVolume(v *corev1.PersistentVolume) {

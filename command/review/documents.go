@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster/manifest"
@@ -108,9 +109,11 @@ func withNamespace(raw []byte, object *unstructured.Unstructured) []byte {
 }
 
 // FieldInFile returns the path in the file of a field of the object: for a pod that a controller would make, the one in
-// the workload, which also gives the pod its name and namespace.
+// the workload, which also gives the pod its name and namespace; for a name that is generated, what it is generated from.
 func (d Document) FieldInFile(field string) string {
 	switch {
+	case d.Template == "" && field == "metadata.name" && d.unnamed():
+		return "metadata.generateName"
 	case d.Template == "":
 		return field
 	case field == "metadata.name" || field == "metadata.generateName":
@@ -119,6 +122,12 @@ func (d Document) FieldInFile(field string) string {
 		return field
 	}
 	return d.Template + "." + field
+}
+
+// unnamed reports whether the API server makes the name of a manifest.
+func (d Document) unnamed() bool {
+	var is metav1.PartialObjectMetadata
+	return json.Unmarshal(d.JSON, &is) == nil && is.Name == "" && is.GenerateName != ""
 }
 
 // IsReview reports whether a document is an AdmissionReview, and no manifest.

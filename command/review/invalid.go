@@ -29,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/admit"
 )
 
 // invalid returns why an API server refuses to create an object, whatever webhooks say, as far as that can be told
@@ -43,7 +45,7 @@ func invalid(raw []byte) (problems []string) {
 		return []string{err.Error()}
 	}
 	if is.Name == "" && is.GenerateName != "" {
-		is.Name = is.GenerateName + "x7k2p" // in the place of the API server's suffix
+		is.Name = admit.GeneratedName(is.GenerateName)
 	}
 	list := apivalidation.ValidateObjectMetaAccessor(&is, is.Namespace != "", nameOf(is.GroupVersionKind()), field.NewPath("metadata"))
 	if check := checks[is.GroupVersionKind()]; check != nil {

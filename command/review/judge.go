@@ -41,6 +41,17 @@ func (r *Report) judge() {
 	}
 }
 
+// doubt notes what is not known of the object that the calls were about, if anything.
+func (r *Report) doubt(unknown error) {
+	if unknown == nil {
+		return
+	}
+	r.Unjudged = append(r.Unjudged, unknown.Error())
+	if r.Verdict == Allowed || r.Verdict == Denied {
+		r.Verdict = NotJudged
+	}
+}
+
 // refusesAnyway reports whether a denial does not depend on what is not known here.
 func (c Call) refusesAnyway() bool {
 	refusals := 0

@@ -11,7 +11,6 @@ import (
 
 	"gomodules.xyz/jsonpatch/v2"
 	applier "gopkg.in/evanphx/json-patch.v4"
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
@@ -37,41 +36,63 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
 	}
 	report.describe(req)
+	arrival, unknown := choice.arrivalOf(req, d)
 	if len(choice.Routes) == 0 {
 		report.Verdict = Skipped
 	}
-	for _, route := range choice.Routes {
-		sent := body
-		if !route.Chain.Mutates() && !d.IsReview() {
-			sent = withDefaults(body)
-		}
-		call, after := callRoute(ctx, route, sent, choice)
-		if what := unfilled(req.Kind); what != "" && !route.Chain.Mutates() && !d.IsReview() {
-			call.askedFor(what)
-		}
-		if after != nil {
-			report.After = after
-			if body, err = WithObject(body, after); err != nil {
-				return report.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
-			}
-		}
-		report.Calls = append(report.Calls, call)
-		if route.Chain.Mutates() && !call.passed() { // validating webhooks are all called, as by an API server
-			break
-		}
+	if !report.callAll(ctx, report.arrive(arrival, body), choice, arrival) {
+		return report
 	}
 	report.judge()
+	report.doubt(unknown)
 	if choice.Assumed && report.Verdict == Allowed && slices.ContainsFunc(choice.Routes, func(r admit.Route) bool { return !r.Chain.Mutates() }) {
 		report.Verdict = NotJudged
 		report.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
 	}
 	if choice.Validate {
-		report.checkValid(req, d)
+		report.checkValid(d, arrival)
 	}
 	if slices.Contains([]Verdict{Allowed, NotJudged, Invalid}, report.Verdict) {
 		report.warnUnknown(typeOf(req.Kind, kinds))
 	}
 	return report
+}
+
+// callAll calls the chosen routes; false if what one of them made cannot be sent to the next.
+func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arrival) bool {
+	for _, route := range choice.Routes {
+		sent := body
+		if !route.Chain.Mutates() {
+			sent = a.atValidating(body)
+		}
+		call, after := callRoute(ctx, route, sent, choice)
+		if a.unfilled != "" && !route.Chain.Mutates() {
+			call.askedFor(a.unfilled)
+		}
+		if after != nil {
+			r.After = after
+			with, err := WithObject(body, after)
+			if err != nil {
+				*r = r.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
+				return false
+			}
+			body = r.arrive(a, with)
+		}
+		r.Calls = append(r.Calls, call)
+		if route.Chain.Mutates() && !call.passed() { // validating webhooks are all called, as by an API server
+			break
+		}
+	}
+	return true
+}
+
+// arrive returns a review as mutating webhooks get it, and notes what that changes in the object.
+func (r *Report) arrive(a arrival, body []byte) []byte {
+	if with := a.atMutating(body); !bytes.Equal(with, body) {
+		r.After = objectIn(with)
+		return with
+	}
+	return body
 }
 
 // sizeOf returns the bytes of a review as an API server sends it, without white space.
@@ -199,8 +220,8 @@ func withMember(body []byte, member string, object []byte) ([]byte, error) {
 
 // checkValid looks whether an API server would store the object that a manifest creates, and the workload of a pod. It looks at
 // types before it calls a webhook, and at all else after the mutating ones.
-func (r *Report) checkValid(req *admit.Request, d Document) {
-	if req.Operation != admissionv1.Create || req.SubResource != "" || d.IsReview() {
+func (r *Report) checkValid(d Document, a arrival) {
+	if !a.created {
 		return
 	}
 	before := undecodable(r.Before)
@@ -209,6 +230,9 @@ func (r *Report) checkValid(req *admit.Request, d Document) {
 	}
 	if r.Invalid = before; len(before) == 0 {
 		r.Invalid = invalid(r.After)
+	}
+	if len(r.Invalid) == 0 {
+		r.Invalid = refusedByRanges(r.After, a.ranges)
 	}
 	stopped := slices.ContainsFunc(r.Calls, func(c Call) bool { return !strings.HasPrefix(c.Path, "/validate-") && !c.passed() })
 	if len(before) > 0 || len(r.Invalid) > 0 && !stopped {

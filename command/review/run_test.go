@@ -8,15 +8,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/server/suite"
 )
-
-var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
 // writing is a route with one step that sets a field of a pod.
 func writing(path string, operations ...admissionv1.Operation) admit.Route {

@@ -4,49 +4,10 @@ package poddefaults
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
-
-// Pod fills in what the API server and its own plug-ins set in a pod, but for the token of its service account and what
-// depends on the cluster, such as the priority.
-func Pod(p *corev1.Pod) {
-	s := &p.Spec
-	Spec(s)
-	point(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	fill(&s.ServiceAccountName, "default")
-	fill(&s.DeprecatedServiceAccount, s.ServiceAccountName)
-	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
-		for i := range containers {
-			fillRequests(&containers[i].Resources)
-			for n := range containers[i].Ports {
-				if port := &containers[i].Ports[n]; s.HostNetwork {
-					fill(&port.HostPort, port.ContainerPort)
-				}
-			}
-		}
-	}
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		if !slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
-			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
-		}) {
-			seconds := int64(300)
-			s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
-		}
-	}
-}
-
-// fillRequests takes the requests that are absent from the limits.
-func fillRequests(r *corev1.ResourceRequirements) {
-	if len(r.Limits) == 0 {
-		return
-	}
-	requests := maps.Clone(r.Limits)
-	maps.Copy(requests, r.Requests)
-	r.Requests = requests
-}
 
 // Spec fills in what pods and templates of pods have in common.
 func Spec(s *corev1.PodSpec) {
@@ -202,6 +163,26 @@ func AzureDisk(d *corev1.AzureDiskVolumeSource) {
 		point(&d.ReadOnly, false)
 		point(&d.Kind, corev1.AzureSharedBlobDisk)
 	}
+}
+
+// LimitRange fills in what the API server sets in a LimitRange: limits of containers from the maximum, and requests from limits, else
+// from the minimum.
+func LimitRange(r *corev1.LimitRange) {
+	for i := range r.Spec.Limits {
+		of := &r.Spec.Limits[i]
+		if of.Type == corev1.LimitTypeContainer {
+			of.Default = with(of.Max, of.Default)
+			of.DefaultRequest = with(with(of.Min, of.Default), of.DefaultRequest)
+		}
+	}
+}
+
+// with returns resources with others, which win.
+func with(all, others corev1.ResourceList) corev1.ResourceList {
+	both := corev1.ResourceList{}
+	maps.Copy(both, all)
+	maps.Copy(both, others)
+	return both
 }
 
 // fill sets a field that is empty, point one that is absent.

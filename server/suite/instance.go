@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -118,6 +119,14 @@ func (in Instance) around() admit.OverrideContext {
 		now = time.Now
 	}
 	return admit.OverrideContext{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+}
+
+// LimitRanges returns the LimitRanges of a namespace, or none if the suites keep none.
+func (in Instance) LimitRanges(namespace string) ([]*corev1.LimitRange, error) {
+	if !slices.ContainsFunc(in.Cluster.Status(), func(s cluster.Status) bool { return s.Name == admit.CollectionLimitRanges }) {
+		return nil, nil
+	}
+	return in.Cluster.Reader([]string{admit.CollectionLimitRanges}).LimitRanges(namespace)
 }
 
 // aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the

@@ -1,0 +1,140 @@
+package review
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
+)
+
+// arrival is what an API server makes of the object of a manifest before it calls webhooks. An AdmissionReview holds what one has
+// made already.
+type arrival struct {
+	manifest, created bool
+	ranges            []*corev1.LimitRange // that count for the object: only for new pods and claims
+	unfilled          string               // what is not known of it, for checks
+}
+
+var (
+	podKind   = corev1.SchemeGroupVersion.WithKind("Pod")
+	claimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+)
+
+// arrivalOf returns how the object of a request arrives. The error says what of that is not known.
+func (c Choice) arrivalOf(req *admit.Request, d Document) (a arrival, err error) {
+	a.manifest = !d.IsReview()
+	a.created = a.manifest && req.Operation == admissionv1.Create && req.SubResource == ""
+	if a.manifest {
+		a.unfilled = unfilled(req.Kind)
+	}
+	kind := schema.GroupVersionKind(req.Kind)
+	if a.created && (kind == podKind || kind == claimKind) && c.LimitRanges != nil {
+		a.ranges, err = c.LimitRanges(req.Namespace)
+	}
+	if err == nil && kind == podKind && len(a.ranges) > 1 {
+		err = a.unclear(req.Object.Bytes())
+	}
+	return a, err
+}
+
+// atMutating returns a review as mutating webhooks get it: with the resources that LimitRanges give a new pod.
+func (a arrival) atMutating(body []byte) []byte {
+	if len(a.ranges) == 0 {
+		return body
+	}
+	return editObject(body, func(object *document.Document) {
+		if object.Root().Get("kind").Text() == podKind.Kind {
+			admit.AsPod(object).FillResources(a.ranges)
+		}
+	})
+}
+
+// unclear returns an error if the LimitRanges give a pod different resources in another order: the API server has no order.
+func (a arrival) unclear(object json.RawMessage) error {
+	spec := func(ranges []*corev1.LimitRange) (pod corev1.Pod) {
+		if decode(editJSON(object, func(d *document.Document) { admit.AsPod(d).FillResources(ranges) }), &pod) != nil {
+			return corev1.Pod{} // it is refused as it is
+		}
+		return pod
+	}
+	another := slices.Clone(a.ranges)
+	slices.Reverse(another)
+	if equality.Semantic.DeepEqual(spec(a.ranges).Spec, spec(another).Spec) {
+		return nil
+	}
+	return fmt.Errorf("several LimitRanges of the Namespace %s have different defaults, and the API server may take those of any first", a.ranges[0].Namespace)
+}
+
+// atValidating returns a review as validating webhooks get it: with all fields that an API server fills in, and with a name.
+func (a arrival) atValidating(body []byte) []byte {
+	if !a.manifest {
+		return body
+	}
+	if body = withDefaults(body); !a.created {
+		return body
+	}
+	return withName(body)
+}
+
+// withName returns a review of an object with the name that is generated for it.
+func withName(body []byte) []byte {
+	name := ""
+	with := editObject(body, func(object *document.Document) {
+		if meta := admit.AsMeta(object); meta.Name() == "" {
+			meta.FillName()
+			name = meta.Name()
+		}
+	})
+	text, err := json.Marshal(name)
+	if err != nil || name == "" {
+		return body
+	}
+	if with, err = withMember(with, "name", text); err != nil {
+		return body
+	}
+	return with
+}
+
+// editObject returns a review with its object edited, or as it is if the object does not decode.
+func editObject(body []byte, edit func(*document.Document)) []byte {
+	before := objectIn(body)
+	after := editJSON(before, edit)
+	if bytes.Equal(before, after) {
+		return body
+	}
+	with, err := WithObject(body, after)
+	if err != nil {
+		return body
+	}
+	return with
+}
+
+func editJSON(raw json.RawMessage, edit func(*document.Document)) json.RawMessage {
+	object, err := document.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	if edit(object); object.Err() != nil {
+		return raw
+	}
+	return bytes.Clone(object.Bytes())
+}
+
+// objectIn returns the object of a review.
+func objectIn(body []byte) json.RawMessage {
+	var review struct {
+		Request struct{ Object json.RawMessage }
+	}
+	if json.Unmarshal(body, &review) != nil {
+		return nil
+	}
+	return review.Request.Object
+}
