@@ -97,6 +97,11 @@ var expressions = []struct{ group, resource, expression string }{
 	{"", "pods", "request.userInfo.username != 'admin'"},
 	{"", "pods", "object.spec.serviceAccountName != 'default'"},
 	{"", "pods", "object.spec.tolerations.size() > 0 && object.spec.enableServiceLinks"},
+	{"", "pods", "object.metadata.name.startsWith('o') && request.name == object.metadata.name"},
+	{"", "pods", "object.metadata.name.size() > 4"},
+	{"", "pods", "object.spec.containers.all(c, has(c.resources.limits) && 'memory' in c.resources.limits)"},
+	{"", "pods", "object.spec.containers.all(c, c.resources.?requests.cpu.orValue('') == '100m')"},
+	{"", "pods", "!('kubernetes.io/limit-ranger' in object.metadata.?annotations.orValue({}))"},
 	{"", "*", "object.metadata.?labels.app.hasValue()"},
 	{"", "*", "object.metadata.labels.app != 'db'"},
 	{"apps", "deployments", "object.spec.replicas <= 3"},
@@ -169,6 +174,29 @@ func (d draws) namespaces(round int) (all []kubetest.Object) {
 	return all
 }
 
+// limitRanges draws LimitRanges of Namespaces: with defaults, and with bounds that refuse some pods. At most one of a Namespace has
+// defaults: of several, the API server takes any first.
+func (d draws) limitRanges(namespaces []kubetest.Object) (all []kubetest.Object) {
+	for _, n := range namespaces {
+		defaults := kubetest.Object{"type": "Container", "default": kubetest.Object{"cpu": "500m"}, "defaultRequest": kubetest.Object{"cpu": "100m"}}
+		switch d.IntN(5) {
+		case 0:
+			defaults = kubetest.Object{"type": "Container", "max": kubetest.Object{"memory": pick(d, "512Mi", "1Gi")}}
+		case 1:
+			defaults = kubetest.Object{"type": "Container", "min": kubetest.Object{"cpu": pick(d, "100m", "750m")}, "default": kubetest.Object{"memory": "64Mi"}}
+		case 2:
+			defaults["maxLimitRequestRatio"] = kubetest.Object{"cpu": pick(d, "1", "5")}
+		}
+		bounds := pick(d, kubetest.Object{"type": "Pod", "max": kubetest.Object{"cpu": pick(d, "1", "2")}},
+			kubetest.Object{"type": "PersistentVolumeClaim", "max": kubetest.Object{"storage": pick(d, "500Mi", "1Gi")}})
+		for i, item := range []kubetest.Object{defaults, bounds} {
+			all = append(all, decode(encode(kubetest.Object{"apiVersion": "v1", "kind": "LimitRange",
+				"metadata": kubetest.Object{"name": fmt.Sprintf("range-%d", i), "namespace": n.String("metadata", "name")}, "spec": kubetest.Object{"limits": []any{item}}})))
+		}
+	}
+	return slices.DeleteFunc(all, func(kubetest.Object) bool { return !d.one(3) })
+}
+
 // clusterScoped are the kinds that are drawn and are in no namespace.
 var clusterScoped = []string{"Namespace", "StorageClass", "PriorityClass"}
 
@@ -180,6 +208,10 @@ func (d draws) object(i int, namespaces []kubetest.Object) kubetest.Object {
 	}
 	version, name, _ := strings.Cut(kind, " ")
 	meta := kubetest.Object{"name": fmt.Sprintf("%s%d", pick(d, "o", "o", "rude-"), i), "labels": d.labels()}
+	if name == "Pod" && d.one(3) { // the API server names it before it calls validating webhooks
+		meta["generateName"] = meta["name"].(string) + "-"
+		delete(meta, "name")
+	}
 	if !slices.Contains(clusterScoped, name) {
 		meta["namespace"] = pick(d, namespaces...).String("metadata", "name")
 	}
@@ -284,6 +316,8 @@ func (d draws) podSpec(restarts ...string) kubetest.Object {
 		c := kubetest.Object{"name": fmt.Sprintf("c%d", i), "image": pick(d, "nginx", "nginx:1.29", "registry.example.com/a:1", "elsewhere.example.com/b:latest")}
 		if d.one(2) {
 			c["resources"] = kubetest.Object{"limits": kubetest.Object{"memory": "1Gi", "cpu": "1"}}
+		} else if d.one(3) {
+			c["resources"] = kubetest.Object{"requests": kubetest.Object{"cpu": pick(d, "200m", "800m")}}
 		}
 		containers = append(containers, c)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,10 +44,11 @@ func (r report) outcomes(prefix string) (all []string) {
 func TestAsReviewed(t *testing.T) {
 	ctx := cluster.Within(t, 20*time.Minute)
 	d, seen, rounds := draws{kubetest.Random(t)}, map[string]int{}, rounds(t)
-	namespaces := make([][]kubetest.Object, rounds)
+	namespaces, ranges := make([][]kubetest.Object, rounds), make([][]kubetest.Object, rounds)
 	for i := range namespaces {
 		namespaces[i] = d.namespaces(i)
-		createNamespaces(ctx, t, namespaces[i])
+		ranges[i] = d.limitRanges(namespaces[i])
+		createNamespaces(ctx, t, namespaces[i], ranges[i]...)
 	}
 	for i := range rounds {
 		policy := encode(d.policy())
@@ -59,7 +61,7 @@ func TestAsReviewed(t *testing.T) {
 		if i%8 == 5 {
 			given, left = given[1:], given[0].String("metadata", "name")
 		}
-		files = append(files, given...)
+		files = slices.Concat(files, given, ranges[i])
 		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) { compare(ctx, t, policy, files, left, seen) })
 	}
 	t.Log(seen)
@@ -201,6 +203,9 @@ func sendAs(ctx context.Context, t *testing.T, client *kubetest.Client, o kubete
 	return verdictOf(response)
 }
 
+// byLimitRange matches what the plug-in LimitRanger refuses a pod or claim with.
+var byLimitRange = regexp.MustCompile(`is forbidden: \[?(m(in|ax)imum \S+ usage per|\S+ max limit to request ratio per)`)
+
 func verdictOf(response *kubetest.Response) (verdict, answer string) {
 	text := string(response.Body)
 	switch {
@@ -208,7 +213,7 @@ func verdictOf(response *kubetest.Response) (verdict, answer string) {
 		return "allowed", ""
 	case strings.Contains(text, "denied the request"):
 		return "denied", text
-	case response.Status == 400 || response.Status == 422:
+	case response.Status == 400 || response.Status == 422 || response.Status == 403 && byLimitRange.MatchString(text):
 		return "invalid", text
 	case response.Status == 500:
 		return "error", text

@@ -90,6 +90,28 @@ func TestRefusedByOthers(t *testing.T) {
 	}))
 }
 
+// TestRefusedByLimitRange: what the LimitRanges of the cluster refuse is said of the pod as of now.
+func TestRefusedByLimitRange(t *testing.T) {
+	ctx := cluster.Within(t, 2*time.Minute)
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bounded", "labels": {"admission-webhook": "enabled"}}}`)
+	awaitAccount(ctx, t, "bounded")
+	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/bounded/limitranges", `{"metadata": {"name": "tight"}, "spec": {"limits": [
+		{"type": "Container", "default": {"memory": "1Gi"}}, {"type": "Pod", "max": {"cpu": "500m"}}]}}`)
+	must(t, err)
+	_, err = cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/bounded/deployments", deployment("no-room", "", "1"))
+	must(t, err)
+	kubeconfig, out := reader(ctx, t), ""
+	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
+		code := 0
+		if out, code = explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "bounded", "--feature-gates="+gates, "deployment/no-room"); code != 1 {
+			return fmt.Errorf("exit code %d\n%s", code, out)
+		}
+		return nil
+	}))
+	follows(t, out, []string{"denied  Deployment bounded/no-room, its pods", "maximum cpu usage per Pod is 500m", "invalid  ReplicaSet no-room-", "as of now",
+		"invalid: spec.containers[*].resources.limits[cpu]: is missing, and LimitRange tight allows at most 500m for each Pod"})
+}
+
 // TestOnlyRegistered: what is said of now is by the routes that are registered; another one that would refuse the pod is not asked.
 func TestOnlyRegistered(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
