@@ -3,14 +3,18 @@ package command
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/usage"
+	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
 )
 
@@ -19,7 +23,8 @@ const quotaHelp = `Print what the elastic quotas of a namespace have left, and b
 It needs only the right to get and list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not
 read is "not known", and "at most" means that a quota that may not be read has less.
 
-With -f, print what the pods of a manifest would take, and whether they fit. The pods of a Job are those that run at a time.
+With -f, print what the pods of a manifest would take, and whether they fit. The pods of a Job are those that run at a time. If pods lack
+requests, the right to list limitranges is needed, too.
 
 The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if it is not known.`
 
@@ -75,7 +80,7 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 	}
 	ask := suite.UsageQuestion{Source: source, Namespace: cmp.Or(o.namespace, "default"), Gates: o.gates}
 	for _, file := range o.files {
-		pods, err := usage.Plan(p.readFile(file))
+		pods, err := usage.Plan(p.readFile(file), ask.Namespace, limitRangesIn(ctx, source))
 		if err != nil {
 			return err
 		}
@@ -94,4 +99,23 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		usage.Text(p.Out, answer, p.style().Color)
 	}
 	return cmp.Or(err, exit(usage.ExitOf(answer), "not everything is known"))
+}
+
+// limitRangesIn returns a function that lists the LimitRanges of a namespace with the user's rights.
+func limitRangesIn(ctx context.Context, source reader.Source) usage.LimitRanges {
+	return func(namespace string) (all []*corev1.LimitRange, err error) {
+		found, err := source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), namespace)
+		if errors.Is(err, reader.ErrNotFound) {
+			err = nil
+		}
+		for _, raw := range found {
+			one := &corev1.LimitRange{}
+			if err := json.Unmarshal(raw, one); err != nil {
+				return nil, err
+			}
+			poddefaults.LimitRange(one) // files lack what an API server sets
+			all = append(all, one)
+		}
+		return all, err
+	}
 }

@@ -175,10 +175,13 @@ func TestTwice(t *testing.T) {
 	expectOne(t, twiceProblems([]entry{first, second}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com", "\nkubectl delete validatingwebhookconfiguration d")
 	expectOne(t, twiceProblems([]entry{first, first}), "registered-twice", "refuses such a configuration")
 	for name, differ := range map[string]func(w *entry){
-		"kind":              func(w *entry) { w.kind = mutatingKind },
-		"Service":           func(w *entry) { w.ClientConfig.Service.Name += "2" },
-		"path":              func(w *entry) { w.ClientConfig.Service.Path = new("/other") },
-		"rules":             func(w *entry) { w.Rules = slices.Clone(w.Rules); w.Rules[0].Operations = []registration.OperationType{registration.Delete} },
+		"kind":    func(w *entry) { w.kind = mutatingKind },
+		"Service": func(w *entry) { w.ClientConfig.Service.Name += "2" },
+		"path":    func(w *entry) { w.ClientConfig.Service.Path = new("/other") },
+		"rules": func(w *entry) {
+			w.Rules = slices.Clone(w.Rules)
+			w.Rules[0].Operations = []registration.OperationType{registration.Delete}
+		},
 		"namespaceSelector": func(w *entry) { w.NamespaceSelector = labelled("a", "b") },
 		"objectSelector":    func(w *entry) { w.ObjectSelector = labelled("a", "b") },
 		"matchConditions":   func(w *entry) { w.MatchConditions = []registration.MatchCondition{{Name: "a", Expression: "true"}} },

@@ -2,8 +2,10 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,14 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
 )
 
-// Plan returns the pods that the objects of manifests would lead to, with the requests that the API server fills in from limits.
-// Objects of Kubernetes without pods are left out; of other kinds it is not known.
-func Plan(documents []review.Document) (all []suite.PlannedPods, err error) {
+// LimitRanges returns the LimitRanges of a namespace.
+type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
+
+// Plan returns the pods that the objects of manifests would lead to in a namespace, unless they name another, with the requests
+// that the API server fills in from limits and LimitRanges. Objects of Kubernetes without pods are left out; of other kinds it
+// is not known.
+func Plan(documents []review.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
 	isWorkload := func(*unstructured.Unstructured) bool { return false }
 	for _, d := range review.WithPods(documents, nil, review.Options{}, isWorkload) {
 		if d.Err != nil {
@@ -34,14 +41,21 @@ func Plan(documents []review.Document) (all []suite.PlannedPods, err error) {
 			}
 		}
 		if pods, counts := planned(object, workload); counts {
-			all = append(all, pods)
+			pods.fill(cmp.Or(object.GetNamespace(), namespace), ranges)
+			all = append(all, pods.PlannedPods)
 		}
 	}
 	return all, nil
 }
 
+// plan is the pods of an object, and how one of them is before the API server completes it.
+type plan struct {
+	suite.PlannedPods
+	made *document.Document
+}
+
 // planned returns the pods of one object, or of the workload whose pod it is. counts is false if it makes none.
-func planned(object, workload *unstructured.Unstructured) (p suite.PlannedPods, counts bool) {
+func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) {
 	of := workload
 	if len(workload.Object) == 0 {
 		of = object
@@ -58,19 +72,43 @@ func planned(object, workload *unstructured.Unstructured) (p suite.PlannedPods, 
 		p.Unknown = fmt.Sprintf("whether %s has pods is not known", p.Of)
 		return p, true
 	}
-	pod := &corev1.Pod{}
 	raw, err := object.MarshalJSON()
 	if err == nil {
-		err = json.Unmarshal(raw, pod)
+		p.made, err = document.Parse(raw)
 	}
 	if err != nil {
 		p.Unknown = fmt.Sprintf("%s cannot be read as pods: %v", p.Of, err)
 		return p, true
 	}
-	poddefaults.Pod(pod)
-	p.Pod = pod
 	p.Count, p.Unknown = countOf(of)
 	return p, p.Count > 0 || p.Unknown != ""
+}
+
+// fill sets the pod as the API server completes it. What LimitRanges add is not known if they cannot be read.
+func (p *plan) fill(namespace string, ranges LimitRanges) {
+	if p.Unknown != "" {
+		return
+	}
+	all, unread := ranges(namespace)
+	admit.AsPod(p.made).FillNew(all)
+	pod := &corev1.Pod{}
+	err := p.made.Err()
+	if err == nil {
+		err = json.Unmarshal(p.made.Bytes(), pod)
+	}
+	switch p.Pod = pod; {
+	case err != nil:
+		p.Unknown = fmt.Sprintf("%s cannot be read as pods: %v", p.Of, err)
+	case unread != nil && lacksRequests(pod):
+		p.Unknown = fmt.Sprintf("%s lacks requests, which LimitRanges may set: %v", p.Of, unread)
+	}
+}
+
+// lacksRequests reports whether a container requests no cpu or no memory.
+func lacksRequests(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero()
+	})
 }
 
 // ofKubernetes reports whether a kind is of Kubernetes itself: those of others are in groups with other domains.

@@ -2,9 +2,13 @@ package usage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/suite"
@@ -31,7 +35,7 @@ func TestPlan(t *testing.T) {
 		{"Rollout", "argoproj.io/v1alpha1", `{replicas: 3, ` + template + `}`, "whether Rollout x has pods is not known"},
 	} {
 		text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, spec: %s}", c.version, c.kind, c.spec)
-		all, err := Plan(review.Read("test", strings.NewReader(text)))
+		all, err := Plan(review.Read("test", strings.NewReader(text)), "shop", none)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +53,37 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, c.want)
 		}
 	}
-	if _, err := Plan(review.Read("test", strings.NewReader("a: ["))); err == nil {
+	if _, err := Plan(review.Read("test", strings.NewReader("a: [")), "shop", none); err == nil {
 		t.Error("a manifest that cannot be read")
+	}
+}
+
+func none(string) ([]*corev1.LimitRange, error) { return nil, nil }
+
+// TestPlanWithLimitRanges: LimitRanges of the namespace set requests, or it is not known what a pod without requests takes.
+func TestPlanWithLimitRanges(t *testing.T) {
+	half := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+		{Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}}}
+	forbidden := errors.New("forbidden")
+	for text, want := range map[string][2]string{
+		`{}`:                                {"500m", "Pod x lacks requests, which LimitRanges may set: forbidden"},
+		`{requests: {cpu: 1, memory: 1Gi}}`: {"1", ""},
+	} {
+		read := func() []review.Document {
+			return review.Read("test", strings.NewReader(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, resources: `+text+`}]}}`))
+		}
+		all, err := Plan(read(), "shop", func(namespace string) ([]*corev1.LimitRange, error) {
+			if namespace != "shop" {
+				t.Error(namespace)
+			}
+			return []*corev1.LimitRange{half}, nil
+		})
+		if err != nil || all[0].Unknown != "" || all[0].Pod.Spec.Containers[0].Resources.Requests.Cpu().String() != want[0] {
+			t.Errorf("%s: %v, %v", text, all, err)
+		}
+		if all, err = Plan(read(), "shop", func(string) ([]*corev1.LimitRange, error) { return nil, forbidden }); err != nil || all[0].Unknown != want[1] {
+			t.Errorf("%s: %v, %v", text, all, err)
+		}
 	}
 }
 
