@@ -149,7 +149,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 	ask := func(replicas string) (string, error) {
 		manifest := filepath.Join(t.TempDir(), "web.yaml")
 		text := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: ` + replicas +
-			`, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}}}`
+			`, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1, memory: 1Mi}}}]}}}}`
 		stored(t, os.WriteFile(manifest, []byte(text), 0o600))
 		return usher.Run(ctx, "quota", "-n", "command-tenant", "-f", manifest, "--kubeconfig", config)
 	}
